@@ -10,8 +10,10 @@ constant or a default, is written into a copy of the checkout, where all tests o
 `bench/parts/mutants/equivalent.toml` lists the mutants that cannot be told from the original by any input, each with
 the reason. They are drawn like others, are not run, and do not count.
 
-    python bench/mutants.py [--package core] [--count 60] [--seed 1 …] [--jobs 1] [--file PART]
-                            [--tests PATH …] [--json FILE]
+Every mutant of a module, against the test file that mirrors it: `--all --mirrored --file victims.py`.
+
+    python bench/mutants.py [--package core] [--count 60 | --all] [--seed 1 …] [--jobs 1] [--file PART …]
+                            [--mirrored] [--tests PATH …] [--json FILE]
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from pathlib import Path
 
 from bench.parts.mutants.loaded import run_loaded
 from bench.parts.mutants.sites import Mutant, mutants_of
-from bench.parts.mutants.trials import ROOT, Area, Run, run_on_copy
+from bench.parts.mutants.trials import ROOT, Area, Run, mirror_of, run_on_copy
 
 EQUIVALENT = Path(__file__).parent / "parts" / "mutants" / "equivalent.toml"
 PRELOADED = ("numpy", "yaml", "pydantic", "aiohttp", "prometheus_client", "looptime")
@@ -43,13 +45,14 @@ LIMIT_S = 900.0
 AREAS = {
     "core": Area("operator/cotenant/core", ("tests/core", "tests/simulator")),
     "api": Area("operator/cotenant/api", ("tests/api",)),
-    "decoding": Area(
-        "operator/cotenant/decoding",
-        ("tests/decoding", "tests/contract/test_progress.py", "tests/contract/test_termination.py"),
-    ),
     "contract": Area(
         "operator/cotenant/contract",
-        ("tests/contract/test_contract.py", "tests/contract/test_progress.py", "tests/contract/test_termination.py"),
+        (
+            "tests/contract/decoding",
+            "tests/contract/test_contract.py",
+            "tests/contract/test_progress.py",
+            "tests/contract/test_termination.py",
+        ),
     ),
     **{
         name: Area(f"operator/cotenant/controller/{name}", ("tests/controller",))
@@ -66,10 +69,24 @@ def equivalents() -> dict[tuple[str, str, str], str]:
     return {(entry["file"], entry["line"], entry["mutated"]): entry["reason"] for entry in entries}
 
 
-def sample(area: Area, count: int, seed: int, part: str) -> list[Mutant]:
-    """`count` different mutants of the area, or all where there are fewer, in the order of the source."""
+def sources(area: Area, parts: Sequence[str]) -> list[str]:
+    """The files of the area whose path has one of the parts; all without parts."""
     files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / area.source).rglob("*.py"))
-    found = [mutant for file in files if part in file for mutant in mutants_of(file, (ROOT / file).read_bytes())]
+    return [file for file in files if not parts or any(part in file for part in parts)]
+
+
+def mirrors(area: Area, files: Sequence[str]) -> tuple[str, ...]:
+    """The test files of the area that have the name of one of the modules."""
+    names = set(map(mirror_of, files))
+    below = chain.from_iterable((ROOT / folder).rglob("test_*.py") for folder in area.tests)
+    return tuple(sorted(path.relative_to(ROOT).as_posix() for path in below if path.name in names))
+
+
+def sample(files: Sequence[str], count: int | None, seed: int) -> list[Mutant]:
+    """`count` different mutants of the files, or all where there are fewer, in the order of the source."""
+    found = [mutant for file in files for mutant in mutants_of(file, (ROOT / file).read_bytes())]
+    if count is None:
+        return sorted(found, key=order)
     chosen = random.Random(seed).sample(found, min(count, len(found)))
     return sorted(chosen, key=order)
 
@@ -111,16 +128,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--package", choices=sorted(AREAS), default="core")
     parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--all", action="store_true", help="every mutant instead of a sample")
     parser.add_argument("--seed", type=int, nargs="+", default=[1])
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--file", default="", help="only files whose path has this part")
+    parser.add_argument("--file", nargs="+", default=[], help="only files whose path has one of these parts")
+    parser.add_argument("--mirrored", action="store_true", help="only the tests that mirror these files")
     parser.add_argument("--tests", nargs="+", default=[], help="only these tests: what others kill counts as alive")
     parser.add_argument("--json", type=Path, help="write the results here")
     given = parser.parse_args()
     area = AREAS[given.package]
-    area = replace(area, tests=tuple(given.tests) or area.tests)
-    drawn = {seed: sample(area, given.count, seed, given.file) for seed in given.seed}
-    runs = {run.mutant: run for run in run_all(area, sorted(set(chain(*drawn.values())), key=order), given.jobs)}
+    files = sources(area, given.file)
+    drawn = {seed: sample(files, None if given.all else given.count, seed) for seed in given.seed}
+    every = sorted(set(chain(*drawn.values())), key=order)
+    narrowed = (*(mirrors(area, [mutant.file for mutant in every]) if given.mirrored else ()), *given.tests)
+    area = replace(area, tests=narrowed or area.tests, mirrored=given.mirrored and not given.tests)
+    runs = {run.mutant: run for run in run_all(area, every, given.jobs)}
     for seed, mutants in drawn.items():
         print(f"{given.package}, seed {seed}: {summary([runs[mutant] for mutant in mutants])}")
     print(f"{given.package}, together: {summary(list(runs.values()))}")

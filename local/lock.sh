@@ -4,11 +4,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 compile() { uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 "$@"; }
-compile pyproject.toml --extra operator -o requirements/operator.txt
+# The operator's image serves the dashboard too.
+compile pyproject.toml --extra operator --extra dashboard --extra sweeps -o requirements/operator.txt
 compile pyproject.toml --extra agent -o requirements/agent.txt
+compile pyproject.toml --extra mcp -o requirements/mcp.txt
 compile pyproject.toml --all-extras --group dev -o /tmp/all.txt
 # A server of S3 for the tests, which needs other versions than the operator.
 printf 'moto[s3]\nflask\nflask-cors\n' | compile - -o requirements/s3-server.txt
+# The site of the pages (mkdocs with the theme material), in an environment of its own that nothing else waits for.
+echo 'mkdocs-material' | compile - -o docs/requirements.txt
 # What builds the wheel inside the images.
 echo 'hatchling' | compile - -o requirements/build.txt
 # What only torch brings, torch included.

@@ -5,7 +5,9 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 from cotenant_local.host.patience import stretched
 
@@ -16,13 +18,30 @@ NODES, GPUS = 2, 4
 WAITING = ("cluster", "sandbox", "ray", "frameworks", "containers")
 """Marks of tests that wait for processes of this machine."""
 
+SHARED = f"test-{os.getpid()}"
+"""Name of the cluster that the tests of this process share, whether it is up or not."""
+
+# How long an example takes to draw says how busy the machine is, nothing about what is tested.
+settings.register_profile("busy-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy-machine")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--oldest", action="store_true", help="cluster tests that need no nodes: on the oldest Kubernetes")
 
 
+def has_own_cluster(item: pytest.Item) -> bool:
+    shared = {"api_server", "local_cluster"} & set(getattr(item, "fixturenames", ()))
+    return not shared and item.nodeid.startswith(("tests/e2e/", "tests/local/whole/"))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep, with `--oldest`, tests of the API server alone: documents, policies, jobs on played nodes."""
+    """Keep, with `--oldest`, tests of the API server alone: documents, policies, jobs on played nodes.
+
+    Tests with clusters of their own go last, and end the one that all others share: a cluster that nobody needs any
+    more costs a small machine a tenth of it, and instances of inotify, of which Linux gives out few.
+    """
+    items.sort(key=lambda item: (has_own_cluster(item), "installed" in getattr(item, "fixturenames", ())))
     if config.getoption("--oldest"):
         asks = [item for item in items if {"api_server", "local_cluster"} & set(getattr(item, "fixturenames", ()))]
         kept = [item for item in asks if "local_cluster" not in getattr(item, "fixturenames", ())]
@@ -33,6 +52,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Give a test that waits for processes the time that they need on a machine as busy as this one is now."""
+    if has_own_cluster(item):
+        from cotenant_local.cluster import lifecycle
+
+        lifecycle.down(SHARED)
     if any(item.get_closest_marker(name) for name in WAITING):
         own = item.get_closest_marker("timeout")
         seconds = own.args[0] if own and own.args else item.config.getini("timeout")
@@ -59,7 +82,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def local_cluster(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
+def local_cluster() -> Iterator["Cluster"]:
     """A real cluster of two nodes with four simulated GPUs each: `.kubeconfig`, `.kubectl(...)`, `.command(...)`."""
     yield from _cluster(NODES)
 
@@ -82,13 +105,13 @@ def _cluster(nodes: int, *, oldest: bool = False) -> Iterator["Cluster"]:
     from cotenant_local.cluster import lifecycle, spec
 
     for left in set(lifecycle.known()) - set(lifecycle.running()):
-        if left.startswith("test-"):
+        # One that is just being made, by another process of this run, is not up yet either.
+        if left.startswith("test-") and not psutil.pid_exists(int(left.removeprefix("test-"))):
             lifecycle.down(left)
-    name = f"test-{os.getpid()}"
     wanted = spec.uniform(nodes, gpus=GPUS, gpu_class="H100", gpu_memory="80Gi")
     wanted = wanted.model_copy(update={"oldest": oldest})
-    cluster = lifecycle.up(name, wanted, attached=True)
+    cluster = lifecycle.up(SHARED, wanted, attached=True)
     try:
         yield cluster
     finally:
-        lifecycle.down(name)
+        lifecycle.down(SHARED)

@@ -6,10 +6,17 @@ The worker and the agent import this module too, so it must stay free of depende
 from typing import Final
 
 GROUP: Final = "cotenant.dev"
-VERSION: Final = "v1alpha1"
+VERSION: Final = "v1beta1"
+"""In which objects are stored, and in which all of Cotenant speaks to the API server."""
+DEPRECATED_VERSION: Final = "v1alpha1"
+"""Of the same shape, and served beside it: docs/versions.md says until when."""
 API_VERSION: Final = f"{GROUP}/{VERSION}"
+API_VERSIONS: Final = (API_VERSION, f"{GROUP}/{DEPRECATED_VERSION}")
+"""In which a document may be written, and a reference to an object."""
 QUERY_GROUP: Final = f"query.{GROUP}"
 """Group of the questions that the operator answers behind the API server's aggregator."""
+QUERY_VERSION: Final = "v1alpha1"
+"""Of that group: nothing of it is stored, so it has versions of its own."""
 
 # Labels on every pod, Service, Secret and NetworkPolicy that the operator makes.
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
@@ -24,6 +31,11 @@ LABEL_SERVER: Final = f"{GROUP}/server"
 
 BASE_NETWORK_POLICY: Final = f"jobs.{GROUP}"
 """NetworkPolicy of a namespace that closes all pods of its jobs. A job's own is called like the job: without a dot."""
+
+LABEL_SWEEP: Final = f"{GROUP}/sweep"
+"""On the TrainingJob of a trial: the name of its Sweep."""
+LABEL_TRIAL: Final = f"{GROUP}/trial"
+"""On the same: the trial's number."""
 
 # Labels on nodes.
 LABEL_GPU_CLASS: Final = f"{GROUP}/gpu-class"
@@ -50,12 +62,19 @@ ANNOTATION_PLACEMENT: Final = f"{GROUP}/placement"
 ANNOTATION_USER: Final = f"{GROUP}/user"
 """On a TrainingJob: whose it is, for the limits per user of a queue. Admission policies fill it in and hold it to the
 real user; all ServiceAccounts of a namespace are one."""
+ANNOTATION_MOVE: Final = f"{GROUP}/move"
+"""On a TrainingJob, by the administrator: where its running attempt is to lie instead, as JSON."""
+ANNOTATION_STOP: Final = f"{GROUP}/stop"
+"""On a TrainingJob: why it is to end for good, at once, whatever its phase. The operator writes it on trials of a
+sweep."""
 ANNOTATION_SIMULATED_GPUS: Final = f"{GROUP}/simulated-gpus"
 """On a Node: JSON `{"class": "H100", "memory": "80Gi", "count": 2}`, read by an agent that is told to simulate."""
 ANNOTATION_SHARED_BY_QUEUES: Final = f"{GROUP}/shared-by-queues"
 """On a Node, by the administrator: "true" lets jobs of different queues that say `sharing: Any` share its GPUs."""
 ANNOTATION_UNCORDON: Final = f"{GROUP}/uncordon"
 """On a GPUNode, by the administrator: GPU UUIDs, comma-separated, or "all": the agent lifts their cordons."""
+ANNOTATION_DRAIN: Final = f"{GROUP}/drain"
+"""On a GPUNode, by the administrator: JSON of GPU UUID → why: the agent takes these out of service."""
 ANNOTATION_RESET: Final = f"{GROUP}/reset"
 """On a GPUNode, by the administrator: GPU UUIDs, comma-separated: the agent resets those that nobody holds."""
 ANNOTATION_SUSPECT: Final = f"suspect.{GROUP}"
@@ -66,11 +85,16 @@ ANNOTATION_SLOW_REPORTS: Final = f"slow-reports.{GROUP}"
 HEALTH_SLOW: Final = "Slow"
 """How the `health` of such a GPU begins, which stays healthy; it is handed out last."""
 
+HEALTH_DRAINED: Final = "Drained"
+"""How the `health` of a GPU begins that an administrator takes out."""
+
 # The worker's contract: how a pod is told what it is. The document is `cotenant.contract.Contract` as JSON.
 ENV_CONTRACT: Final = "COTENANT_CONTRACT"
 ENV_MEMORY_REQUEST: Final = "NVIDIA_GPU_MEMORY_REQUEST"
 ENV_MEMORY_LIMIT: Final = "NVIDIA_GPU_MEMORY_LIMIT"
 """What the hook of NVIDIA's container toolkit reads, in MiB: with one of the two alone it sets no limit."""
+ENV_MPS_PIPES: Final = "COTENANT_MPS_PIPES"
+"""Folder of a container in which each GPU that MPS serves has the pipes of the pod's namespace, under its UUID."""
 ENV_RAY_TOKEN: Final = "RAY_AUTH_TOKEN"
 ENV_POD_IP: Final = "POD_IP"
 SECRET_TOKEN_KEY: Final = "auth_token"
@@ -85,6 +109,11 @@ METRICS_PORT: Final = 8443
 QUERY_PORT: Final = 8444
 """The operator answers questions here, to the API server's aggregator."""
 CONTAINER: Final = "worker"
+SESSION_HOME: Final = "/home/session"
+"""Where the volume of a session is mounted, and where its application starts."""
+SESSION_FILE: Final = "/tmp/cotenant-session.json"
+"""In the pod of a session: port, path and token of its application, for who may execute commands there."""
+SESSION_PORT: Final = 8888
 CODE_PATH: Final = "/workspace"
 """Where the job's code (ConfigMap or volume) is mounted; first on PYTHONPATH."""
 CHECKPOINT_PATH: Final = "/checkpoints"
@@ -96,6 +125,7 @@ EXIT_RAY_DIED: Final = 81
 EXIT_PEER_LOST: Final = 82
 EXIT_QUOTA: Final = 83
 EXIT_BAD_CONTRACT: Final = 84
+EXIT_DATA_UNREACHABLE: Final = 85
 EXIT_PREEMPTED: Final = 143
-PLATFORM_FAULTS: Final = frozenset({EXIT_RENDEZVOUS_TIMEOUT, EXIT_RAY_DIED, EXIT_PEER_LOST})
+PLATFORM_FAULTS: Final = frozenset({EXIT_RENDEZVOUS_TIMEOUT, EXIT_RAY_DIED, EXIT_PEER_LOST, EXIT_DATA_UNREACHABLE})
 """Not the user's fault: retried without being charged against `retries`."""

@@ -41,9 +41,10 @@ def make_node(
     cpu_milli: int = 64_000,
     host_mib: int = 512 * 1024,
     peers: tuple[tuple[int, ...], ...] = (),
+    resource: str = "",
     **changes: Any,
 ) -> Node:
-    """`peers`: groups of GPU indices that NVLink connects."""
+    """`peers`: groups of GPU indices that NVLink connects. `resource`: whole devices of another maker."""
     uuids = [f"GPU-{name}-{index}" for index in range(gpus)]
     linked = {index: frozenset(uuids[peer] for peer in group if peer != index) for group in peers for index in group}
     return Node(
@@ -55,6 +56,8 @@ def make_node(
                 memory_mib=memory_mib,
                 index=index,
                 peers=linked.get(index, frozenset()),
+                whole_only=bool(resource),
+                resource=resource,
             )
             for index, uuid in enumerate(uuids)
         ),
@@ -208,7 +211,7 @@ class ToyCluster:
         return plan
 
     def settle(self, *, cycles: int = 200) -> Plan:
-        """Until nothing happens any more; raises if that takes more than `cycles`."""
+        """Goes on until nothing happens any more; raises if that takes more than `cycles`."""
         for _ in range(cycles):
             plan = self.cycle()
             if not plan.actions and not any(job.evicting or job.resizing_from for job in self.jobs.values()):

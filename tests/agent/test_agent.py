@@ -1,5 +1,6 @@
 """The agent's turns against a cluster that can fail: what is written when, and what is never written."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuSample, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
 from cotenant_agent.probes import LIVE_AGE_S, sample_age_s
 from cotenant_agent.reports.node_view import NodeObserver
+from cotenant_agent.reports.writers import Writer
 
 START = 1_700_000_000.0
 GPU = Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920)
@@ -99,6 +101,67 @@ def test_the_first_look_is_written_whole_and_then_only_the_heartbeat() -> None:
     assert [world.turn() for _ in range(14)] == [[]] * 14
     assert world.turn() == [{"heartbeat": "2023-11-14T22:13:36Z"}]
     assert world.cluster.made == 1
+
+
+class SharedGPUNode(FakeCluster):
+    """A GPUNode that several agents write, with versions as the API server has them."""
+
+    def ensure_gpu_node(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        super().ensure_gpu_node(node)
+        self.there["metadata"].setdefault("resourceVersion", "1")
+        return copy.deepcopy(self.there)
+
+    def patch_status(self, patch: Mapping[str, Any]) -> dict[str, Any]:
+        version = self.there["metadata"]["resourceVersion"]
+        if patch.get("metadata", {}).get("resourceVersion", version) != version:
+            raise ApiException(status=409)
+        super().patch_status(patch)
+        self.there["status"] = {**self.there.get("status", {}), **patch["status"]}
+        self.there["metadata"]["resourceVersion"] = str(int(version) + 1)
+        return copy.deepcopy(self.there)
+
+
+def agent_on(cluster: FakeCluster, source: str, instance: str) -> World:
+    world = World()
+    world.cluster = cluster
+    observer = NodeObserver(world.inventory, Capabilities(), owner=lambda _: FOREIGN, attributing=True)
+    world.agent = Agent(cluster, observer, booted_at=START - 3600, writer=Writer(source, instance))
+    return world
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["that start at once", "one after the other"])
+def test_two_agents_of_different_devices_do_not_overwrite_each_other(together: bool) -> None:
+    cluster = SharedGPUNode()
+    first, second = agent_on(cluster, "nvidia", "a"), agent_on(cluster, "amd.com/gpu", "b")
+    if together:  # both have read a GPUNode of nobody
+        second.agent._ensure_gpu_node(START)
+    wrote = [(bool(first.turn()), bool(second.turn())) for _ in range(60)]
+    assert any(one for one, _ in wrote)
+    assert not any(other for _, other in wrote)
+    assert cluster.there["status"]["writer"] == {"source": "nvidia", "instance": "a"}
+    assert second.agent.refused.startswith("an agent for nvidia (a) writes the GPUNode of this node")
+    assert any(second.turn() for _ in range(60)), "the first one has gone"
+    assert (cluster.there["status"]["writer"]["source"], second.agent.refused) == ("amd.com/gpu", "")
+
+
+def test_the_next_version_of_an_agent_takes_the_node_over_at_once() -> None:
+    cluster = SharedGPUNode()
+    first, second = agent_on(cluster, "nvidia", "a"), agent_on(cluster, "nvidia", "b")
+    assert first.turn()
+    assert second.turn()
+    for _ in range(60):
+        second.turn()
+        assert not first.turn()
+    assert first.agent.refused == "another agent for nvidia (b) writes the GPUNode of this node since"
+
+
+def test_an_annotation_of_somebody_costs_one_look_and_a_second() -> None:
+    cluster = SharedGPUNode()
+    world = agent_on(cluster, "nvidia", "a")
+    world.turn()
+    cluster.there["metadata"]["resourceVersion"] = "99"
+    beats = sum(bool(world.turn()) for _ in range(48))
+    assert (beats, cluster.made, world.agent.refused) == (3, 2, "")
 
 
 def test_a_node_that_is_cordoned_reads_so_within_a_minute() -> None:
@@ -281,3 +344,21 @@ def test_a_level_that_fell_while_no_agent_ran_is_named_and_outlives_the_next_res
     again = World()
     again.cluster.there["status"] = {"isolationLevels": {"memory": "Watched"}, "conditions": [fell]}
     assert again.turn(after=60.0)[0]["conditions"] == [fell]
+
+
+def test_an_administrator_takes_a_gpu_out_and_gives_it_back() -> None:
+    world = World()
+    world.turn()
+    annotations = world.cluster.there["metadata"]["annotations"] = {
+        "cotenant.dev/drain": '{"GPU-a": "its fan is replaced"}'
+    }
+    world.turn(after=15.0)
+    (written,) = world.turn()
+    (gpu,) = written["gpus"]
+    assert (gpu["healthy"], gpu["health"], gpu["drain"], annotations) == (
+        False, "Drained: its fan is replaced", True, {}
+    )  # fmt: skip
+    annotations["cotenant.dev/uncordon"] = "GPU-a"
+    world.turn(after=15.0)
+    world.turn()
+    assert (world.health(), annotations) == ("", {})

@@ -61,7 +61,7 @@ def look(agent: Agent, at: float) -> None:
         utilization_percent=37,
         power_milliwatts=412_500,
         temperature_c=61,
-        processes=(GpuProcess(1, 1024), GpuProcess(2, 3072)),
+        processes=(GpuProcess(1, 1024, 25), GpuProcess(2, 3072, 12)),
         signs=HealthSigns(ecc_uncorrected=2),
     )
     agent.reconcile(GpuPoll(agent._observer.inventory, (sample,), at, 0.01), [XidEvent("GPU-a", 31, at)], at)
@@ -102,6 +102,7 @@ def test_the_figures_of_gpus_and_pods_are_those_of_the_last_look(served: tuple[A
         f"cotenant_gpu_ecc_uncorrected{gpu} 2.0",
         'cotenant_gpu_xids_total{uuid="GPU-a",xid="31"} 1.0',
         f"cotenant_pod_gpu_memory_used_bytes{pod} {GIB:.16e}",
+        f"cotenant_pod_gpu_utilization_ratio{pod} 0.25",
         f"cotenant_pod_gpu_memory_quota_bytes{pod} {2 * GIB:.16e}",
         f'cotenant_gpu_foreign_memory_bytes{{uuid="GPU-a"}} {3 * GIB:.16e}',
         f"DCGM_FI_DEV_GPU_UTIL{dcgm} 37.0",

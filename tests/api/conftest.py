@@ -15,13 +15,14 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from cotenant.api.schema import crds
+from cotenant import names
+from cotenant.api.schema import crds, kinds
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
-GROUP = "/apis/cotenant.dev/v1alpha1"
-PATHS = {"TrainingJob": "namespaces/default/trainingjobs", "Queue": "queues", "GPUNode": "gpunodes"}
+GROUP = f"/apis/{names.API_VERSION}"
+PATHS = {one.kind: f"namespaces/default/{one.plural}" if one.namespaced else one.plural for one in kinds.RESOURCES}
 READY_S = 30
 
 
@@ -29,6 +30,7 @@ READY_S = 30
 class Answer:
     status: int
     body: dict[str, Any]
+    warning: str = ""
 
     @property
     def message(self) -> str:
@@ -61,21 +63,28 @@ class Server:
         headers = {"Content-Type": kind, "Accept": accept}
         self._connection.request(method, path, text.encode() if body is not None else None, headers)
         response = self._connection.getresponse()
-        raw = response.read()
+        raw, warning = response.read(), response.getheader("Warning") or ""
         try:
-            return Answer(response.status, json.loads(raw))
+            return Answer(response.status, json.loads(raw), warning)
         except json.JSONDecodeError:
             return Answer(response.status, {"message": raw.decode(errors="replace")})
 
-    def dry_run(self, body: Any, kind: str) -> Answer:
-        """As `kubectl create --dry-run=server --validate=strict`."""
-        return self.call("POST", f"{GROUP}/{PATHS[kind]}?dryRun=All&fieldValidation=Strict", body)
+    def dry_run(self, body: Any, kind: str, version: str = names.API_VERSION) -> Answer:
+        """As `kubectl create --dry-run=server --validate=strict`, in this version."""
+        return self.call("POST", f"/apis/{version}/{PATHS[kind]}?dryRun=All&fieldValidation=Strict", body)
+
+    def create(self, body: Any, kind: str, version: str) -> Answer:
+        return self.call("POST", f"/apis/{version}/{PATHS[kind]}?fieldValidation=Strict", body)
+
+    def collection(self, kind: str) -> str:
+        """Path below a version."""
+        return PATHS[kind]
 
 
 @pytest.fixture(scope="session")
 def server(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Server:
     made = Server(Path(api_server.kubeconfig), tmp_path_factory.mktemp("server"))
-    for resource in crds.RESOURCES:
+    for resource in kinds.RESOURCES:
         document = crds.document(resource)
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{document['metadata']['name']}"
         answer = made.call(
@@ -83,8 +92,7 @@ def server(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ser
         )
         assert answer.status in {200, 201}, answer.message
     deadline = time.monotonic() + READY_S
-    served: set[str] = set()
-    while served < {resource.plural for resource in crds.RESOURCES}:
+    # What discovery names is answered a moment later.
+    while any(made.call("GET", f"{GROUP}/{resource.plural}").status != 200 for resource in kinds.RESOURCES):
         assert time.monotonic() < deadline, "the CRDs are not served"
-        served = {one["name"] for one in made.call("GET", GROUP).body.get("resources", ())}
     return made

@@ -11,7 +11,7 @@ import yaml
 
 from cotenant.api.conversion.decode import check
 from cotenant.api.conversion.yaml_text import read_documents
-from cotenant.api.validation.errors import DocumentError, Problem
+from cotenant.api.validation.problems import DocumentError, Problem
 from tests.api.test_corpus import BAD, Entry
 
 ROUNDS = 4

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cotenant import names
 from cotenant.api.conversion.decode import check
 from cotenant.api.conversion.yaml_text import read_documents
 
@@ -44,7 +45,7 @@ ALPHABETS = {
 def originals() -> list[dict[str, Any]]:
     files = sorted((Path(__file__).parent / "good").glob("*.yaml"))
     bodies = [one.body for file in files for one in read_documents(file.read_text())]
-    return [body for body in bodies if "spec" in body]
+    return [body | {"apiVersion": names.API_VERSIONS[0]} for body in bodies if "spec" in body]
 
 
 def places(value: Any, container: Any = None, key: Any = None) -> Iterator[tuple[Any, Any]]:

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cotenant.api.conversion.decode import check
+from cotenant import names
+from cotenant.api.conversion.decode import PARSERS, check
 from cotenant.api.conversion.yaml_text import read_documents
-from cotenant.api.validation.errors import DocumentError
+from cotenant.api.validation.problems import DocumentError
 
 if TYPE_CHECKING:
     from tests.api.conftest import Server
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "troubleshooting.md"
-PATHS = {"TrainingJob", "Queue", "GPUNode"}
+PATHS = set(PARSERS)
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def kind_of(text: str) -> str:
 @pytest.mark.cluster
 @pytest.mark.parametrize("entry", GOOD, ids=lambda entry: entry.id)
 def test_the_api_server_takes_what_is_good(entry: Entry, server: Server) -> None:
-    answer = server.dry_run(entry.text, kind_of(entry.text))
+    old = f"apiVersion: {names.API_VERSIONS[1]}" in entry.text
+    answer = server.dry_run(entry.text, kind_of(entry.text), names.API_VERSIONS[old])
     assert (answer.status, answer.message) == (201, "")
 
 

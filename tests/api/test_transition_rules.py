@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 
-JOBS = "/apis/cotenant.dev/v1alpha1/namespaces/default/trainingjobs"
+JOBS = "/apis/cotenant.dev/v1beta1/namespaces/default/trainingjobs"
 MERGE = "application/merge-patch+json"
 NUMBERS = itertools.count()
 
@@ -45,8 +45,10 @@ FIXED = {
     "minWorkers": 1,
     "gpu": {"count": 2},
     "resources": {"cpu": "2"},
-    "topology": {"level": "node"},
+    "topology": {"level": "rack"},
+    "spread": {"level": "node"},
     "runtime": {"entrypoint": "train:other"},
+    "data": [{"from": "s3://bucket/a", "to": "/data"}],
     "gracePeriod": "60s",
     "checkpoint": {"path": "s3://bucket/runs"},
 }
@@ -67,7 +69,7 @@ class Job:
         self._server = server
         self.name = f"edit-{next(NUMBERS)}"
         document = {
-            "apiVersion": "cotenant.dev/v1alpha1",
+            "apiVersion": "cotenant.dev/v1beta1",
             "kind": "TrainingJob",
             "metadata": {"name": self.name},
             "spec": SPEC,
@@ -185,7 +187,7 @@ def test_a_table_of_jobs_shows_what_people_ask_first(job: Job, server: Server) -
 
 def test_what_is_left_out_is_filled_in(server: Server) -> None:
     document = {
-        "apiVersion": "cotenant.dev/v1alpha1",
+        "apiVersion": "cotenant.dev/v1beta1",
         "kind": "TrainingJob",
         "metadata": {"name": "defaults"},
         "spec": {"queue": "team-a", "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}},
@@ -193,9 +195,7 @@ def test_what_is_left_out_is_filled_in(server: Server) -> None:
     assert server.dry_run(document, "TrainingJob").body["spec"] == {
         "queue": "team-a",
         "suspend": False,
-        "workers": 1,
-        "gpu": {"count": 1, "sharing": "Queue"},
-        "resources": {"cpu": "1", "memory": "4Gi"},
+        "gpu": {"count": 1, "sharing": "Queue", "autoSize": False},
         "runtime": {
             "entrypoint": "train:main",
             "rayTrain": False,

@@ -146,7 +146,7 @@ def wait_until_in_force(cluster: "Cluster") -> None:
 def wait_until_jobs_are_mutated(cluster: "Cluster") -> None:
     """An API server looks every five seconds for kinds that a MutatingAdmissionPolicy may change."""
     job = {
-        "apiVersion": "cotenant.dev/v1alpha1",
+        "apiVersion": "cotenant.dev/v1beta1",
         "kind": "TrainingJob",
         "metadata": {"name": "marker", "namespace": "default"},
         "spec": {"queue": "any", "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}},

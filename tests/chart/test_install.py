@@ -25,7 +25,7 @@ metadata:
   name: installed
   labels: {cotenant.dev/tenant: "true", pod-security.kubernetes.io/enforce: restricted}
 ---
-apiVersion: cotenant.dev/v1alpha1
+apiVersion: cotenant.dev/v1beta1
 kind: TrainingJob
 metadata: {name: hello, namespace: installed}
 spec:
@@ -113,7 +113,7 @@ def test_a_changed_inventory_shows_in_the_status(cluster: "Cluster") -> None:
 def test_a_deleted_gpunode_comes_back(cluster: "Cluster") -> None:
     (before,) = [n["metadata"]["uid"] for n in items(cluster, "gpunodes") if n["metadata"]["name"] == "node-1"]
     cluster.kubectl("delete", "gpunode", "node-1")
-    after = wait_for(lambda: gpu_node(cluster, "node-1"), lambda node: len(node["status"].get("gpus", [])) == 4)
+    after = wait_for(lambda: gpu_node(cluster, "node-1"), lambda node: len(node.get("status", {}).get("gpus", [])) == 4)
     assert after["metadata"]["uid"] != before
 
 

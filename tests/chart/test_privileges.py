@@ -48,6 +48,12 @@ OWN_KINDS = {
     Right("operator", "trainingjobs.cotenant.dev/status", "patch"),
     Right("operator", "trainingjobs.cotenant.dev", "delete"),
     Right("operator", "queues.cotenant.dev/status", "patch"),
+    Right("operator", "sweeps.cotenant.dev/status", "patch"),
+    Right("operator", "sweeps.cotenant.dev", "delete"),
+    Right("operator", "quotarequests.cotenant.dev/status", "patch"),
+    Right("operator", "bookings.cotenant.dev/status", "patch"),
+    Right("operator", "sessions.cotenant.dev/status", "patch"),
+    Right("operator", "sessions.cotenant.dev", "patch"),
 }
 """Writes on what others make: of our own kinds, by those rights of the table alone."""
 
@@ -96,11 +102,24 @@ def cluster(local_cluster: Cluster, install: Callable[..., Any]) -> Iterator[Clu
 def job(name: str, **spec: Any) -> dict[str, Any]:
     usual = {"queue": TEAM, "gpu": {"count": 1}, "resources": {"cpu": "50m", "memory": "256Mi"}}
     return {
-        "apiVersion": "cotenant.dev/v1alpha1",
+        "apiVersion": "cotenant.dev/v1beta1",
         "kind": "TrainingJob",
         "metadata": {"name": name, "namespace": TEAM},
         "spec": usual | spec,
     }
+
+
+def quota_request() -> dict[str, Any]:
+    spec = {"quotas": [{"gpus": 1}], "until": "2099-01-31T18:00:00Z", "reason": "a paper"}
+    metadata = {"name": "more", "namespace": TEAM}
+    return {"apiVersion": "cotenant.dev/v1beta1", "kind": "QuotaRequest", "metadata": metadata, "spec": spec}
+
+
+def booking() -> dict[str, Any]:
+    spec = {
+        "queue": TEAM, "gpuClass": "none", "gpus": 1, "start": "2099-01-01T00:00:00Z", "end": "2099-01-31T18:00:00Z",
+    }  # fmt: skip
+    return {"apiVersion": "cotenant.dev/v1beta1", "kind": "Booking", "metadata": {"name": "demo"}, "spec": spec}
 
 
 class Request(NamedTuple):
@@ -197,7 +216,7 @@ def live(cluster: Cluster) -> None:
     """One job on two nodes that ends and goes, one that is suspended while it runs, and a look at all metrics."""
     two_nodes = job("ends", workers=5, ttlAfterFinished="1s", runtime={"command": ["python", "-c", "print()"]})
     suspended = job("suspended", runtime={"command": ["sleep", "3600"]})
-    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([two_nodes, suspended]))
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([two_nodes, suspended, quota_request(), booking()]))
     get = ("get", "trainingjobs", "-n", TEAM, "-o", "jsonpath={range .items[*]}{.metadata.name}={.status.phase} {end}")
     wait_for(lambda: cluster.kubectl(*get).split() == ["suspended=Running"], lambda: cluster.kubectl(*get))
     suspend = ("--type=merge", "-p", json.dumps({"spec": {"suspend": True}}))
@@ -207,6 +226,10 @@ def live(cluster: Cluster) -> None:
     for pod in pods:
         within = ("exec", "-n", NAMESPACE, pod["metadata"]["name"], "--", "python", "-c", SCRAPE)
         assert cluster.kubectl(*within, pod["status"]["podIP"]).strip() == "403", "neither account reads metrics"
+    answered = ("get", "quotarequest", "more", "-n", TEAM, "-o", "jsonpath={.status.phase}")
+    wait_for(lambda: cluster.kubectl(*answered) == "Pending", lambda: cluster.kubectl(*answered))
+    told = ("get", "booking", "demo", "-o", "jsonpath={.status.phase}")
+    wait_for(lambda: cluster.kubectl(*told) == "Overbooked", lambda: cluster.kubectl(*told))
     gone = ("get", "pods", "-n", TEAM, "-l", "cotenant.dev/job", "-o", "name")
     wait_for(lambda: cluster.kubectl(*gone) == "", lambda: cluster.kubectl(*gone))
 

@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from cotenant.controller.client import kube
-from cotenant.controller.main import OBSERVED
+from cotenant.controller.composites.kinds import kinds
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.cluster_feed import OBSERVED
 
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
+COMPOSITES = ROOT / "operator" / "cotenant" / "controller" / "composites"
 Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]
 RESOURCES = {name: value for name, value in vars(kube).items() if isinstance(value, kube.Resource)}
 
@@ -67,8 +70,9 @@ def operator_uses() -> Iterator[Right]:
     for resource in OBSERVED:
         yield Right(resource.group, resource.plural, "list")
         yield Right(resource.group, resource.plural, "watch")
+    yield from of_composites()
     for path in sorted((ROOT / "operator" / "cotenant" / "controller").rglob("*.py")):
-        if path.parent.name == "client":
+        if path.parent.name == "client" or path == COMPOSITES / "carrying_out.py":
             continue
         for call, verb in calls_in(path):
             first = call.args[0]
@@ -81,6 +85,23 @@ def operator_uses() -> Iterator[Right]:
             )
             for resource in (RESOURCES[name] for name in candidates):
                 yield Right(resource.group, resource.plural + suffix, verb)
+
+
+def of_composites() -> Iterator[Right]:
+    """Of kinds that are made of others: each is watched and its status written; what it makes is read where it is there
+    already, what it changes where that has changed."""
+    for composite in kinds(ObjectCache()):
+        own = composite.resource
+        yield from (Right(own.group, own.plural, verb) for verb in ("get", "list", "watch"))
+        yield Right(own.group, f"{own.plural}/status", "patch")
+        for resource in composite.owns:
+            yield from (Right(resource.group, resource.plural, verb) for verb in ("list", "watch"))
+    verbs = {"Create": ("create", "get"), "Patch": ("patch", "get"), "Delete": ("delete",)}
+    for path in sorted(COMPOSITES.glob("*/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in verbs:
+                resource = RESOURCES[ast.unparse(node.args[0])]
+                yield from (Right(resource.group, resource.plural, verb) for verb in verbs[node.func.id])
 
 
 NEVER_READ = {Right("", "secrets", "get")}

@@ -32,7 +32,7 @@ def job(name: str) -> str:
     }
     metadata = {"name": name, "namespace": TEAM}
     return yaml.safe_dump(
-        {"apiVersion": "cotenant.dev/v1alpha1", "kind": "TrainingJob", "metadata": metadata, "spec": spec}
+        {"apiVersion": "cotenant.dev/v1beta1", "kind": "TrainingJob", "metadata": metadata, "spec": spec}
     )
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from kubernetes.client import ApiException
 
 from cotenant import names
 from cotenant.cli import logs
 from cotenant.cli.errors import UserError
 from cotenant.cli.main import build_parser
+from cotenant.cli.terminal.connection import BadRequestError, Connection
 
 JOB = {
     "metadata": {"name": "train", "namespace": "red", "uid": "u"},
@@ -26,28 +27,36 @@ JOB = {
 }
 
 
-class Core:
-    """Pods of the API server with what they have printed, in chunks; `waits`: for a container to start."""
+class Pods:
+    """Stands in for a Connection: pods with what they have printed, in chunks; `waits`: for a container to start."""
 
     def __init__(self, pods: dict[str, tuple[list[int], list[bytes]]], waits: int = 0) -> None:
         self.pods, self.waits = pods, waits
         self.selectors: list[str] = []
         self.asked: list[dict[str, Any]] = []
 
-    def list_namespaced_pod(self, namespace: str, label_selector: str) -> Any:
-        self.selectors.append(label_selector)
-        found = []
-        for name, (ranks, _) in self.pods.items():
-            noted = {names.ANNOTATION_PLACEMENT: json.dumps({"ranks": {str(rank): [] for rank in ranks}})}
-            found.append(SimpleNamespace(metadata=SimpleNamespace(name=name, annotations=noted if ranks else None)))
-        return SimpleNamespace(items=found)
+    def read(self, path: str) -> dict[str, Any]:
+        self.selectors += parse_qs(urlsplit(path).query)["labelSelector"]
+        noted = {
+            name: {names.ANNOTATION_PLACEMENT: json.dumps({"ranks": {str(rank): [] for rank in ranks}})}
+            if ranks
+            else {}
+            for name, (ranks, _) in self.pods.items()
+        }
+        return {"items": [{"metadata": {"name": name, "annotations": found}} for name, found in noted.items()]}
 
-    def read_namespaced_pod_log(self, name: str, namespace: str, **chosen: Any) -> Any:
+    def stream(self, path: str, *, endless: bool) -> Iterator[bytes]:
         if self.waits:
             self.waits -= 1
-            raise ApiException(status=400, reason="Bad Request")
-        self.asked.append({"pod": f"{namespace}/{name}", **chosen})
-        return SimpleNamespace(stream=lambda _size: iter(self.pods[name][1]), release_conn=lambda: None)
+            raise BadRequestError("its container waits to start")
+        url = urlsplit(path)
+        query = {key: one for key, (one,) in parse_qs(url.query).items()}
+        self.asked.append({"path": url.path, "endless": endless, **query})
+        return iter(self.pods[url.path.split("/")[-2]][1])
+
+
+def show(pods: Pods, job: dict[str, Any], args: argparse.Namespace) -> int:
+    return logs.show(cast("Connection", pods), job, args)
 
 
 def parsed(*flags: str) -> argparse.Namespace:
@@ -65,8 +74,8 @@ def test_each_line_has_its_rank_however_it_is_cut_on_the_way(capsysbinary: pytes
         "train-3-1": ([2], [b"c\nno end"]),
         "train-3-s0": ([], [b"serving\n"]),
     }
-    core = Core(chunks)
-    assert logs.show(core, JOB, parsed()) == 0
+    core = Pods(chunks)
+    assert show(core, JOB, parsed()) == 0
     assert sorted(capsysbinary.readouterr().out.splitlines()) == sorted(
         [
             b"[rank 0] a",
@@ -83,29 +92,29 @@ def test_each_line_has_its_rank_however_it_is_cut_on_the_way(capsysbinary: pytes
 @pytest.mark.parametrize(
     ("flags", "asked", "lines"),
     [
-        (("--rank", "1"), {"follow": False}, b"[rank 1] b\n[train-3-0] cotenant: x\n"),
-        (("--rank", "2", "-f", "--tail", "5"), {"follow": True, "tail_lines": 5}, b"c\n"),
+        (("--rank", "1"), {"follow": "false", "endless": False}, b"[rank 1] b\n[train-3-0] cotenant: x\n"),
+        (("--rank", "2", "-f", "--tail", "5"), {"follow": "true", "endless": True, "tailLines": "5"}, b"c\n"),
     ],
 )
 def test_of_one_rank_only_its_pod_is_read(
     capsysbinary: pytest.CaptureFixture[bytes], flags: tuple[str, ...], asked: dict[str, Any], lines: bytes
 ) -> None:
-    core = Core(
+    core = Pods(
         {"train-3-0": ([0, 1], [b"[rank 0] a\n[rank 1] b\ncotenant: x\n"]), "train-3-1": ([2], [b"c\n"])}, waits=0
     )
-    logs.show(core, JOB, parsed(*flags))
+    show(core, JOB, parsed(*flags))
     assert capsysbinary.readouterr().out == lines
     pod = "train-3-0" if flags[1] == "1" else "train-3-1"
-    assert core.asked == [{"pod": f"red/{pod}", "container": "worker", "_preload_content": False, **asked}]
+    assert core.asked == [{"path": f"/api/v1/namespaces/red/pods/{pod}/log", "container": "worker", **asked}]
 
 
 def test_a_pod_that_has_not_started_is_waited_for_where_its_log_is_followed(
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    assert logs.show(Core({"train-3-0": ([0], [b"a\n"])}, waits=2), JOB, parsed("-f")) == 0
+    assert show(Pods({"train-3-0": ([0], [b"a\n"])}, waits=2), JOB, parsed("-f")) == 0
     assert capsysbinary.readouterr().out == b"a\n"
-    with pytest.raises(ApiException):
-        logs.show(Core({"train-3-0": ([0], [])}, waits=1), JOB, parsed())
+    with pytest.raises(BadRequestError):
+        show(Pods({"train-3-0": ([0], [])}, waits=1), JOB, parsed())
 
 
 @pytest.mark.parametrize(
@@ -118,21 +127,21 @@ def test_a_pod_that_has_not_started_is_waited_for_where_its_log_is_followed(
 def test_of_an_attempt_whose_pods_are_gone_its_last_lines_are_printed(
     capsysbinary: pytest.CaptureFixture[bytes], flags: tuple[str, ...], lines: bytes, end: str
 ) -> None:
-    assert logs.show(Core({}), JOB, parsed(*flags)) == 0
+    assert show(Pods({}), JOB, parsed(*flags)) == 0
     assert tuple(capsysbinary.readouterr()) == (lines, f"cotenant: {end}\n".encode())
 
 
 @pytest.mark.parametrize(
     ("core", "job", "flags", "said"),
     [
-        (Core({}), JOB, ("--attempt", "4"), "there is no attempt 4 of train: it has had 3 of them"),
-        (Core({}), {**JOB, "status": {"reason": "WaitingForGPUs"}}, (), "it has not started yet (WaitingForGPUs)"),
-        (Core({}), JOB, (), "the pods of attempt 3 are gone, and nothing is known of its end any more"),
-        (Core({"train-3-0": ([0], [])}), JOB, ("--rank", "7"), "attempt 3 of train has no rank 7"),
-        (Core({f"train-3-{n}": ([n], []) for n in range(65)}), JOB, (), "65 pods are too many to read at once"),
+        (Pods({}), JOB, ("--attempt", "4"), "there is no attempt 4 of train: it has had 3 of them"),
+        (Pods({}), {**JOB, "status": {"reason": "WaitingForGPUs"}}, (), "it has not started yet (WaitingForGPUs)"),
+        (Pods({}), JOB, (), "the pods of attempt 3 are gone, and nothing is known of its end any more"),
+        (Pods({"train-3-0": ([0], [])}), JOB, ("--rank", "7"), "attempt 3 of train has no rank 7"),
+        (Pods({f"train-3-{n}": ([n], []) for n in range(65)}), JOB, (), "65 pods are too many to read at once"),
     ],
 )
-def test_what_cannot_be_shown_is_said(core: Core, job: dict[str, Any], flags: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_shown_is_said(core: Pods, job: dict[str, Any], flags: tuple[str, ...], said: str) -> None:
     with pytest.raises(UserError) as refused:
-        logs.show(core, job, parsed(*flags))
+        show(core, job, parsed(*flags))
     assert said in str(refused.value)

@@ -11,13 +11,13 @@ import pytest
 from cotenant.cli.main import main
 
 GOOD = """\
-apiVersion: cotenant.dev/v1alpha1
+apiVersion: cotenant.dev/v1beta1
 kind: TrainingJob
 metadata: {name: good, namespace: team-a}
 spec: {queue: team-a, gpu: {count: 1}, runtime: {entrypoint: train:main}}
 """
 BAD = """\
-apiVersion: cotenant.dev/v1alpha1
+apiVersion: cotenant.dev/v1beta1
 kind: TrainingJob
 metadata: {name: bad}
 spec: {queue: team-a, gpu: {count: 100}, runtime: {entrypoint: train:main}, replicas: 2}
@@ -66,8 +66,11 @@ def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch, capsys: p
         ("a: .nan\n", "line 1: .nan is not a number that JSON has"),
         ("a: !!python/name:os.system x\n", "line 1: could not determine a constructor for the tag"),
         ("- 1\n", ":1: the document is refused\n  line 1: must be an object with fields, not a list"),
-        ("kind: TrainingJob\napiVersion: cotenant.dev/v2\n", "apiVersion: must be cotenant.dev/v1alpha1"),
-        ("kind: TrainJob\napiVersion: cotenant.dev/v1alpha1\n", "kind: must be one of TrainingJob, Queue, GPUNode"),
+        ("kind: TrainingJob\napiVersion: cotenant.dev/v2\n", "apiVersion: must be cotenant.dev/v1beta1"),
+        (
+            "kind: TrainJob\napiVersion: cotenant.dev/v1beta1\n",
+            "kind: must be one of TrainingJob, Queue, GPUNode, QuotaRequest, Booking, Sweep, ",
+        ),
     ],
 )
 def test_what_is_no_document_is_refused_with_its_place(
@@ -82,7 +85,7 @@ def test_what_is_no_document_is_refused_with_its_place(
 def test_every_mistake_has_the_line_of_its_field(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = ["apiVersion: cotenant.dev/v1alpha1", "kind: TrainingJob", "metadata: {name: a}", "spec:", "  queue: A"]
+    lines = ["apiVersion: cotenant.dev/v1beta1", "kind: TrainingJob", "metadata: {name: a}", "spec:", "  queue: A"]
     lines += ["  gpu: 2", "  runtime:", "    command: python train.py", "    env:", "      - name: A", "      - B=1"]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(["---", *lines])))
     assert main(["validate", "-f", "-"]) == 1

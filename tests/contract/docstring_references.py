@@ -1,12 +1,15 @@
-"""Reports names in backticks that exist nowhere: in docstrings, comments, design notes and CONTRIBUTING.md.
+"""Reports names in backticks that exist nowhere: in docstrings, comments, design notes, pages and CONTRIBUTING.md.
 
 A docstring that names a module, class or function is a promise; a rename breaks it in silence. What is looked up:
 
-- a path or file (`bench/chaos.py`, `spec.json` in a string of the code) among the files of the repository;
+- a path or file (`bench/chaos/pods.py`, `spec.json` in a string of the code) among the files of the repository;
 - a dotted name (`ClusterState.assume`, `cotenant.contract`) from module or class to member, or as a field of the API;
 - a class, constant or field (`Kube`, `memoryFraction`), a function with brackets, a plain word
   among what its own file uses, what its room defines, the modules of its tree, and the API's fields and values;
 - `make crds`, `python -m cotenant.cli`, `cotenant validate`: the target, the module, the verb.
+
+Pages for tenants and administrators may name what is theirs: a plain lower-case word on one is not looked up; metrics
+are, among the strings of the code.
 
 Commands of others, formulas and texts with spaces are left alone. Words that belong to others (Kubernetes, torch) are
 listed in `vocabulary.toml` with the reason.
@@ -34,8 +37,10 @@ from tests.contract.python_names import Names, names_of
 ROOT = Path(__file__).resolve().parents[2]
 TREES = ("operator", "worker", "local", "bench", "tests", "docs")
 NOTES = ("docs/design/*.md", "CONTRIBUTING.md")
+PAGES = ("docs/*.md", "README.md")
 VOCABULARY = Path(__file__).with_name("vocabulary.toml")
 TICKED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+METRIC = re.compile(r"cotenant_(?!worker|agent\b|agent\.|local|shim)[a-z_]+")
 NAME = re.compile(r"[A-Za-z_]\w*")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 CALL = re.compile(r"\.?([A-Za-z_][\w.]*)\(.*\)")
@@ -64,13 +69,16 @@ class House:
         self.files = [file for file in listed.stdout.splitlines() if (root / file).is_file()]
         self.names: dict[str, Names] = {}
         self.references: list[Reference] = []
+        self.written: set[str] = set()
+        """Every word of the code, those in its strings too: metrics, reasons, fields of documents."""
         for file in self.files:
             if file.endswith(".py") and file.startswith(TREES):
                 source = (root / file).read_text()
                 tree = ast.parse(source)
                 self.names[file] = names_of(file, tree)
                 self.references += written_in(file, source, tree)
-        for pattern in NOTES:
+                self.written |= set(NAME.findall(source))
+        for pattern in (*NOTES, *PAGES):
             for note in sorted(root.glob(pattern)):
                 lines = enumerate(note.read_text().splitlines(), 1)
                 path = note.relative_to(root).as_posix()
@@ -112,12 +120,22 @@ class House:
             of_something, text = text.startswith("."), call.group(1)
             if of_something:
                 return text in self.everything
+        if METRIC.fullmatch(text):
+            return bool({text, re.sub("_(total|bucket|sum|count)$", "", text)} & self.written)
         if FILE.fullmatch(text):
             return self._file(text) or text in self.everything
+        if text.endswith(".k8s.io"):
+            return True
         if DOTTED.fullmatch(text):
             return self._dotted(text, reference.path)
         if not NAME.fullmatch(text):
             return True
+        if is_page(reference.path):
+            return (
+                (text.islower() and "_" not in text)
+                or text in self.everything
+                or bool({text, as_written(text)} & self.written)
+            )
         own = self.names.get(reference.path)
         if text in self.room(reference.path) or (own is not None and text in own.used):
             return True
@@ -134,6 +152,8 @@ class House:
     def _dotted(self, text: str, path: str) -> bool:
         first, *rest = parts = text.split(".")
         if text in self.everything or set(parts) <= self.words or first in sys.stdlib_module_names or first in OTHERS:
+            return True
+        if is_page(path) and first in self.written and rest[-1] in self.written:
             return True
         own = self.names.get(path)
         if own is not None and first in own.used and first == first.lower() and rest[-1] in self.everything:
@@ -157,6 +177,16 @@ def room_of(path: str) -> str:
     """The folder whose files share their words: `operator/cotenant/core`, `worker/cotenant_agent`, `tests/core`."""
     parts = path.split("/")
     return "/".join(parts[: {"operator": 3, "bench": 1, "docs": 1}.get(parts[0], 2)])
+
+
+def is_page(path: str) -> bool:
+    """Whether a file is for tenants and administrators, who have words of their own."""
+    return path == "README.md" or (path.startswith("docs/") and path.count("/") == 1)
+
+
+def as_written(field: str) -> str:
+    """Name in Python of a field of a document: `lastCheckpoint` has an underscore there."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", field).lower()
 
 
 def is_shared(path: str) -> bool:

@@ -14,6 +14,7 @@ from cotenant.contract import (
     CheckpointSpec,
     Contract,
     ContractError,
+    DataSource,
     GpuGrant,
     Mode,
     PodGrant,
@@ -54,6 +55,13 @@ CONTRACT = Contract(
 def test_a_contract_is_read_as_it_was_written(document: Contract) -> None:
     assert Contract.from_json(document.to_json()) == document
     assert Contract.from_environment(document.to_environment()) == document
+
+
+def test_data_to_be_fetched_goes_with_the_contract_and_an_image_from_before_reads_a_job_without() -> None:
+    data = (DataSource("s3://bucket/images", "/data", 1 << 40), DataSource("https://host/a.tar", "/a"))
+    document = replace(CONTRACT, data=data)
+    assert Contract.from_json(document.to_json()) == document
+    assert "data" not in json.loads(CONTRACT.to_json())
 
 
 def test_an_image_from_before_parameter_servers_reads_a_job_without_them() -> None:
@@ -220,12 +228,16 @@ def test_a_termination_that_is_too_long_loses_its_oldest_lines_first_and_then_th
         {"platform": {"a": {"b": 1, "pods": [], "z": 2}, "pods": [], "x": ',"pods":[],'}},
         {"strategy": "ParameterServer", "uid": ',"pods":[],', "servers": (',"pods":[],',), "entrypoint": '\\",'},
         {"pods": ()},
+        {"pods": (PodGrant("h", (RankGrant(0, (GpuGrant("AMD-1", 0, 1000, True, resource="amd.com/gpu"),)),)),)},
     ],
-    ids=["whole", "without servers", "pods in the platform", "pods in texts", "without pods"],
+    ids=["whole", "without servers", "pods in the platform", "pods in texts", "without pods", "other devices"],
 )
 def test_the_text_is_the_json_of_all_fields_in_their_order(change: dict[str, Any]) -> None:
     document = replace(CONTRACT, **change)
-    fields = {key: value for key, value in asdict(document).items() if key != "servers" or document.servers}
+    fields = {key: value for key, value in asdict(document).items() if key not in ("servers", "data") or value}
+    for gpu in (gpu for pod in fields["pods"] for rank in pod["ranks"] for gpu in rank["gpus"]):
+        if not gpu["resource"]:
+            del gpu["resource"]
     for node_rank in (0, 1, 0):
         text = replace(document, node_rank=node_rank).to_json()
         assert text == json.dumps(fields | {"node_rank": node_rank}, sort_keys=True, separators=(",", ":"))

@@ -18,6 +18,10 @@ SOURCES = {
     "operator/cotenant/names.py": "GROUP = 'cotenant.dev'\n",
     "tests/core/test_books.py": "",
     "crds/queues.yaml": "properties: {spec: {properties: {weight: {type: integer}}}}\n",
+    "operator/cotenant/metrics.py": "last_checkpoint = 'cotenant_jobs_pending', 'cotenant_cycle_seconds', 'Throttled'",
+    "docs/tenants.md": "`weight`\n",
+    "docs/design/0001.md": "`Books`\n",
+    "README.md": "`make crds`\n",
     "Makefile": "crds: setup\n",
     "pyproject.toml": "[project.optional-dependencies]\nlocal = []\n",
 }
@@ -60,6 +64,35 @@ def test_what_exists_or_is_no_name_passes(house: House, text: str) -> None:
 )
 def test_what_a_rename_left_behind_is_reported(house: House, text: str) -> None:
     assert not house.exists(Reference(HERE, 1, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        *(
+            (text, True)
+            for text in ("prod", "edit", "hangTimeout", "LIMIT_S", "spec.weight", "leases.coordination.k8s.io")
+        ),
+        *(
+            (text, True)
+            for text in ("cotenant_jobs_pending", "cotenant_cycle_seconds_bucket", "lastCheckpoint", "Throttled")
+        ),
+        *((text, False) for text in ("raise_limit", "raiseLimit", "Standing", "spec.heaviness", "books/mirror.py")),
+        *((text, False) for text in ("cotenant_jobs_lost", "make bread", "Books.rolled")),
+    ],
+)
+def test_a_page_may_have_plain_words_of_its_readers_but_names_only_what_is_there(
+    house: House, text: str, known: bool
+) -> None:
+    assert house.exists(Reference("docs/tenants.md", 1, text)) is known
+
+
+def test_pages_notes_and_the_readme_are_read(house: House) -> None:
+    assert [(each.path, each.text) for each in house.references] == [
+        ("docs/design/0001.md", "Books"),
+        ("docs/tenants.md", "weight"),
+        ("README.md", "make crds"),
+    ]
 
 
 def test_references_are_read_from_docstrings_of_anything_and_from_comments_not_from_other_strings() -> None:

@@ -1,4 +1,4 @@
-"""One wheel, four extras: what is in the wheel, what each extra can import, that versions and names agree."""
+"""One wheel and its extras: what is in the wheel, what each extra can import, that versions and names agree."""
 
 import json
 import re
@@ -39,11 +39,12 @@ def modules_of(package: str, *skipped: str) -> list[str]:
 SHARED = ["cotenant", "cotenant.names", "cotenant.contract"]
 LOCAL_VERBS = [module for module in modules_of("cotenant_local") if module.startswith("cotenant_local.cli")]
 EXTRAS = {
-    "operator": modules_of("cotenant") + LOCAL_VERBS,
+    "operator": modules_of("cotenant", "cotenant.mcp.server") + LOCAL_VERBS,
     "agent": SHARED
     + modules_of("cotenant_agent")
     + [m for m in modules_of("cotenant") if m.startswith("cotenant.cli")],
     "worker": SHARED + modules_of("cotenant_worker"),
+    "mcp": [module for module in modules_of("cotenant") if module.startswith(("cotenant.sdk", "cotenant.mcp"))],
 }
 
 
@@ -133,7 +134,7 @@ def test_the_wheel_says_who_it_is(wheel: zipfile.ZipFile) -> None:
     extras = {
         line.removeprefix("Provides-Extra: ") for line in metadata.splitlines() if line.startswith("Provides-Extra")
     }
-    assert extras == {"operator", "agent", "worker", "local"}
+    assert extras == {"operator", "sdk", "dashboard", "mcp", "agent", "worker", "local", "sweeps"}
     assert f"{folder}/licenses/LICENSE" in wheel.namelist()
     entries = wheel.read(f"{folder}/entry_points.txt").decode()
     assert "cotenant = cotenant.cli.main:main" in entries

@@ -11,16 +11,16 @@ from typing import Any
 
 from cotenant import contract, names
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.controller.cluster.budgets import Budgets
+from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.cluster.cluster_view import ClusterView, Synced
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.informers.disruption import Disruption
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId, read_job
-from cotenant.controller.informers.pod_identity import PodIdentity
-from cotenant.controller.informers.pod_record import Exit, PodRecord
+from cotenant.controller.informers.pods.disruption import Disruption
+from cotenant.controller.informers.pods.pod_identity import PodIdentity
+from cotenant.controller.informers.pods.pod_record import Exit, PodRecord
 from cotenant.controller.isolation.gpu_isolation import NOTHING
-from cotenant.controller.lifecycle import status_transitions
+from cotenant.controller.lifecycle import plan_transitions, status_transitions
 from cotenant.controller.lifecycle.observation import Observation, PlacementObserved, PodsObserved
 from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program
 from cotenant.controller.manifests.placement_annotation import placement_to_json
@@ -204,7 +204,7 @@ def exited(code: int, at: float = T0 + 100, **told: Any) -> Exit:
 
 def admitted(phase: Phase, *nodes: tuple[str, int], servers: int = 0, **changes: Any) -> TrainingJobStatus:
     """The status of a job that was admitted at T0 and, for Running, ran from T0 + 10."""
-    status = status_transitions.admitted(
+    status = plan_transitions.admitted(
         TrainingJobStatus(), placement_on(*nodes), NOTHING, "admitted", T0, servers=servers
     )
     if phase is not Phase.STARTING:

@@ -89,10 +89,17 @@ class Tenancy:
 
 
 @contextmanager
-def product(kind: str, wanted: ClusterSpec, *values: str) -> Iterator[Tenancy]:
+def product(
+    kind: str,
+    wanted: ClusterSpec,
+    *values: str,
+    prepare: Callable[[Cluster], None] = lambda _: None,
+    amend: Callable[[Cluster], None] | None = None,
+) -> Iterator[Tenancy]:
     """A cluster with the chart installed, its nodes shared by queues, and the tenants of the examples.
 
-    `values` are set in the chart: `agent.pollSeconds=1`.
+    `values` are set in the chart: `agent.pollSeconds=1`. `prepare` is called with the cluster before that; `amend`
+    after it, for agents that cannot start as the chart made them: then nobody waits for them here.
     """
     from cotenant_local.cluster import lifecycle
 
@@ -100,16 +107,17 @@ def product(kind: str, wanted: ClusterSpec, *values: str) -> Iterator[Tenancy]:
     cluster = lifecycle.up(name, wanted, attached=True)
     try:
         tenancy = Tenancy(cluster)
+        prepare(cluster)
         arguments = ["upgrade", "--install", "cotenant", str(CHECKOUT / "charts" / "cotenant"), "-n", SYSTEM]
         options = [
             "--create-namespace",
             "--set",
             ",".join(["agent.simulate=true", *values]),
-            "--wait",
-            "--timeout",
-            "180s",
+            *([] if amend else ["--wait", "--timeout", "180s"]),
         ]
         subprocess.run(cluster.command("helm", *arguments, *options), check=True, capture_output=True, text=True)
+        if amend:
+            amend(cluster)
         cluster.kubectl("annotate", "nodes", "--all", "--overwrite", "cotenant.dev/shared-by-queues=true")
         cluster.kubectl("apply", "-f", str(CHECKOUT / "examples" / "00-tenants.yaml"))
         tenancy.wait(
@@ -130,7 +138,7 @@ def training_job(name: str, namespace: str = "team-a", **spec: Any) -> Document:
     command = spec.pop("command", ["python", "-c", "print('hello')"])
     runtime = {"command": command, **spec.pop("runtime", {})}
     return {
-        "apiVersion": "cotenant.dev/v1alpha1",
+        "apiVersion": "cotenant.dev/v1beta1",
         "kind": "TrainingJob",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {

@@ -60,24 +60,24 @@ def image(framework: str) -> str:
     return f"example.com/worker-{framework}"
 
 
-def cluster_of(node: Document) -> Iterator[Tenancy]:
+def cluster_of(name: str, node: Document) -> Iterator[Tenancy]:
     from cotenant_local.cluster import spec
 
-    folders = {name: [str(installed(part)) for part in parts] for name, parts in IMAGES.items()}
-    images = {image(name): {"paths": at, "env": {"PYTHONPATH": ":".join(at)}} for name, at in folders.items()}
-    with product("frameworks", spec.parse({"nodes": [node], "images": images}, "this test")) as tenancy:
+    folders = {brings: [str(installed(part)) for part in parts] for brings, parts in IMAGES.items()}
+    images = {image(one): {"paths": at, "env": {"PYTHONPATH": ":".join(at)}} for one, at in folders.items()}
+    with product(name, spec.parse({"nodes": [node], "images": images}, "this test")) as tenancy:
         yield tenancy
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Tenancy]:
-    yield from cluster_of({"name": "node", "count": 2, "gpus": {"count": 1, "class": "H100"}})
+    yield from cluster_of("frameworks", {"name": "node", "count": 2, "gpus": {"count": 1, "class": "H100"}})
 
 
 @pytest.fixture(scope="module")
 def demo_cluster() -> Iterator[Tenancy]:
     """What `make demo KEEP=1` leaves on a machine of two cores."""
-    yield from cluster_of({"name": "node-1", "cpu": 2, "gpus": {"count": 2, "class": "H100"}})
+    yield from cluster_of("frameworks-demo", {"name": "node-1", "cpu": 2, "gpus": {"count": 2, "class": "H100"}})
 
 
 def example(name: str, framework: str) -> list[Document]:

@@ -44,9 +44,11 @@ def test_a_mention_keeps_its_size_and_its_rule() -> None:
         (make_job("a", gpus=1, classes=("H100", "A100")), "1 GPU of H100 or A100"),
         (make_job("a", milli=400, workers=2), "0.8 GPU"),
         (make_job("a", gpu=GpuRequest(memory_mib=4096)), "1 × 4096 MiB of a GPU"),
+        (make_job("a", gpu=GpuRequest(count=2, memory_milli=400), workers=2), "1.6 GPUs"),
+        (make_job("a", gpu=GpuRequest(count=2, memory_mib=4096), workers=2), "4 × 4096 MiB of a GPU"),
         (make_job("a", workers=2, placement=make_placement(("n1", [[0], [1]]))), "2 GPUs of H100"),
     ],
-    ids=["a gang", "classes", "shares", "memory", "held"],
+    ids=["a gang", "classes", "shares", "memory", "shares of two", "memory of two", "held"],
 )
 def test_a_size_is_what_is_held_or_asked_for(job: Job, size: str) -> None:
     assert size_of(job, {"GPU-n1-0": "H100", "GPU-n1-1": "H100"}) == size

@@ -12,7 +12,7 @@ NOTHING_LOST = Costs(start_s=0, checkpoint_s=1)
 
 def gpu_node(name: str, gpus: int) -> dict[str, Any]:
     return {
-        "apiVersion": "cotenant.dev/v1alpha1",
+        "apiVersion": "cotenant.dev/v1beta1",
         "kind": "GPUNode",
         "metadata": {"name": name},
         "status": {
@@ -28,7 +28,7 @@ def gpu_node(name: str, gpus: int) -> dict[str, Any]:
 
 def queue(name: str, guaranteed: str) -> dict[str, Any]:
     return {
-        "apiVersion": "cotenant.dev/v1alpha1",
+        "apiVersion": "cotenant.dev/v1beta1",
         "kind": "Queue",
         "metadata": {"name": name},
         "spec": {"namespaces": [name], "quotas": [{"guaranteed": guaranteed, "limit": guaranteed}]},
@@ -37,7 +37,7 @@ def queue(name: str, guaranteed: str) -> dict[str, Any]:
 
 def job(name: str, *, gpus: int, runs: str, priority: int = 0, queue: str = "a", second: int = 0) -> dict[str, Any]:
     return {
-        "apiVersion": "cotenant.dev/v1alpha1",
+        "apiVersion": "cotenant.dev/v1beta1",
         "kind": "TrainingJob",
         "metadata": {
             "name": name,

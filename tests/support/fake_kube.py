@@ -30,7 +30,17 @@ from tests.support.api_faults import Fault, Faults
 from tests.support.watch_history import WatchHistory
 
 CREATED_AT: Final = "2026-01-01T00:00:00Z"
-WITH_STATUS: Final = (kube.PODS, kube.NODES, kube.TRAINING_JOBS, kube.QUEUES, kube.LOCAL_QUEUES, kube.GPU_NODES)
+WITH_STATUS: Final = (
+    kube.PODS,
+    kube.NODES,
+    kube.TRAINING_JOBS,
+    kube.QUEUES,
+    kube.LOCAL_QUEUES,
+    kube.GPU_NODES,
+    kube.QUOTA_REQUESTS,
+    kube.BOOKINGS,
+    kube.SWEEPS,
+)
 T = TypeVar("T")
 
 

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from cotenant import contract
-from cotenant.api.resources.placement_status import MAX_RANKS
-from cotenant.api.resources.runtime import MAX_ENV, MAX_PROGRAM_CHARS, MAX_VOLUMES
+from cotenant.api.resources.job_spec.machine import MAX_RANKS
+from cotenant.api.resources.job_spec.runtime import MAX_ENV, MAX_PROGRAM_CHARS, MAX_VOLUMES
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.lifecycle.progress import summary
 
@@ -46,6 +46,7 @@ def largest_spec(letter: str = WIDE, workers: int = MAX_RANKS) -> dict[str, Any]
     servers = {"servers": 64, "update": "Asynchronous", "nodeSelector": selector, "tolerateGpuTaints": True}
     return {
         "queue": "q" * 63,
+        "profile": "p" * 63,
         "priorityClassName": name,
         "workers": workers,
         "minWorkers": 1,
@@ -86,9 +87,23 @@ def largest_spec(letter: str = WIDE, workers: int = MAX_RANKS) -> dict[str, Any]
     }
 
 
+def largest_profile(letter: str = WIDE) -> dict[str, Any]:
+    """Spec of a TrainingProfile, every list and text as long as it may be."""
+    job = largest_spec(letter)
+    runtime = {name: job["runtime"][name] for name in ("image", "framework", "parameterServer")}
+    names = job["gpu"]["classes"]
+    bounds = {"workers": {"min": 1, "max": MAX_RANKS}, "gpus": {"min": 0, "max": 64}, "classes": names, "zones": names}
+    return {
+        **{name: job[name] for name in ("workers", "minWorkers", "gpu", "resources", "topology")},
+        "description": letter * 256,
+        "runtime": runtime,
+        "allowed": bounds | {"images": [f"{'i' * 253}{number:03}" for number in range(16)]},
+    }
+
+
 def largest_job(letter: str = WIDE, workers: int = MAX_RANKS) -> dict[str, Any]:
     return {
-        "apiVersion": "cotenant.dev/v1alpha1",
+        "apiVersion": "cotenant.dev/v1beta1",
         "kind": "TrainingJob",
         "metadata": {"name": "j" * 50, "namespace": "default"},
         "spec": largest_spec(letter, workers),
@@ -128,6 +143,8 @@ def overfull_status(letter: str = WIDE) -> TrainingJobStatus:
             "reason": long,
             "message": long,
             "gpus": long,
+            "profile": {"name": "p" * 63, "kind": "ClusterTrainingProfile", "generation": 2**53,
+                        "spec": largest_profile(letter)},
             "conditions": [
                 {"type": f"{letter * 9}{n}", "status": "Unknown", "reason": long, "message": long,
                  "lastTransitionTime": MOMENT, "observedGeneration": 2**53}

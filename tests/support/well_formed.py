@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from cotenant.decoding.bounded_json import Malformed
+from cotenant.contract.decoding.bounded_json import Malformed
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from cotenant_worker.checkpoints import fsspec_store, local_store
 from cotenant_worker.hook import cotenant_shim
 from cotenant_worker.host import layout
 from cotenant_worker.reporting import Context, Saver
-from tests.worker.recording_launcher import RecordingLauncher
+from tests.worker.messaging.recording_launcher import RecordingLauncher
 
 
 class Rank(RecordingLauncher):
@@ -87,6 +87,7 @@ def test_a_rank_knows_its_place_from_its_environment(monkeypatch: pytest.MonkeyP
         "COTENANT_PRECISION": "bf16",
         "COTENANT_CHECKPOINT_DIR": "s3://bucket/job",
         "COTENANT_RESUME_FROM": "/checkpoints/step-000000000007",
+        "COTENANT_DATA_DIR": "/data/images",
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -104,8 +105,9 @@ def test_a_rank_knows_its_place_from_its_environment(monkeypatch: pytest.MonkeyP
         precision="bf16",
         checkpoint_dir="s3://bucket/job",
         resume_from=Path("/checkpoints/step-000000000007"),
+        data_dir=Path("/data/images"),
     )
-    assert not found.is_leader
+    assert (found.is_leader, found.data_dir) == (False, Path("/data/images"))
 
 
 @dataclass

@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, Final
 
 from kubernetes.client.exceptions import ApiException
 
-from cotenant.decoding.plain_text import plain_text
+from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.names import (
+    ANNOTATION_DRAIN,
     ANNOTATION_RESET,
     ANNOTATION_SLOW_REPORTS,
     ANNOTATION_SUSPECT,
@@ -22,12 +24,14 @@ from cotenant.names import (
     LABEL_GPU_CLASS,
 )
 from cotenant_agent.failures import Failures, Step
+from cotenant_agent.gpus.drains import read_drains
 from cotenant_agent.gpus.readings import GpuInventory, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
 from cotenant_agent.reports import isolation_conditions, node_status, published_limits
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, GPUNodeClient, error_summary
 from cotenant_agent.reports.node_view import NodeObserver, NodeView
 from cotenant_agent.reports.reset_turns import ResetTurns, published
+from cotenant_agent.reports.writers import Writer, conflict
 
 log = logging.getLogger("cotenant.agent")
 
@@ -47,9 +51,15 @@ class Agent:
         booted_at: float,
         contained: Failures | None = None,
         node: str = "",
+        writer: Writer | None = None,
     ) -> None:
         self.node = node
         self.contained = contained or Failures()
+        self._writer = writer
+        self._version = ""
+        """Of the GPUNode, as this agent has seen it last."""
+        self.refused = ""
+        """Why it writes nothing: another agent does."""
         self._cluster, self._observer, self._booted_at = cluster, observer, booted_at
         self._published: Mapping[str, Any] | None = None
         self._levels: Mapping[str, str] = {}
@@ -96,6 +106,8 @@ class Agent:
             self.conditions, self._levels, self.view, document
         )
         self._levels = document["isolationLevels"]
+        if self._writer is not None:
+            document["writer"] = self._writer.entry()
         if self._must_write(document, now):
             self._write(document, now)
 
@@ -118,6 +130,8 @@ class Agent:
         except UNREACHABLE as error:
             self._failed("GPUNode cannot be created", error)
             return False
+        if self._yields(there, now):
+            return False
         self._class_label = (node["metadata"].get("labels") or {}).get(LABEL_GPU_CLASS)
         if self._published is None:
             self._restore_cordons(there.get("status") or {}, now)
@@ -129,6 +143,20 @@ class Agent:
             self._observer.set_slow_gpus(slow_gpus(there["metadata"].get("annotations") or {}))
         self._there, self.failures = True, 0
         return True
+
+    def _yields(self, there: Mapping[str, Any], now: float) -> bool:
+        """True while another agent writes this GPUNode; tried again as after a failure."""
+        self._version = there["metadata"].get("resourceVersion") or ""
+        if self._writer is None:
+            return False
+        status = there.get("status") or {}
+        heartbeat = node_status.parse_time(status["heartbeat"]) if status.get("heartbeat") else None
+        refused = conflict(self._writer, status, now, heartbeat, started=self._published is not None)
+        if refused and refused != self.refused:
+            log.error("nothing is published: %s", refused)
+        self.refused = refused
+        self.failures = self.failures + 1 if refused else 0
+        return bool(refused)
 
     def _look_at_node(self, now: float) -> None:
         if now - self._node_looked_at < NODE_LOOK_S:
@@ -146,18 +174,24 @@ class Agent:
         self._observer.restore_cordons(sick, now, rebooted=rebooted)
         versions = (self._observer.inventory.driver_version, self._observer.capabilities.toolkit_version)
         if not rebooted and (before.get("driverVersion"), before.get("toolkitVersion")) == versions:
-            self._observer.restore_limits(published_limits.read(before))
+            self._observer.restore_limits(published_limits.read(before), published_limits.read(before, "Compute"))
 
     def _write(self, document: Mapping[str, Any], now: float) -> None:
         self._tried_at = now
         try:
-            answer = self._cluster.patch_status(node_status.patch(self._published, document))
+            answer = self._cluster.patch_status(
+                node_status.patch(self._published, document) | seen_as(self._version if self._writer else "")
+            )
         except UNREACHABLE as error:
-            if isinstance(error, ApiException) and error.status == 404:
+            if isinstance(error, ApiException) and error.status == HTTPStatus.CONFLICT:
+                self._there = False  # somebody else has written: who it is shows when it is read
+                return
+            if isinstance(error, ApiException) and error.status == HTTPStatus.NOT_FOUND:
                 self._there, self._published = False, None
             self._failed("GPUNode.status cannot be written", error)
             return
         self._published, self._written_at, self.failures = document, now, 0
+        self._version = answer["metadata"].get("resourceVersion") or ""
         self.writes += 1
         self._apply_annotations(answer, now)
 
@@ -168,6 +202,7 @@ class Agent:
         self._observer.set_slow_gpus(slow)
         if self.resets.take_up(annotations, now):
             self._remove_reset_annotation()
+        self._drain_as_asked(annotations, now)
         requested = annotations.get(ANNOTATION_UNCORDON)
         if requested is None:
             return
@@ -186,6 +221,18 @@ class Agent:
         except UNREACHABLE as error:
             self._failed("the annotation cannot be removed", error)
 
+    def _drain_as_asked(self, annotations: Mapping[str, str], now: float) -> None:
+        """Drains before anything is uncordoned, so that of both words for one GPU its release counts."""
+        if (text := annotations.get(ANNOTATION_DRAIN)) is None:
+            return
+        reasons = read_drains(text)
+        self._observer.drain(reasons, now)
+        log.warning("taken out by hand: %s", ", ".join(sorted(reasons)) or "nothing, the annotation cannot be read")
+        try:
+            self._cluster.remove_annotation(ANNOTATION_DRAIN)
+        except UNREACHABLE as error:
+            self._failed("the annotation cannot be removed", error)
+
     def _remove_reset_annotation(self) -> None:
         try:
             self._cluster.remove_annotation(ANNOTATION_RESET)
@@ -196,6 +243,11 @@ class Agent:
     def _failed(self, what: str, error: BaseException) -> None:
         self.failures += 1
         log.warning("%s: %s; trying again in %d s", what, error_summary(error), RETRY_S)
+
+
+def seen_as(version: str) -> dict[str, Any]:
+    """Part of a patch by which it is refused where somebody has written since this version."""
+    return {"metadata": {"resourceVersion": version}} if version else {}
 
 
 def slow_gpus(annotations: Mapping[str, str]) -> dict[str, str]:

@@ -30,6 +30,10 @@ class Step(StrEnum):
     """Resetting a GPU."""
     DRA = "dra"
     """Publishing GPUs for ResourceClaims."""
+    DEVICE_PLUGIN = "device_plugin"
+    """Offering shares of GPUs to the kubelet."""
+    MPS = "mps"
+    """Speaking with the daemons of MPS."""
     TURN = "turn"
     """Bringing the GPUNode up to date."""
 
@@ -55,6 +59,6 @@ class Failures:
             log.error("%s; the agent goes on", text, exc_info=error)
 
     def counts(self) -> Mapping[Step, int]:
-        """How often each step has failed since the start."""
+        """Number of failures of each step since the start."""
         with self._lock:
             return dict(self._counts)

@@ -9,6 +9,7 @@ import argparse
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -16,13 +17,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cotenant.decoding.plain_log import PlainFormatter
+from cotenant.contract.decoding.plain_log import PlainFormatter
 from cotenant.names import AGENT_PORT, ANNOTATION_SIMULATED_GPUS, METRICS_PORT
 from cotenant.serving.certificate import ServingCertificate
 from cotenant_agent import http_server, metrics, probes
 from cotenant_agent.agent import Agent
+from cotenant_agent.devices.amd_smi import AmdSmi, AmdSmiSource
+from cotenant_agent.devices.extended_resource import ExtendedResourceSource
 from cotenant_agent.enforcement import memory_limits
 from cotenant_agent.enforcement.attribution import HostProcesses, boot_time_in
 from cotenant_agent.enforcement.container_cgroups import ContainerCgroups
@@ -35,9 +38,12 @@ from cotenant_agent.gpus.simulated import SimulatedSource
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, KubernetesGPUNodeClient, error_summary
 from cotenant_agent.reports.metrics_access import MetricsAccess
 from cotenant_agent.reports.node_view import NodeObserver
+from cotenant_agent.reports.writers import Writer
 
 if TYPE_CHECKING:
+    from cotenant_agent.device_plugin.turns import PluginTurns
     from cotenant_agent.dra.turns import DriverTurns
+    from cotenant_agent.mps.turns import MpsTurns
 
 log = logging.getLogger("cotenant.agent")
 
@@ -50,6 +56,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="this Node's name (default: $NODE_NAME)")
     made.add_argument("--simulate", action="store_true", help="GPUs from the Node's annotation, not from the driver")
     made.add_argument("--simulate-file", type=Path, metavar="FILE", help="the same, from a file")
+    made.add_argument(
+        "--devices",
+        default="",
+        metavar="RESOURCE,…",
+        help="devices that the kubelet hands out whole as one of these extended resources; no driver is asked",
+    )
+    made.add_argument(
+        "--amd-smi", default="", metavar="PROGRAM", help="AMD's amd-smi, for the live use of its GPUs (with --devices)"
+    )
     made.add_argument("--host", type=Path, default=Path("/host"), help="where parts of the host are mounted read-only")
     made.add_argument("--runtime-class", default="nvidia", help="the RuntimeClass that brings GPUs into pods")
     made.add_argument(
@@ -73,10 +88,23 @@ def parser() -> argparse.ArgumentParser:
         "--dra", action="store_true", help="offer the GPUs for ResourceClaims, as a driver of the kubelet"
     )
     made.add_argument(
-        "--kubelet", type=Path, default=Path("/var/lib/kubelet"), metavar="FOLDER", help="the kubelet's (with --dra)"
+        "--device-plugin", action="store_true", help="offer shares of the GPUs to the kubelet, as extended resources"
+    )
+    made.add_argument(
+        "--kubelet",
+        type=Path,
+        default=Path("/var/lib/kubelet"),
+        metavar="FOLDER",
+        help="the kubelet's (with --dra and --device-plugin)",
     )
     made.add_argument(
         "--cdi", type=Path, default=Path("/var/run/cdi"), metavar="FOLDER", help="for CDI specifications (with --dra)"
+    )
+    made.add_argument(
+        "--mps",
+        type=Path,
+        metavar="FOLDER",
+        help="hold shares of compute by MPS, whose daemons are kept in this folder (with --dra)",
     )
     made.add_argument(
         "--no-dcgm-names",
@@ -106,7 +134,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (GpuSourceError, *UNREACHABLE) as error:
         return exit_refused(str(error) if isinstance(error, GpuSourceError) else error_summary(error))
     booted_at = boot_time_in(Path("/proc/stat").read_text())
-    agent = Agent(cluster, observer, booted_at=booted_at, contained=failures, node=args.node)
+    writer = Writer(args.devices or "nvidia", socket.gethostname())
+    agent = Agent(cluster, observer, booted_at=booted_at, contained=failures, node=args.node, writer=writer)
     servers = [http_server.serve(address, probes.paths(agent)), serve_metrics(agent, metrics_address, args)]
     cgroups = ContainerCgroups(args.host / "sys/fs/cgroup")
     asked = partial(asked_limits, cluster, cgroups)
@@ -116,13 +145,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     agent.resets.start = sampler.ask_reset
     sampler.start()
     events.start()
-    driver = dra_turns(args, cluster, observer, failures, stop) if args.dra else None
+    driver = dra_turns(args, cluster, observer, failures, stop) if args.dra and not args.devices else None
+    plugin = plugin_turns(args, cluster, observer, failures) if args.device_plugin and not args.devices else None
+    compute = mps_turns(args, driver, observer, failures) if args.mps and driver is not None else None
+    if compute is not None:
+        threading.Thread(target=compute.look, args=(stop,), name="mps", daemon=True).start()
+    of_kubelet = [turns for turns in (driver, plugin, compute) if turns is not None]
     while not stop.wait(RECONCILE_INTERVAL_S):
         agent.turn(sampler.latest, events.drain(), time.time())
-        if driver is not None:
-            driver.turn(agent.view)
-    if driver is not None:
-        driver.stop()
+        for turns in of_kubelet:
+            turns.turn(agent.view)
+    for turns in of_kubelet:
+        turns.stop()
     for server in servers:
         server.shutdown()
     log.info("stopped")
@@ -142,9 +176,26 @@ def dra_turns(
     failures: Failures,
     stop: threading.Event,
 ) -> DriverTurns:
-    from cotenant_agent.dra.turns import DriverTurns  # gRPC is loaded only where it is spoken
+    from cotenant_agent.dra.driver import DriverFolders  # gRPC is loaded only where it is spoken
+    from cotenant_agent.dra.turns import DriverTurns
 
-    return DriverTurns(cluster, observer, (args.kubelet, args.cdi), failures, stop)
+    return DriverTurns(cluster, observer, DriverFolders(args.kubelet, args.cdi), failures, stop)
+
+
+def mps_turns(args: argparse.Namespace, driver: DriverTurns, observer: NodeObserver, failures: Failures) -> MpsTurns:
+    from cotenant_agent.mps.namespaces import ComputeNamespaces
+    from cotenant_agent.mps.turns import MpsTurns
+
+    driver.namespaces = namespaces = ComputeNamespaces(args.mps)
+    return MpsTurns(namespaces, observer, failures)
+
+
+def plugin_turns(
+    args: argparse.Namespace, cluster: KubernetesGPUNodeClient, observer: NodeObserver, failures: Failures
+) -> PluginTurns:
+    from cotenant_agent.device_plugin.turns import PluginTurns  # gRPC is loaded only where it is spoken
+
+    return PluginTurns(cluster, observer, args.kubelet, failures)
 
 
 def address_of(text: str) -> tuple[str, int] | None:
@@ -171,6 +222,11 @@ def open_source(args: argparse.Namespace, cluster: KubernetesGPUNodeClient) -> G
         where = f"annotation {ANNOTATION_SIMULATED_GPUS} of Node {args.node}"
         log.warning("SIMULATED GPUs, from %s: no GPU of this machine is read or protected", where)
         return SimulatedSource(args.node, rate_limited(NODE_INTERVAL_S, lambda: simulated_annotation(cluster)), where)
+    if args.devices:
+        read = rate_limited(NODE_INTERVAL_S, lambda: node_of(cluster))
+        offered = ExtendedResourceSource(args.node, args.devices.split(","), read)
+        of_amd = args.amd_smi and offered.resource.startswith("amd.com/")
+        return AmdSmiSource(offered, AmdSmi(args.amd_smi)) if of_amd else offered
     from cotenant_agent.gpus.nvml import NvmlSource
 
     return NvmlSource()
@@ -183,21 +239,27 @@ def read_file(path: Path) -> str:
         raise GpuSourceError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def simulated_annotation(cluster: KubernetesGPUNodeClient) -> str:
+def node_of(cluster: KubernetesGPUNodeClient) -> dict[str, Any]:
     try:
-        node = cluster.node()
+        return cluster.node()
     except UNREACHABLE as error:
         raise GpuSourceError(f"the Node cannot be read: {error_summary(error)}") from error
+
+
+def simulated_annotation(cluster: KubernetesGPUNodeClient) -> str:
     # A Node that is not annotated has no GPUs; the class and memory of none are of no matter.
     none = '{"class": "none", "memory": "1Mi", "count": 0}'
-    return (node["metadata"].get("annotations") or {}).get(ANNOTATION_SIMULATED_GPUS, none) or none
+    return (node_of(cluster)["metadata"].get("annotations") or {}).get(ANNOTATION_SIMULATED_GPUS, none) or none
 
 
-def rate_limited(seconds: float, read: Callable[[], str]) -> Callable[[], str]:
+T = TypeVar("T")
+
+
+def rate_limited(seconds: float, read: Callable[[], T]) -> Callable[[], T]:
     """`read`, called no more often than this; in between, and while it fails, its last result."""
-    kept: list[tuple[float, str]] = []
+    kept: list[tuple[float, T]] = []
 
-    def answer() -> str:
+    def answer() -> T:
         if not kept or time.monotonic() - kept[0][0] >= seconds:
             try:
                 kept[:] = [(time.monotonic(), read())]
@@ -214,7 +276,7 @@ def make_observer(args: argparse.Namespace, cluster: KubernetesGPUNodeClient, so
     processes = HostProcesses(args.host / "proc")
     attributing = processes.readable()
     inventory = source.inventory()
-    if not inventory.simulated and not attributing:
+    if not (inventory.simulated or inventory.resource or attributing):
         log.warning("%s is not the host's /proc: memory cannot be attributed to pods", args.host / "proc")
     found = capabilities.detect(
         args.host,

@@ -101,6 +101,12 @@ def pod_metrics(view: NodeView) -> Iterator[Metric]:
     quota = GaugeMetricFamily(
         "cotenant_pod_gpu_memory_quota_bytes", "Memory that a pod may use of a GPU", labels=labels
     )
+    load = GaugeMetricFamily(
+        "cotenant_pod_gpu_utilization_ratio", "Part of a GPU's multiprocessors that a pod uses", labels=labels
+    )
+    for on_gpu, percent in view.sm_percent.items():
+        if (holder := view.grants.get(on_gpu.pod_uid)) is not None:
+            load.add_metric([on_gpu.gpu_uuid, holder.namespace, holder.pod, on_gpu.pod_uid, holder.job], percent / 100)
     foreign = GaugeMetricFamily(
         "cotenant_gpu_foreign_memory_bytes", "Memory in use by what the operator did not place", labels=["uuid"]
     )
@@ -121,7 +127,7 @@ def pod_metrics(view: NodeView) -> Iterator[Metric]:
     counted = Counter(holder.evidence for holder in (view.holders or {}).values())
     for evidence in Evidence:
         holders.add_metric([evidence.value], counted[evidence])
-    yield from (used, quota, foreign, over, strangers, holders)
+    yield from (used, load, quota, foreign, over, strangers, holders)
 
 
 def paths(agent: Agent, access: AskAccess | None, *, dcgm_names: bool = True) -> dict[str, Respond]:

@@ -17,7 +17,8 @@ def paths(agent: Agent) -> dict[str, Respond]:
     started = time.time()
 
     def healthz(_: str) -> Answer:
-        return _answer(sample_age_s(agent, started, time.time()) < LIVE_AGE_S)
+        # One that holds back for another agent is not mended by a new process.
+        return _answer(bool(agent.refused) or sample_age_s(agent, started, time.time()) < LIVE_AGE_S)
 
     def readyz(_: str) -> Answer:
         return _answer(agent.writes > 0 and sample_age_s(agent, started, time.time()) < READY_AGE_S)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cotenant.decoding.reported_values import plain_numbers, plain_values
+from cotenant.contract.decoding.reported_values import plain_numbers, plain_values
 from cotenant_worker.checkpoints import local_store
 from cotenant_worker.hook import cotenant_shim
 from cotenant_worker.host import layout
@@ -40,6 +40,8 @@ class Context:
     checkpoint_dir: str | None
     """A path, or an address for fsspec."""
     resume_from: Path | None
+    data_dir: Path | None = None
+    """The folder of the job's first `data`."""
 
     @property
     def is_leader(self) -> bool:
@@ -61,6 +63,7 @@ def context() -> Context:
         precision=env.get(layout.ENV_PRECISION, "fp32"),
         checkpoint_dir=env.get(layout.ENV_CHECKPOINT_DIR) or None,
         resume_from=Path(env[layout.ENV_RESUME_FROM]) if env.get(layout.ENV_RESUME_FROM) else None,
+        data_dir=Path(env[layout.ENV_DATA_DIR]) if env.get(layout.ENV_DATA_DIR) else None,
     )
 
 

@@ -21,9 +21,9 @@ from types import CodeType, FrameType, FunctionType
 
 import pytest
 
-from bench.parts.mutants.codes import functions_of, mutated_codes
+from bench.parts.mutants.codes import caches_below, functions_below, functions_of, mutated_codes
 from bench.parts.mutants.sites import Mutant
-from bench.parts.mutants.trials import Area, Fork, Run, copy_checkout, outcome_of, run_pytest, test_files
+from bench.parts.mutants.trials import Area, Fork, Run, copy_checkout, mirror_of, outcome_of, run_pytest, test_files
 
 Place = tuple[str, int, str]
 """A function: its file, its first line and its qualified name."""
@@ -37,11 +37,12 @@ class LoadedTests:
     """A pytest plugin that runs mutants instead of the tests that were collected. After it, `runs` has the results and
     `rest` the mutants that no loaded function has."""
 
-    def __init__(self, copy: Path, source: str, mutants: Sequence[Mutant], jobs: int, report: Report) -> None:
+    def __init__(self, copy: Path, area: Area, mutants: Sequence[Mutant], jobs: int, report: Report) -> None:
         self.runs: list[Run] = []
         self.rest: list[Mutant] = []
         self._copy = copy
-        self._source = str(copy / source)
+        self._source = str(copy / area.source)
+        self._mirrored = area.mirrored
         self._mutants = mutants
         self._jobs = jobs
         self._report = report
@@ -49,15 +50,21 @@ class LoadedTests:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         reached, seconds = self._first_run(session)
+        alive = functions_below(self._source)
         print(f"without a mutant {len(reached)} tests pass in {sum(seconds.values()):.1f} s", flush=True)
         for number, mutant in enumerate(self._mutants):
             pairs = mutated_codes(self._copy / mutant.file, mutant)
-            functions = functions_of(pairs) if pairs else []
+            functions = functions_of(pairs, alive) if pairs else []
             if not functions:
                 self.rest.append(mutant)
                 continue
             innermost = _place(pairs[-1][0])
-            items = [item for item in session.items if innermost in reached[item.nodeid]]
+            items = [
+                item
+                for item in session.items
+                if innermost in reached[item.nodeid]
+                and (not self._mirrored or item.path.name == mirror_of(mutant.file))
+            ]
             items.sort(key=lambda item: seconds[item.nodeid])
             limit_s = max(LEAST_LIMIT_S, 4 * sum(seconds[item.nodeid] for item in items))
             while len(self._running) >= self._jobs:
@@ -138,8 +145,11 @@ def _watched_run(session: pytest.Session, below: str, seen: Path) -> int:
     threading.settrace(watch)
     sys.settrace(watch)
     started = time.monotonic()
+    caches = caches_below(below)
     for item in _each_run(session, session.items):
         entries[item.nodeid] = time.monotonic() - started, watch.taken(below)
+        for cache in caches:  # else the first of several tests enters what all of them need
+            cache.cache_clear()
         started = time.monotonic()
     sys.settrace(None)
     seen.write_text(json.dumps(entries))
@@ -150,7 +160,7 @@ def run_loaded(area: Area, mutants: Sequence[Mutant], jobs: int, report: Report)
     """Runs those of the mutants that are inside functions; the results, and the mutants that are left."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, contextlib.chdir(Path.cwd()):
         copy = copy_checkout(Path(folder))
-        tests = LoadedTests(copy, area.source, mutants, jobs, report)
+        tests = LoadedTests(copy, area, mutants, jobs, report)
         code = run_pytest(copy, test_files(copy, area), "-s", plugins=[tests])
         if len(tests.runs) + len(tests.rest) != len(mutants):
             raise SystemExit(f"the tests were not loaded: pytest ended with {code}")

@@ -43,6 +43,13 @@ class Area:
 
     source: str
     tests: tuple[str, ...]
+    mirrored: bool = False
+    """A mutant is run by the test files that have the name of its module alone."""
+
+
+def mirror_of(source: str) -> str:
+    """The name of the test file that mirrors a module."""
+    return f"test_{Path(source).stem}.py"
 
 
 @dataclass(frozen=True)
@@ -130,7 +137,7 @@ def by_distance(files: Sequence[str], source: Path) -> list[list[str]]:
 
     def distance(file: str) -> int:
         path = Path(file)
-        if path.stem == f"test_{source.stem}":
+        if path.name == mirror_of(source.name):
             return 0
         return 1 if source.parent.name in path.parts else 2
 
@@ -145,7 +152,8 @@ def run_on_copy(area: Area, mutant: Mutant, limit_s: float) -> Run:
         source.write_bytes(mutant.applied(source.read_bytes()))
         code: int | None = 0
         killer, spent = "", 0.0
-        for files in by_distance(test_files(copy, area), Path(mutant.file)):
+        groups = by_distance(test_files(copy, area), Path(mutant.file))
+        for files in groups[:1] if area.mirrored else groups:
             fork = Fork(partial(run_pytest, copy, files), copy / "mutant.log", limit_s - spent)
             while (result := fork.result()) is None:
                 time.sleep(0.02)

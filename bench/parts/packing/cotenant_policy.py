@@ -18,7 +18,8 @@ from cotenant.core.model.objects import Gpu, Node
 from cotenant.core.placement import Packing, Shape
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
-from cotenant.core.placement.gang import PlacementRequest, place_gang
+from cotenant.core.placement.gang import place_gang
+from cotenant.core.placement.gang_request import PlacementRequest
 
 _TENANCY = Tenancy(1)
 

@@ -27,7 +27,7 @@ def usable() -> None:
 
     try:
         torch.ones(1, device="cuda").sum().item()
-        answer(torch=torch.__version__, why="")
+        answer(torch=torch.__version__, cuda=str(torch.version.cuda), gpu=torch.cuda.get_device_name(), why="")
     except (RuntimeError, AssertionError) as error:
         answer(torch=torch.__version__, why=str(error).splitlines()[0][:300])
 
@@ -108,6 +108,15 @@ def sees() -> None:
     )
 
 
+def multiprocessors() -> None:
+    """Answer how much of the GPU this process computes on, and stay there until it is told to go."""
+    import torch
+
+    torch.ones(1, device="cuda").sum().item()
+    answer(multiprocessors=torch.cuda.get_device_properties(0).multi_processor_count)
+    sys.stdin.readline()
+
+
 def train(steps: int, reporting: int) -> None:
     """A few milliseconds of matrix products per step; one turn of `steps` for every line on stdin."""
     import torch
@@ -171,7 +180,7 @@ def scan() -> None:
 
 DEEDS = {
     each.__name__: each
-    for each in (usable, hold, raise_limit, spawn, context_and_nccl, sees, train, write_pattern, scan)
+    for each in (usable, hold, raise_limit, spawn, context_and_nccl, sees, multiprocessors, train, write_pattern, scan)
 }
 
 if __name__ == "__main__":

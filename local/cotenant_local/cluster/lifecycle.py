@@ -23,7 +23,7 @@ from cotenant_local.cluster import identities, ownership, planner, sandbox
 from cotenant_local.cluster.api_faults import ApiFaults
 from cotenant_local.cluster.spec import ClusterSpec
 from cotenant_local.controlplane import components, control_socket
-from cotenant_local.host import cgroup_claims, folders, json_lines, user_ids
+from cotenant_local.host import cgroup_claims, file_watches, folders, json_lines, user_ids
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.cluster_plan import ClusterPlan
 from cotenant_local.host.errors import LocalError
@@ -114,6 +114,7 @@ def up(
 
 def _check_machine(spec: ClusterSpec, progress: Progress) -> None:
     sandbox.check()
+    file_watches.check(len(spec.nodes))
     for name, image in spec.images.items():
         if absent := [path for path in image.paths if not Path(path).exists()]:
             raise LocalError(f"image {name}: {', '.join(absent)} is not on this machine")
@@ -132,7 +133,7 @@ def _write_folder(state: ClusterFolder, plan: ClusterPlan, spec: ClusterSpec) ->
 
 @contextlib.contextmanager
 def _claimed_cgroup(name: str) -> Iterator[cgroup_claims.CgroupClaim | None]:
-    """None without the right. The sandbox inherits the claim, as it does the folder's lock; ours is closed here."""
+    """Claim of a cgroup, None without the right. The sandbox inherits it, as the folder's lock; ours is closed here."""
     claim = cgroup_claims.claim(name)
     try:
         yield claim

@@ -101,7 +101,7 @@ def clear(state: ClusterFolder, *, kept: bool) -> None:
 
 
 def check_disk_space(state: ClusterFolder) -> None:
-    """Before anything is started: components on a full disk die with much noise and little sense."""
+    """Checks before anything is started: components on a full disk die with much noise and little sense."""
     free = shutil.disk_usage(state.path).free
     if free < NEEDED_BYTES:
         raise LocalError(
@@ -135,3 +135,5 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     except PermissionError:
         user_ids.remove(path)
+    except FileNotFoundError:  # somebody else takes the same cluster down
+        _remove(path)

@@ -143,7 +143,7 @@ def create_node(api: Api, plan: NodePlan) -> None:
 
 
 def set_extended_resources(api: Api, plan: NodePlan) -> None:
-    """After the kubelet's first status: it keeps what it finds there."""
+    """Sets them after the kubelet's first status: it keeps what it finds there."""
     amounts = {name: str(amount) for name, amount in plan.resources.items()}
     if amounts:
         status = {"status": {"capacity": amounts, "allocatable": amounts}}

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from cotenant_local.demo.scenes import Scene, scene_of
 from cotenant_local.host.api_client import Api
 
-PREFIX: Final = "/apis/cotenant.dev/v1alpha1"
+PREFIX: Final = "/apis/cotenant.dev/v1beta1"
 
 
 class ClusterReader:

@@ -54,7 +54,7 @@ class Patience:
         return self._left < 0
 
     def __str__(self) -> str:
-        """For example "120 s", and on a busy machine "504 s (120 s of an idle machine)"."""
+        """Text such as "120 s", and on a busy machine "504 s (120 s of an idle machine)"."""
         waited = self._last - self._started
         idle = f"{self.seconds:.0f} s"
         return f"{waited:.0f} s ({idle} of an idle machine)" if waited > 1.5 * self.seconds + 2 else idle

@@ -47,11 +47,12 @@ INLINED = (
 )
 """What every request runs through. Elsewhere, in code that is mostly generated, inlining is half of compiling."""
 COMPILER = (
-    ("all", "-dwarf=false -l"),  # debug tables, which the linker would throw away
-    *((path if path == "std" else f"{path}/...", "-dwarf=false") for path in INLINED),
+    ("all", "-dwarf=false -c=1 -l"),
+    *((path if path == "std" else f"{path}/...", "-dwarf=false -c=1") for path in INLINED),
 )
-"""Package pattern, flags; the last pattern that matches a package counts. No program does another thing for them, so
-they are in no key."""
+"""Package pattern, flags; the last pattern that matches a package counts: no debug tables, which the linker would throw
+away, and one thread a package, as there are always more packages to compile than processors (a tenth less work). No
+program does another thing for them, so they are in no key."""
 COLLECTOR = {"GOGC": "off", "GOMEMLIMIT": "512MiB"}
 """Of the compiler's own memory: a process per package, most of which end long before there is anything to collect."""
 

@@ -1,7 +1,7 @@
 """The built programs as one file, so that another machine need not compile: written beside its checksum, and read back.
 
 A package fits one state of the sources and one architecture, which are in its name and in the folder inside it. It is
-read only where its SHA-256 is the one that the reader was told, or that lies beside it. Reading takes the
+read only where its SHA-256 is the one that the reader was given, or that lies beside it. Reading takes the
 standard library only.
 """
 
@@ -72,7 +72,7 @@ def _name() -> str:
 
 
 def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:
-    """As a file of nobody, at no time: neither belongs to what is packed."""
+    """Add it as a file without owner and time: neither belongs to what is packed."""
     member = tarfile.TarInfo(name)
     status = path.stat()
     member.size, member.mode = status.st_size, 0o755 if status.st_mode & 0o100 else 0o644

@@ -1,4 +1,5 @@
-"""`cotenant crds`: write the CRDs and docs/api.md from the models into the checkout, or check what is there."""
+"""`cotenant crds`: write the CRDs and docs/api.md from the models, and docs/commands.md from the parser, into the
+checkout, or check what is there."""
 
 import argparse
 from pathlib import Path
@@ -6,11 +7,11 @@ from pathlib import Path
 from cotenant.cli.errors import UserError
 
 FOLDERS = ("crds", "charts/cotenant/crds")
-PAGE = "docs/api.md"
+FIELDS, COMMANDS = "docs/api.md", "docs/commands.md"
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = verbs.add_parser("crds", help="generate the CRDs and docs/api.md from the models")
+    parser = verbs.add_parser("crds", help="generate the CRDs, docs/api.md and docs/commands.md from the code")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--check", action="store_true", help="write nothing; fail when a file is not what would be written"
@@ -22,6 +23,7 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 def run(args: argparse.Namespace) -> int:
     from cotenant.api.schema import crds, reference
+    from cotenant.cli.reference import page
 
     files = crds.files()
     if args.print:
@@ -29,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     root = args.root or _checkout()
     wanted = {root / folder / name: text for folder in FOLDERS for name, text in files.items()}
-    wanted[root / PAGE] = reference.markdown()
+    wanted |= {root / FIELDS: reference.markdown(), root / COMMANDS: page.markdown()}
     if args.check:
         return _check(root, wanted)
     for path, text in wanted.items():
@@ -45,7 +47,7 @@ def _check(root: Path, wanted: dict[Path, str]) -> int:
     stray = [path for folder in FOLDERS for path in (root / folder).glob("*.yaml") if path not in wanted]
     if stale or stray:
         paths = ", ".join(str(path.relative_to(root)) for path in [*stale, *stray])
-        raise UserError(f"not what the models say: {paths}. Run `make crds`.")
+        raise UserError(f"not what the code says: {paths}. Run `make crds`.")
     return 0
 
 

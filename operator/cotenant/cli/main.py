@@ -7,11 +7,13 @@ function. A verb refuses by raising `UserError`: one message and an exit code.
 """
 
 import argparse
+import contextlib
 import importlib
 import os
 import pkgutil
 import signal
 import sys
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -19,46 +21,82 @@ from types import ModuleType
 from typing import Final
 
 from cotenant import __version__
-from cotenant.cli.errors import UserError
+from cotenant.cli.errors import EXIT_USAGE, UserError
+from cotenant.cli.terminal.plain_stream import plain_output
 
 GROUP = "cotenant.verbs"
 """Entry points of other packages that bring a verb, name → module."""
 
 PLUGIN: Final = "kubectl cotenant"
-NOT_OF_THE_PLUGIN: Final = frozenset({"agent", "crds", "demo", "local", "operator"})
+NOT_OF_THE_PLUGIN: Final = frozenset({"agent", "crds", "demo", "local", "operator", "plugin"})
 """Verbs of the machine that they run on, and of this project's makers: kubectl offers those of a cluster's users."""
 
 
-def build_parser(program: str = "cotenant") -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=program, description="Share GPU nodes among tenants on Kubernetes.")
+OF_THEIR_OWN_OUTPUT: Final = NOT_OF_THE_PLUGIN | {"mcp"}
+"""Verbs that draw their progress, or speak a protocol, and print nothing of tenants' for a person."""
+WITHOUT_PACKAGES: Final = {
+    "dashboard": "the pages in the cluster, where your administrator has installed them, or kubectl cotenant top",
+    "replay": "kubectl exec -i -n cotenant-system deploy/cotenant-operator -- python -m cotenant replay - < FILE",
+    "simulate": "kubectl cotenant whatif asks the operator about the cluster as it is",
+    "validate": "kubectl apply --dry-run=server -f FILE asks the API server, which makes nothing",
+}
+"""Verb that needs packages → what does without them, where they cannot be installed."""
+
+
+def _way_out(missing: str, words: Sequence[str]) -> str:
+    """What to do about a verb whose package the one-file plugin does not bring."""
+    verb = words[0] if words else ""
+    extra = "dashboard" if verb == "dashboard" else "operator"
+    told = f"{verb} needs {missing}, which the one-file plugin does not have: pip install 'cotenant[{extra}]' brings it"
+    return told + (f"; without: {WITHOUT_PACKAGES[verb]}" if verb in WITHOUT_PACKAGES else "")
+
+
+def build_parser(named: str = "cotenant") -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=named, description="Share GPU nodes among tenants on Kubernetes.")
     parser.add_argument("--version", action="version", version=f"cotenant {__version__}")
+    left_out = NOT_OF_THE_PLUGIN if named == PLUGIN else frozenset[str]()
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name, module in sorted(_modules(), key=lambda found: found[0]):
-        if program == PLUGIN and name in NOT_OF_THE_PLUGIN:
-            continue
+    for _, module in sorted(_modules(left_out), key=lambda found: found[0]):
         register = getattr(module, "register", None)
         if register is not None:
             register(verbs)
     return parser
 
 
-def _modules() -> Iterator[tuple[str, ModuleType]]:
+def _modules(left_out: frozenset[str]) -> Iterator[tuple[str, ModuleType]]:
     """Those that may be verbs, by name."""
     for found in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        yield found.name, importlib.import_module(f"cotenant.cli.{found.name}")
+        if found.name not in left_out:
+            yield found.name, importlib.import_module(f"cotenant.cli.{found.name}")
     for entry in entry_points(group=GROUP):
-        yield entry.name, entry.load()
+        if entry.name not in left_out:
+            yield entry.name, entry.load()
+
+
+def program() -> str:
+    """Name of the program as it was called."""
+    return PLUGIN if Path(sys.argv[0]).name in {"kubectl-cotenant", "kubectl_complete-cotenant"} else "cotenant"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    program = PLUGIN if Path(sys.argv[0]).name == "kubectl-cotenant" else "cotenant"
-    args = build_parser(program).parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    with contextlib.nullcontext() if words[:1] and words[0] in OF_THEIR_OWN_OUTPUT else plain_output():
+        return _run(words)
+
+
+def _run(words: Sequence[str]) -> int:
+    args = build_parser(program()).parse_args(words)
     run: Callable[[argparse.Namespace], int] = args.run
     try:
         return run(args)
     except UserError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        print(f"{program()}: {error}", file=sys.stderr)
         return error.exit_code
+    except ModuleNotFoundError as error:
+        if not zipfile.is_zipfile(sys.argv[0]):
+            raise
+        print(f"{program()}: {_way_out(str(error.name), words)}", file=sys.stderr)
+        return EXIT_USAGE
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _verdicts(text: str, where: str) -> Iterator[_Verdict]:
     from cotenant.api.conversion.yaml_text import read_documents
-    from cotenant.api.validation.errors import DocumentError
+    from cotenant.api.validation.problems import DocumentError
 
     try:
         for document in read_documents(text):
@@ -92,7 +92,7 @@ def _verdicts(text: str, where: str) -> Iterator[_Verdict]:
 
 def _verdict(where: str, document: "YamlDocument") -> _Verdict:
     from cotenant.api.conversion.decode import check
-    from cotenant.decoding.plain_text import plain_text
+    from cotenant.contract.decoding.plain_text import plain_text
 
     found = check(document.body)
     if found.problems:

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any, Final, Literal, Self, cast
 
 from cotenant import names
+from cotenant.contract.decoding.bounded_json import Bounds, Malformed, parse, unpack
 from cotenant.contract.strict_object import ContractError, StrictObject
-from cotenant.decoding.bounded_json import Bounds, Malformed, parse, unpack
 
 PART: Final = 100_000
 """Characters of one variable. Linux starts no program with a variable, or an argument, of 128 KiB."""
@@ -41,6 +41,9 @@ class GpuGrant:
     compute_milli: int
     whole: bool
     simulated: bool = False
+    resource: str = ""
+    """Extended resource as which the kubelet gave it, such as `amd.com/gpu`: the UUID then names no device that a
+    program could see. Empty: a GPU of CUDA."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,16 @@ class CheckpointSpec:
     path: str
     interval_s: int = 0
     """0 means: only when the program itself saves, and on preemption."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """Data that is in `folder` before the ranks start."""
+
+    address: str
+    folder: str
+    limit_bytes: int = 0
+    """The most that may lie at the address; 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +107,8 @@ class Contract:
     servers: tuple[str, ...] = ()
     """Host names of the parameter servers' pods, which have no rank and no GPU. Server i has the node rank after
     those of `pods`, plus i."""
+    data: tuple[DataSource, ...] = ()
+    """Fetched by each pod of ranks before they start."""
     platform: dict[str, Any] = field(default_factory=dict)
     """Reserved for options of the launcher (preflight, telemetry sinks)."""
     version: int = 1
@@ -110,8 +125,9 @@ class Contract:
 
     def to_json(self) -> str:
         document = asdict(replace(self, pods=()))
-        if not self.servers:
-            del document["servers"]  # an image from before there were such pods reads every other job
+        for later in ("servers", "data"):
+            if not document[later]:
+                del document[later]  # an image from before there were such fields reads every other job
         text = json.dumps(document, sort_keys=True, separators=(",", ":"))
         # Fields are sorted. Behind this one there are texts, whose quotes are escaped, and no objects: the last is it.
         before, _, after = text.rpartition(',"pods":[],')
@@ -170,6 +186,7 @@ class Contract:
             rendezvous_timeout_s=document.whole("rendezvous_timeout_s", 120),
             workers_min=document.whole("workers_min", 0),
             servers=document.texts("servers"),
+            data=tuple(_data_source(one) for one in document.objects("data")) if document.has("data") else (),
             platform=document.mapping("platform"),
         )
 
@@ -193,13 +210,18 @@ def _gpu_grant(gpu: StrictObject) -> GpuGrant:
         compute_milli=gpu.whole("compute_milli"),
         whole=gpu.flag("whole"),
         simulated=gpu.flag("simulated", default=False),
+        resource=gpu.text("resource", ""),
     )
 
 
 @lru_cache(maxsize=1)
 def _pods_json(pods: tuple[PodGrant, ...]) -> str:
     """The same in all contracts of an attempt, which are made one after the other: put together once for them all."""
-    return json.dumps([asdict(pod) for pod in pods], sort_keys=True, separators=(",", ":"))
+    document = [asdict(pod) for pod in pods]
+    for gpu in (gpu for pod in document for rank in pod["ranks"] for gpu in rank["gpus"]):
+        if not gpu["resource"]:
+            del gpu["resource"]  # an image from before there were such devices reads every other job
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
 _POD_FIELDS: Final = frozenset(PodGrant.__dataclass_fields__)
@@ -211,6 +233,11 @@ _CONTRACT_FIELDS: Final = frozenset(Contract.__dataclass_fields__)
 def _checkpoint(spec: StrictObject) -> CheckpointSpec:
     spec.only(frozenset(CheckpointSpec.__dataclass_fields__))
     return CheckpointSpec(path=spec.text("path"), interval_s=spec.whole("interval_s", 0))
+
+
+def _data_source(source: StrictObject) -> DataSource:
+    source.only(frozenset(DataSource.__dataclass_fields__))
+    return DataSource(source.text("address"), source.text("folder"), source.whole("limit_bytes", 0))
 
 
 def _variable(part: int) -> str:

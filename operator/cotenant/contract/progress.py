@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
-from cotenant.decoding.bounded_json import Bounds, Malformed, parse
-from cotenant.decoding.fields import Fields, is_number, is_whole
-from cotenant.decoding.plain_text import is_printable_ascii
-from cotenant.decoding.reported_values import finite_numbers
+from cotenant.contract.decoding.bounded_json import Bounds, Malformed, parse
+from cotenant.contract.decoding.fields import Fields, is_number, is_whole
+from cotenant.contract.decoding.plain_text import is_printable_ascii
+from cotenant.contract.decoding.reported_values import finite_numbers
 
 GPUS_PER_RANK_MAX: Final = 64
 WARNINGS_MAX: Final = 16
@@ -35,7 +35,7 @@ class Progress:
     """What rank 0's pod answers at `GET /progress`."""
 
     state: str
-    """`starting`, `rendezvous`, `training`, `saving`, `done`."""
+    """`starting`, `staging`, `rendezvous`, `training`, `saving`, `done`."""
     step: int = 0
     of: int = 0
     """Total steps; 0 when the program has not said."""
@@ -58,11 +58,21 @@ class Progress:
     """What that check used: `cuda` or `cpu`."""
     restarts: int = 0
     """Times that the ranks of this attempt were started again in their pods."""
+    staged_bytes: int = 0
+    """Of the job's data that its pods have, all together."""
+    staging_bytes: int = 0
+    """Of all of that data, as far as it is known; 0: the job has none."""
+    staging_s: float = 0.0
+    """Seconds that this has taken so far; with the last byte it stands still."""
+    busy: bool | None = None
+    """Of an interactive program: it computes now; None where no program has said."""
+    active_at: float | None = None
+    """Unix seconds at which that was last used, as it tells."""
     updated_at: float = 0.0
 
     @property
     def remaining_s(self) -> float | None:
-        """Until the last step at the present rate; nothing while the end or the rate is not known."""
+        """Seconds until the last step at the present rate; None while the end or the rate is not known."""
         return max(0, self.of - self.step) / self.rate if self.of > 0 and self.rate > 0 else None
 
     def to_json(self) -> str:
@@ -70,7 +80,7 @@ class Progress:
 
     @classmethod
     def from_json(cls, data: str | bytes, ranks: int = 1) -> Self | Malformed:
-        """Of a job of so many ranks. A field that does not fit is left out, and a warning names it."""
+        """Progress of a job of so many ranks. A field that does not fit is left out, and a warning names it."""
         raw = parse(data, progress_bounds(ranks))
         if not isinstance(raw, dict):
             return raw if isinstance(raw, Malformed) else Malformed("is not an object")
@@ -93,6 +103,11 @@ class Progress:
             },
             "checked_on": fields.word("checked_on", "", WORD_CHARS_MAX),
             "restarts": fields.whole("restarts", 0, RESTARTS_MAX),
+            "staged_bytes": fields.whole("staged_bytes", 0),
+            "staging_bytes": fields.whole("staging_bytes", 0),
+            "staging_s": fields.number("staging_s", MS_MAX),
+            "busy": fields.flag_or_none("busy"),
+            "active_at": fields.number_or_none("active_at", UNIX_S_MAX),
             "updated_at": fields.number("updated_at", UNIX_S_MAX),
         }
         warnings = fields.texts("warnings", WARNINGS_MAX, WARNING_CHARS_MAX)

@@ -1,6 +1,6 @@
 """One object of a contract, read strictly: a field that is missing, unknown or of another kind refuses all of it.
 
-The document is the operator's own; one that differs was made by somebody else, or by another version.
+The document is the operator's own; one that differs was made by others, or by another version.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import re
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.decoding.fields import INTEGER_MAX, is_whole
-from cotenant.decoding.plain_text import is_printable_ascii, plain_text, shown_value
+from cotenant.contract.decoding.fields import INTEGER_MAX, is_whole
+from cotenant.contract.decoding.plain_text import is_printable_ascii, plain_text, shown_value
 
 _UUID_CHARS_MAX: Final = 128
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -86,7 +86,7 @@ class StrictObject:
         return StrictObject(self._get(name, None), name, parent=self)
 
     def mapping(self, name: str) -> dict[str, Any]:
-        """As it is; empty where it is absent."""
+        """Mapping as it is; empty where it is absent."""
         value = self._get(name, {})
         if not isinstance(value, dict):
             raise self._wrong(name, value, "an object")

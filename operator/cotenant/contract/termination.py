@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
-from cotenant.decoding.bounded_json import Bounds, Malformed, parse
-from cotenant.decoding.fields import Fields
-from cotenant.decoding.reported_values import Value, plain_values
+from cotenant.contract.decoding.bounded_json import Bounds, Malformed, parse
+from cotenant.contract.decoding.fields import Fields
+from cotenant.contract.decoding.reported_values import Value, plain_values
 
 BYTES_MAX: Final = 4096
 """The kubelet keeps no more of a message."""
@@ -36,7 +36,7 @@ class Termination:
     code: int
     reason: str
     """`Completed`, `UserError`, `OutOfMemory`, `OutOfGPUMemory`, `ExitedEarly`, `HungCollective`, `Stalled`,
-    `RendezvousTimeout`, `RayDied`, `PeerLost`, `Quota`, `BadContract` or `Preempted`."""
+    `RendezvousTimeout`, `RayDied`, `PeerLost`, `Quota`, `BadContract`, `Preempted`, or why data is missing."""
     message: str = ""
     rank: int | None = None
     """The first rank that failed of its own accord, or nothing."""

@@ -21,6 +21,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from cotenant import names
 from cotenant.api.scalars.amounts import LONGEST_GRACE_S
 from cotenant.core.policy import Policy
+from cotenant.decision_log.showback.prices import PriceList, price_list_of
 
 PREFIX = "COTENANT_"
 
@@ -55,6 +56,12 @@ def _parsed(text: str) -> list[dict[str, Any]]:
     return parsed
 
 
+def _prices(text: str) -> str:
+    price_list_of(text)
+    return text
+
+
+Prices = Annotated[str, AfterValidator(_prices)]
 Whole = Annotated[int, _converted_by(int), Field(ge=0)]
 PositiveWhole = Annotated[int, _converted_by(int), Field(gt=0)]
 Number = Annotated[float, _converted_by(float), Field(ge=0)]
@@ -63,7 +70,7 @@ PositiveNumber = Annotated[float, _converted_by(float), Field(gt=0)]
 Tolerations = Annotated[str, AfterValidator(_tolerations)]
 TenantNamespaces = Literal["all", "labelled"]
 MetricsReaders = Literal["authorized", "everybody"]
-ForeignClaims = Literal["ignored", "counted"]
+ForeignClaims = Literal["off", "ignored", "counted"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -95,6 +102,17 @@ class Settings(BaseModel):
         "", "folder of tls.crt and tls.key for the API of questions; if empty, it is not served"
     )
     query_address: str = setting("", "address under which the API server reaches this replica's questions")
+    decision_log_folder: str = setting(
+        "", "folder on a volume for the decision log; if empty, the newest of it is kept in memory alone"
+    )
+    decision_log_mib: PositiveWhole = setting(512, "size of all files of the decision log together; the oldest go")
+    capsules_mib: Whole = setting(
+        64, "whole inputs of past decisions that are kept for replays, in memory and in the folder; 0: none"
+    )
+    capsule_every: Whole = setting(
+        100, "of which decisions they are kept besides those that evict: every so many-th; 0: of no others"
+    )
+    prices: Prices = setting("", "price list as JSON: {currency, classes: [{gpuClass, perGPUHour, from, until}]}")
     log_level: LogLevel = setting("info", "what is logged: debug, info, warning or error, and what is worse")
 
     batch_window_s: Number = setting(0.1, "how long news may gather before a scheduling cycle starts")
@@ -136,7 +154,9 @@ class Settings(BaseModel):
     reserve_head_mib: Whole = setting(768, "memory on top of the request of the ranks, in the pod of rank 0")
     reserve_mib: Whole = setting(384, "the same in the other pods")
     device_claims: ForeignClaims = setting(
-        "ignored", "whether GPUs that ResourceClaims of others hold are counted; needs resource.k8s.io/v1"
+        "ignored",
+        "whether GPUs that ResourceClaims of others hold are counted; needs resource.k8s.io/v1. off: worker pods get no"
+        " claims either, whatever their nodes offer",
     )
     runtime_class: str = setting("nvidia", "RuntimeClass of pods on nodes with real GPUs")
     tolerations: Tolerations = setting(
@@ -153,8 +173,13 @@ class Settings(BaseModel):
     cluster_domain: str = setting("cluster.local", "DNS domain of the cluster")
 
     @property
+    def price_list(self) -> PriceList:
+        """What GPUs cost; empty where no prices are set."""
+        return price_list_of(self.prices)
+
+    @property
     def toleration_list(self) -> list[dict[str, Any]]:
-        """Of pods with ranks."""
+        """Tolerations of pods with ranks."""
         return _parsed(self.tolerations)
 
     @property
@@ -163,7 +188,7 @@ class Settings(BaseModel):
 
     @property
     def policy(self) -> Policy:
-        """What of it the decisions are made by."""
+        """Policy by which decisions are made."""
         return Policy(
             restart_cost_s=self.restart_cost_s,
             protected_runtime_s=self.protected_runtime_s,

@@ -18,7 +18,7 @@ NAMED_AHEAD: Final = 20
 
 
 class Standing(StrEnum):
-    """Where a job is, as a decision sees it."""
+    """Standing of a job, as a decision sees it."""
 
     WAITING = "Waiting"
     ADMITTED = "Admitted"
@@ -59,7 +59,7 @@ class Explanation:
     """Of jobs that are named in it."""
 
     def as_seen(self, sees: Sees) -> Explanation:
-        """Without the names of jobs that the asker may not read."""
+        """Answer without the names of jobs that the asker may not read."""
 
         def shown(text: str) -> str:
             return redacted(text, self.namespaces, sees)

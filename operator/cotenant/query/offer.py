@@ -50,7 +50,7 @@ class Offer:
 
 
 def offers(situation: Situation, namespace: str) -> tuple[Offer, ...]:
-    """By each queue that serves the namespace, in order of their names."""
+    """Offers of each queue that serves the namespace, in order of their names."""
     tree = situation.accounting.tree
     serving = [queue for queue in tree.queues if namespace in queue.namespaces]
     return tuple(_offer(situation, queue, namespace) for queue in serving)
@@ -86,7 +86,7 @@ class _Asker:
 
 
 def _of_class(asker: _Asker, situation: Situation, gpu_class: str) -> ClassOffer | None:
-    """None where the queue may never have a GPU of this class."""
+    """Offer of one class; None where the queue may never have a GPU of this class."""
     of_nodes = [sum(gpu.gpu_class == gpu_class for gpu in node.gpus) for node in situation.snapshot.nodes]
     one = GpuRequest(count=1, classes=(gpu_class,))
     if isinstance(asker.resolver.resolve(asker.job(one, 1)), Refusal):

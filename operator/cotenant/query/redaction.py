@@ -44,9 +44,9 @@ def size_of(job: Job, classes: Mapping[str, str]) -> str:
         return _gpus(_held_milli(job.placement), held)
     each = WHOLE * job.gpu.count
     if job.gpu.is_share:
-        each = max(job.gpu.memory_milli or 0, job.gpu.compute_milli or 0)
+        each = max(job.gpu.memory_milli or 0, job.gpu.compute_milli or 0) * job.gpu.count
         if not each:
-            return f"{job.workers_min} × {job.gpu.memory_mib or 0} MiB of a GPU"
+            return f"{job.workers_min * job.gpu.count} × {job.gpu.memory_mib or 0} MiB of a GPU"
     return _gpus(each * job.workers_min, job.gpu.classes)
 
 

@@ -48,12 +48,12 @@ class Situation:
 
     @cached_property
     def namespaces(self) -> frozenset[str]:
-        """In which there are jobs."""
+        """Namespaces in which there are jobs."""
         return frozenset(job.namespace for job in self.snapshot.jobs)
 
     @cached_property
     def accounting(self) -> Accounting:
-        """Of `snapshot`."""
+        """Accounting of `snapshot`."""
         return Accounting.of(self.snapshot.nodes, self.snapshot.queues, self.snapshot.jobs)
 
 

@@ -58,7 +58,7 @@ class WhatIf:
     namespaces: frozenset[str] = frozenset()
 
     def as_seen(self, sees: Sees) -> WhatIf:
-        """Without the names of jobs that the asker may not read."""
+        """Answer without the names of jobs that the asker may not read."""
         return replace(
             self,
             message=redacted(self.message, self.namespaces, sees),
@@ -82,7 +82,7 @@ def what_if(situation: Situation, job: Job, goes_on: Callable[[], bool]) -> What
         )
 
     victims = [
-        mention(situation.jobs[one.job], _why_leaves(one.kind))
+        mention(situation.jobs[one.job], why_leaves(one.kind))
         for one in plan.actions
         if isinstance(one, Evict) and one.in_favour_of == job.key
     ]
@@ -171,7 +171,7 @@ def _estimated(about: WhatIf, estimate: Estimate | None) -> WhatIf:
     return replace(about, start_at=estimate.p50, start_by=estimate.p90 if estimate.p90 < inf else None)
 
 
-def _why_leaves(kind: EvictionKind) -> str:
+def why_leaves(kind: EvictionKind) -> str:
     return {
         EvictionKind.PREEMPTED: "it has a lower priority",
         EvictionKind.RECLAIMED: "it runs on what its queue has borrowed",

@@ -74,7 +74,7 @@ def queue_table(played: Sequence[Played], queues: Sequence[TenantQueue]) -> list
 
 
 def by_queue(played: Sequence[Played], queues: Sequence[TenantQueue]) -> list[QueueSummary]:
-    """Of the real policies, queue by queue; yardsticks know no queues."""
+    """Figures of the real policies, queue by queue; yardsticks know no queues."""
     return [
         _queue_summary(one, queue)
         for queue in queues
@@ -125,7 +125,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def as_values(played: Sequence[Played], queues: Sequence[TenantQueue], gpus: int) -> Mapping[str, object]:
-    """For JSON: the policies, their queues, and how often each job was evicted that was."""
+    """Values for JSON: the policies, their queues, and how often each job was evicted that was."""
     return {
         "policies": [_fields(one.summary(gpus)) for one in played],
         "queues": [_fields(one) for one in by_queue(played, queues)],

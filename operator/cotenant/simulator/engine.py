@@ -38,7 +38,7 @@ class SimulationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How the clock runs, and for how long."""
+    """Pace of the clock, and how long it runs."""
 
     tick_s: float | None = None
     """The longest pause between two decisions while a job waits. None: decisions follow events alone."""
@@ -59,8 +59,8 @@ def simulate(
     half_life_s: int = HALF_LIFE_S,
     pace: Pace = EVENTS,
 ) -> SimulationResult:
-    """Until every job has ended or nothing can happen any more. Same scenario, same history. `half_life_s`: of past
-    borrowing, in trees of queues that set none."""
+    """Simulates until every job has ended or nothing can happen any more. Same scenario, same history. `half_life_s`:
+    of past borrowing, in trees of queues that set none."""
     return _Simulation(scenario, schedule, costs, half_life_s).run(pace)
 
 
@@ -125,7 +125,7 @@ class _Simulation:
             self.log(f"{key} ended")
 
     def tell_checkpoints(self) -> None:
-        """As agents do: when each running job last saved. Told once in the time between two checkpoints."""
+        """Report, as agents do, when each running job last saved: once in the time between two checkpoints."""
         if not self.tells_checkpoints or self.now - self.told_at < self.costs.checkpoint_s:
             return
         self.told_at = self.now

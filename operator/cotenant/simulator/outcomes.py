@@ -40,7 +40,7 @@ class ReplayedJob:
 
 
 def outcomes_of(history: SimulationResult) -> tuple[ReplayedJob, ...]:
-    """In order of the jobs' keys."""
+    """Outcomes in order of the jobs' keys."""
     return tuple(
         ReplayedJob(
             name=key,

@@ -59,7 +59,7 @@ def percentile(values: Sequence[float], percent: int) -> float:
 
 
 def as_text(report: Report) -> list[str]:
-    """For a terminal."""
+    """Report as text for a terminal."""
     text = [
         f"jobs            {report.jobs}, {report.ended} ended",
         f"makespan        {report.makespan_s:,.0f} s",

@@ -14,7 +14,7 @@ from cotenant.api.conversion.nodes import NodeFacts, to_node, to_node_facts
 from cotenant.api.conversion.to_core import parse_gpunode, parse_job, parse_queue, to_job, to_queue, unix_seconds
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.trainingjobs import TrainingJob
-from cotenant.api.validation.errors import DocumentError
+from cotenant.api.validation.problems import DocumentError
 from cotenant.core.model.lifecycle import TERMINAL, Phase
 from cotenant.core.model.objects import Job, Node, TenantQueue
 

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from cotenant_agent.dra import kubelet_api
-from cotenant_agent.dra.driver import Driver
+from cotenant_agent.dra.driver import Driver, DriverFolders
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.enforcement.quota import PodGpu, PodQuota
 from tests.agent.dra.gpus import NODE, A, B, FakeResourceApi, claim, result
@@ -72,7 +72,7 @@ class FakeKubelet:
 def driver(
     folder: Path, api: FakeResourceApi, running: Callable[[], frozenset[str] | None] = NOTHING_RUNS
 ) -> Iterator[tuple[Driver, FakeKubelet]]:
-    made = Driver(NODE, api, folder / "kubelet", folder / "cdi", running)
+    made = Driver(NODE, api, DriverFolders(folder / "kubelet", folder / "cdi"), running)
     made.start([A, B])
     try:
         yield made, FakeKubelet(folder / "kubelet")

@@ -16,8 +16,8 @@ WHOLE = replace(POD, pod_uid="w", limit_mib=None)
 GRANTS = {"u": POD, "w": WHOLE}
 ASKED = AskedLimit("u", "GPU-a", SHARE, "/leaf")
 GOOD = LimitReading(hard_mib=SHARE, used_mib=1000)
-UNKNOWN = DeviceLimit(pod_uid="u", gpu_uuid="GPU-a", wanted_mib=SHARE)
-IN_FORCE = replace(UNKNOWN, state=LimitState.IN_FORCE, in_force_mib=SHARE)
+UNKNOWN = DeviceLimit(pod_uid="u", gpu_uuid="GPU-a", wanted=SHARE)
+IN_FORCE = replace(UNKNOWN, state=LimitState.IN_FORCE, in_force=SHARE)
 
 
 def after(*readings: LimitReading | str | None, start: LimitsOfNode | None = None) -> LimitsOfNode:
@@ -34,14 +34,15 @@ def after(*readings: LimitReading | str | None, start: LimitsOfNode | None = Non
     [
         pytest.param(("absent",), UNKNOWN, False, id="no container yet"),
         pytest.param((GOOD,), IN_FORCE, True, id="in force"),
-        pytest.param(
-            (LimitReading(hard_mib=SHARE - 1),), replace(IN_FORCE, in_force_mib=SHARE - 1), True, id="rounded"
-        ),
+        pytest.param((LimitReading(hard_mib=SHARE - 1),), replace(IN_FORCE, in_force=SHARE - 1), True, id="rounded"),
         pytest.param((LimitReading(),), UNKNOWN, False, id="none, once"),
         pytest.param((GOOD, LimitReading(), GOOD), IN_FORCE, True, id="none, once in between"),
         pytest.param((GOOD, "absent", "absent"), IN_FORCE, True, id="the container has ended"),
         pytest.param((GOOD, None), IN_FORCE, True, id="not readable, once"),
-        pytest.param((GOOD, None, None), UNKNOWN, True, id="not readable any more"),
+        pytest.param((GOOD, None, None), UNKNOWN, False, id="not readable any more: nothing is claimed of it"),
+        pytest.param((GOOD, None, LimitReading()), IN_FORCE, True, id="not readable, then none, once"),
+        pytest.param((None, None, LimitReading()), UNKNOWN, False, id="not readable for long, then none, once"),
+        pytest.param((GOOD, LimitReading(), None, LimitReading()), IN_FORCE, True, id="none, not in a row"),
     ],
 )
 def test_one_poll_is_no_proof_against_a_limit(
@@ -59,7 +60,7 @@ def test_one_poll_is_no_proof_against_a_limit(
             id="the hook was not there, or set it on another GPU, or on a parent",
         ),
         pytest.param(
-            LimitReading(hard_mib=2 * SHARE), replace(IN_FORCE, in_force_mib=2 * SHARE), "and it is 65536 MiB",
+            LimitReading(hard_mib=2 * SHARE), replace(IN_FORCE, in_force=2 * SHARE), "and it is 65536 MiB",
             id="a wrong limit",
         ),
         pytest.param(

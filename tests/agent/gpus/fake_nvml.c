@@ -2,11 +2,13 @@
  * changes the world by writing a line. Lines: `<key> <index> <rest>`; keys: see the functions below.
  *   gpu 0 GPU-uuid|product name|total bytes|used bytes|pci bus id      one per GPU
  *   process 0 4711 1048576                                             compute process and its bytes (- for none told)
+ *   sm 0 4711 37                                                       a sample of its use of multiprocessors, in percent
  *   mps 0 ..., graphics 0 ...                                          the same for the other two lists
  *   error 0 15, fail 0 <function> <code>                               every call on GPU 0 / one function fails
  *   xid 0 79                                                           one event, delivered once per line number
  *   linked 0 1 | mig 0 1 | remap 0 pending failed | ecc 0 n | clocks 0 mask | recovery 0 n | load 0 percent
  *   power 0 milliwatts | heat 0 degrees
+ *   mode 0 3                                                           its compute mode: 0 for all, 3 for one process
  *   driver 0 615.71.09                                                 the driver's version
  *   limit 0 /sys/fs/cgroup/leaf 1048576 2097152 4096                   soft, hard, used bytes (hard: max for none)
  *   instance 0 MIG-uuid|product name|total bytes|used bytes           a MIG instance; the nth is device 16 * (0 + 1) + n,
@@ -151,6 +153,10 @@ int nvmlDeviceGetMigMode(device *d, u32 *current, u32 *pending) {
   *pending = 0;
   return number("mig", d->index, current);
 }
+int nvmlDeviceGetComputeMode(device *d, u32 *mode) {
+  MOOD(d);
+  return number("mode", d->index, mode);
+}
 int nvmlDeviceGetMaxMigDeviceCount(device *d, u32 *count) { MOOD(d); *count = 7; return OK; }
 int nvmlDeviceGetMigDeviceHandleByIndex(device *d, u32 slot, device **handle) {
   char rest[LINE];
@@ -199,6 +205,22 @@ static int processes(const char *key, int index, u32 *count, process *list) {
 }
 
 #ifndef OLD_DRIVER
+typedef struct { u32 pid; u64 at; u32 sm, memory, encoder, decoder; } process_sample;
+int nvmlDeviceGetProcessUtilization(device *d, process_sample *list, u32 *count, u64 since) {
+  char rest[LINE];
+  u32 pid, sm, n = 0;
+  (void)since;
+  MOOD(d);
+  for (int nth = 0; find("sm", d->index, nth, rest); nth++) {
+    if (sscanf(rest, "%u %u", &pid, &sm) != 2) continue;
+    if (list && n < *count) list[n] = (process_sample){pid, (u64)nth, sm, 0, 0, 0};
+    n++;
+  }
+  if (n == 0) return 6; /* not found */
+  if (list && n <= *count) { *count = n; return OK; }
+  *count = n;
+  return TOO_SMALL;
+}
 typedef struct { const char *cgroup; u64 soft, hard, used; } memory_limits;
 int nvmlDeviceGetMemoryLimits_v1(device *d, memory_limits *limits) {
   char rest[LINE], path[LINE], hard[64];

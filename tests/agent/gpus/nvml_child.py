@@ -1,7 +1,7 @@
 """Runs the agent's NVML source in a process of its own, on whatever libnvidia-ml.so.1 the loader finds first.
 
-One request per line on stdin: `inventory`, `samples`, `limit UUID CGROUP`, `reset UUID` or `xid`; on stdout the answers
-as JSON, one per line.
+One request per line on stdin: `inventory`, `links are old` (the next inventory looks at NVLink again), `samples`,
+`limit UUID CGROUP`, `reset UUID` or `xid`; on stdout the answers as JSON, one per line.
 """
 
 import dataclasses
@@ -15,6 +15,9 @@ from cotenant_agent.gpus.readings import AskedLimit, GpuSourceError
 def answer(source: NvmlSource, request: str) -> object:
     if request == "inventory":
         return dataclasses.asdict(source.inventory())
+    if request == "links are old":
+        source._links_read_at = -float("inf")
+        return None
     if request == "samples":
         return [dataclasses.asdict(sample) for sample in source.samples()]
     if request.startswith("limit "):

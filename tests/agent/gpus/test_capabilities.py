@@ -34,7 +34,6 @@ def test_a_host_of_which_nothing_is_mounted_can_nothing(tmp_path: Path) -> None:
         ("sys/fs/cgroup/dmem.capacity", "nvidia/0000:18:00.0/vidmem 85899345920\n", Capabilities(dmem=True)),
         ("sys/fs/cgroup/dmem.capacity", "drm/0000:00:02.0/vram0 1\n", Capabilities()),
         ("sys/fs/cgroup/cgroup.controllers", "cpu memory\n", Capabilities(cgroup_v2=True)),
-        ("usr/bin/nvidia-cuda-mps-control", "", Capabilities(mps=True)),
         ("etc/nvidia-container-runtime/config.toml", "[nvidia-container-cli]\n", Capabilities(env_allowed=True)),
         (
             "etc/nvidia-container-runtime/config.toml",

@@ -41,6 +41,7 @@ def gpu(uuid: str, index: int, **changed: Any) -> dict[str, Any]:
         "profile": "",
         "numa_node": 1,
         "minor": index + 4,
+        "resource": "",
     } | changed
 
 
@@ -48,7 +49,7 @@ def sample(uuid: str, **changed: Any) -> dict[str, Any]:
     signs = WELL | changed.pop("signs", {})
     used = {"GPU-a": 1024, "GPU-b": 0}[uuid]
     untold = dict.fromkeys(("utilization_percent", "power_milliwatts", "temperature_c"))
-    return {"uuid": uuid, "used_mib": used, **untold, "processes": [], "signs": signs} | changed
+    return {"uuid": uuid, "used_mib": used, **untold, "processes": [], "exclusive": None, "signs": signs} | changed
 
 
 def test_the_inventory_names_every_gpu_with_its_links(nvml: Callable[..., Any]) -> None:
@@ -60,6 +61,18 @@ def test_the_inventory_names_every_gpu_with_its_links(nvml: Callable[..., Any]) 
     }
 
 
+def test_links_are_read_again_and_what_is_lost_has_none(nvml: Callable[..., Any]) -> None:
+    process = nvml(*TWO_H100, "linked 0 1")
+    seen = []
+    for changed in (("linked 0 1",), (), ("linked 0 1",)):
+        process.state(*TWO_H100, *changed)
+        process.ask("links are old")
+        seen.append([one["peers"] for one in process.ask("inventory")["gpus"]])
+    assert seen == [[["GPU-b"], ["GPU-a"]], [[], []], [["GPU-b"], ["GPU-a"]]]
+    process.state(*TWO_H100)
+    assert [one["peers"] for one in process.ask("inventory")["gpus"]] == [["GPU-b"], ["GPU-a"]], "not at every look"
+
+
 def test_a_node_without_gpus_has_an_empty_inventory(nvml: Callable[..., Any]) -> None:
     assert nvml("").ask("inventory") == {"simulated": False, "driver_version": "580.65.06", "gpus": []}
 
@@ -68,6 +81,8 @@ def test_a_node_without_gpus_has_an_empty_inventory(nvml: Callable[..., Any]) ->
     ("lines", "want"),
     [
         pytest.param((), sample("GPU-a"), id="a quiet GPU, memory without what the driver reserves"),
+        pytest.param(("mode 0 3",), sample("GPU-a", exclusive=True), id="open to one process at a time"),
+        pytest.param(("mode 0 0",), sample("GPU-a", exclusive=False), id="open to all"),
         pytest.param(
             ("power 0 412500", "heat 0 61"),
             sample("GPU-a", power_milliwatts=412500, temperature_c=61),
@@ -79,12 +94,23 @@ def test_a_node_without_gpus_has_an_empty_inventory(nvml: Callable[..., Any]) ->
             sample(
                 "GPU-a",
                 processes=[
-                    {"pid": 11, "memory_mib": 2},
-                    {"pid": 12, "memory_mib": None},
-                    {"pid": 13, "memory_mib": 1},
+                    {"pid": 11, "memory_mib": 2, "sm_percent": None},
+                    {"pid": 12, "memory_mib": None, "sm_percent": None},
+                    {"pid": 13, "memory_mib": 1, "sm_percent": None},
                 ],
             ),
             id="processes of all three lists, once each, rounded up, untold stays untold",
+        ),
+        pytest.param(
+            ("process 0 11 1048576", "process 0 12 1048576", "sm 0 11 90", "sm 0 11 37", "sm 0 99 5"),
+            sample(
+                "GPU-a",
+                processes=[
+                    {"pid": 11, "memory_mib": 1, "sm_percent": 37},
+                    {"pid": 12, "memory_mib": 1, "sm_percent": None},
+                ],
+            ),
+            id="the newest sample of a process that is there",
         ),
         pytest.param(("remap 0 1 0",), sample("GPU-a", signs={"remap_pending": True}), id="a pending remap"),
         pytest.param(("remap 0 0 1",), sample("GPU-a", signs={"remap_failed": True}), id="a failed remap"),
@@ -199,7 +225,7 @@ PARTITIONED = (
 def test_instances_stand_in_the_place_of_their_gpu(nvml: Callable[..., Any]) -> None:
     process = nvml(*TWO_H100, "linked 0 1", *PARTITIONED)
     part = {"parent": "GPU-a", "peers": [], "pci_bus_id": "00000000:18:00.0", "mig": False}
-    part |= {"numa_node": None, "minor": None}
+    part |= {"numa_node": None, "minor": None, "resource": ""}
     assert process.ask("inventory")["gpus"] == [
         {"uuid": "MIG-1", "index": 100, "gpu_class": "H100-1g.10gb", "memory_mib": 9728, "profile": "1g.10gb",
          "product": "NVIDIA H100 80GB HBM3 MIG 1g.10gb"} | part,
@@ -213,7 +239,11 @@ def test_an_instance_has_its_own_memory_and_processes_and_the_health_of_its_gpu(
     process = nvml(*TWO_H100, *PARTITIONED, "process 16 4711 1048576", "remap 0 0 1", "recovery 0 1")
     process.ask("inventory")
     first, second, other = process.ask("samples")
-    assert (first["uuid"], first["used_mib"], first["processes"]) == ("MIG-1", 1024, [{"pid": 4711, "memory_mib": 1}])
+    assert (first["uuid"], first["used_mib"], first["processes"]) == (
+        "MIG-1",
+        1024,
+        [{"pid": 4711, "memory_mib": 1, "sm_percent": None}],
+    )
     assert [one["signs"]["remap_failed"] for one in (first, second, other)] == [True, True, False]
     assert [one["signs"]["recovery_action"] for one in (first, second, other)] == [1, 1, None]
 

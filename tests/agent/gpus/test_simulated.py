@@ -19,6 +19,10 @@ from cotenant_agent.main import rate_limited
             {"class": "H100", "memory": "80Gi", "count": 2, "unhealthy": [1]},
             SimulatedSpec("H100", 81920, 2, frozenset({1})),
         ),
+        (
+            {"class": "H100", "memory": "80Gi", "count": 4, "nvlink": [[0, 1], [2]]},
+            SimulatedSpec("H100", 81920, 4, nvlink=(frozenset({0, 1}), frozenset({2}))),
+        ),
     ],
 )
 def test_a_document_is_a_class_an_amount_and_a_number(document: object, want: SimulatedSpec) -> None:
@@ -44,6 +48,10 @@ def test_a_document_is_a_class_an_amount_and_a_number(document: object, want: Si
         (
             '{"class": "H100", "memory": "80Gi", "count": 2, "unhealthy": [2]}',
             "unhealthy must be a list of indexes below 2",
+        ),
+        *(
+            (json.dumps({"class": "H100", "memory": "80Gi", "count": 2, "nvlink": domains}), "nvlink must be lists")
+            for domains in (2, [0, 1], [[0, 2]], [[0], [0, 1]], [["0"]], [[True]])
         ),
     ],
 )
@@ -71,6 +79,15 @@ def test_the_source_follows_its_document() -> None:
     document[0] = '{"class": "H100", "memory": "80Gi", "count": 1, "unhealthy": [0]}'
     assert [gpu.uuid for gpu in source.inventory().gpus] == [first]
     assert source.samples() == (GpuSample(uuid=first, used_mib=0, utilization_percent=0, signs=HealthSigns(lost=True)),)
+
+
+def test_nvlink_joins_what_the_document_says_and_all_where_it_says_nothing() -> None:
+    document = ['{"class": "H100", "memory": "80Gi", "count": 3}']
+    source = SimulatedSource("n1", lambda: document[0], "file")
+    uuids = [gpu_uuid("n1", index) for index in range(3)]
+    assert [set(gpu.peers) for gpu in source.inventory().gpus] == [set(uuids) - {own} for own in uuids]
+    document[0] = '{"class": "H100", "memory": "80Gi", "count": 3, "nvlink": [[0, 2]]}'
+    assert [gpu.peers for gpu in source.inventory().gpus] == [(uuids[2],), (), (uuids[0],)]
 
 
 def test_an_inventory_that_was_read_once_stays_while_the_api_server_is_away() -> None:

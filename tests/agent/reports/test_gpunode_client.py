@@ -20,7 +20,7 @@ from cotenant_agent.gpus.readings import GpuSourceError
 from cotenant_agent.reports import gpunode_client
 from cotenant_agent.reports.gpunode_client import KubernetesGPUNodeClient, error_summary, has_ended
 
-WHERE = ("cotenant.dev", "v1alpha1", "gpunodes")
+WHERE = ("cotenant.dev", "v1beta1", "gpunodes")
 TIMEOUT = {"_request_timeout": (5, 10)}
 MERGE = {**TIMEOUT, "_content_type": "application/merge-patch+json"}
 NODE = {"metadata": {"name": "n1", "uid": "node-uid"}}
@@ -98,7 +98,7 @@ def test_an_api_server_that_refuses_says_nothing_about_a_runtime_class(
 def test_a_gpu_node_that_is_missing_is_created_and_belongs_to_its_node(
     api: Api, client: KubernetesGPUNodeClient
 ) -> None:
-    body = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "GPUNode", "metadata": {"name": "n1", **OURS}}
+    body = {"apiVersion": "cotenant.dev/v1beta1", "kind": "GPUNode", "metadata": {"name": "n1", **OURS}}
     api.answers["create_cluster_custom_object"] = {"created": True}
     assert client.ensure_gpu_node(NODE) == {"created": True}
     assert api.calls == [("create_cluster_custom_object", (*WHERE, body), TIMEOUT)]

@@ -7,7 +7,7 @@ import pytest
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.gpus.readings import Gpu, GpuSample, HealthSigns
 from cotenant_agent.reports import node_status
-from cotenant_agent.reports.node_view import NOT_OFFERED, NodeObserver
+from cotenant_agent.reports.node_view import NO_MPS, NO_PLUGIN, NOT_OFFERED, NodeObserver
 from tests.agent.reports.observed import NOW, PODS, busy, make_observer
 
 MISSING = (
@@ -20,7 +20,10 @@ PATHS = [
     {"path": "RuntimeClass", "available": True, "reason": ""},
     {"path": "MIG", "available": False, "reason": "no GPU of this node has MIG instances"},
     {"path": "MemoryLimit", "available": False, "reason": MISSING},
+    {"path": "DevicePlugin", "available": False, "reason": NO_PLUGIN},
     {"path": "DeviceClaim", "available": False, "reason": NOT_OFFERED},
+    {"path": "MPS", "available": False, "reason": NO_MPS},
+    {"path": "ExtendedResource", "available": False, "reason": "GPUs of CUDA get into pods by their UUIDs"},
 ]
 
 

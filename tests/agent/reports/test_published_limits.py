@@ -68,7 +68,7 @@ def test_an_agent_that_starts_again_publishes_the_same_before_it_has_read_anythi
 ) -> None:
     before = status_after(able_node(), *readings)
     again = able_node()
-    again.restore_limits(published_limits.read(before))
+    again.restore_limits(published_limits.read(before), published_limits.read(before, "Compute"))
     after = node_status.build(again.observe(busy(), PODS, NOW))
     assert {key: after[key] for key in ("isolation", "limits", "capabilities")} == {
         key: before[key] for key in ("isolation", "limits", "capabilities")

@@ -14,7 +14,7 @@ from cotenant.api.conversion.decode import check
 from cotenant.api.resources.trainingjobs import TrainingJob
 
 JOB: dict[str, Any] = {
-    "apiVersion": "cotenant.dev/v1alpha1",
+    "apiVersion": "cotenant.dev/v1beta1",
     "kind": "TrainingJob",
     "metadata": {"name": "a"},
     "spec": {"queue": "team-a", "gpu": {"count": 1}, "runtime": {"command": ["python", "train.py"]}},

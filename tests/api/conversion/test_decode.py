@@ -8,10 +8,11 @@ import pytest
 
 from cotenant.api.conversion.decode import check
 from cotenant.api.resources.queues import Queue
-from cotenant.api.validation.errors import Problem
+from cotenant.api.validation.problems import Problem
 
+KINDS = "TrainingJob, Queue, GPUNode, QuotaRequest, Booking, Sweep, Session, TrainingProfile, ClusterTrainingProfile"
 QUEUE: dict[str, Any] = {
-    "apiVersion": "cotenant.dev/v1alpha1",
+    "apiVersion": "cotenant.dev/v1beta1",
     "kind": "Queue",
     "metadata": {"name": "vision"},
     "spec": {},
@@ -31,7 +32,7 @@ def test_a_good_document_is_its_model() -> None:
             {"kind": "Queue", "apiVersion": "cotenant.dev/v1", "metadata": {"generateName": "q-"}},
             "Queue q-",
             [
-                Problem("apiVersion", 'must be cotenant.dev/v1alpha1, not "cotenant.dev/v1"'),
+                Problem("apiVersion", 'must be cotenant.dev/v1beta1, not "cotenant.dev/v1"'),
                 Problem(
                     "spec", 'is required; write for example `spec: {namespaces: ["team-a"], quotas: [{guaranteed: 4}]}`'
                 ),
@@ -40,17 +41,32 @@ def test_a_good_document_is_its_model() -> None:
         (
             {**QUEUE, "kind": "Cue", "metadata": {"namespace": "team", "name": "a"}},
             "Cue team/a",
-            [Problem("kind", 'must be one of TrainingJob, Queue, GPUNode, not "Cue"')],
+            [
+                Problem(
+                    "kind",
+                    f'must be one of {KINDS}, not "Cue"',
+                )
+            ],
         ),
         (
             {**QUEUE, "kind": "Qeue"},
             "Qeue vision",
-            [Problem("kind", 'must be one of TrainingJob, Queue, GPUNode, not "Qeue"; write `kind: Queue`')],
+            [
+                Problem(
+                    "kind",
+                    f'must be one of {KINDS}, not "Qeue"; write `kind: Queue`',
+                )
+            ],
         ),
         (
             {**QUEUE, "kind": "Workflow"},
             "Workflow vision",
-            [Problem("kind", 'must be one of TrainingJob, Queue, GPUNode, not "Workflow"')],
+            [
+                Problem(
+                    "kind",
+                    f'must be one of {KINDS}, not "Workflow"',
+                )
+            ],
         ),
         ({**QUEUE, "metadata": 1}, "Queue (without a name)", None),
         ({**QUEUE, "spec": {"weight": 0}}, "Queue vision", [Problem("spec.weight", "must be at least 1, not 0")]),
@@ -96,7 +112,7 @@ def test_a_kind_of_ours_in_another_group_is_a_mistake() -> None:
 
 
 def test_half_of_a_surrogate_pair_out_of_yaml_is_a_problem_and_no_traceback() -> None:
-    document = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a"}}
+    document = {"apiVersion": "cotenant.dev/v1beta1", "kind": "TrainingJob", "metadata": {"name": "a"}}
     spec = {"queue": "team-a", "gpu": {"count": 1}, "runtime": {"command": ["caf\udce9"]}}
     found = check(document | {"spec": spec})
     message = 'holds what is no character of UTF-8: "caf\\udce9"; write the text without it'

@@ -12,7 +12,7 @@ from cotenant.core.model import objects as core
 CREATED = "2026-01-01T00:00:00Z"
 CREATED_AT = 1767225600.0
 GPUNODE = {
-    "apiVersion": "cotenant.dev/v1alpha1",
+    "apiVersion": "cotenant.dev/v1beta1",
     "kind": "GPUNode",
     "metadata": {"name": "node-1"},
     "status": {
@@ -104,3 +104,12 @@ def test_a_label_names_the_class_of_whole_gpus_and_an_instance_keeps_its_profile
     seen = to_core.parse_gpunode(GPUNODE | {"status": {"heartbeat": CREATED, "gpus": gpus}})
     node = nodes.to_node(seen, nodes.to_node_facts(NODE), now=CREATED_AT)
     assert [(gpu.uuid, gpu.gpu_class) for gpu in node.gpus] == [("GPU-1", "H100-NVL"), ("MIG-1", "H100-NVL-1g.10gb")]
+
+
+def test_a_device_that_the_kubelet_hands_out_is_whole_whatever_its_agent_says() -> None:
+    gpu = {"uuid": "AMD-1", "index": 0, "class": "MI300X", "memoryMiB": 0, "resource": "amd.com/gpu"}
+    agent = to_core.parse_gpunode(GPUNODE | {"status": {"heartbeat": CREATED, "gpus": [gpu]}})
+    node = nodes.to_node(agent, nodes.to_node_facts(NODE), now=CREATED_AT)
+    assert [(one.resource, one.whole_only, one.gpu_class) for one in node.gpus] == [
+        ("amd.com/gpu", True, "H100-NVL"),
+    ]

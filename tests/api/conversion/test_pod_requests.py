@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.api.conversion.pod_requests import pod_requests
+from cotenant.api.conversion.pod_requests import extended_requests, pod_requests
 
 
 def _asking(cpu: str = "0", memory: str = "0", **more: Any) -> dict[str, Any]:
@@ -105,3 +105,31 @@ def test_a_sidecar_is_resized_like_a_container_and_by_its_own_status() -> None:
 def test_a_pod_that_is_resized_as_a_whole_counts_with_what_it_still_has() -> None:
     spec = {"containers": [_asking("9")], "resources": {"requests": {"cpu": "2"}}}
     assert pod_requests({"spec": spec, "status": _given("6", "5")}) == (6000, 0)
+
+
+def _devices(number: int, **more: Any) -> dict[str, Any]:
+    return {"resources": {"requests": {"amd.com/gpu": str(number), "cpu": "1"}}, **more}
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({"containers": [_asking("1")]}, {}, id="none"),
+        pytest.param({"containers": [_devices(2), _devices(1), {}]}, {"amd.com/gpu": 3}, id="containers add up"),
+        pytest.param(
+            {
+                "containers": [_devices(1)],
+                "initContainers": [_devices(1, restartPolicy="Always"), _devices(4)],
+            },
+            {"amd.com/gpu": 5},
+            id="an init container beside a sidecar",
+        ),
+        pytest.param(
+            {"containers": [{"resources": {"requests": {"google.com/tpu": "many", "habana.ai/gaudi": 1}}}]},
+            {"google.com/tpu": 0, "habana.ai/gaudi": 1},
+            id="what cannot be read counts as none",
+        ),
+    ],
+)
+def test_devices_of_a_pod_are_counted_by_resource(spec: dict[str, Any], want: dict[str, int]) -> None:
+    assert extended_requests({"spec": spec}) == want

@@ -9,8 +9,9 @@ import pytest
 from cotenant.api.conversion import to_core
 from cotenant.api.conversion.placements import from_placement
 from cotenant.api.resources.placement_status import Isolation
-from cotenant.api.validation.errors import DocumentError
+from cotenant.api.validation.problems import DocumentError
 from cotenant.core.model import objects as core
+from cotenant.core.quota.budget import BudgetStanding
 
 CREATED = "2026-01-01T00:00:00Z"
 CREATED_AT = 1767225600.0
@@ -18,7 +19,7 @@ CREATED_AT = 1767225600.0
 
 def job_document(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
-        "apiVersion": "cotenant.dev/v1alpha1",
+        "apiVersion": "cotenant.dev/v1beta1",
         "kind": "TrainingJob",
         "metadata": {
             "name": "mnist",
@@ -33,7 +34,7 @@ def job_document(spec: dict[str, Any] | None = None, status: dict[str, Any] | No
 
 
 def queue_document(spec: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": "cotenant.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "vision"}, "spec": spec}
+    return {"apiVersion": "cotenant.dev/v1beta1", "kind": "Queue", "metadata": {"name": "vision"}, "spec": spec}
 
 
 def test_a_job_with_everything_becomes_a_core_job() -> None:
@@ -51,6 +52,7 @@ def test_a_job_with_everything_becomes_a_core_job() -> None:
             },
             "resources": {"cpu": "1.5", "memory": "1G"},
             "topology": {"level": "rack", "mode": "Required"},
+            "spread": {"level": "node", "mode": "Required", "maxWorkers": 2},
             "runtime": {"entrypoint": "train:main", "collective": "gloo"},
             "expectedRuntime": "1h",
             "maxRuntime": "2h30m",
@@ -76,6 +78,7 @@ def test_a_job_with_everything_becomes_a_core_job() -> None:
         cpu_milli=1500,
         memory_mib=954,
         topology=core.Topology("rack", core.TopologyMode.REQUIRED),
+        spread=core.Spread("node", core.TopologyMode.REQUIRED, 2),
         distinct_gpus=False,
         submitted_at=CREATED_AT,
         expected_runtime_s=3600,
@@ -160,6 +163,56 @@ def test_only_the_phases_that_hold_gpus_bring_a_placement(phase: str, holds: boo
     )
 
 
+@pytest.mark.parametrize(
+    ("phase", "truth", "reason", "idle"),
+    [
+        ("Running", "True", "GPUIdle", True),
+        ("Running", "False", "GPUIdle", False),
+        ("Running", "True", "LoaderBound", False),
+        ("Starting", "True", "GPUIdle", False),
+        ("Pending", "True", "GPUIdle", False),
+    ],
+)
+def test_a_job_that_was_measured_to_compute_nothing_is_idle_while_it_runs(
+    phase: str, truth: str, reason: str, idle: bool
+) -> None:
+    placement = from_placement(PLACEMENT, admitted_at=CREATED_AT, isolation=Isolation.NONE)
+    low = {"type": "LowUse", "status": truth, "reason": reason, "lastTransitionTime": CREATED}
+    status = {"phase": phase, "placement": placement.to_document(), "conditions": [low]}
+    assert to_core.to_job(to_core.parse_job(job_document(status=status))).idle is idle
+
+
+@pytest.mark.parametrize(
+    ("phase", "suggested", "held_mib", "want"),
+    [
+        pytest.param("Pending", None, None, 16_384, id="nothing was measured"),
+        pytest.param("Pending", 6_144, None, 6_144, id="less was measured to do"),
+        pytest.param("Pending", 20_480, None, 16_384, id="never more than it asks for"),
+        pytest.param("Pending", 0, None, 16_384, id="nothing is no suggestion"),
+        pytest.param("Running", 6_144, 16_384, 16_384, id="while it holds, what it holds"),
+        pytest.param("Running", None, 6_144, 6_144, id="what it was made smaller to"),
+        pytest.param("Running", None, 81_920, 16_384, id="a GPU that is given whole"),
+    ],
+)
+def test_a_share_that_may_be_made_smaller_asks_for_what_was_measured(
+    phase: str, suggested: int | None, held_mib: int | None, want: int
+) -> None:
+    status: dict[str, Any] = {"phase": phase}
+    if suggested is not None:
+        status["suggestion"] = {"memoryMiB": suggested, "at": CREATED}
+    if held_mib is not None:
+        grant = core.GrantedGpu(uuid="GPU-a", memory_mib=held_mib, compute_milli=200)
+        rank = core.RankPlacement(rank=0, gpus=(grant,))
+        held = core.Placement(nodes=(core.NodePlacement(node="n1", ranks=(rank,)),))
+        status["placement"] = from_placement(held, admitted_at=CREATED_AT, isolation=Isolation.NONE).to_document()
+    gpu = {"memory": "16Gi", "computeFraction": "0.2"}
+    fixed = to_core.to_job(to_core.parse_job(job_document({"gpu": gpu}, status=status)))
+    sized = to_core.to_job(to_core.parse_job(job_document({"gpu": gpu | {"autoSize": True}}, status=status)))
+    assert (fixed.gpu.memory_mib, fixed.asked_memory_mib) == (16_384, None)
+    assert (sized.gpu.memory_mib, sized.asked_memory_mib) == (want, 16_384)
+    assert sized.gpu.compute_milli == 200
+
+
 def test_a_priority_class_gives_its_number_or_a_refusal_that_names_it() -> None:
     job = to_core.parse_job(job_document({"priorityClassName": "batch-high"}))
     assert to_core.to_job(job, priority_classes={"batch-high": 900}).priority == 900
@@ -170,6 +223,11 @@ def test_a_priority_class_gives_its_number_or_a_refusal_that_names_it() -> None:
     )
 
 
+def test_shares_of_several_gpus_are_so_many_of_the_same() -> None:
+    spec = {"gpu": {"count": 2, "memoryFraction": "0.5"}, "workers": 2}
+    assert to_core.to_job(to_core.parse_job(job_document(spec))).gpu == core.GpuRequest(count=2, memory_milli=500)
+
+
 def test_all_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(DocumentError) as refusal:
         to_core.parse_job(job_document({"workers": 0, "gpu": {}, "retries": "3"}))
@@ -177,8 +235,9 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
         ("spec.workers", "must be at least 1, not 0"),
         (
             "spec.gpu",
-            "gpu takes exactly one of count, memory and memoryFraction; for whole GPUs write `spec.gpu: {count: 1}`,"
-            ' for a share `spec.gpu: {memoryFraction: "0.5"}` or `spec.gpu: {memory: "16Gi"}`',
+            "gpu takes count, or one of memory and memoryFraction, or one of these with count; for whole GPUs write"
+            ' `spec.gpu: {count: 1}`, for a share `spec.gpu: {memoryFraction: "0.5"}` or `spec.gpu: {memory: "16Gi"}`,'
+            ' for shares of two GPUs `spec.gpu: {count: 2, memoryFraction: "0.5"}`',
         ),
         ("spec.retries", 'must be a whole number, not "3"; write `spec.retries: 3`'),
     ]
@@ -214,9 +273,8 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
         "vision-prod": {"team": "vision", "stage": "prod"},
         "vision": {"team": "vision"},
     }
-    queue = to_core.to_queue(
-        to_core.parse_queue(document), namespaces=namespaces, spent_milli_gpu_seconds=400_000, budget_until="soon"
-    )
+    standing = BudgetStanding(spent=400_000, until="soon")
+    queue = to_core.to_queue(to_core.parse_queue(document), namespaces=namespaces, standing=standing)
     assert queue == core.TenantQueue(
         name="vision",
         parent="research",
@@ -264,5 +322,14 @@ def test_the_half_life_of_a_tree_is_read_in_seconds() -> None:
 
 def test_a_budget_that_is_overspent_has_nothing_left() -> None:
     document = queue_document({"budget": {"gpuHours": 1, "period": "Day"}})
-    queue = to_core.to_queue(to_core.parse_queue(document), namespaces={}, spent_milli_gpu_seconds=10**9)
+    queue = to_core.to_queue(to_core.parse_queue(document), namespaces={}, standing=BudgetStanding(spent=10**9))
     assert queue == core.TenantQueue(name="vision", budget_left=0, budget=3_600_000, pending=USUAL)
+
+
+def test_a_budget_in_money_is_counted_in_micro_units_and_grows_by_what_was_left_over() -> None:
+    document = queue_document({"budget": {"money": "2.5", "period": "Day", "carryOver": "Unused"}})
+    standing = BudgetStanding(money_spent=600_000, money_carried=100_000, currency="EUR", until="soon")
+    queue = to_core.to_queue(to_core.parse_queue(document), namespaces={}, standing=standing)
+    assert queue == core.TenantQueue(
+        name="vision", money_left=2_000_000, money=2_600_000, currency="EUR", budget_until="soon", pending=USUAL
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant.api.conversion.yaml_text import read_documents
-from cotenant.api.validation.errors import DocumentError
+from cotenant.api.validation.problems import DocumentError
 
 
 def bodies(text: str) -> list[Any]:

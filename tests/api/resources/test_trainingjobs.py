@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cotenant.api.resources.trainingjobs import GpuSpec, TrainingJob
+from cotenant.api.resources.job_spec.machine import GpuSpec
+from cotenant.api.resources.trainingjobs import TrainingJob
 
 SPEC: dict[str, Any] = {"queue": "team-a", "gpu": {"count": 1}, "runtime": {"command": ["train"]}}
 
 
 def job(name: str = "train", **spec: Any) -> TrainingJob:
-    document = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name}}
+    document = {"apiVersion": "cotenant.dev/v1beta1", "kind": "TrainingJob", "metadata": {"name": name}}
     return TrainingJob.model_validate({**document, "spec": {**SPEC, **spec}})
 
 
@@ -50,8 +51,9 @@ def test_a_job_at_its_bounds_is_taken(spec: dict[str, Any]) -> None:
         ({"workers": 2, "minWorkers": 3}, "minWorkers must be at most workers"),
         ({"workers": {"min": 1}}, "for an elastic job write workers: <most> and minWorkers: <least>"),
         ({"gpu": {"count": 65}}, "at most 64; for more add workers"),
-        ({"gpu": {}}, "gpu takes exactly one of count, memory and memoryFraction"),
-        ({"gpu": {"count": 1, "memory": "1Gi"}}, "gpu takes exactly one of count, memory and memoryFraction"),
+        ({"gpu": {}}, "gpu takes count, or one of memory and memoryFraction"),
+        ({"gpu": {"memory": "1Gi", "memoryFraction": "0.5"}}, "gpu takes count, or one of memory and memoryFraction"),
+        ({"workers": 1025, "gpu": {"count": 2, "memory": "1Gi"}}, "workers × gpu.count is more than 2048"),
         ({"gpu": {"count": 1, "computeFraction": "0.5"}}, "computeFraction belongs to a share"),
         ({"gpu": {"count": 1, "zones": ["a", "b", "a"]}}, "a zone appears twice"),
         ({"expectedRuntime": "61m", "maxRuntime": "1h"}, "expectedRuntime is longer than maxRuntime"),
@@ -81,8 +83,10 @@ def test_a_name_leaves_room_for_the_names_of_its_pods(name: str, fits: bool) -> 
 
 def test_what_a_job_runs_on_is_fixed_while_it_holds_gpus() -> None:
     rule = next(one for one in TrainingJob.TRANSITIONS if one.field == "spec")
-    names = ("queue", "workers", "gpu", "resources", "runtime", "gracePeriod", "minWorkers", "topology", "checkpoint")
+    names = ("queue", "profile", "gpu", "resources", "runtime", "gracePeriod", "minWorkers", "topology", "spread")
     compared = [f"self.spec.{name} == oldSelf.spec.{name}" for name in names]
+    workers = "self.spec.?workers.orValue(has(self.spec.profile) ? 0 : 1) == oldSelf.spec.?workers.orValue("
+    assert (workers in rule.cel, "' spec.workers'" in rule.message_cel) == (True, True)
     assert [one in rule.cel for one in compared] == [True] * len(names)
     assert [f"' spec.{name}'" in rule.message_cel for name in names] == [True] * len(names)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from cotenant.api.schema import crds, reference
+from cotenant.api.schema import crds, kinds, reference
 from cotenant.api.validation.refused_names import REFUSED
 
 
 def spec_of(kind: str) -> dict[str, Any]:
-    (resource,) = [one for one in crds.RESOURCES if one.kind == kind]
+    (resource,) = [one for one in kinds.RESOURCES if one.kind == kind]
     schema: dict[str, Any] = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     found: dict[str, Any] = schema["properties"]["spec"]
     return found
@@ -34,8 +34,8 @@ def test_a_refused_name_is_in_the_schema_with_its_answer() -> None:
     }
 
 
-@pytest.mark.parametrize("resource", crds.RESOURCES, ids=lambda resource: resource.kind)
-def test_a_name_that_nobody_writes_costs_no_rule(resource: crds.CustomResource) -> None:
+@pytest.mark.parametrize("resource", kinds.RESOURCES, ids=lambda resource: resource.kind)
+def test_a_name_that_nobody_writes_costs_no_rule(resource: kinds.CustomResource) -> None:
     """Each look of a rule at a field costs the API server a list of all fields, refused names among them."""
     root = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     asked = re.compile(rf"has\(self\.({'|'.join({name for names in REFUSED.values() for name in names})})\)")

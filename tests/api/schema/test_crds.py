@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cotenant.api.schema import crds
+from cotenant import names
+from cotenant.api.schema import crds, kinds
 from cotenant.cli.main import main
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Server
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,7 +31,7 @@ def test_check_fails_on_drift_and_names_the_file(tmp_path: Path, capsys: pytest.
     (tmp_path / "charts/cotenant/crds/old.yaml").write_text("left behind")
     assert main(["crds", "--check", "--root", str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
-        "cotenant: not what the models say: crds/queues.yaml, charts/cotenant/crds/old.yaml. Run `make crds`.\n"
+        "cotenant: not what the code says: crds/queues.yaml, charts/cotenant/crds/old.yaml. Run `make crds`.\n"
     )
 
 
@@ -38,8 +42,8 @@ def every_node(schema: dict[str, Any], path: str = "") -> list[tuple[str, dict[s
     return [(path, schema), *(node for where, inner in below for node in every_node(inner, where))]
 
 
-@pytest.mark.parametrize("resource", crds.RESOURCES, ids=lambda resource: resource.kind)
-def test_every_field_has_one_type_and_no_reference(resource: crds.CustomResource) -> None:
+@pytest.mark.parametrize("resource", kinds.RESOURCES, ids=lambda resource: resource.kind)
+def test_every_field_has_one_type_and_no_reference(resource: kinds.CustomResource) -> None:
     version = crds.document(resource)["spec"]["versions"][0]
     nodes = every_node(version["schema"]["openAPIV3Schema"])
     assert [path for path, node in nodes if not (node.get("type") or node.get("x-kubernetes-int-or-string"))] == []
@@ -48,7 +52,7 @@ def test_every_field_has_one_type_and_no_reference(resource: crds.CustomResource
 
 def test_every_list_and_text_of_a_spec_has_a_longest_length() -> None:
     unbounded = []
-    for resource in crds.RESOURCES:
+    for resource in kinds.RESOURCES:
         root = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         for path, node in every_node(root["properties"].get("spec", {})):
             bounds = {"array": "maxItems", "string": "maxLength"}
@@ -59,14 +63,14 @@ def test_every_list_and_text_of_a_spec_has_a_longest_length() -> None:
 
 
 def test_a_status_is_never_filled_in_by_the_api_server() -> None:
-    for resource in crds.RESOURCES:
+    for resource in kinds.RESOURCES:
         root = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         nodes = every_node(root["properties"]["status"])
         assert [path for path, node in nodes if "default" in node or "x-kubernetes-validations" in node] == []
 
 
-@pytest.mark.parametrize("resource", crds.RESOURCES, ids=lambda resource: resource.kind)
-def test_no_rule_in_a_list_reads_what_may_be_a_number_or_a_text(resource: crds.CustomResource) -> None:
+@pytest.mark.parametrize("resource", kinds.RESOURCES, ids=lambda resource: resource.kind)
+def test_no_rule_in_a_list_reads_what_may_be_a_number_or_a_text(resource: kinds.CustomResource) -> None:
     """The API server of Kubernetes 1.32 takes such a value for as long as a request may be, for every entry of the
     list, and refuses the whole CRD as too costly; `double` of it and its type cost nothing."""
     root = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -79,3 +83,25 @@ def test_no_rule_in_a_list_reads_what_may_be_a_number_or_a_text(resource: crds.C
             costly += [f"{path}: {rule['rule']}" for word in words if re.search(rf"(string|quantity)\({word}\)", text)]
             costly += [f"{path}: {rule['rule']}" for word in words if re.search(rf"{word}\.matches", text)]
     assert costly == []
+
+
+@pytest.mark.parametrize("resource", kinds.RESOURCES, ids=lambda resource: resource.kind)
+def test_no_schema_has_an_empty_part_that_the_api_server_would_not_store(resource: kinds.CustomResource) -> None:
+    schema = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    parts = ("properties", "items", "enum", "required", "x-kubernetes-validations")
+    assert [
+        (path, part) for path, node in every_node(schema) for part in parts if part in node and not node[part]
+    ] == []
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("resource", kinds.RESOURCES, ids=lambda resource: resource.kind)
+def test_whoever_applies_the_same_definition_again_is_in_nobodys_way(
+    resource: kinds.CustomResource, server: Server
+) -> None:
+    """As Helm after kubectl, or kubectl after Helm: what is stored is what was sent."""
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{resource.plural}.{names.GROUP}"
+    answer = server.call(
+        "PATCH", f"{path}?fieldManager=another&dryRun=All", crds.to_yaml(resource), kind="application/apply-patch+yaml"
+    )
+    assert (answer.status, answer.message) == (200, "")

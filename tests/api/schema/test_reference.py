@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.api.resources import reserved_env
-from cotenant.api.schema import crds, reference
+from cotenant.api.resources.job_spec import reserved_env
+from cotenant.api.schema import kinds, reference
 
 ROOT = Path(__file__).parents[3]
 
@@ -16,7 +16,7 @@ def test_the_page_in_the_docs_is_the_generated_one() -> None:
     assert (ROOT / "docs" / "api.md").read_text() == reference.markdown(), "run `make crds`"
 
 
-@pytest.mark.parametrize("kind", [resource.kind for resource in crds.RESOURCES])
+@pytest.mark.parametrize("kind", [resource.kind for resource in kinds.RESOURCES])
 def test_every_kind_has_its_status_on_the_page(kind: str) -> None:
     assert f"### {kind} status" in reference.markdown()
 

@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from cotenant.api.scalars.fields import Str, whole
-from cotenant.api.validation.errors import DocumentError, Problem, field_path, problems_of
+from cotenant.api.validation.errors import field_path, problems_of
+from cotenant.api.validation.problems import Problem
 from cotenant.api.validation.rules import Model, Rule
 
 
@@ -47,12 +48,6 @@ def test_a_problem_names_field_and_value(document: dict[str, object], problem: P
     with pytest.raises(ValidationError) as refusal:
         Whole.model_validate(document)
     assert problems_of(refusal.value) == (problem,)
-
-
-def test_a_refusal_lists_all_problems_after_the_place() -> None:
-    problems = [Problem("spec.a", "is required"), Problem("", "is empty")]
-    assert str(DocumentError(problems, "Queue a")) == "Queue a: spec.a: is required; is empty"
-    assert str(DocumentError(problems)) == "spec.a: is required; is empty"
 
 
 @pytest.mark.parametrize(

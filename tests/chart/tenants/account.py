@@ -15,10 +15,11 @@ import kubernetes
 Document = dict[str, Any]
 APIS = {
     "networkpolicies": "/apis/networking.k8s.io/v1",
-    "localqueues": "/apis/cotenant.dev/v1alpha1",
+    "localqueues": "/apis/cotenant.dev/v1beta1",
+    "quotarequests": "/apis/cotenant.dev/v1beta1",
     "poddisruptionbudgets": "/apis/policy/v1",
     "resourceclaims": "/apis/resource.k8s.io/v1",
-    "trainingjobs": "/apis/cotenant.dev/v1alpha1",
+    "trainingjobs": "/apis/cotenant.dev/v1beta1",
 }
 """Where a resource lives; others are of the core group."""
 

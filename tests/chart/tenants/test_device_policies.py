@@ -17,7 +17,7 @@ from cotenant_agent.dra import resource_slices
 from cotenant_agent.dra.resource_slices import GpuDevice
 from tests.agent.dra.gpus import A
 from tests.chart.conftest import Installed, wait_until_in_force
-from tests.chart.test_agent_policy import as_agent
+from tests.chart.policies.test_agent_policy import as_agent
 from tests.controller.builders import attempt
 from tests.controller.manifests.expected import SIMULATED
 

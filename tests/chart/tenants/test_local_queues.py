@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cotenant.controller.reports.local_queue_writer import local_queue
+from cotenant.controller.reports.queues.local_queue_writer import local_queue
 from tests.chart.tenants.account import Account, Document
 from tests.chart.tenants.conftest import TEAM
 

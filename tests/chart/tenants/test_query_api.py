@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -64,7 +65,7 @@ def documents() -> Iterator[dict[str, Any]]:
 def job(namespace: str, name: str, gpus: int, workers: int = 1) -> dict[str, Any]:
     """It would run for ever: only its place in the line matters."""
     return {
-        "apiVersion": "cotenant.dev/v1alpha1",
+        "apiVersion": "cotenant.dev/v1beta1",
         "kind": "TrainingJob",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
@@ -187,6 +188,21 @@ def test_the_command_explains_with_the_token_of_a_tenant(cluster: Cluster, tmp_p
     assert [(one["metadata"]["name"], one["status"]["used"]) for one in used] == [("asks", "8"), (GREEN, "8")]
 
 
+def test_an_administrator_asks_about_the_cluster(cluster: Cluster) -> None:
+    """By the program, on the cluster that the questions above left."""
+    environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
+
+    def cotenant(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "cotenant", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+
+    said = cotenant("whatif", "queue", GREEN, "gpus", "+1")
+    assert (said.returncode, "To do it: kubectl patch queue" in said.stdout) == (0, True), said
+    assert cotenant("whatif", "node", "no-such-node", "drain").returncode == 3
+    gpus, nodes = cotenant("gpus"), cotenant("nodes")
+    assert ("8 GPUs: 8 held" in gpus.stdout, nodes.returncode) == (True, 0), (gpus, nodes)
+
+
 def test_another_leader_goes_on_answering(cluster: Cluster) -> None:
     def holder() -> str:
         lease = json.loads(cluster.kubectl("get", "lease", "cotenant-operator", "-n", SYSTEM, "-o", "json"))
@@ -205,3 +221,55 @@ def test_another_leader_goes_on_answering(cluster: Cluster) -> None:
         time.sleep(0.5)
     assert explanation(cluster, RED, "asked", RED)["status"]["position"] == 3
     assert holder() != led
+
+
+def test_a_run_is_stopped_resumed_and_told_of_when_its_object_is_gone(cluster: Cluster, tmp_path: Path) -> None:
+    """With a kubeconfig of who may edit, and what the records say of it to who may read."""
+    kubectl = tmp_path / "bin" / "kubectl"
+    kubectl.parent.mkdir()
+    kubectl.write_text(f'#!/bin/sh\nexec {shlex.join(cluster.command("kubectl"))} "$@"\n')
+    kubectl.chmod(0o755)
+    path = f"{kubectl.parent}:{os.environ['PATH']}"
+    environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig), "PATH": path}
+
+    def cotenant(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "cotenant", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, env=environment)
+
+    explanation(cluster, RED, "asked", RED)
+    deadline = time.monotonic() + 120.0
+    while (
+        "hello" not in (attached := cotenant("attach", f"{GREEN}/first", "--rank", "1", "--", "echo", "hello")).stdout
+    ):
+        assert time.monotonic() < deadline, attached
+        time.sleep(1.0)
+    assert "names no checkpoint" in cotenant("drill", f"{GREEN}/first", "--yes").stderr
+    stopped = cotenant("stop", f"{GREEN}/first", "--wait", "--timeout", "120")
+    assert f"{GREEN}/first has given its GPUs back after" in stopped.stdout, stopped
+    resumed = cotenant("resume", f"{GREEN}/first")
+    assert "waits for its place again" in resumed.stdout, resumed
+    refused = cotenant("retry", f"{GREEN}/first")
+    assert (refused.returncode, "not over" in refused.stderr) == (1, True)
+    cluster.kubectl("delete", "trainingjob", "first", "-n", GREEN)
+    deadline = time.monotonic() + 60.0
+    while "first" not in (told := cotenant("history", "-n", GREEN)).stdout:
+        assert time.monotonic() < deadline, told
+        time.sleep(0.5)
+    assert "Deleted" in told.stdout
+    about = cotenant("history", f"{GREEN}/first")
+    assert "Admitted: workers on" in about.stdout, about
+    assert "Suspended" in about.stdout
+    assert cotenant("cost", "-n", GREEN).stdout.count(f"{GREEN}/first") == 1
+    (tmp_path / "train.py").write_text("print('hello')")
+    plain = ("--folder", str(tmp_path), "--name", "script", str(tmp_path / "train.py"))
+    new = cotenant("submit", "--yes", "-n", GREEN, *plain)
+    assert f"{GREEN}/script would " in new.stdout, new
+    code = json.loads(cluster.kubectl("get", "configmap", "script-code", "-n", GREEN, "-o", "json"))
+    assert [one["name"] for one in code["metadata"]["ownerReferences"]] == ["script"]
+    cluster.kubectl("delete", "trainingjob", "script", "-n", GREEN)
+    cluster.kubectl("wait", "--for=delete", "configmap/script-code", "-n", GREEN, "--timeout=60s")
+    theirs = raw(cluster, f"/apis/query.cotenant.dev/v1alpha1/namespaces/{GREEN}/runs", RED)
+    assert (theirs.returncode, "Forbidden" in theirs.stderr) == (1, True)
+    assert "a decision on " in (saved := cotenant("capsule", str(tmp_path / "capsule"))).stdout, saved
+    assert "The same plan, to the byte" in (again := cotenant("replay", str(tmp_path / "capsule"))).stdout, again
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job(GREEN, "first", 4, workers=2)))

@@ -31,7 +31,10 @@ QUEUE: dict[str, Any] = {
         "holding": 3,
         "waiting": 1,
         "broken": "",
-        "quotas": [{"class": "H100", "limit": "8"}, {"class": None, "limit": None}],
+        "quotas": [
+            {"class": "H100", "limit": "8", "guaranteed": "4", "effective": "4", "used": "6"},
+            {"class": None, "limit": None, "guaranteed": "4", "effective": "2", "used": "1"},
+        ],
         "share": {
             "terms": [{"class": "H100", "borrowed": "2", "capacity": "16", "ppm": 125_000}],
             "pastPpm": 5_000,
@@ -50,6 +53,8 @@ def test_the_arithmetic_of_a_share_is_told_line_by_line() -> None:
     assert list(queues.arithmetic(QUEUE)) == [
         "",
         "team-a",
+        "  H100: guaranteed 4, uses 6: 4 of its own + 2 borrowed, may hold 8",
+        "  any class: guaranteed 4 (of which 2 are there), uses 1: 1 of its own, may borrow whatever is lent",
         "  borrows 2 of 16 (H100): 12.50 %",
         "  12.50 % + 0.50 % by past borrowing, / weight 2",
         "  = 6.50 %: the lower share goes first",
@@ -123,7 +128,7 @@ def test_every_outcome_of_a_proposal_has_its_sentences(status: dict[str, Any], l
     ],
 )
 def test_a_field_is_set_as_json_or_as_text(text: str, change: tuple[str, object]) -> None:
-    assert whatif._change(text) == change
+    assert whatif.change_of(text) == change
 
 
 @pytest.mark.parametrize("words", [[], ["job", "-f", "x.yaml"], ["job", "--set", "gpu.count"], ["job", "--set", "=2"]])
@@ -132,3 +137,20 @@ def test_a_question_that_is_none_is_refused_before_anybody_is_asked(
 ) -> None:
     assert main.main(["whatif", *words]) == 2
     assert "give " in capsys.readouterr().err
+
+
+def test_jobs_that_are_set_aside_come_last_with_what_brings_them_back() -> None:
+    waiting = {"standing": "Waiting", "queue": "team-a", "asks": "1 GPU", "submittedAt": "2026-01-01T11:00:00Z"}
+    stopped = {
+        "standing": "Suspended",
+        "queue": "team-a",
+        "message": "spec.suspend is true\nmore",
+        "returnsIf": "spec.suspend is false",
+    }
+    jobs = [
+        {"metadata": {"name": "stopped", "namespace": "red"}, "status": stopped},
+        {"metadata": {"name": "train", "namespace": "red"}, "status": waiting},
+    ]
+    lines = ps.as_table(sorted(jobs, key=ps.order), NOW, wide=False, namespaces=False).splitlines()
+    assert [line.split()[0] for line in lines] == ["NAME", "train", "stopped", "stopped:"]
+    assert lines[-1] == "stopped: spec.suspend is true; back in line when spec.suspend is false"

@@ -67,8 +67,21 @@ def test_wide_lists_all_that_the_answer_has() -> None:
         ({"standing": "Admitted"}, "red/train does not wait: it has GPUs, and starts or runs."),
         ({"standing": "Leaving"}, "red/train does not wait: it was asked to give its GPUs back."),
         ({"standing": "Succeeded"}, "red/train does not wait: it is Succeeded."),
+        ({"standing": "Suspended", "returnsIf": "it is asked for"}, "It is in line again when it is asked for"),
+        ({"standing": "Suspended", "ifResumed": "it would wait: no"}, "Resumed now, it would wait: no"),
+        ({"standing": "Suspended", "wouldStartIf": "it is resumed"}, "Would start now if it is resumed."),
     ],
-    ids=["next", "needs a change", "somebody leaves", "admitted", "leaving", "ended"],
+    ids=[
+        "next",
+        "needs a change",
+        "somebody leaves",
+        "admitted",
+        "leaving",
+        "ended",
+        "suspended",
+        "suspended and would wait",
+        "suspended and would start",
+    ],
 )
 def test_every_standing_has_its_sentence(status: dict[str, Any], line: str) -> None:
     assert line in printed(**status)

@@ -21,7 +21,7 @@ from cotenant.controller.client.kube import (
     version_of,
 )
 from cotenant.controller.client.rest import RestKube
-from tests.controller.operator_process.replicas import prepare, training_job
+from tests.controller.whole.operator_process.replicas import prepare, training_job
 from tests.support.fake_kube import FakeKube
 
 NAMESPACE = "promises"

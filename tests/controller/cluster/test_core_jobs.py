@@ -10,6 +10,8 @@ import pytest
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
 from cotenant.controller.cluster.core_jobs import CoreJobs, unreadable_job
+from cotenant.controller.cluster.gpu_holders import GpuHolders
+from cotenant.controller.cluster.nodes import ClusterNodes
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import read_job
@@ -17,9 +19,14 @@ from cotenant.controller.informers.quarantine import Stage, quarantine_after
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GpuRequest, Job
+from cotenant.core.state.cluster_state import ClusterState
 from tests.controller.builders import T0, UID, admitted, job_document, placement_on, pod_document
 
 RUNS = {"phase": "Running"}
+
+
+def core_jobs_of(cache: ObjectCache, memories: JobMemories, settings: Settings) -> CoreJobs:
+    return CoreJobs(cache, memories, settings, ClusterNodes(cache, ClusterState(), settings), GpuHolders())
 
 
 def core_job(status: TrainingJobStatus | None, *pods: dict[str, Any], reserve_mib: int = 0, **spec: Any) -> Job | None:
@@ -27,7 +34,7 @@ def core_job(status: TrainingJobStatus | None, *pods: dict[str, Any], reserve_mi
     cache.put(TRAINING_JOBS, job_document(status=status.to_document() if status else None, **spec))
     for document in pods:
         cache.put(PODS, document)
-    core_jobs = CoreJobs(cache, JobMemories(), Settings(reserve_head_mib=reserve_mib))
+    core_jobs = core_jobs_of(cache, JobMemories(), Settings(reserve_head_mib=reserve_mib))
     return core_jobs.job(cache.jobs["red/train"], T0)
 
 
@@ -100,7 +107,7 @@ def test_a_job_that_cannot_be_worked_with_holds_what_its_status_says_while_it_ma
     cache.put(TRAINING_JOBS, job_document(status=status.to_document()))
     record = cache.jobs["red/train"]
     memories[record.id].given_back = given_back
-    core_jobs = CoreJobs(cache, memories, Settings())
+    core_jobs = core_jobs_of(cache, memories, Settings())
     held = core_jobs.as_it_holds(record)
     assert (held is not None and held.placement == record.placement) is holds
 
@@ -137,6 +144,6 @@ def test_a_job_with_which_no_decision_can_be_made_holds_and_is_not_moved(stage: 
     cache.put(TRAINING_JOBS, job_document(status=admitted(Phase.RUNNING, ("n1", 2)).to_document()))
     record = cache.jobs["red/train"]
     memories[record.id].quarantine = quarantine_after(None, stage, "x", generation=1, holding=True, now=T0)
-    job = CoreJobs(cache, memories, Settings()).job(record, T0)
+    job = core_jobs_of(cache, memories, Settings()).job(record, T0)
     assert job is not None
     assert (job.placement, job.preemptible, job.gpu == GpuRequest()) == (record.placement, moved, not moved)

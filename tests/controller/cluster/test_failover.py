@@ -8,9 +8,9 @@ from typing import Any
 from cotenant.api.conversion.to_core import to_job
 from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import EvictionStatus, PendingStatus, TrainingJobStatus
+from cotenant.api.scalars.fields import moment
 from cotenant.controller.cluster.failover import failover_state
 from cotenant.controller.informers.job_record import JobRecord, read_job
-from cotenant.controller.lifecycle.status_transitions import moment
 from cotenant.core.model.failover import BorrowingRecord
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import Job
@@ -28,7 +28,7 @@ def read(one: JobRecord) -> Job | None:
 def queue(name: str, **status: Any) -> Queue:
     return Queue.model_validate(
         {
-            "apiVersion": "cotenant.dev/v1alpha1",
+            "apiVersion": "cotenant.dev/v1beta1",
             "kind": "Queue",
             "metadata": {"name": name},
             "spec": {},

@@ -14,10 +14,12 @@ from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.kube import GPU_NODES, NODES, TRAINING_JOBS
 from cotenant.controller.cluster import nodes
 from cotenant.controller.cluster.missing_gpus import KEPT_S
+from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GrantedGpu, Node, NodePlacement, Placement, RankPlacement
 from cotenant.core.scheduling.scheduler import schedule
+from cotenant.core.state.cluster_state import ClusterState
 from tests.controller.builders import T0, admitted, job_document, new_cluster, placement_on
 
 Gpus = dict[str, tuple[bool, float | None]]
@@ -216,7 +218,10 @@ def test_jobs_that_run_on_such_a_gpu_stay_on_both_nodes() -> None:
         cluster.observed.cache.put(TRAINING_JOBS, document)
     cluster.gpus(T0 + 1)
     view, snapshot = cluster.observed.view, cluster.observed.snapshot(T0 + 1)
-    assert [view.placements.error(record, T0 + 1) for record in cluster.observed.cache.jobs.values()] == [None, None]
+    assert [view.core_jobs.placement_error(record, T0 + 1) for record in cluster.observed.cache.jobs.values()] == [
+        None,
+        None,
+    ]
     assert snapshot.accounting is not None
     assert snapshot.accounting.ledger.free_compute.min() >= 0
     assert not schedule(snapshot, Settings().policy).actions
@@ -253,7 +258,7 @@ def test_only_the_gpus_of_a_placement_that_their_own_node_wants_drained_are_sick
     metadata = {"name": "n1", "uid": "agent-n1", "resourceVersion": "99"}
     cluster.observed.cache.put(
         GPU_NODES,
-        {"apiVersion": "cotenant.dev/v1alpha1", "kind": "GPUNode", "metadata": metadata, "status": status},
+        {"apiVersion": "cotenant.dev/v1beta1", "kind": "GPUNode", "metadata": metadata, "status": status},
     )
     sick = cluster.observed.view.nodes.sick_gpus(placement_on(("n1", 2), ("n2", 1)))
     assert sick == {"GPU-n1-0": "XID48: x"}
@@ -293,3 +298,18 @@ def test_a_dispute_is_in_the_log_once_and_again_when_it_is_another(caplog: pytes
     assert len(said) == 2
     assert again == said
     assert len(caplog.records) > len(said)
+
+
+@pytest.mark.parametrize(("setting", "claims"), [("counted", 1), ("ignored", 1), ("off", 0)])
+def test_pods_get_claims_where_their_node_offers_its_gpus_unless_claims_are_off(setting: Any, claims: int) -> None:
+    """Agents go on offering for a while after the administrator has switched it off."""
+    cache = ObjectCache()
+    offered = {"paths": [{"path": "DeviceClaim", "available": True}]}
+    metadata = {"name": "n1", "uid": "g", "resourceVersion": "1"}
+    document = {"apiVersion": names.API_VERSION, "kind": "GPUNode", "metadata": metadata}
+    cache.put(GPU_NODES, document | {"status": {"simulated": True, "capabilities": offered}}, False)
+    meta = {"name": "p", "namespace": "t", "labels": {}, "ownerReferences": []}
+    pod = {"metadata": meta, "spec": {"containers": [{"name": "worker", "env": []}]}}
+    found = nodes.ClusterNodes(cache, ClusterState(), Settings(device_claims=setting))
+    made = found.isolation_on("n1").render(placement_on(("n1", 1)).nodes[0], pod)
+    assert len(made.side_objects) == claims

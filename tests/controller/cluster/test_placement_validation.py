@@ -9,7 +9,6 @@ import pytest
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
 from cotenant.controller.cluster.placement_validation import covers, pod_contradiction, server_count_error, shape_error
-from cotenant.controller.informers.job_record import read_job
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GpuRequest, Job, NodePlacement, Placement, Sharing
 from tests.controller.builders import (
@@ -125,7 +124,7 @@ def test_what_a_pod_was_given_stays_taken_when_the_status_says_something_else() 
         "GPU-n2-0": "red/train", "GPU-n2-1": "red/train",
     }  # fmt: skip
     assert "pod train-1-0 was given other GPUs" in str(
-        seen.view.placements.error(seen.cache.jobs["red/train"], T0 + 100)
+        seen.view.core_jobs.placement_error(seen.cache.jobs["red/train"], T0 + 100)
     )
 
 
@@ -133,7 +132,7 @@ def test_what_a_pod_was_given_stays_taken_when_the_status_says_something_else() 
 def test_only_what_is_to_run_is_held_against_the_books(phase: Phase) -> None:
     status = admitted(Phase.EVICTING, ("nowhere", 2)).model_copy(update={"phase": phase})
     seen = world_with(status)
-    assert not seen.view.placements.error(seen.cache.jobs["red/train"], T0 + 100)
+    assert not seen.view.core_jobs.placement_error(seen.cache.jobs["red/train"], T0 + 100)
 
 
 def test_a_server_was_given_no_gpus_and_contradicts_nothing() -> None:
@@ -145,11 +144,11 @@ def test_a_pod_that_has_ended_contradicts_nothing() -> None:
 
 
 def test_a_job_without_a_placement_has_no_servers_too_many() -> None:
-    assert server_count_error(read_job(job_document())) is None
+    assert server_count_error(0, 0) is None
 
 
 def error_of(seen: ObservedCluster) -> str | None:
-    return seen.view.placements.error(seen.cache.jobs["red/train"], T0 + 100)
+    return seen.view.core_jobs.placement_error(seen.cache.jobs["red/train"], T0 + 100)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from cotenant.controller.client.kube import (
     TRAINING_JOBS,
     Document,
 )
-from cotenant.controller.main import Operator
+from cotenant.controller.replica import Operator
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.plan import Plan
@@ -55,7 +55,7 @@ class Replica:
         loop = asyncio.create_task(self.operator.loop.run())
         ends_at = asyncio.get_running_loop().time() + seconds
         while asyncio.get_running_loop().time() < ends_at:
-            self.kube.deliver(self.operator.on_event)
+            self.kube.deliver(self.operator.feed.on_event)
             await asyncio.sleep(watch_s)
             if loop.done():
                 loop.result()
@@ -66,7 +66,7 @@ class Replica:
 
     def observe(self) -> None:
         """Take in what the watch hands on, as one cycle does before it decides."""
-        self.kube.deliver(self.operator.on_event)
+        self.kube.deliver(self.operator.feed.on_event)
         self.operator.cluster.sync(time.time())
 
     def decide(self) -> Plan:

@@ -51,7 +51,7 @@ async def test_an_event_names_its_job_and_says_what_happened() -> None:
         key: made[key] for key in ("involvedObject", "reason", "action", "message", "type", "reportingInstance")
     } == {
         "involvedObject": {
-            "apiVersion": "cotenant.dev/v1alpha1",
+            "apiVersion": "cotenant.dev/v1beta1",
             "kind": "TrainingJob",
             "namespace": "red",
             "name": "train",

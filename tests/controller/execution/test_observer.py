@@ -50,7 +50,7 @@ async def test_a_job_that_runs_is_seen_with_its_pods_and_what_it_holds() -> None
     replica = await running()
     seen = observe(replica)
     assert sorted(pod.name for pod in seen.pods) == ["train-1-0", "train-1-1"]
-    assert (seen.of_placement, seen.now) == (PlacementObserved(held_milli=4000), time.time())
+    assert (seen.of_placement, seen.now) == (PlacementObserved(held_milli=4000, gpu_class="H100"), time.time())
     assert (seen.problem, seen.progress, seen.idle_since) == (None, None, None)
 
 
@@ -97,7 +97,7 @@ async def test_what_an_earlier_attempt_left_in_memory_is_not_seen() -> None:
     memory_of(replica).progress = ProgressSample(0, Progress(state="training", step=7, observed_gpus=wrong), T0)
     memory_of(replica).creation = ObjectCreation(0, rejection="refused", delay="late")
     seen = observe(replica)
-    assert (seen.progress, seen.of_placement) == (None, PlacementObserved(held_milli=4000))
+    assert (seen.progress, seen.of_placement) == (None, PlacementObserved(held_milli=4000, gpu_class="H100"))
 
 
 async def test_what_stands_in_the_way_of_the_pods_of_this_attempt_is_seen() -> None:

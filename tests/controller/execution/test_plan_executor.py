@@ -32,7 +32,8 @@ def executor_of(replica: Replica) -> PlanExecutor:
     )  # fmt: skip
     return PlanExecutor(
         cache=operator.cache, cluster=operator.cluster, memories=operator.memories, executor=operator.loop.executor,
-        writes=started, verdict_throttle=VerdictThrottle(operator.memories, rewrite_s=60.0),
+        action_executor=operator.loop.action_executor, writes=started,
+        verdict_throttle=VerdictThrottle(operator.memories, rewrite_s=60.0),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord, read_job
-from cotenant.controller.lifecycle import status_transitions
+from cotenant.controller.lifecycle import plan_transitions
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.plan import Reason, Verdict
 from tests.controller.builders import T0, job_document
@@ -22,7 +22,7 @@ def told(message: str, reason: Reason = Reason.WAITING_FOR_GPUS) -> dict[str, Ve
 
 
 def waits(verdict: Verdict) -> JobRecord:
-    status = status_transitions.waiting(TrainingJobStatus(observed_generation=1), verdict, T0)
+    status = plan_transitions.waiting(TrainingJobStatus(observed_generation=1), verdict, T0)
     return read_job(job_document(status=status.to_document()))
 
 
@@ -100,7 +100,7 @@ def test_what_a_status_says_already_costs_a_comparison_until_the_verdict_or_the_
             f"red/train-{one}": replace(told("3 free")["red/train"], job=f"red/train-{one}") for one in range(number)
         }
         record = waits(told("3 free")["red/train"])
-        jobs = {key: replace(record) for key in verdicts}
+        jobs = {key: replace(record, id=replace(record.id, uid=key)) for key in verdicts}
         throttle = VerdictThrottle(JobMemories(), rewrite_s=30)
         first = calls(lambda: throttle.verdicts_to_write(verdicts, jobs, T0 + 100))
         return first, calls(lambda: throttle.verdicts_to_write(verdicts, jobs, T0 + 100))

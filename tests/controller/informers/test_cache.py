@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from cotenant import names
+from cotenant.api.conversion.quota_grants import spec_digest
+from cotenant.api.conversion.to_core import parse_quota_request
 from cotenant.controller.client.kube import (
     GPU_NODES,
+    NAMESPACES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    QUOTA_REQUESTS,
     TRAINING_JOBS,
     Document,
     Listing,
@@ -22,7 +26,7 @@ from cotenant.controller.client.kube import (
     key_of,
 )
 from cotenant.controller.informers import cache as cache_module
-from cotenant.controller.informers import node_index
+from cotenant.controller.informers import node_index, profile_index
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobId
 from tests.controller.builders import UID, job_document, pod_document
@@ -157,7 +161,7 @@ def test_an_object_that_breaks_its_reader_is_named_and_holds_up_no_other(
     monkeypatch: pytest.MonkeyPatch, resource: Resource, good: Document, left: Any
 ) -> None:
     for module, name in (
-        (cache_module, "read_job"),
+        (profile_index, "read_job"),
         (cache_module, "read_pod"),
         (cache_module, "parse_queue"),
         (node_index, "to_node_facts"),
@@ -225,3 +229,45 @@ def test_a_job_is_looked_at_when_what_is_enforced_on_it_may_be_other_than_before
     cache.pop_changes()
     cache.put(GPU_NODES, reported(6, **report))
     assert cache.pop_changes().jobs == ({JOB} if looked_at else set())
+
+
+def quota_request(version: int, decision: str | None = None) -> Document:
+    """As it stands without an answer, or answered."""
+    spec = {"quotas": [{"gpus": 2}], "until": "2090-01-01T00:00:00Z", "reason": "a paper"}
+    metadata = {"name": "more", "namespace": "red", "uid": "q1"}
+    document = versioned({"apiVersion": names.API_VERSION, "kind": "QuotaRequest", "metadata": metadata}, version)
+    document |= {"spec": spec}
+    if decision is None:
+        return document
+    moment = "2026-01-01T00:00:00Z"
+    digest = spec_digest(parse_quota_request(document).spec)
+    granted = {"queue": "red", "quotas": spec["quotas"], "since": moment, "until": spec["until"], "digest": digest}
+    return document | {"status": {"granted": granted, "approval": {"decision": decision, "by": "grace"}}}
+
+
+def test_queues_are_read_again_for_what_a_request_grants_and_not_for_what_it_asks() -> None:
+    cache, seen = ObjectCache(), list[tuple[bool, list[str]]]()
+    for document in (quota_request(1), quota_request(2), quota_request(3, "Approved"), quota_request(4, "Approved"),
+                     quota_request(5, "Denied")):  # fmt: skip
+        cache.put(QUOTA_REQUESTS, document)
+        seen.append((cache.pop_changes().queues, list(cache.quota_grants)))
+    cache.put(QUOTA_REQUESTS, quota_request(5, "Denied"), deleted=True)
+    assert seen == [(False, []), (False, []), (True, ["red/more"]), (False, ["red/more"]), (True, [])]
+    assert (cache.pop_changes().queues, cache.quota_requests) == (False, {})
+
+
+def test_what_queues_have_spent_is_no_change_of_the_tenancy() -> None:
+    cache, seen = ObjectCache(), [0]
+    queue = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": "red", "uid": "r"}}
+    spec = {"namespaces": ["red"], "quotas": [{"guaranteed": 1}]}
+    namespace = {"metadata": {"name": "red", "uid": "n", "labels": {"a": "b"}}}
+    for resource, document in (
+        (QUEUES, queue | {"spec": spec}),
+        (QUEUES, queue | {"spec": spec, "status": {"pending": 3}}),
+        (NAMESPACES, namespace),
+        (NAMESPACES, namespace),
+        (QUEUES, queue | {"spec": spec | {"weight": 2}}),
+    ):
+        cache.put(resource, versioned(document, len(seen)))
+        seen.append(cache.tenancy_revision)
+    assert seen == [0, 1, 1, 2, 2, 3]

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.controller.client.kube import PODS, QUEUES
-from cotenant.controller.informers import object_versions
 from cotenant.controller.informers.object_versions import ObjectVersions
 
 
@@ -46,14 +45,6 @@ def test_a_list_lacks_what_is_not_newer_than_itself() -> None:
         versions.note(PODS, key, uid, version)
     versions.note(QUEUES, "red/q", "q", 1)
     assert versions.missing_from(PODS, {"a"}, 10) == [("red/b", "b"), ("red/c", "c")]
-
-
-def test_of_too_many_that_are_gone_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_versions, "TOMBSTONES_MAX", 2)
-    versions = ObjectVersions()
-    for uid in "abc":
-        versions.note_gone(PODS, f"red/{uid}", uid)
-    assert [versions.is_gone(uid) for uid in "abc"] == [False, True, True]
 
 
 @given(

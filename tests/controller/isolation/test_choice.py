@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant.api.conversion.to_core import parse_gpunode
-from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, GPUNode, LimitState
+from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, GPUNode, IsolationPath, LimitState
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
 from cotenant.controller.isolation.choice import (
     UNREPORTED,
@@ -15,9 +15,11 @@ from cotenant.controller.isolation.choice import (
     isolation_on,
     node_isolation,
     verify_all,
+    without_claims,
 )
 from cotenant.controller.isolation.gpu_isolation import NodeIsolation, PodEvidence
-from tests.controller.builders import placement_on
+from tests.controller.builders import placement_on, pod_document
+from tests.controller.isolation.test_device_claim import placed
 
 SEEN = {"0": ["GPU-n1-0"]}
 
@@ -26,12 +28,38 @@ def reported(**status: Any) -> GPUNode:
     gpu = {"uuid": "GPU-a", "index": 0, "class": "H100", "memoryMiB": 81_920}
     return parse_gpunode(
         {
-            "apiVersion": "cotenant.dev/v1alpha1",
+            "apiVersion": "cotenant.dev/v1beta1",
             "kind": "GPUNode",
             "metadata": {"name": "n1"},
             "status": {"isolation": "Watched", "gpus": [gpu], **status},
         }
     )
+
+
+EVERY_PATH = (
+    (),
+    (IsolationPath.RUNTIME_CLASS, IsolationPath.MEMORY_LIMIT),
+    (IsolationPath.DEVICE_PLUGIN,),
+    (IsolationPath.DEVICE_CLAIM,),
+    (IsolationPath.DEVICE_CLAIM, IsolationPath.MPS_NAMESPACE, IsolationPath.MEMORY_LIMIT),
+)
+
+
+@pytest.mark.parametrize("paths", EVERY_PATH, ids=" ".join)
+def test_shares_of_two_gpus_of_one_worker_are_held_as_those_of_two_workers(paths: tuple[IsolationPath, ...]) -> None:
+    """Whatever the node has of it: the pod asks for both GPUs, by their names, with the amount of each."""
+    memory = {"GPU-a": 81_920, "GPU-b": 40_960}
+    node = NodeIsolation(simulated=False, best=Isolation.WATCHED, available=frozenset(paths), memory_mib=memory)
+    on_a, on_b = ("GPU-a", 40_960, 500), ("GPU-b", 20_480, 500)
+    path = isolation_on(node, "nvidia")
+    one, two = (
+        path.render(placement, pod_document()) for placement in (placed((on_a, on_b)), placed((on_a,), (on_b,)))
+    )
+    assert one == two
+    assert all(uuid.lower() in str(one).lower() for uuid in memory)
+    both = {"0": ["GPU-a", "GPU-b"]}
+    assert not path.verify(placed((on_a, on_b)), PodEvidence(seen=both)).mismatch
+    assert path.verify(placed((on_a, on_b)), PodEvidence(seen={"0": ["GPU-a"]})).mismatch
 
 
 def test_a_path_counts_when_it_is_available_and_one_that_nobody_knows_is_no_harm() -> None:
@@ -89,3 +117,12 @@ def test_one_contradiction_is_that_of_the_whole_placement() -> None:
     seen = PodEvidence(seen={"0": ["GPU-n1-0"], "1": ["GPU-n1-0"]})
     found = verify_all((node, path, seen) for node in nodes)
     assert (found.node, found.mismatch) == ("n2", "rank 1 on node n2 sees GPU-n1-0 but was granted GPU-n2-0")
+
+
+def test_where_claims_are_switched_off_no_pod_gets_one_whatever_its_node_still_offers() -> None:
+    offering = NodeIsolation(
+        simulated=False,
+        best=Isolation.WATCHED,
+        available=frozenset({IsolationPath.RUNTIME_CLASS, IsolationPath.DEVICE_CLAIM, IsolationPath.MPS_NAMESPACE}),
+    )
+    assert without_claims(offering).available == {IsolationPath.RUNTIME_CLASS}

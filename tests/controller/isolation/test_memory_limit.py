@@ -110,7 +110,7 @@ def test_hard_is_claimed_on_the_limits_in_force_alone(
 
 
 def test_a_limit_of_compute_says_nothing_of_memory() -> None:
-    compute = tuple(limit(i, 32_768).model_copy(update={"dimension": Dimension.COMPUTE}) for i in (0, 1))
+    compute = tuple(limit(i, 400).model_copy(update={"dimension": Dimension.COMPUTE}) for i in (0, 1))
     assert (
         isolation_on(CAPABLE, "nvidia").verify(TWO_SHARES, PodEvidence(limits=compute)).levels.memory
         == Isolation.WATCHED

@@ -8,8 +8,9 @@ from datetime import datetime
 import pytest
 
 from cotenant import names
-from cotenant.controller.informers.disruption import Disruption
-from cotenant.controller.informers.pod_record import Exit, PodRecord
+from cotenant.api.scalars.fields import moment
+from cotenant.controller.informers.pods.disruption import Disruption
+from cotenant.controller.informers.pods.pod_record import Exit, PodRecord
 from cotenant.controller.lifecycle.failure_classification import (
     SETTLE_S,
     AttemptEnd,
@@ -18,14 +19,16 @@ from cotenant.controller.lifecycle.failure_classification import (
     classify,
     pod_lost,
 )
-from cotenant.controller.lifecycle.retries import exit_message
-from cotenant.controller.lifecycle.status_transitions import moment
+from cotenant.controller.lifecycle.policies.retries import exit_message
 from tests.controller.builders import T0, exited, pod, server
 
 PEER_LOST = names.EXIT_PEER_LOST
 DRAINED = Disruption("Drained", "was evicted, as `kubectl drain` does")
 KUBELET = Disruption("EndedByKubelet", "was ended by the kubelet: low on memory", by_kubelet=True)
 GONE = Exit(code=137, reason="ContainerStatusUnknown", at=T0, runtime_message="The container could not be located")
+REFUSED = Exit(
+    code=-1, reason="UnexpectedAdmissionError", runtime_message="Allocate failed: requested 600, available 0"
+)
 OOM = Exit(code=137, reason="OOMKilled", at=T0)
 
 
@@ -48,6 +51,21 @@ CASES = [
     Case("Ray died", (pod(0, end=exited(names.EXIT_RAY_DIED)),), AttemptOutcome.PLATFORM_FAULT),
     Case("no rendezvous", (pod(0, end=exited(names.EXIT_RENDEZVOUS_TIMEOUT)),), AttemptOutcome.PLATFORM_FAULT),
     Case("evicted by the kubelet", (pod(0, end=Exit(code=-1, reason="Evicted")),), AttemptOutcome.PLATFORM_FAULT),
+    Case(
+        "refused by its kubelet, while the others wait for it",
+        (pod(0), pod(1, end=REFUSED)),
+        AttemptOutcome.EXTERNAL_DISRUPTION,
+        1,
+    ),
+    Case(
+        "refused by its kubelet, and the others lost it",
+        (pod(0, end=exited(7)), pod(1, end=REFUSED)),
+        AttemptOutcome.EXTERNAL_DISRUPTION,
+        1,
+    ),
+    Case(
+        "no CPU left on its node", (pod(0, end=Exit(code=-1, reason="OutOfcpu")),), AttemptOutcome.EXTERNAL_DISRUPTION
+    ),
     Case(
         "drained, and killed before it could say a word",
         (pod(0, end=exited(137), disruption=DRAINED),),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.observation import PlacementObserved, ReconcileResult
 from cotenant.core.model.lifecycle import Phase
 from tests.controller.builders import T0, admitted, exited, observed, pod, server

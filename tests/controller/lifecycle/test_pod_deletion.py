@@ -9,19 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.controller.informers.pod_record import DeletionRequest, Exit, PodRecord
+from cotenant.controller.informers.pods.pod_record import DeletionRequest, Exit, PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import Observation, ReconcileResult
 from cotenant.controller.lifecycle.pod_deletion import (
     CONFIRM_S,
     KILL_AFTER_S,
     PodsToEnd,
-    is_unconfirmed,
     named,
     pods_to_end,
 )
 from cotenant.controller.lifecycle.reconcile import reconcile, reconcile_orphans
-from cotenant.controller.lifecycle.termination import UNREACHABLE_S
+from cotenant.controller.lifecycle.termination import UNREACHABLE_S, is_unconfirmed
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from tests.controller.builders import T0, admitted, exited, observed, pod

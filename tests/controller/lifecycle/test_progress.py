@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from cotenant.api.resources.trainingjob_status import CheckpointStatus
+from cotenant.api.scalars.fields import moment
 from cotenant.contract import Progress, Termination
 from cotenant.controller.lifecycle.progress import coarse, final_progress, progress_update, summary
-from cotenant.controller.lifecycle.status_transitions import moment
 from tests.controller.builders import T0
 
 

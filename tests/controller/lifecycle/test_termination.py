@@ -8,7 +8,7 @@ import pytest
 
 from cotenant import contract
 from cotenant.api.resources.trainingjob_status import CheckpointStatus, ExitStatus, TrainingJobStatus
-from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle import progress
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, exit_status
 from cotenant.controller.lifecycle.observation import Observation

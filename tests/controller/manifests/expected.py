@@ -38,7 +38,7 @@ OWNED: dict[str, Any] = {
     },
     "ownerReferences": [
         {
-            "apiVersion": "cotenant.dev/v1alpha1",
+            "apiVersion": "cotenant.dev/v1beta1",
             "kind": "TrainingJob",
             "name": "train",
             "uid": UID,

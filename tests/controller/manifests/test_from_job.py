@@ -96,3 +96,24 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
         {"name": "data", "mountPath": "/data", "readOnly": True},
         {"name": "cotenant-checkpoints", "mountPath": "/checkpoints"},
     ]
+
+
+def test_data_lies_in_a_volume_of_the_job_or_in_scratch_space_of_its_own() -> None:
+    cache = {"name": "cache", "mountPath": "/cache", "persistentVolumeClaim": {"claimName": "c"}}
+    data = [
+        {"from": "s3://bucket/images", "to": "/cache/images", "sizeLimit": "2Gi"},
+        {"from": "https://host/texts.tar", "to": "/cached"},
+    ]
+    job = parse_job(job_document(runtime={"entrypoint": "a:b", "volumes": [cache]}, data=data))
+    status = from_placement(placement_on(("n1", 1)), admitted_at=0, isolation=Isolation.NONE)
+    made = attempt_of(job, TrainingJobStatus(attempts=1, placement=status), to_placement(status), {}, SETTINGS)
+    spec = pod(made, 0, SETTINGS, REAL).pod["spec"]
+    assert contract_of(made, 0, SETTINGS).data == (
+        contract.DataSource("s3://bucket/images", "/cache/images", 2 << 30),
+        contract.DataSource("https://host/texts.tar", "/cached", 0),
+    )
+    assert [volume for volume in spec["volumes"] if "data" in volume["name"]] == [
+        {"name": "cotenant-data-1", "emptyDir": {}}
+    ]
+    mounts = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["mountPath"].startswith("/cache")]
+    assert mounts == [{"name": "cache", "mountPath": "/cache"}, {"name": "cotenant-data-1", "mountPath": "/cached"}]

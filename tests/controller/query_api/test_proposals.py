@@ -20,7 +20,7 @@ from cotenant.core.model.objects import Job
 from tests.controller.execution.replica import Replica, submit
 
 MANIFEST: dict[str, Any] = {
-    "apiVersion": "cotenant.dev/v1alpha1",
+    "apiVersion": "cotenant.dev/v1beta1",
     "kind": "TrainingJob",
     "metadata": {"name": "new", "annotations": {"cotenant.dev/user": "somebody else"}},
     "spec": {"queue": "red", "gpu": {"count": 2}, "runtime": {"entrypoint": "train:main"}},

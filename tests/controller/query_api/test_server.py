@@ -17,7 +17,13 @@ import pytest
 from cotenant.controller.client.kube import CONFIG_MAPS, GPU_NODES, TRAINING_JOBS
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.answers import Answers
+from cotenant.controller.query_api.record_answers import RecordAnswers
 from cotenant.controller.query_api.server import ROOT, QueryServer
+from cotenant.decision_log.capsule import Capsule, differences, replayed
+from cotenant.decision_log.runs import RunRecord
+from cotenant.decision_log.showback.charges import UsageCharge
+from cotenant.decision_log.showback.prices import parse_prices
+from cotenant.decision_log.timelines import Happening, Timeline
 from tests.controller.execution.replica import NODE_NAMES, Replica, gpu_node, submit
 from tests.controller.query_api.test_access import AuthorizingKube
 from tests.controller.telemetry.test_probes import free_port
@@ -32,6 +38,14 @@ MAY_ASK = (
     "alice list query.cotenant.dev/explanations red",
     "alice list query.cotenant.dev/offers red",
     "alice list query.cotenant.dev/queuetrees",
+    "alice get query.cotenant.dev/runs red",
+    "alice list query.cotenant.dev/runs red",
+    "alice list query.cotenant.dev/showbacks red",
+    "root list query.cotenant.dev/showbacks",
+    "root list query.cotenant.dev/decisions",
+    "root get query.cotenant.dev/capsules",
+    "root list query.cotenant.dev/capsules",
+    "root list query.cotenant.dev/runs",
     "alice create query.cotenant.dev/whatifs red",
 )
 WHATIFS = f"{ROOT}/namespaces/red/whatifs"
@@ -60,7 +74,9 @@ class Served:
         operator = self.replica.operator
         self.replica.observe()
         snapshot = operator.cluster.snapshot(time.time())
-        operator.questions.on_plan(snapshot, operator.loop.schedule(snapshot))
+        plan = operator.loop.schedule(snapshot)
+        operator.questions.on_plan(snapshot, plan)
+        operator.decision_recorder.on_decision(snapshot, plan, (), 0.1)
         self.kube = AuthorizingKube(*MAY_ASK, *allowed)
         self.kube.put(CONFIG_MAPS, config(FRONT))
         access = CallerAccess(self.kube)
@@ -71,6 +87,7 @@ class Served:
             answers=Answers(
                 cache=operator.cache, questions=operator.questions, access=access, is_leader=lambda: self.replica.leads
             ),
+            records=RecordAnswers(recorder=operator.decision_recorder, access=access),
             access=access,
             address=("127.0.0.1", self.port),
             certificate=folder,
@@ -178,6 +195,102 @@ async def test_every_question_has_its_document(tmp_path: Path) -> None:
     )
 
 
+ROOT_USER = {"X-Remote-User": "root", "X-Remote-Group": "admins"}
+
+
+async def test_records_have_their_documents_and_what_names_everybody_is_for_administrators(tmp_path: Path) -> None:
+    async with served(tmp_path) as served_:
+        recorder = served_.replica.operator.decision_recorder
+        await recorder.drain()
+        happened = Happening(at=0.0, what="Evicted", message="for blue/big", mentions=("blue",))
+        ended = RunRecord(namespace="red", name="old", uid="u", queue="red", outcome="Failed", gpu_milliseconds=7_000,
+                          tail=("boom",), timeline=Timeline(happenings=(happened,)))  # fmt: skip
+        recorder.archive.add([ended])
+        _, live = await served_.ask(f"{ROOT}/namespaces/red/runs/train")
+        _, over = await served_.ask(f"{ROOT}/namespaces/red/runs/old")
+        _, listed = await served_.ask(f"{ROOT}/namespaces/red/runs?limit=1")
+        none, _ = await served_.ask(f"{ROOT}/namespaces/red/runs/nobody")
+        refused = [(await served_.ask(ROOT + path))[0] for path in ("/runs", "/decisions", "/capsules/current")]
+        _, everywhere = await served_.ask(f"{ROOT}/runs", headers=ROOT_USER)
+        _, decisions = await served_.ask(f"{ROOT}/decisions", headers=ROOT_USER)
+        _, capsule = await served_.ask(f"{ROOT}/capsules/current", headers=ROOT_USER)
+        recorder.capsules.every = 1
+        last = recorder._last
+        assert last is not None
+        recorder.capsules.take("5eed", last.snapshot, last.plan)
+        _, kept = await served_.ask(f"{ROOT}/capsules", headers=ROOT_USER)
+        _, past = await served_.ask(f"{ROOT}/capsules/5eed", headers=ROOT_USER)
+        assert [one["metadata"]["name"] for one in kept["items"]] == ["5eed"]
+        assert past["capsule"] == capsule["capsule"]
+        other, _ = await served_.ask(f"{ROOT}/capsules/yesterday", headers=ROOT_USER)
+    assert (live["kind"], live["status"]["outcome"]) == ("Run", "Pending")
+    assert [one["reason"] for one in live["status"]["timeline"]] == ["ExceedsCluster"]
+    assert over["status"] == {
+        "outcome": "Failed",
+        "queue": "red",
+        "gpuSeconds": 7,
+        "workers": 0,
+        "runSeconds": 0,
+        "attempts": 0,
+        "failures": 0,
+        "faults": 0,
+        "restarts": 0,
+        "steps": 0,
+        "stepsOf": 0,
+        "memoryPeakMiB": 0,
+        "tail": ["boom"],
+        "timelineLeftOut": 0,
+        "timeline": [{"at": "1970-01-01T00:00:00Z", "what": "Evicted", "message": "for a job of another tenant"}],
+    }
+    assert [one["metadata"] for one in listed["items"]] == [{"name": "old", "namespace": "red", "uid": "u"}]
+    assert "tail" not in listed["items"][0]["status"]
+    assert (none, refused, other) == (404, [403, 403, 403], 404)
+    assert [one["metadata"]["name"] for one in everywhere["items"]] == ["old"]
+    assert [one["job"] for one in decisions["items"][0]["status"]["verdicts"]] == ["red/train"]
+    read = Capsule.from_document(capsule["capsule"])
+    assert differences(read, replayed(read)) == ()
+
+
+async def test_a_run_says_what_the_ledger_charged_for_it_where_there_are_prices(tmp_path: Path) -> None:
+    held: dict[str, Any] = {
+        "namespace": "red",
+        "queue": "red",
+        "user": "",
+        "idle": 0,
+        "lost_to_preemption": 0,
+        "lost_to_faults": 0,
+    }
+    charges = [
+        UsageCharge(name="old", uid="u", gpu_class="H100", since=0, until=3600, used=3_600_000, **held),
+        UsageCharge(name="old", uid="u", gpu_class="T4", since=3600, until=7200, used=1_800_000, **held),
+        UsageCharge(name="other", uid="o", gpu_class="H100", since=0, until=3600, used=3_600_000, **held),
+    ]
+    async with served(tmp_path) as served_:
+        recorder = served_.replica.operator.decision_recorder
+        await recorder.drain()
+        recorder.archive.add([RunRecord(namespace="red", name="old", uid="u", queue="red", outcome="Failed"), *charges])
+        _, free = await served_.ask(f"{ROOT}/namespaces/red/runs/old")
+        recorder.prices = parse_prices({"currency": "EUR", "classes": [{"gpuClass": "H100", "perGPUHour": "2.50"}]})
+        recorder.clock = lambda: 10_000.0
+        _, one = await served_.ask(f"{ROOT}/namespaces/red/runs/old")
+        _, listed = await served_.ask(f"{ROOT}/namespaces/red/runs")
+    cost = {"micros": 2_500_000, "currency": "EUR", "unpricedGPUSeconds": 1_800}
+    assert ("cost" in free["status"], one["status"]["cost"]) == (False, cost)
+    assert [item["status"]["cost"] for item in listed["items"]] == [cost]
+
+
+async def test_what_a_change_of_the_cluster_would_do_is_for_those_who_may_ask_it(tmp_path: Path) -> None:
+    path, change = f"{ROOT}/clusterwhatifs", {"spec": {"node": "n1", "act": "Cordon"}}
+    async with served(tmp_path) as served_:
+        refused, document = await served_.ask(path, method="POST", json=change)
+    assert (refused, document["reason"]) == (403, "Forbidden")
+    async with served(tmp_path, "alice create query.cotenant.dev/clusterwhatifs") as served_:
+        code, document = await served_.ask(path, method="POST", json=change)
+        missing, _ = await served_.ask(path, method="POST", json={"spec": {"node": "n9", "act": "Cordon"}})
+    assert (code, missing, document["kind"]) == (200, 404, "ClusterWhatIf")
+    assert document["status"] == {"counts": {}, "waiting": {"before": 1, "after": 1}, "command": "kubectl cordon n1"}
+
+
 async def test_a_replica_that_does_not_lead_asks_for_patience(tmp_path: Path) -> None:
     async with served(tmp_path) as served_:
         served_.replica.lose()
@@ -233,3 +346,36 @@ async def test_a_port_that_is_taken_is_said_and_tried_again_and_ends_nothing(
     finally:
         await found.server.close()
     assert code == 200
+
+
+async def test_a_suspended_job_is_listed_and_told_what_would_become_of_it(tmp_path: Path) -> None:
+    async with served(tmp_path) as served_:
+        for name, workers in (("fits", 2), ("large", 9)):
+            document = submit(served_.replica.kube, name=name, workers=workers)
+            document = document | {"spec": document["spec"] | {"suspend": True}, "status": {"phase": "Suspended"}}
+            served_.replica.operator.cache.put(TRAINING_JOBS, document)
+        _, listed = await served_.ask(f"{ROOT}/namespaces/red/explanations")
+        _, fits = await served_.ask(f"{ROOT}/namespaces/red/explanations/fits")
+        _, large = await served_.ask(f"{ROOT}/namespaces/red/explanations/large")
+    standings = [(one["metadata"]["name"], one["status"]["standing"]) for one in listed["items"]]
+    assert standings == [("train", "Waiting"), ("fits", "Suspended"), ("large", "Suspended")]
+    assert fits["status"]["wouldStartIf"] == "it is resumed"
+    assert large["status"]["ifResumed"].startswith("it would wait: ")
+
+
+async def test_showback_is_of_a_namespace_for_its_tenants_and_of_all_for_administrators(tmp_path: Path) -> None:
+    async with served(tmp_path) as served_:
+        recorder = served_.replica.operator.decision_recorder
+        for namespace, since in (("red", 100), ("red", 900), ("blue", 100)):
+            one = UsageCharge(
+                namespace=namespace, name="train", uid="u", queue="q", since=since, until=since + 10, used=5
+            )
+            recorder.archive.add([one])
+        asked = "?since=50&until=500"
+        _, own = await served_.ask(f"{ROOT}/namespaces/red/showbacks{asked}")
+        _, everywhere = await served_.ask(f"{ROOT}/showbacks{asked}", headers=ROOT_USER)
+        refused = [(await served_.ask(ROOT + path))[0] for path in ("/showbacks", "/namespaces/blue/showbacks")]
+        _, this_month = await served_.ask(f"{ROOT}/namespaces/red/showbacks")
+    assert [(one["metadata"]["namespace"], one["status"]["since"]) for one in own["items"]] == [("red", 100)]
+    assert [one["metadata"]["namespace"] for one in everywhere["items"]] == ["red", "blue"]
+    assert (refused, this_month["items"], own["metadata"]["truncated"]) == ([403, 403], [], False)

@@ -84,6 +84,6 @@ async def test_the_answer_to_a_reset_is_an_event_once(state: str, kind: str) -> 
 
 def test_an_event_names_the_node_and_is_as_long_as_may_be() -> None:
     found = gpu_node_event("n1", "GPUReset", "x" * 5000, datetime(2026, 1, 1, tzinfo=UTC), warning=False)
-    assert found["involvedObject"] == {"apiVersion": "cotenant.dev/v1alpha1", "kind": "GPUNode", "name": "n1"}
+    assert found["involvedObject"] == {"apiVersion": "cotenant.dev/v1beta1", "kind": "GPUNode", "name": "n1"}
     assert (found["type"], found["reason"], found["firstTimestamp"]) == ("Normal", "GPUReset", "2026-01-01T00:00:00Z")
     assert len(found["message"]) == NOTE_CHARS_MAX

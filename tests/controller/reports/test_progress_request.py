@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cotenant.contract import Progress
+from cotenant.contract.decoding.bounded_json import Malformed
 from cotenant.controller.reports import progress_request
 from cotenant.controller.reports.progress_request import get_progress
-from cotenant.decoding.bounded_json import Malformed
 from cotenant_worker.progress import http_endpoint
 from cotenant_worker.progress.progress_board import ProgressBoard
 

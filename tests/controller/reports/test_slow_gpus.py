@@ -34,7 +34,7 @@ def nodes(*, simulated: bool) -> dict[str, GPUNode]:
     def node(name: str) -> GPUNode:
         status = {"simulated": simulated, "gpus": []}
         metadata = {"name": name, "uid": name}
-        document = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "GPUNode", "metadata": metadata, "status": status}
+        document = {"apiVersion": "cotenant.dev/v1beta1", "kind": "GPUNode", "metadata": metadata, "status": status}
         return parse_gpunode(document)
 
     return {name: node(name) for name in ("n1", "n2")}

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from cotenant.controller.client.kube import TRAINING_JOBS
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.reports.start_estimates import StartEstimates
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core import DEFAULT, schedule
@@ -15,6 +17,7 @@ from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.controller.builders import job_document
 
 NOW = 1_000.0
 PLACE = make_placement(("n1", [[0]]))
@@ -39,7 +42,12 @@ async def played(reporter: StartEstimates, snapshot: Snapshot) -> Plan:
 
 def reporter() -> tuple[StartEstimates, Metrics]:
     metrics = Metrics()
-    return StartEstimates(ObjectCache(lambda: None), metrics, DEFAULT), metrics
+    cache = ObjectCache(lambda: None)
+    for job in WAITING:
+        document = job_document(job.key.split("/")[1])
+        document["metadata"]["uid"] = job.key
+        cache.put(TRAINING_JOBS, document)
+    return StartEstimates(cache, JobMemories(), metrics, DEFAULT), metrics
 
 
 WAITING = [make_job(f"j{number}", at=float(number), expected_runtime_s=300) for number in range(2)]
@@ -74,6 +82,18 @@ async def test_the_error_is_measured_when_a_job_starts_against_what_it_was_first
     value = metrics.registry.get_sample_value
     assert value("cotenant_start_estimate_error_ratio_sum", {"queue": "red"}) == pytest.approx(200 / 800)
     assert value("cotenant_start_estimates_total", {"queue": "red", "came": "late"}) == 1
+
+
+@pytest.mark.looptime
+async def test_a_job_that_was_suspended_is_not_measured_against_what_it_was_given_before() -> None:
+    estimates, metrics = reporter()
+    await played(estimates, moment(*WAITING))
+    estimates.on_plan(moment(*WAITING), schedule(moment(*WAITING)))
+    estimates.on_plan(moment(WAITING[1]), schedule(moment(WAITING[1])))
+
+    estimates.on_plan(moment(*WAITING, now=NOW + 800), Plan(actions=(Admit(job="red/j0", placement=PLACE),)))
+
+    assert metrics.registry.get_sample_value("cotenant_start_estimate_error_ratio_count", {"queue": "red"}) is None
 
 
 @pytest.mark.looptime

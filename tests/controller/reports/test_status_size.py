@@ -11,11 +11,11 @@ from cotenant.api.conversion.placements import from_placement
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.contract import Progress, Termination, progress_bounds
-from cotenant.controller.informers.pod_record import Exit
+from cotenant.controller.informers.pods.pod_record import Exit
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.failure_classification import exit_status
+from cotenant.controller.lifecycle.policies.retries import exit_message
 from cotenant.controller.lifecycle.progress import final_progress, progress_update
-from cotenant.controller.lifecycle.retries import exit_message
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from tests.controller.builders import T0, placement_on, pod
 from tests.support.well_formed import well_formed

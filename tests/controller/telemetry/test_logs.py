@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from cotenant.contract.decoding.plain_log import PlainFormatter
 from cotenant.controller.telemetry.logs import (
     FORMAT,
     LINES_PER_WINDOW,
@@ -14,7 +15,6 @@ from cotenant.controller.telemetry.logs import (
     configure,
     downgrade_retries,
 )
-from cotenant.decoding.plain_log import PlainFormatter
 
 
 class Written(logging.Handler):

@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 
 from cotenant.core import Policy, schedule
-from cotenant.core.actions.backfill import Reservations
+from cotenant.core.actions.backfill import Reservation, Reservations
+from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.search import find
+from cotenant.core.explain.forecast import EndingList, Forecast
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.model.objects import Job, Quota, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Reason, Refusal
+from cotenant.core.quota.bookings import BookingTerms
+from cotenant.core.quota.usage import Charge
+from cotenant.core.state.facts import BookingObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
@@ -168,3 +174,140 @@ def test_the_first_that_waits_for_space_has_all_its_classes_and_who_is_refused_o
     asked = [("A100",), ("H100", "A100"), ("H100", "L4"), ("L4",)]
     assert claims("A100", reason=Reason.WAITING_FOR_QUOTA) is False
     assert [claims(*classes) for classes in asked] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("classes", "claimed"), [(("A100",), True), (("H100", "A100"), True), (("H100",), False), (("H100", "L4"), False)]
+)
+def test_a_request_is_claimed_if_some_class_of_it_is(classes: tuple[str, ...], claimed: bool) -> None:
+    nodes = [make_node(f"n-{name}", gpu_class=name) for name in ("A100", "H100", "L4")]
+    cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=8)], jobs=[]), Policy())
+    resolver = RequestResolver(cycle.inventory, cycle.tree)
+    first, asks = (resolver.resolve(make_job("a", classes=names)) for names in (("A100",), classes))
+    assert isinstance(first, Request)
+    assert isinstance(asks, Request)
+    reservations = Reservations(cycle.moment, 3_600)
+    reservations.claims_classes(first, Refusal(reason=Reason.WAITING_FOR_GPUS, message=""))
+
+    assert reservations.is_claimed(asks) is claimed
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_collected", "found"),
+    [
+        ({"max_runtime_s": 600}, True, True),
+        ({"expected_runtime_s": 600}, True, False),
+        ({"expected_runtime_s": 600}, False, True),
+        ({}, False, False),
+    ],
+    ids=[
+        "who must end, also on what is collected",
+        "who hopes to, not there",
+        "but elsewhere",
+        "nobody without a word",
+    ],
+)
+def test_a_job_is_backfilled(ends: dict[str, Any], is_collected: bool, found: bool) -> None:
+    small = make_job("small", **ends)
+    cycle = Cycle.open(make_snapshot(nodes=[make_node("n1", gpus=1)], queues=[RED], jobs=[small]), Policy())
+    request = RequestResolver(cycle.inventory, cycle.tree).resolve(small)
+    assert isinstance(request, Request)
+    current = cycle.accounts.current
+    place = find(current, request, 1)
+    assert place is not None
+    current.allocate(place.allocation)
+    reservations = Reservations(cycle.moment, 3_600)
+    reservations.collect(Reservation("red/gang", cycle.now + 600.0, place.allocation, is_collected=is_collected))
+    backfill = reservations.backfill(small, request, current)
+
+    assert (backfill is not None) is found
+    assert backfill is None or backfill.ends_at == cycle.now + 600.0
+
+
+def test_places_of_two_classes_in_one_zone_are_kept_beside_each_other() -> None:
+    nodes = [make_node(f"n-{name}", gpus=1, gpu_class=name) for name in ("A100", "H100")]
+    waits = [make_job(name, classes=(name,)) for name in ("A100", "H100")]
+    cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[RED], jobs=waits), Policy())
+    resolver = RequestResolver(cycle.inventory, cycle.tree)
+    reservations = Reservations(cycle.moment, 3_600)
+    endings = EndingList.of([(cycle.now + 60.0, "red/x", Allocation((), Charge(-1, "", ())))])
+    forecast = Forecast(cycle.accounts.current, endings, 0.0)
+
+    for job in waits:
+        request = resolver.resolve(job)
+        assert isinstance(request, Request)
+        assert reservations.claims_classes(request, Refusal(reason=Reason.WAITING_FOR_GPUS, message=""))
+        assert reservations.reserve(job, request, forecast) is not None
+
+    assert [(kept.job, kept.starts_at, kept.is_collected) for kept in reservations.all()] == [
+        ("red/A100", 1_060.0, False),
+        ("red/H100", 1_060.0, False),
+    ]
+
+
+def test_a_place_is_kept_for_a_gang_that_a_quota_of_a_zone_sends_to_another() -> None:
+    """One more is allowed in east, which has GPUs; of four in west two are held for ten minutes more."""
+    nodes = [make_node("e", gpus=4, zone="east"), make_node("w", gpus=4, zone="west")]
+    limits = (Quota(zone="east", limit=1_000), Quota(zone="west", limit=8_000))
+    busy = replace(
+        make_job("busy", workers=2, placement=make_placement(("w", [[0], [1]])), expected_runtime_s=700),
+        admitted_at=900.0,
+    )
+    gang, small = make_job("gang", workers=4, at=1), make_job("small", workers=2, at=2, zones=("west",))
+    queue = replace(make_queue("red"), quotas=limits)
+
+    decided = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[busy, gang, small]))
+
+    assert admitted(decided) == []
+    assert decided.verdicts["red/gang"].reason == Reason.WAITING_FOR_QUOTA
+    assert decided.verdicts["red/gang"].estimated_start_at == 1_600.0
+    assert "places are kept for red/gang" in decided.verdicts["red/small"].message
+
+
+def test_places_that_are_collected_in_two_classes_of_one_zone_are_kept_beside_each_other() -> None:
+    nodes = [make_node(f"n-{name}", gpus=1, gpu_class=name) for name in ("A100", "H100")]
+    cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[RED], jobs=[]), Policy())
+    resolver, reservations = RequestResolver(cycle.inventory, cycle.tree), Reservations(cycle.moment, 3_600)
+    for name in ("A100", "H100"):
+        request = resolver.resolve(make_job(name, classes=(name,)))
+        assert isinstance(request, Request)
+        place = find(cycle.accounts.current, request, 1)
+        assert place is not None
+        reservations.collect(Reservation(f"red/{name}", 1_600.0, place.allocation, is_collected=True))
+
+    assert [kept.job for kept in reservations.all()] == ["red/A100", "red/H100"]
+
+
+BOOKING = BookingTerms(name="demo", queue="red", gpu_class="H100", gpus=2, starts_at=100.0, ends_at=200.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "asks", "is_held"),
+    [
+        pytest.param([], make_job("asks", queue="blue", at=2.0, gpus=2, max_runtime_s=50), False, id="of bookings"),
+        pytest.param(
+            [make_job("gang", queue="blue", workers=2, at=1.0)],
+            make_job("asks", queue="blue", at=2.0, gpus=3, max_runtime_s=50), True,
+            id="of a job that waits and of a booking",
+        ),
+    ],
+)  # fmt: skip
+def test_who_starts_on_gpus_that_are_kept_is_held_to_its_word_only_where_a_job_waits_for_them(
+    before: list[Job], asks: Job, is_held: bool
+) -> None:
+    """Of four GPUs two are booked from 100 on, and one is held until 90."""
+    queues = [make_queue("red", guaranteed=1), make_queue("blue", guaranteed=2)]
+    busy = [make_job(name, queue="blue", expected_runtime_s=90) for name in ("busy", *(() if before else ("other",)))]
+    toy = ToyCluster([make_node("n1", gpus=4)], queues, policy=Policy(protected_runtime_s=10))
+    toy.now = 0.0
+    toy.state.observe(BookingObserved(BOOKING))
+    for job in busy:
+        toy.observe(job)
+    toy.settle()
+    for job in (*before, asks):
+        toy.observe(job)
+
+    (start,) = toy.cycle().actions
+
+    assert isinstance(start, Admit)
+    assert (start.job, start.backfilled_until is not None) == ("blue/asks", is_held)

@@ -5,13 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cotenant.core import Policy, schedule
-from cotenant.core.actions.collect import COUNTS_ON_LEARNED
+from cotenant.core.actions.backfill import Reservation
+from cotenant.core.actions.collect import COUNTS_ON_LEARNED, Collection, collect
+from cotenant.core.actions.counted_ends import holders_of
+from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.holders import HolderTable
+from cotenant.core.actions.tenure import Tenures
+from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
-from cotenant.core.model.plan import Admit, Evict, Plan
+from cotenant.core.model.plan import Admit, Evict, Plan, Reason, Refusal
+from cotenant.core.placement import BestFit
+from cotenant.core.quota.usage import Charge
 from cotenant.core.runtimes.learned import NOTHING_LEARNED, LearnedRuntimes
+from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 NOW = 10_000.0
@@ -41,6 +56,11 @@ def evicted(found: Plan) -> list[tuple[str, str]]:
     return [(action.job, action.kind.value) for action in found.actions if isinstance(action, Evict)]
 
 
+def began(at: float) -> Job:
+    return replace(busy(), admitted_at=at)
+
+
+SINGLE = make_job("single", at=1_000.0)
 SMALL = make_job("small", at=9_999.0, priority=9)
 ENDS = busy(max_runtime_s=1_600)
 LONG_AGO = replace(busy(), admitted_at=-90_000.0)
@@ -93,6 +113,14 @@ TENURE = replace(POLICY, tenure_s=8_000)
         pytest.param(busy(preemptible=False), TENURE, None, 11_040.0, NOTHING, id="not where it cannot be evicted"),
         pytest.param(busy(), POLICY, None, 11_040.0, NOTHING, id="nothing does"),
         pytest.param(busy(expected_runtime_s=7_000), POLICY, None, 16_000.0, NOTHING, id="hope does not"),
+        pytest.param(busy(expected_runtime_s=1_001), POLICY, None, 10_001.0, NOTHING, id="hope for a second more"),
+        pytest.param(busy(expected_runtime_s=1_000), POLICY, None, 11_040.0, NOTHING, id="hope that is over"),
+        pytest.param(
+            began(9_920.0), POLICY, None, 10_620.0, NOTHING, id="a young one is likely to run ten minutes more"
+        ),
+        pytest.param(began(-5_000.0), POLICY, None, 15_000.0, NOTHING, id="taken to end at four times the patience"),
+        pytest.param(began(-9_171.0), POLICY, None, 30_291.0, NOTHING, id="which is looked at in sixths of it"),
+        pytest.param(began(-15_000.0), POLICY, None, 25_000.0, NOTHING, id="and again and again"),
     ],
 )
 def test_the_job_starts_when_who_holds_its_gpus_has_left(
@@ -123,6 +151,176 @@ def test_of_who_has_outlived_what_was_learned_longer_runs_count_if_there_are_eno
     runs = LearnedRuntimes({"queue|red": (500,) * 95 + (4_000,) * 4 + (5_000,)})
 
     assert plan(busy(), GANG, runtimes=runs).verdicts["red/gang"].starts_by == 14_000.0
+
+
+def test_who_is_learned_to_end_before_its_maximum_is_likely_to() -> None:
+    verdict = plan(busy(max_runtime_s=90_000), GANG, runtimes=RUNS).verdicts["red/gang"]
+
+    assert (verdict.starts_by, verdict.estimated_start_at, verdict.starts_by_basis) == (99_000.0, 12_000.0, "")
+
+
+def on(name: str, node: str, *columns: int, ends_in_s: int, likely_in_s: int | None = None) -> Job:
+    return make_job(
+        name,
+        gpus=len(columns),
+        placement=make_placement((node, [list(columns)])),
+        admitted_at=NOW - 1_000,
+        max_runtime_s=1_000 + ends_in_s,
+        expected_runtime_s=None if likely_in_s is None else 1_000 + likely_in_s,
+    )
+
+
+@pytest.mark.parametrize(
+    ("holders", "gpus", "limit", "at"),
+    [
+        pytest.param(
+            [on("a", "n1", 0, ends_in_s=300), on("b", "n1", 1, ends_in_s=100), on("c", "n1", 2, ends_in_s=200)],
+            3,
+            None,
+            NOW + 200,
+            id="when as many have left as are in the way",
+        ),
+        pytest.param(
+            [on("a", "n1", 0, ends_in_s=100), on("b", "n1", 1, ends_in_s=200), on("c", "n1", 2, ends_in_s=300)],
+            2,
+            None,
+            NOW + 100,
+            id="when the first has, if that is enough",
+        ),
+        pytest.param(
+            [on("a", "n1", 0, ends_in_s=100), on("late", "n2", 0, 1, 2, ends_in_s=900)],
+            4,
+            4,
+            NOW + 900,
+            id="when quota is given back that is held elsewhere",
+        ),
+    ],
+)
+def test_the_place_is_likely_to_be_free(holders: list[Job], gpus: int, limit: int | None, at: float) -> None:
+    queues = [make_queue("red", guaranteed=4, limit=limit), BLUE]
+    nodes = [make_node("n1", gpus=4), make_node("n2", gpus=3)]
+    waits = replace(GANG, gpu=replace(GANG.gpu, count=gpus), excluded_nodes=frozenset({"n2"}))
+    found = schedule(make_snapshot(nodes=nodes, queues=queues, jobs=[*holders, waits], now=NOW), POLICY)
+
+    verdict = found.verdicts["red/gang"]
+    assert (verdict.estimated_start_at, verdict.starts_by) == (at, at)
+
+
+def test_the_place_is_likely_to_be_free_before_those_in_the_way_have_to_end() -> None:
+    holders = [
+        on("a", "n1", 0, ends_in_s=900, likely_in_s=100),
+        on("b", "n1", 1, ends_in_s=950, likely_in_s=200),
+    ]
+    found = schedule(
+        make_snapshot(nodes=[make_node("n1", gpus=3)], queues=[RED], jobs=[*holders, GANG], now=NOW), POLICY
+    )
+
+    verdict = found.verdicts["red/gang"]
+    assert (verdict.estimated_start_at, verdict.starts_by) == (NOW + 100, NOW + 900)
+
+
+def test_a_share_is_likely_to_be_free_beside_another_one() -> None:
+    half = make_placement(("n1", [[0]]), milli=500)
+    stays, goes = (
+        make_job(name, milli=500, placement=half, admitted_at=NOW - 1_000, max_runtime_s=longest, expected_runtime_s=s)
+        for name, longest, s in (("stays", 90_000, None), ("goes", 2_000, 1_300))
+    )
+    waits = make_job("gang", milli=500, at=1_000.0)
+    nodes = [make_node("n1", gpus=1)]
+    found = schedule(make_snapshot(nodes=nodes, queues=[RED], jobs=[stays, goes, waits], now=NOW), POLICY)
+
+    verdict = found.verdicts["red/gang"]
+    assert (verdict.estimated_start_at, verdict.starts_by) == (NOW + 300, NOW + 1_000)
+
+
+def test_of_two_that_end_at_once_the_first_by_key_makes_room_in_whatever_order_they_are_given() -> None:
+    holders = [on("a", "n1", 0, ends_in_s=100), on("b", "n2", 0, ends_in_s=100)]
+    counted = Accounting.of([make_node("n1", gpus=1), make_node("n2", gpus=1)], [RED], [*holders, SMALL])
+    tenures = Tenures(EvictionRules(counted.tree, POLICY, Moment(NOW)), NOTHING_LEARNED)
+    request = RequestResolver(counted.inventory, counted.tree).resolve(SMALL)
+    assert isinstance(request, Request)
+    occupancy = Occupancy(counted.ledger, counted.usage, BestFit())
+
+    for given in (holders, holders[::-1]):
+        running = RunningJobs({job.key: job for job in given}, counted.allocations, counted.tree)
+        held = holders_of(request, tenures, HolderTable.among(running), np.arange(2))
+        found = collect(occupancy, request, held, tenures, of_quota=False)
+        assert found is not None
+        assert [node.row for node in found.reservation.allocation.nodes] == [0]
+
+
+def test_where_the_first_few_endings_are_not_enough_all_of_them_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cotenant.core.actions.collect._FEW", 1)
+    holders = [on("a", "n1", 0, ends_in_s=100), on("b", "n1", 1, ends_in_s=200)]
+
+    assert [plan(*holders, waits).verdicts[waits.key].starts_by for waits in (GANG, SINGLE)] == [NOW + 200, NOW + 100]
+
+
+@pytest.mark.parametrize(
+    ("runs", "until"),
+    [
+        pytest.param((), 10_020.0, id="by its age, as that grows by steps"),
+        pytest.param((2_000, 3_000, 3_000, 3_000, 3_000, 7_000), 11_000.0, id="as learned, until it outlives a run"),
+    ],
+)
+def test_what_is_likely_of_a_holder_is_so_until(runs: tuple[int, ...], until: float) -> None:
+    holder = busy(max_runtime_s=90_000)
+    counted = Accounting.of([make_node("n1", gpus=1)], [RED], [holder, SMALL])
+    moment = Moment(NOW)
+    runtimes = LearnedRuntimes({"queue|red": runs} if runs else {})
+    tenures = Tenures(EvictionRules(counted.tree, POLICY, moment), runtimes)
+    request = RequestResolver(counted.inventory, counted.tree).resolve(SMALL)
+    assert isinstance(request, Request)
+    running = RunningJobs({holder.key: holder}, counted.allocations, counted.tree)
+    held = holders_of(request, tenures, HolderTable.among(running), np.arange(1))
+    moment.until = np.inf
+    collect(Occupancy(counted.ledger, counted.usage, BestFit()), request, held, tenures, of_quota=False)
+
+    assert moment.until == until
+
+
+def test_the_bound_is_certain_if_all_who_are_in_the_way_have_to_end() -> None:
+    """The one has a maxRuntime, of the other one it is learned how long it runs."""
+    learned = make_job("learned", placement=make_placement(("n1", [[1]])), admitted_at=9_000.0)
+    nodes = [make_node("n1", gpus=2)]
+    snapshot = make_snapshot(nodes=nodes, queues=[RED, BLUE], jobs=[ENDS, learned, GANG], now=NOW)
+
+    assert schedule(replace(snapshot, runtimes=RUNS), POLICY).verdicts["red/gang"].starts_by_basis == COUNTS_ON_LEARNED
+
+
+KEPT = Reservation("red/gang", 20_000.0, Allocation((), Charge(-1, "", ())))
+
+
+@pytest.mark.parametrize(
+    ("found", "basis"),
+    [
+        pytest.param(Collection(KEPT, 30_000.0), "", id="nothing else, if it is certain"),
+        pytest.param(Collection(KEPT, 30_000.0, is_certain=False), COUNTS_ON_LEARNED, id="what was learned"),
+        pytest.param(
+            Collection(KEPT, None, ("a/x", "a/y", "a/z")),
+            "It is not known, because nothing ends a/x, a/y, a/z: a maxRuntime would.",
+            id="three without end are named",
+        ),
+        pytest.param(
+            Collection(KEPT, None, ("a/w", "a/x", "a/y", "a/z")),
+            "It is not known, because nothing ends a/w, a/x, a/y and others: a maxRuntime would.",
+            id="of more the first three",
+        ),
+    ],
+)
+def test_the_bound_counts_on(found: Collection, basis: str) -> None:
+    assert found.basis == basis
+
+
+def test_a_refusal_tells_what_is_collected_and_when_it_is_likely_to_be_there() -> None:
+    refusal = Refusal(reason=Reason.WAITING_FOR_GPUS, message="No room.")
+
+    assert Collection(KEPT, 30_000.0).explain(refusal) == Refusal(
+        reason=Reason.WAITING_FOR_GPUS,
+        message="No room. It has waited very long, so GPUs are collected for it.",
+        estimated_start_at=20_000.0,
+    )
+    assert "quota is collected" in Collection(KEPT, 30_000.0, of_quota=True).explain(refusal).message
 
 
 def test_the_job_is_told_that_gpus_are_collected() -> None:

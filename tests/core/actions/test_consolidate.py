@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
+from typing import Any
 
 import pytest
 
+from cotenant.core.actions.consolidate import Consolidation, beneficiaries
+from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.entry import Entry
+from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
-from cotenant.core.model.plan import Admit, Evict, Resize
-from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue
+from cotenant.core.model.plan import Admit, Evict, Reason, Refusal, Resize
+from cotenant.testing import (
+    UNPROTECTED,
+    ToyCluster,
+    make_job,
+    make_node,
+    make_placement,
+    make_queue,
+    make_snapshot,
+)
+
+NOW = 1_000.0
 
 
 def steps(toy: ToyCluster) -> list[tuple[str, str]]:
@@ -52,7 +71,7 @@ def moved(*jobs: Job, nodes: int = 2, waits: Job, now: float = 1_000.0, **change
 PAIR = make_job("pair", gpus=2, at=3)
 
 
-@pytest.mark.parametrize(("ends_in_s", "moves"), [(80, ["red/a"]), (20, [])], ids=["a longer wait", "a shorter wait"])
+@pytest.mark.parametrize(("ends_in_s", "moves"), [(80, ["red/a"]), (71, ["red/a"]), (70, []), (20, [])])
 def test_a_job_moves_where_the_wait_that_it_saves_is_longer_than_the_work_that_it_loses(
     ends_in_s: int, moves: list[str]
 ) -> None:
@@ -106,3 +125,96 @@ def test_of_one_node_no_more_jobs_move_than_the_policy_allows(most: int, moves: 
     toy.cycle()
 
     assert [action.job for action in toy.history if isinstance(action, Evict)] == moves
+
+
+MOVES = make_queue("red", guaranteed=8, consolidation=True)
+STAYS = make_queue("blue", guaranteed=8)
+
+
+@pytest.mark.parametrize(
+    ("beside", "moves"),
+    [
+        pytest.param({}, ["red/a"], id="who lies on its node alone"),
+        pytest.param({"queue": "blue"}, [], id="nobody of a queue that has not asked for it"),
+        pytest.param({"queue": "gone"}, [], id="nor of none"),
+        pytest.param({"preemptible": False}, [], id="nobody who cannot be evicted"),
+        pytest.param({"evicting": True}, [], id="nobody who leaves anyway"),
+        pytest.param({"resizing_from": make_placement(("n1", [[0]]))}, [], id="nobody who is being resized"),
+    ],
+)
+def test_for_a_pair_that_needs_a_whole_node_moves(beside: dict[str, Any], moves: list[str]) -> None:
+    """The pair does not find a place in what leaves anyway: that node has no CPU for it."""
+    waits = make_job("pair", queue="green", gpus=2, at=3, cpu_milli=60_000)
+    jobs = [
+        running("a", 0, node="n1", at=1.0, cpu_milli=10_000, **beside),
+        running("fixed", 0, node="n2", queue="blue"),
+    ]
+    nodes = [make_node("n1"), make_node("n2", cpu_milli=50_000)]
+    toy = ToyCluster(nodes, [MOVES, STAYS, make_queue("green", guaranteed=0)], [*jobs, waits])
+    toy.now = 1_000.0
+    before = set() if not beside.get("evicting") else {"red/a"}
+    toy.cycle()
+
+    assert [action.job for action in toy.history if isinstance(action, Evict) and action.job not in before] == moves
+
+
+def test_a_gang_on_two_nodes_stays() -> None:
+    gang = make_job("gang", workers=2, placement=make_placement(("n1", [[0]]), ("n2", [[0]])), admitted_at=1.0)
+
+    assert moved(gang, nodes=3, waits=make_job("large", gpus=2, workers=2, at=3)) == []
+
+
+def test_the_place_of_the_job_that_comes_and_the_new_places_of_those_that_move_are_held() -> None:
+    toy = ToyCluster(
+        [make_node("n1"), make_node("n2")],
+        [MOVES],
+        [running("a", 0, node="n1", at=1.0), running("b", 0, node="n2", at=900.0), PAIR],
+    )
+    toy.now = 1_000.0
+
+    assert toy.cycle().nominations == {
+        "red/pair": make_placement(("n2", [[0, 1]])),
+        "red/b": make_placement(("n1", [[1]])),
+    }
+
+
+def test_one_entry_of_a_kind_that_waits_for_gpus_is_helped() -> None:
+    def entry(name: str, request: object, reason: Reason | None) -> Entry:
+        refusal = None if reason is None else Refusal(reason=reason, message="")
+        return Entry(make_job(name), request=request, reason=refusal)  # type: ignore[arg-type]
+
+    one, other = object(), object()
+    waiting = [
+        entry("no-request", None, Reason.WAITING_FOR_GPUS),
+        entry("no-reason", other, None),
+        entry("quota", other, Reason.WAITING_FOR_QUOTA),
+        entry("first", one, Reason.WAITING_FOR_GPUS),
+        entry("equal", one, Reason.WAITING_FOR_GPUS),
+        entry("second", other, Reason.WAITING_FOR_GPUS),
+    ]
+
+    assert [(found.job.key, request) for found, request in beneficiaries(waiting, 9)] == [
+        ("red/first", one),
+        ("red/second", other),
+    ]
+    assert len(beneficiaries(waiting, 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("consolidation", "until"),
+    [(False, inf), (True, NOW)],
+    ids=["nobody may move: the answer holds", "somebody may: it is of this moment"],
+)
+def test_whether_a_move_helps_is_so_until(consolidation: bool, until: float) -> None:
+    queue = replace(make_queue("red", guaranteed=4), consolidation=consolidation)
+    jobs = [running("a", 0), PAIR]
+    cycle = Cycle.open(make_snapshot(nodes=[make_node("n1")], queues=[queue], jobs=jobs, now=NOW), UNPROTECTED)
+    resolver = RequestResolver(cycle.inventory, cycle.tree)
+    request = resolver.resolve(PAIR)
+    assert isinstance(request, Request)
+    moment = Moment(NOW)
+    rules = EvictionRules(cycle.tree, UNPROTECTED, moment)
+    moves = Consolidation(cycle.running, cycle.outcome, rules, resolver.resolve)
+    moment.until = inf
+    assert moves.find_move(Entry(PAIR), request, cycle.accounts.open_after_evictions) is None
+    assert moment.until == until

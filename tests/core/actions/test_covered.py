@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cotenant.core.actions.covered import CoveredJobs
 from cotenant.core.cycle.running_jobs import RunningJobs
-from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.model.objects import Job, Quota, TenantQueue
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import make_job, make_node, make_placement, make_queue
 
@@ -133,3 +133,33 @@ def test_what_holds_no_more_than_its_guarantee_is_covered_whole() -> None:
     of_all = RunningJobs(counted.running, counted.allocations, counted.tree)
     assert CoveredJobs(of_all).covers_all(0)
     assert CoveredJobs.among(of_all) is CoveredJobs.among(of_all)
+
+
+@pytest.mark.parametrize(
+    ("milli", "covers"),
+    [(2_001, True), (2_000, True), (1_999, False), (0, False)],
+    ids=["more", "exactly that", "a thousandth less", "nothing"],
+)
+def test_a_guarantee_of_as_much_as_they_hold_covers_all_jobs(milli: int, covers: bool) -> None:
+    jobs = [make_job(name, placement=make_placement(("n1", [[gpu]])), at=gpu) for gpu, name in enumerate("ab")]
+    queue = make_queue("red", quotas=(Quota(guaranteed=milli),))
+    counted = Accounting.of(NODES, [queue], jobs)
+    running = RunningJobs(counted.running, counted.allocations, counted.tree)
+
+    assert CoveredJobs(running).covers_all(0) is covers
+    assert (len(CoveredJobs(running).of(0)) == 2) is covers
+    assert CoveredJobs.among(running).covers_all(0) is covers
+
+
+def test_where_somebody_has_surplus_it_is_not_known_whether_all_are_covered() -> None:
+    counted = Accounting.of(NODES, [make_queue("red", guaranteed=8)], [running("a", [0, 1], at=1.0, least=1)])
+
+    assert not CoveredJobs(RunningJobs(counted.running, counted.allocations, counted.tree)).covers_all(0)
+
+
+@pytest.mark.parametrize(("milli", "covers"), [(1_000, True), (999, False)])
+def test_the_first_job_is_covered_by_a_guarantee_of_all_that_it_holds(milli: int, covers: bool) -> None:
+    jobs = [make_job(name, placement=make_placement(("n1", [[gpu]])), at=gpu) for gpu, name in enumerate("ab")]
+    queue = make_queue("red", quotas=(Quota(guaranteed=milli),))
+
+    assert covered([queue], jobs, "red") == ({("red/a", False)} if covers else set())

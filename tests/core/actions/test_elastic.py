@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.actions.elastic import growth_order
-from cotenant.core.model.objects import Topology, TopologyMode
+from cotenant.core.actions.elastic import grow, growth_order
+from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.allocation.request import Request
+from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.gpus.ledger import Ledger
+from cotenant.core.model.objects import Placement, Topology, TopologyMode
 from cotenant.core.model.plan import Admit, Evict, Resize
+from cotenant.core.placement import BestFit
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.quota.usage import Usage
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
@@ -54,7 +61,7 @@ def test_elastic_jobs_grow_by_priority_then_age_then_key_and_jobs_of_a_fixed_siz
     [
         pytest.param(True, 2, 4, id="as far as there is room, if it may be evicted"),
         pytest.param(False, 4, 4, id="inside the guarantee, if it may not"),
-        pytest.param(False, 2, 1, id="and not at all where the growth would leave the guarantee"),
+        pytest.param(False, 2, 2, id="and no further than its guarantee goes"),
     ],
 )
 def test_an_elastic_job_grows(preemptible: bool, guaranteed: int, workers: int) -> None:
@@ -112,3 +119,23 @@ def test_an_elastic_job_grows_to_its_most_and_then_no_more() -> None:
     assert placement is not None
     assert placement.workers == 3
     assert [kind for kind, key in steps(toy) if key == "red/a"] == ["admit", "resize"]
+
+
+@pytest.mark.parametrize(
+    ("placement", "workers"),
+    [
+        pytest.param(make_placement(("n1", [[0], [1]])), 4, id="to its most"),
+        pytest.param(make_placement(("n1", [[0], [1], [2], [3]])), None, id="not where it has its most"),
+        pytest.param(make_placement(("n1", [[9], [0]])), None, id="not where its first GPU is out of sight"),
+        pytest.param(make_placement(("n1", [[9, 0]])), None, id="nor the first one of its first rank"),
+        pytest.param(make_placement(("lost", [[0]]), ("n1", [[0]])), None, id="nor its first node"),
+    ],
+)
+def test_a_placement_grows(placement: Placement, workers: int | None) -> None:
+    ledger = Ledger.of([make_node("n1", gpus=8)])
+    at = Occupancy(ledger, Usage(QueueTree.of([make_queue("red", guaranteed=8)], ledger.inventory)), BestFit())
+    job = make_job("elastic", workers=(1, 4), placement=placement)
+    request = RequestResolver(at.inventory, at.tree).resolve(job)
+    assert isinstance(request, Request)
+    growth = grow(job, placement, request, at)
+    assert (None if growth is None else growth.placement.workers) == workers

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from cotenant.core import schedule
-from cotenant.core.actions.evict import node_by_node
-from cotenant.core.allocation.allocation import Allocation
-from cotenant.core.allocation.eviction_candidate import EvictionCandidate
+from cotenant.core.actions.evict import VictimSet, departures, find_victims, node_by_node
+from cotenant.core.allocation.allocation import Allocation, allocation_of
+from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
+from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.allocation.placements import without_ranks
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.outcome import CycleOutcome
+from cotenant.core.cycle.search import PlacementResult
+from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.gpus.ledger import NodeAllocation
-from cotenant.core.model.objects import Job, Quota, TenantQueue
+from cotenant.core.model.moment import Moment
+from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason, Resize
+from cotenant.core.placement import BestFit
 from cotenant.core.quota.usage import Charge
+from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
@@ -202,6 +213,120 @@ def test_of_nodes_that_cost_the_same_the_larger_gives_its_gpus_first() -> None:
     assert node_by_node([candidate("c", 0, 1, 1_000), worked])[0] is worked
 
 
+def test_what_a_node_costs_is_compared_in_whole_steps_and_without_gpus_it_costs_most() -> None:
+    """10 and 10.25 are the same, so the larger gives its GPUs first."""
+    assert [one.job.key for one in node_by_node([candidate("a", 0, 10, 1_000), candidate("b", 1, 41, 4_000)])] == [
+        "red/b",
+        "red/a",
+    ]
+    assert [one.job.key for one in node_by_node([candidate("cpu", 0, 5, 0), candidate("gpu", 1, 3_000, 1_000)])] == [
+        "red/gpu",
+        "red/cpu",
+    ]
+
+
+def test_the_node_is_cleared_on_which_all_jobs_together_lose_the_least() -> None:
+    """Of the other node none loses as much as the dearest job here."""
+    lost_s = {"low-n1": 1, "high-n1": 61, "mid0-n2": 60, "mid1-n2": 60}
+    held = [
+        replace(running(name, index % 2, node=name[-2:]), last_checkpoint_at=1_000.0 - lost)
+        for index, (name, lost) in enumerate(lost_s.items())
+    ]
+    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=4)]
+    nodes = [make_node("n1"), make_node("n2")]
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=queues, jobs=[*held, make_job("pair", queue="blue", gpus=2)]))
+
+    assert [action.job for action in plan.actions] == ["red/high-n1", "red/low-n1"]
+
+
+def test_whoever_can_stay_beside_the_job_that_comes_stays() -> None:
+    """The cheapest are asked first, and are not enough; then one leaves that is, and those before it need not."""
+
+    def share(name: str, column: int, milli: int, saved_at: float) -> Job:
+        place = make_placement(("n1", [[column]]), milli=milli)
+        return make_job(name, milli=milli, placement=place, admitted_at=0.0, last_checkpoint_at=saved_at)
+
+    held = [
+        share("beside", 0, 400, 1_000.0),
+        share("elsewhere", 1, 500, 990.0),
+        share("leaves", 0, 600, 900.0),
+        share("dear", 1, 500, 0.0),
+    ]
+    comes = make_job("comes", milli=600, priority=1)
+    nodes, queues = [make_node("n1", gpus=2)], [make_queue("red", guaranteed=2)]
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=queues, jobs=[*held, comes]))
+
+    assert [action.job for action in plan.actions] == ["red/leaves"]
+    assert plan.nominations == {"red/comes": make_placement(("n1", [[0]]), milli=600)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "level", "message"),
+    [
+        (
+            EvictionKind.PREEMPTED,
+            2,
+            "Makes room for blue/comes, which has had less GPU time and has waited for long: queue blue goes by that"
+            " (fairShare.order).",
+        ),
+        (
+            EvictionKind.PREEMPTED,
+            0,
+            "Makes room for blue/comes, which has priority 7 above 3 in queue blue.",
+        ),
+        (
+            EvictionKind.COLLECTED,
+            0,
+            "Makes room for blue/comes, which has waited for very long: it ran on borrowed GPUs without a maxRuntime,"
+            " or has held its GPUs for as long as anybody may then.",
+        ),
+        (
+            EvictionKind.OVERRAN,
+            0,
+            "Makes room for blue/comes: it started on GPUs that were kept for another job, because it was to have ended"
+            " by now (expectedRuntime, maxRuntime).",
+        ),
+        (
+            EvictionKind.RECLAIMED,
+            0,
+            "Queue red had borrowed these 1.5 GPU; queue blue needs them back for blue/comes.",
+        ),
+    ],
+)
+def test_who_leaves_is_told_why(kind: EvictionKind, level: int, message: str) -> None:
+    comes = make_job("comes", queue="blue", priority=7)
+    held = Allocation((), Charge(0, "", ((("H100", ""), 1_500, 0),)))
+    victim = EvictionCandidate(make_job("leaves", priority=3), held, kind, 0, level=level)
+    result = PlacementResult(make_placement(("n1", [[0]])), held)
+
+    found = departures(VictimSet((victim,), result), comes, {})
+
+    assert found.evictions == (Evict(job="red/leaves", kind=kind, in_favour_of="blue/comes", message=message),)
+    assert (found.resizes, found.shrunk) == ((), {})
+
+
+def test_surplus_leaves_with_what_was_asked_to_leave_before_and_with_its_job_where_that_leaves() -> None:
+    place = make_placement(("n1", [[0], [1], [2]]))
+    shrinks, whole = (make_job(name, workers=(1, 3), placement=place) for name in ("shrinks", "whole"))
+    held = Allocation((), Charge(0, "", ()))
+    victims = [
+        EvictionCandidate(shrinks, held, EvictionKind.RECLAIMED, 0, range(1, 2)),
+        EvictionCandidate(whole, held, EvictionKind.RECLAIMED, 0, range(2, 3)),
+        EvictionCandidate(whole, held, EvictionKind.RECLAIMED, 0),
+    ]
+    comes = make_job("comes", queue="blue")
+
+    found = departures(VictimSet(tuple(victims), PlacementResult(place, held)), comes, {"red/shrinks": frozenset({2})})
+
+    assert [eviction.job for eviction in found.evictions] == ["red/whole"]
+    assert [(one.job, one.placement) for one in found.resizes] == [
+        ("red/shrinks", make_placement(("n1", [[0]]))),
+    ]
+    assert found.shrunk == {"red/shrinks": frozenset({1, 2}), "red/whole": frozenset({2})}
+
+
 def test_of_victims_that_suffice_those_that_lose_least_leave_although_a_node_is_not_cleared() -> None:
     """Two cheap jobs on two nodes lose 140 GPU-seconds, the two of the cheapest node 142."""
     nodes = [make_node(name) for name in ("n1", "n2", "n3")]
@@ -216,3 +341,72 @@ def test_of_victims_that_suffice_those_that_lose_least_leave_although_a_node_is_
 
     assert [action.job for action in plan.actions] == ["red/cheap-n1", "red/cheap-n2"]
     assert plan.nominations == {"blue/gang": make_placement(("n1", [[0]]), ("n2", [[0]]))}
+
+
+def candidate_of(job: Job, lost_work: int, *, of: Accounting, ranks: range | None = None) -> EvictionCandidate:
+    assert job.placement is not None
+    held = (
+        job.placement if ranks is None else without_ranks(job.placement, set(range(job.placement.workers)) - {*ranks})
+    )
+    held = without_ranks(held, range(job.workers_min, job.placement.workers)) if ranks is None else held
+    return EvictionCandidate(
+        job, allocation_of(job, held, of.inventory, of.tree), EvictionKind.PREEMPTED, lost_work, ranks
+    )
+
+
+def chosen(
+    nodes: list[Node], jobs: list[tuple[Job, int]], surplus: list[tuple[Job, range, int]], asks: Job
+) -> list[tuple[str, range | None]]:
+    """Victims for a request, with what each candidate loses; the last GPUs first."""
+    held = {job.key: job for job, _ in jobs} | {job.key: job for job, _, _ in surplus}
+    counted = Accounting.of(nodes, [make_queue("red", guaranteed=16)], [*held.values(), asks])
+    request = RequestResolver(counted.inventory, counted.tree).resolve(asks)
+    assert isinstance(request, Request)
+    ordered = CandidateList(
+        [candidate_of(job, lost, of=counted, ranks=ranks) for job, ranks, lost in surplus],
+        [candidate_of(job, lost, of=counted) for job, lost in jobs],
+        0,
+    )
+    occupancy = Occupancy(counted.ledger, counted.usage, BestFit())
+    found = find_victims(occupancy, request, ordered, CycleOutcome(), Moment(0.0))
+    return [] if found is None else [(victim.job.key.removeprefix("red/"), victim.ranks) for victim in found.victims]
+
+
+ELASTIC = make_job("elastic", workers=(1, 2), placement=make_placement(("n1", [[0], [1]])))
+
+
+def test_surplus_alone_is_looked_at_first_and_then_all_jobs_and_not_the_first_of_them() -> None:
+    """The surplus and the cheapest job make room on n1 for more work than the other job on n2 does."""
+    nodes = [make_node("n1", gpus=3), make_node("n2", gpus=2)]
+    jobs = [(running("cheap", 2), 10), (running("pair", [[0, 1]], node="n2", gpus=2), 15)]
+
+    assert chosen(nodes, jobs, [(ELASTIC, range(1, 2), 100)], make_job("asks", gpus=2)) == [("pair", None)]
+    assert chosen(nodes, jobs, [(ELASTIC, range(1, 2), 100)], make_job("asks")) == [("elastic", range(1, 2))]
+
+
+def test_for_one_gpu_jobs_are_looked_at_by_what_they_lose_and_not_node_by_node() -> None:
+    """Two shares of a GPU go before a whole one that loses less than both, because each of them loses less than it."""
+    share = {"gpu": GpuRequest(memory_milli=500)}
+    halves = [
+        make_job(name, placement=make_placement(("n1", [[0]]), milli=500), admitted_at=0.0, **share)  # type: ignore[arg-type]
+        for name in ("a", "b")
+    ]
+    nodes = [make_node("n1", gpus=1), make_node("n2", gpus=1), make_node("n3", gpus=2, cpu_milli=10)]
+    jobs = [*((half, 10) for half in halves), (running("whole", 0, node="n2"), 15)]
+
+    assert sorted(chosen(nodes[:2], jobs, [], make_job("one"))) == [("a", None), ("b", None)]
+    assert chosen(nodes[:2], jobs, [], make_job("two", workers=2)) == [("whole", None), ("b", None), ("a", None)]
+
+
+def test_the_surplus_of_a_job_leaves_with_it_although_it_would_fit() -> None:
+    nodes = [make_node("n1", gpus=1), make_node("n2", gpus=2, cpu_milli=100)]
+    wide = make_job("elastic", workers=(1, 2), placement=make_placement(("n1", [[0]]), ("n2", [[0]])), cpu_milli=10)
+    asks = make_job("asks", cpu_milli=200)
+
+    assert chosen(nodes, [(wide, 10)], [(wide, range(1, 2), 5)], asks) == [("elastic", None), ("elastic", range(1, 2))]
+
+
+def test_what_a_node_costs_is_counted_per_milli_gpu_exactly() -> None:
+    """999 for one GPU is less than 8,000 for eight."""
+    candidates = [candidate("eight", 0, 8_000, 8_000), candidate("one", 1, 999, 1_000)]
+    assert [found.job.key for found in node_by_node(candidates)] == ["red/one", "red/eight"]

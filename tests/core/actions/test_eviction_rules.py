@@ -29,6 +29,8 @@ def rules(*, policy_s: int = 0, queue_s: int = 0, restart_s: int = 60) -> Evicti
         pytest.param(0, 100, 900.5, True, id="the queue's time counts as well"),
         pytest.param(50, 100, 949.0, True, id="the longer of both"),
         pytest.param(100, 50, 949.0, True, id="whichever it is"),
+        pytest.param(0, 0, 1_000.5, False, id="nobody where no time is set, also by a clock that is behind"),
+        pytest.param(1, 0, 999.5, True, id="for a second"),
         pytest.param(100, 100, None, False, id="a job without a time of admission has none"),
     ],
 )
@@ -62,6 +64,10 @@ def test_a_job_may_be_evicted(changes: dict[str, Any], evicted: tuple[str, ...],
     assert replace(rules(policy_s=100), evicted=evicted).may_be_evicted(job, by_class=by_class) is may
 
 
+def test_a_job_is_taken_to_be_evicted_for_one_without_a_class_where_nothing_is_said() -> None:
+    assert not rules(policy_s=100).may_be_evicted(make_job("a", admitted_at=950.0))
+
+
 @pytest.mark.parametrize(
     ("submitted_at", "admitted_at", "saved_at", "lost_s"),
     [
@@ -77,6 +83,17 @@ def test_an_eviction_loses(submitted_at: float, admitted_at: float | None, saved
     job = make_job("a", at=submitted_at, admitted_at=admitted_at, last_checkpoint_at=saved_at)
 
     assert rules().lost_work(job, 2_000) == 2_000 * lost_s
+
+
+@pytest.mark.parametrize(
+    ("until", "lost"), [(None, 2_000), (1_000.5, 2_000), (1_000.0, 0)], ids=["idle", "in time", "overran"]
+)
+def test_of_a_job_that_computes_nothing_a_second_counts_and_who_overran_leaves_before_it(
+    until: float | None, lost: int
+) -> None:
+    job = make_job("a", admitted_at=700.0, backfilled_until=until, idle=True)
+
+    assert rules().lost_work(job, 2_000) == lost
 
 
 @pytest.mark.parametrize(("until", "lost"), [(1_000.5, 2_000 * 360), (1_000.0, 0), (900.0, 0)])

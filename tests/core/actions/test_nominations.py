@@ -7,8 +7,15 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.model.objects import Job, Node
+from cotenant.core.actions.nominations import kept_place
+from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.cycle.accounts import Accounts
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.model.objects import Job, Node, Placement
 from cotenant.core.model.plan import Evict, EvictionKind, Reason
+from cotenant.core.placement import BestFit
+from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -157,3 +164,48 @@ def test_the_new_place_of_a_job_that_moves_lapses_when_another_job_holds_it() ->
     )
 
     assert (plan.actions, plan.nominations) == ((), {})
+
+
+RED = make_queue("red", guaranteed=4)
+
+
+def accounts(*nodes: Node, running: tuple[Job, ...] = ()) -> Accounts:
+    counted = Accounting.of(nodes, [RED], list(running))
+    return Accounts(
+        Occupancy(counted.ledger, counted.usage, BestFit()),
+        RunningJobs(counted.running, counted.allocations, counted.tree),
+    )
+
+
+PLACE = make_placement(("n2", [[0]]))
+WHOLE_HELD = make_job("held", placement=PLACE, admitted_at=0.0)
+SHARE_HELD = make_job("held", milli=500, placement=make_placement(("n2", [[0]]), milli=500), admitted_at=0.0)
+
+
+@pytest.mark.parametrize(
+    ("held", "job", "place", "free"),
+    [
+        pytest.param((), make_job("waits"), PLACE, True, id="free"),
+        pytest.param((replace(WHOLE_HELD, evicting=True),), make_job("waits"), PLACE, False, id="becoming free"),
+        pytest.param((WHOLE_HELD,), make_job("waits"), PLACE, None, id="held by a job that stays"),
+        pytest.param((SHARE_HELD,), make_job("waits"), PLACE, None, id="held in part, where all is wanted"),
+        pytest.param(
+            (SHARE_HELD,), make_job("waits", milli=500), make_placement(("n2", [[0]]), milli=500), True,
+            id="held in part, where the rest is wanted",
+        ),
+        pytest.param((), make_job("waits"), make_placement(("lost", [[0]])), None, id="out of sight"),
+        pytest.param((), make_job("waits", queue="gone"), PLACE, None, id="of a job that may not start"),
+    ],
+)  # fmt: skip
+def test_a_nominated_place_is(held: tuple[Job, ...], job: Job, place: Placement, free: bool | None) -> None:
+    """None: it lapses."""
+    books = accounts(make_node("n2", gpus=1), running=held)
+    resolved = RequestResolver(books.current.inventory, books.current.tree).resolve(job)
+    kept = kept_place(books, job, resolved, place)
+    assert (None if kept is None else (kept.result.placement, kept.free)) == (None if free is None else (place, free))
+
+
+def test_of_several_nodes_out_of_sight_the_first_by_name_is_named() -> None:
+    jobs = [make_job(name, placement=make_placement((name, [[0]]))) for name in ("n3", "n1", "n4")]
+    plan = schedule(world(None, *jobs, make_job("waits"), watched_since=NOW - 10))
+    assert dict(plan.verdicts["red/waits"].evidence)["missing"] == "node n1"

@@ -84,3 +84,16 @@ def test_a_job_that_may_leave_now_is_not_counted_among_the_protected() -> None:
     jobs = [running("old", 0, at=0.0, queue="red"), running("new", 1, at=900.0, queue="red")]
     verdict = verdict_of(make_job("high", queue="red", priority=5, workers=2), *jobs)
     assert told(verdict) == {"protected": "1", "protected_until": "1970-01-01T00:20:00Z"}
+
+
+def test_where_jobs_of_the_own_queue_are_protected_too_nothing_is_said_of_borrowing() -> None:
+    jobs = [
+        running("covered", 0, at=0.0, queue="red", priority=9),
+        running("borrows", 1, at=900.0, queue="red"),
+        running("own", 2, at=950.0, queue="blue"),
+        running("later", 3, at=990.0, queue="red"),
+        running("latest", 4, at=990.0, queue="red"),
+    ]
+    verdict = verdict_of(make_job("high", queue="blue", priority=5, workers=2), *jobs, gpus=5)
+    assert told(verdict) == {"protected": "2", "protected_until": "1970-01-01T00:20:50Z"}
+    assert " 2 GPUs of jobs that would leave for it are protected until" in verdict.message

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from cotenant.core import Policy, schedule
 from cotenant.core.actions.eviction_rules import EvictionRules
-from cotenant.core.actions.victims import CandidateFinder, surplus_stretches
+from cotenant.core.actions.victims import CandidateFinder, not_yet_leaving, surplus_stretches
+from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
@@ -19,6 +22,9 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, TenantQueue, TimeOrder
 from cotenant.core.model.plan import Evict, EvictionKind
+from cotenant.core.queueing.service import ServiceOrder
+from cotenant.core.quota.usage import Charge
+from cotenant.core.runtimes.learned import NOTHING_LEARNED
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -53,6 +59,35 @@ def test_the_least_lost_work_leaves_first() -> None:
     assert plan.actions[0].message == (  # type: ignore[union-attr]
         "Queue red had borrowed these 1 GPU; queue blue needs them back for blue/owner."
     )
+
+
+@pytest.mark.parametrize(("idle", "victim"), [(False, "red/saved"), (True, "red/idle")])
+def test_who_holds_gpus_and_computes_nothing_leaves_first(idle: bool, victim: str) -> None:
+    nodes, queues = [make_node("n1", gpus=3)], [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=3)]
+    jobs = [
+        replace(running("idle", [[0], [1]], at=1), idle=idle),
+        replace(running("saved", 2, at=0), last_checkpoint_at=999.0),
+        make_job("owner", queue="blue", at=50),
+    ]
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs))
+
+    assert [action.job for action in plan.actions if isinstance(action, Evict)] == [victim]
+
+
+@pytest.mark.parametrize(
+    ("changes", "guaranteed"),
+    [
+        pytest.param({}, 1, id="inside its guarantee"),
+        pytest.param({"preemptible": False}, 0, id="not to be evicted"),
+    ],
+)
+def test_who_may_stay_stays_though_it_computes_nothing(changes: dict[str, bool], guaranteed: int) -> None:
+    nodes = [make_node("n1", gpus=1)]
+    queues = [make_queue("red", guaranteed=guaranteed), make_queue("blue", guaranteed=1 - guaranteed)]
+    jobs = [replace(running("idle", 0, at=1), idle=True, **changes), make_job("owner", queue="blue", at=50)]  # type: ignore[arg-type]
+
+    assert schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs)).actions == ()
 
 
 def test_a_job_is_left_in_peace_for_its_protected_time() -> None:
@@ -94,16 +129,37 @@ ELASTIC = make_job(
 )
 
 
+Lists: TypeAlias = Callable[[CycleOutcome], CandidateList]
+
+
+def lists(
+    jobs: list[Job],
+    request: Job,
+    queues: list[TenantQueue],
+    *,
+    now: float = 100.0,
+    by_service: bool = False,
+    guarantee_waits: bool = False,
+    above: int | None = None,
+) -> Lists:
+    """The candidates for a request in a cycle, asked for with what the cycle has decided so far."""
+    counted = Accounting.of([make_node("n1", gpus=64)], queues, [*jobs, request])
+    running, moment = RunningJobs(counted.running, counted.allocations, counted.tree), Moment(now)
+    rules = EvictionRules(counted.tree, UNPROTECTED, moment)
+    service = ServiceOrder(counted.tree, NOTHING_LEARNED, moment, 60) if by_service else None
+    finder = CandidateFinder(running, counted.inventory, rules, service)
+    resolved = RequestResolver(counted.inventory, counted.tree).resolve(request)
+    assert isinstance(resolved, Request)
+    return lambda outcome: finder.candidates(
+        resolved, counted.usage, outcome, guarantee_waits=guarantee_waits, above=above
+    )
+
+
 def listed(
     jobs: list[Job], request: Job, queues: list[TenantQueue], *, guarantee_waits: bool = False
 ) -> list[tuple[str, range | None, list[int], int]]:
     """(job, ranks, GPUs, lost work) of all candidates, surplus first."""
-    counted = Accounting.of([make_node("n1", gpus=8)], queues, [*jobs, request])
-    running = RunningJobs(counted.running, counted.allocations, counted.tree)
-    finder = CandidateFinder(running, counted.inventory, EvictionRules(counted.tree, UNPROTECTED, Moment(100.0)))
-    resolved = RequestResolver(counted.inventory, counted.tree).resolve(request)
-    assert isinstance(resolved, Request)
-    found = finder.candidates(resolved, counted.usage, CycleOutcome(), guarantee_waits=guarantee_waits)
+    found = lists(jobs, request, queues, guarantee_waits=guarantee_waits)(CycleOutcome())
     return [
         (one.job.key, one.ranks, [column for node in one.allocation.nodes for column in node.columns], one.lost_work)
         for one in (*found.surplus, *found.jobs)
@@ -152,7 +208,7 @@ def test_a_job_of_a_fixed_size_has_no_surplus_although_more_of_its_workers_run()
 
     candidates = listed([fixed], make_job("high", priority=1), [make_queue("red", guaranteed=8)])
 
-    assert [(key, ranks) for key, ranks, _, _ in candidates] == [("red/elastic", None)]
+    assert [candidate[:3] for candidate in candidates] == [("red/elastic", None, [0, 1, 2, 3])]
 
 
 @pytest.mark.parametrize(
@@ -213,3 +269,89 @@ def test_who_yields_by_service_comes_last_and_the_highest_level_first() -> None:
         toy.observe(replace(job, last_checkpoint_at=toy.now))
     toy.observe(make_job("new", at=toy.now - hour))
     assert [action.job for action in toy.cycle().actions] == ["red/large"]
+
+
+RED = make_queue("red", guaranteed=8)
+
+
+@pytest.mark.parametrize(
+    ("priority", "in_time_until", "leaves"),
+    [
+        pytest.param(0, None, [EvictionKind.OVERRAN], id="of equal priority"),
+        pytest.param(0, 150.0, [EvictionKind.OVERRAN], id="and no other than it"),
+        pytest.param(1, None, [], id="not of a higher one"),
+        pytest.param(-1, None, [EvictionKind.PREEMPTED], id="of a lower one as every other"),
+    ],
+)
+def test_who_is_over_its_time_leaves_for_a_request(
+    priority: int, in_time_until: float | None, leaves: list[EvictionKind]
+) -> None:
+    jobs = [
+        replace(running("late", 0, priority=priority), backfilled_until=50.0),
+        replace(running("in-time", 1), backfilled_until=in_time_until),
+    ]
+
+    found = lists(jobs, make_job("asks"), [RED])(CycleOutcome())
+
+    assert [(one.job.key, one.kind) for one in found.jobs] == [("red/late", kind) for kind in leaves]
+    assert found.surplus == []
+
+
+@pytest.mark.parametrize(
+    ("by_service", "above", "levels"),
+    [
+        pytest.param(True, 0, {"red/low": 0, "red/much": 2}, id="who has had much"),
+        pytest.param(True, 2, {"red/low": 0}, id="nobody of a level that is no higher"),
+        pytest.param(True, None, {"red/low": 0}, id="nobody for who has not waited for long"),
+        pytest.param(False, 0, {"red/low": 0}, id="nobody where service does not count"),
+    ],
+)
+def test_of_equal_priority_yields(by_service: bool, above: int | None, levels: dict[str, int]) -> None:
+    """All of them save at this moment; one is of lower priority."""
+    hour = 3_600.0
+    attempts = {"much": 40, "little": 1, "low": 40}
+    jobs = [
+        replace(running(name, column, priority=-(name == "low")), admitted_at=(100 - hours) * hour)
+        for column, (name, hours) in enumerate(attempts.items())
+    ]
+    jobs = [replace(job, submitted_at=job.admitted_at or 0.0, last_checkpoint_at=100 * hour) for job in jobs]
+    queue = replace(RED, order=TimeOrder.LEAST_SERVICE)
+
+    found = lists(jobs, make_job("asks"), [queue], now=100 * hour, by_service=by_service, above=above)(CycleOutcome())
+
+    assert {one.job.key: one.level for one in found.jobs} == levels
+
+
+def eviction(key: str) -> Evict:
+    return Evict(job=key, kind=EvictionKind.PREEMPTED, in_favour_of="red/high", message="")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "leaving", "left"),
+    [(15, 0, 15), (15, 1, 14), (16, 1, 16), (16, 2, 14), (33, 2, 33)],
+    ids=["nobody leaves", "one of fewer than 16", "one of 16", "two of 16", "two of more than 32"],
+)
+def test_a_list_is_made_anew_when_more_than_a_sixteenth_of_it_leaves(jobs: int, leaving: int, left: int) -> None:
+    low = [running(f"low-{number:02}", number) for number in range(jobs)]
+    of_cycle = lists(low, make_job("high", priority=1), [RED])
+    before = of_cycle(CycleOutcome())
+    leaves = {job.key: eviction(job.key) for job in low[:leaving]}
+    after = of_cycle(CycleOutcome(evictions=leaves))
+
+    assert (len(before.jobs), len(after.jobs), after is before) == (jobs, left, left == jobs)
+
+
+def test_who_has_been_asked_to_leave_is_not_asked_again() -> None:
+    """A stretch of ranks leaves as a whole."""
+    allocation = Allocation((), Charge(0, "", ()))
+    candidates = [
+        EvictionCandidate(ELASTIC, allocation, EvictionKind.PREEMPTED, 0, ranks)
+        for ranks in (range(3, 4), range(2, 3), range(1, 4), None)
+    ]
+
+    def left(outcome: CycleOutcome) -> list[range | None]:
+        return [candidate.ranks for candidate in not_yet_leaving(candidates, outcome)]
+
+    assert left(CycleOutcome()) == [range(3, 4), range(2, 3), range(1, 4), None]
+    assert left(CycleOutcome(shrunk={"red/elastic": frozenset({3})})) == [range(2, 3), None]
+    assert left(CycleOutcome(evictions={"red/elastic": eviction("red/elastic")})) == []

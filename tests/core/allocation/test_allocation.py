@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -173,9 +174,42 @@ def test_a_stretch_of_a_batch_moves_like_its_allocations_one_by_one(start: int, 
 
     assert len(batch) == 4
     assert at_once.same(one_by_one)
-    assert at_once.changed_rows == sorted(set(one_by_one.changed_rows))
+    assert at_once.changed_rows.tolist() == sorted(set(one_by_one.changed_rows))
     batch.apply(at_once, start, stop, -1)
     assert at_once.same(Ledger(INVENTORY))
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1], [2], [], [1, 1, 0]])
+def test_a_batch_in_another_order_is_that_of_its_allocations(order: list[int]) -> None:
+    held = allocations()
+    taken, made = AllocationBatch(held).take(np.array(order, dtype=np.int64)), AllocationBatch(held[at] for at in order)
+
+    assert len(taken) == len(order)
+    for stop in range(len(order) + 1):
+        ledgers = Ledger(INVENTORY), Ledger(INVENTORY)
+        for ledger, batch in zip(ledgers, (taken, made), strict=True):
+            batch.apply(ledger, 0, stop, 1)
+        assert ledgers[0].same(ledgers[1])
+        assert sorted(map(repr, taken.charges(0, stop))) == sorted(map(repr, made.charges(0, stop)))
+
+
+def test_who_is_on_some_nodes_of_a_batch() -> None:
+    held = allocations()
+    batch = AllocationBatch(held)
+    rows = sorted({node.row for allocation in held for node in allocation.nodes})
+
+    assert len(rows) > 1
+    for wanted in ([], rows[:1], rows[1:], rows, [max(rows) + 1]):
+        on = [at for at, one in enumerate(held) if {node.row for node in one.nodes} & set(wanted)]
+        assert batch.on_rows(wanted) == on
+
+
+def test_a_batch_that_knows_far_more_users_than_it_has_allocations_is_wide() -> None:
+    held = [replace(one, charge=replace(one.charge, user=f"u{n}")) for n, one in enumerate(allocations() * 50)]
+    batch = AllocationBatch(held)
+
+    assert not batch.is_wide
+    assert batch.take(np.arange(3)).is_wide
 
 
 def test_charges_of_a_stretch_are_added_up_per_queue_user_and_bucket() -> None:
@@ -240,3 +274,32 @@ def test_moving_many_at_once_is_moving_them_one_by_one(
         at_once.release(holding)
     assert at_once.ledger.same(one_by_one.ledger)
     assert at_once.usage.same(one_by_one.usage)
+
+
+def charged(*amounts: tuple[str, int, int], user: str = "ann") -> Allocation:
+    """No GPUs; milli-GPU and MiB of classes."""
+    return Allocation((), Charge(1, user, tuple(((name, "east"), milli, mib) for name, milli, mib in amounts)))
+
+
+def test_charges_of_a_batch_that_grew_are_those_of_each_stretch_and_nothing_is_charged_for_nothing() -> None:
+    batch = AllocationBatch([charged(("H100", 1_000, 5)), charged(("H100", 0, 7), ("L4", 0, 0))])
+    batch.extend([charged(("A100", 300, 0)), charged(("A100", 200, 0), ("H100", 1, 1))])
+
+    assert [batch.charges(start, stop) for start, stop in ((0, 1), (1, 2), (2, 3), (2, 4))] == [
+        [Charge(1, "ann", ((("H100", "east"), 1_000, 5),))],
+        [Charge(1, "ann", ((("H100", "east"), 0, 7),))],
+        [Charge(1, "ann", ((("A100", "east"), 300, 0),))],
+        [Charge(1, "ann", ((("H100", "east"), 1, 1),)), Charge(1, "ann", ((("A100", "east"), 500, 0),))],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("allocations", "buckets", "is_wide"),
+    [(0, 0, False), (1, 66, False), (1, 67, True), (3, 70, False), (3, 71, True), (64, 65, False)],
+)
+def test_a_batch_is_wide_that_knows_far_more_buckets_than_allocations(
+    allocations: int, buckets: int, is_wide: bool
+) -> None:
+    first = [charged(*((f"class{number}", 1, 1) for number in range(buckets)))] if allocations else []
+
+    assert AllocationBatch([*first, *[charged()] * (allocations - 1)]).is_wide is is_wide

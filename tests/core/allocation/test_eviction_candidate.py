@@ -21,8 +21,10 @@ def candidate(
     priority: int = 5,
     admitted_at: float | None = 5.0,
     ranks: range | None = None,
+    level: int = 0,
 ) -> EvictionCandidate:
-    return EvictionCandidate(make_job(name, priority=priority, admitted_at=admitted_at), NOTHING, kind, lost, ranks)
+    job = make_job(name, priority=priority, admitted_at=admitted_at)
+    return EvictionCandidate(job, NOTHING, kind, lost, ranks, level)
 
 
 PREEMPTED = EvictionKind.PREEMPTED
@@ -39,10 +41,17 @@ PREEMPTED = EvictionKind.PREEMPTED
         pytest.param(candidate("a", ranks=range(1, 2)), candidate(ranks=range(2, 3)), id="by key"),
         pytest.param(candidate(ranks=range(1, 3)), candidate(ranks=range(1, 2)), id="the last rank of a job"),
         pytest.param(candidate(ranks=range(1, 2)), candidate(), id="surplus before the minimum"),
+        pytest.param(candidate(lost=9), candidate(lost=1, level=1), id="who yields by service comes last"),
+        pytest.param(candidate(lost=9, level=3), candidate(lost=1, level=2), id="of those the one that has had most"),
     ],
 )
 def test_the_first_to_leave_is(first: EvictionCandidate, second: EvictionCandidate) -> None:
     assert first.order < second.order
+
+
+def test_a_job_yields_by_another_rule_than_its_service_unless_it_is_said() -> None:
+    made = EvictionCandidate(make_job("a"), NOTHING, PREEMPTED, 5)
+    assert made.order == candidate("a", kind=PREEMPTED, priority=0, admitted_at=None, level=0).order
 
 
 def test_a_job_is_no_rank() -> None:

@@ -117,6 +117,20 @@ def test_an_allocation_fits_where(
     assert held.fits(allocation(held, *columns), whole=True) is fits
 
 
+@pytest.mark.parametrize(("on", "fits"), [("n3", True), ("n1", False), ("n2", False)])
+def test_an_allocation_of_two_nodes_fits_where_both_of_them_have_room(on: str, fits: bool) -> None:
+    ledger = Ledger.of([make_node(name, gpus=1) for name in ("n1", "n2", "n3")])
+    held = Occupancy(ledger, Usage(QueueTree.of([make_queue("red", guaranteed=8)], ledger.inventory)), BestFit())
+
+    def of(*names: str) -> Allocation:
+        placement = make_placement(*((name, [[0]]) for name in names))
+        return allocation_of(make_job("a"), placement, held.inventory, held.tree)
+
+    held.allocate(of(on))
+
+    assert held.fits(of("n1", "n2"), whole=True) is fits
+
+
 @pytest.mark.parametrize(
     ("queues", "columns", "within"),
     [

@@ -14,7 +14,7 @@ from cotenant.core.allocation.placements import (
 )
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Placement
-from cotenant.core.placement.gang import NodeAssignment
+from cotenant.core.placement.gang_request import NodeAssignment
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node, make_placement
 
@@ -34,6 +34,11 @@ WIDE = make_placement(("n1", [[0], [1]]), ("n2", [[0], [1]]))
             ((1, ((1,),)), (0, ((0,),))),
             make_placement(("n1", [[0]]), ("n2", [[1]])),
             id="nodes with as many are in order",
+        ),
+        pytest.param(
+            ((1, ((0,),)), (0, ((1,),))),
+            make_placement(("n1", [[1]]), ("n2", [[0]])),
+            id="nodes with as many are in order, whatever their GPUs are",
         ),
         pytest.param(((0, ((1, 0),)),), make_placement(("n1", [[1, 0]])), id="GPUs of a worker keep their order"),
     ],

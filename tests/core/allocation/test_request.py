@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cotenant.core.allocation.request import Option, options_of, request_key
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.objects import GpuRequest, Job, Quota, TenantQueue, Topology, TopologyMode
+from cotenant.core.model.objects import GpuRequest, Job, Quota, Spread, TenantQueue, Topology, TopologyMode, UserLimit
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.quota.tree import QueueTree
@@ -40,6 +40,8 @@ ALIKE: dict[str, Any] = {
     "max_runtime_s": 9,
     "ran_s": 9,
     "evicting": True,
+    "idle": True,
+    "asked_memory_mib": 1,
     "resizing_from": make_placement(("n1", [[0]])),
 }
 DIFFERENT: dict[str, Any] = {
@@ -54,9 +56,12 @@ DIFFERENT: dict[str, Any] = {
     "cpu_milli": 1,
     "memory_mib": 1,
     "topology": Topology("rack", TopologyMode.PREFERRED),
+    "spread": Spread("node", TopologyMode.PREFERRED),
     "distinct_gpus": False,
     "preemptible": False,
     "excluded_nodes": frozenset({"n1"}),
+    "only_nodes": frozenset({"n1"}),
+    "move_asked": True,
 }
 
 
@@ -149,6 +154,27 @@ BOTH_CLASSES = replace(RED, quotas=(Quota(gpu_class="H100"), Quota(gpu_class="A1
             id="nodes that failed the job are left out",
         ),
         pytest.param(
+            replace(JOB, only_nodes=frozenset({"h2", "a1", "gone"})),
+            RED,
+            [("", ["a1", "h2"])],
+            id="nodes to which an administrator moves it",
+        ),
+        pytest.param(
+            make_job("a", workers=2),
+            replace(RED, quotas=(*RED.quotas, Quota(gpu_class="H100", limit=1_000))),
+            [("A100", ALL), ("H100", ALL)],
+            id="under a line that names a class beside one that names none no classes are mixed",
+        ),
+        pytest.param(
+            make_job("a", workers=2),
+            replace(RED, user_limits=(UserLimit(limit=1_000), UserLimit(gpu_class="H100", limit=500))),
+            [("A100", ALL), ("H100", ALL)],
+            id="nor under a limit of users that names one",
+        ),
+        pytest.param(
+            JOB, replace(RED, user_limits=(UserLimit(limit=1_000),)), [("", ALL)], id="a limit of users of any class"
+        ),
+        pytest.param(
             make_job("a", gpu=GpuRequest(memory_mib=50_000)), RED, [("H100", ALL)], id="a class too small for the share"
         ),
     ],
@@ -190,3 +216,29 @@ def test_a_mixed_option_costs_what_its_dearest_class_costs_and_lies_in_the_bucke
     assert mixed.buckets == (("A100", "east"), ("A100", "west"), ("H100", "east"), ("H100", "west"))
     assert mixed.placement_request.unrestricted
     assert (whole.milli, whole.mib) == (2_000, 163_840)
+
+
+def test_an_option_looks_at_the_nodes_that_have_its_class_and_a_mixed_one_at_all() -> None:
+    rows = [option.placement_request.rows for option in options(make_job("a", workers=2))]
+
+    assert [row if row is None or isinstance(row, slice) else row.tolist() for row in rows] == [
+        [0],
+        [1, 2],
+        slice(None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("devices", "resources"),
+    [((), ()), (("amd.com/gpu",), ("",)), (("amd.com/gpu", "intel.com/gpu"), ("",))],
+    ids=["of one maker", "of two makers", "of three makers"],
+)
+def test_who_names_no_class_where_devices_are_of_several_makers_asks_for_gpus_of_cuda(
+    devices: tuple[str, ...], resources: tuple[str, ...]
+) -> None:
+    others = [make_node(name, gpu_class=f"of {name}", resource=name) for name in devices]
+    inventory = Inventory.of([*INVENTORY.nodes, *others])
+
+    (mixed,) = options_of(JOB, inventory, QueueTree.of((RED,), inventory))
+
+    assert (mixed.gpu_class, mixed.placement_request.shape.only_resources) == ("", resources)

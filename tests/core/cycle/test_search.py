@@ -14,8 +14,9 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job, Node, Placement, Quota, TenantQueue
 from cotenant.core.placement import BestFit
+from cotenant.core.quota.headroom import BindingLimit, Headroom
 from cotenant.core.quota.tree import QueueTree
-from cotenant.core.quota.usage import BindingLimit, Headroom, Usage
+from cotenant.core.quota.usage import Usage
 from cotenant.testing import make_job, make_node, make_placement, make_queue
 
 RED = make_queue("red", guaranteed=8)
@@ -138,9 +139,10 @@ def test_a_job_that_may_not_be_evicted_finds_a_place(
     ) is found
 
 
-def test_a_job_that_may_not_be_evicted_stays_inside_every_guarantee_on_its_path() -> None:
+@pytest.mark.parametrize(("top", "red"), [(1, 4), (4, 1)])
+def test_a_job_that_may_not_be_evicted_stays_inside_every_guarantee_on_its_path(top: int, red: int) -> None:
     at = occupancy(
-        [make_node("h1", gpus=4)], make_queue("top", guaranteed=1), make_queue("red", guaranteed=4, parent="top")
+        [make_node("h1", gpus=4)], make_queue("top", guaranteed=top), make_queue("red", guaranteed=red, parent="top")
     )
     one, two = (request(at, make_job("a", gpus=gpus)) for gpus in (1, 2))
 
@@ -163,3 +165,18 @@ def test_headroom_is_counted_only_where_a_limit_may_bind() -> None:
 
     assert counted(free) == Headroom()
     assert counted(bound) == Headroom(2, binding=BindingLimit("GPU", "queue red, class any, zone any", 5_000, 0))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_job_that_may_not_be_evicted_gets_the_place_inside_its_guarantee_though_another_is_tighter(
+    workers: int,
+) -> None:
+    nodes = [make_node("e", gpus=8, zone="east"), make_node("w", gpus=2, zone="west")]
+    queue = replace(RED, quotas=(Quota(zone="east", guaranteed=4_000), Quota(zone="west", limit=4_000)))
+
+    anywhere = place(make_job("a", workers=workers), nodes, queue)
+    inside = place(make_job("a", workers=workers, preemptible=False), nodes, queue)
+
+    assert anywhere is not None
+    assert inside is not None
+    assert ([part.node for part in anywhere.nodes], [part.node for part in inside.nodes]) == (["w"], ["e"])

@@ -14,6 +14,7 @@ from cotenant.core.explain.forecast import endings_of, ends_at
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import GpuRequest, Job
+from cotenant.core.model.plan import Evict, EvictionKind
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
@@ -84,3 +85,39 @@ def test_the_soonest_endings_are_looked_at_so_many_of_them() -> None:
     found = endings_of(running, CycleOutcome(), [(job, nothing) for job in jobs[300:]], Moment(0.0))
 
     assert [(at, key) for at, key, _ in found] == [(600 - number, f"red/j{number}") for number in range(599, 87, -1)]
+
+
+def endings(running: RunningJobs, now: float, outcome: CycleOutcome | None = None) -> list[tuple[float, str]]:
+    return [(at, key) for at, key, _ in endings_of(running, outcome or CycleOutcome(), [], Moment(now))]
+
+
+def running_of(*jobs: Job) -> RunningJobs:
+    nothing = Allocation((), Charge(-1, "", ()))
+    tree = QueueTree.of([], Inventory.of([]))
+    return RunningJobs({job.key: job for job in jobs}, dict.fromkeys((job.key for job in jobs), nothing), tree)
+
+
+SOON = make_job("soon", expected_runtime_s=70, max_runtime_s=200, admitted_at=0.0)
+LATER = make_job("later", expected_runtime_s=150, admitted_at=0.0)
+
+
+def test_known_endings_follow_the_moment_forth_and_back() -> None:
+    running = running_of(SOON, LATER)
+    seen = [endings(running, now) for now in (0.0, 60.0, 70.0, 60.0, 150.0)]
+    first, second = [(70.0, "red/soon"), (150.0, "red/later")], [(150.0, "red/later"), (200.0, "red/soon")]
+    assert seen == [first, first, second, first, [(200.0, "red/soon")]]
+
+
+def test_where_no_ending_is_known_none_is_at_any_moment() -> None:
+    running = running_of(make_job("endless", admitted_at=0.0))
+    assert [endings(running, now) for now in (0.0, 60.0)] == [[], []]
+
+
+def test_who_leaves_in_this_cycle_does_not_end_and_of_those_that_end_at_once_the_first_by_key_comes_first() -> None:
+    twins = [replace(LATER, key=f"red/{name}") for name in ("b", "a")]
+    running = running_of(SOON, *twins)
+    leaves = Evict(job="red/soon", kind=EvictionKind.PREEMPTED, in_favour_of=None, message="")
+    assert endings(running, 0.0, CycleOutcome(evictions={"red/soon": leaves})) == [(150.0, "red/a"), (150.0, "red/b")]
+    started = replace(LATER, key="red/0", expected_runtime_s=150)
+    found = endings_of(running, CycleOutcome(), [(started, running.allocations["red/a"])], Moment(0.0))
+    assert [key for _, key, _ in found] == ["red/soon", "red/0", "red/a", "red/b"]

@@ -10,7 +10,7 @@ from cotenant.core import schedule
 from cotenant.core.allocation.request import Request
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import GpuRequest, Job, Quota, TenantQueue
-from cotenant.core.model.plan import Reason
+from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import make_job, make_node, make_queue, make_snapshot
 
@@ -41,6 +41,11 @@ REFUSED = {
         [make_queue("red", guaranteed=0)],
         Reason.EXCEEDS_CLUSTER,
     ),
+    "a priority above the highest of its queue": (
+        make_job("a", priority=7),
+        [replace(RED, max_priority=5)],
+        Reason.PRIORITY_NOT_ALLOWED,
+    ),
     "a parent that does not exist": (make_job("a"), [replace(RED, parent="gone")], Reason.QUEUE_NOT_FOUND),
 }
 
@@ -69,6 +74,80 @@ def test_what_was_resolved_before_changes_no_request(first: int | tuple[int, int
     assert (classes(1), classes((1, 2))) == ([""], ["A100", "H100", ""])
 
 
+def test_what_quotas_make_of_a_request_is_taken_over_while_quotas_stay() -> None:
+    """By value where the tree is the same, and not at all where it is another one."""
+    job, before = make_job("a", classes=("H100",)), RequestResolver(BOTH.inventory, BOTH.tree)
+    other = Accounting.of([make_node("h1")], [make_queue("red", guaranteed=8, gpu_class="A100")], [])
+    first = before.resolve(job)
+    assert isinstance(first, Request)
+
+    same = RequestResolver(BOTH.inventory, BOTH.tree, before).resolve(job)
+    refused = RequestResolver(BOTH.inventory, other.tree, before).resolve(job)
+
+    assert isinstance(same, Request)
+    assert same.options is first.options
+    assert isinstance(refused, Refusal)
+    assert refused.reason == Reason.NO_QUOTA
+
+
+def test_a_job_that_was_changed_is_resolved_anew() -> None:
+    resolver = RequestResolver(BOTH.inventory, BOTH.tree)
+    found = [resolver.resolve(make_job("a", workers=workers)) for workers in (1, 3)]
+    assert [request.workers for request in found if isinstance(request, Request)] == [1, 3]
+
+
+MIXED = [make_node("n1", gpus=4), make_node("n2", gpus=4, gpu_class="A100")]
+
+
+@pytest.mark.parametrize(
+    ("quotas", "job", "message"),
+    [
+        pytest.param(
+            (Quota(gpu_class="A100", guaranteed=1_000),), make_job("a", classes=("H100",)),
+            "Nothing is granted for GPUs of class H100: no quota line of queue red covers it; its lines cover A100.",
+            id="another class",
+        ),
+        pytest.param(
+            (Quota(zone="moon", guaranteed=1_000),), make_job("a"),
+            "Nothing is granted for GPUs of any class: no quota line of queue red covers it; its lines cover any"
+            " class.",
+            id="another zone",
+        ),
+        pytest.param(
+            (), make_job("a"), "Nothing is granted for GPUs of any class: queue red has no quota line at all.",
+            id="no line",
+        ),
+    ],
+)  # fmt: skip
+def test_a_class_that_no_line_covers_is_told_what_they_cover(quotas: tuple[Quota, ...], job: Job, message: str) -> None:
+    queue = replace(make_queue("red"), quotas=quotas)
+    verdict = schedule(make_snapshot(nodes=MIXED, queues=[queue], jobs=[job])).verdicts["red/a"]
+    assert (verdict.reason, verdict.message) == (Reason.NO_QUOTA, message)
+
+
+@pytest.mark.parametrize(
+    ("quotas", "classes", "guaranteed"),
+    [
+        pytest.param((Quota(gpu_class="A100", guaranteed=1_000), Quota(limit=8_000)), ("H100",), "nothing", id="none"),
+        pytest.param(
+            (Quota(gpu_class="A100", guaranteed=1_000), Quota(gpu_class="H100", guaranteed=3_000)), ("H100", "A100"),
+            "only 3 GPU", id="the class with most",
+        ),
+        pytest.param(
+            (Quota(gpu_class="A100", guaranteed=1_000), Quota(gpu_class="H100", guaranteed=3_000),
+             Quota(guaranteed=2_000)), ("H100", "A100"), "only 2 GPU", id="the tighter of two lines of a class",
+        ),
+    ],
+)  # fmt: skip
+def test_a_job_that_may_not_be_evicted_is_told_what_is_guaranteed(
+    quotas: tuple[Quota, ...], classes: tuple[str, ...], guaranteed: str
+) -> None:
+    job = make_job("a", workers=4, preemptible=False, classes=classes)
+    queue = replace(make_queue("red"), quotas=quotas)
+    verdict = schedule(make_snapshot(nodes=MIXED, queues=[queue], jobs=[job])).verdicts["red/a"]
+    assert f"and queue red is guaranteed {guaranteed}. Ask" in verdict.message
+
+
 def test_a_job_that_may_not_be_evicted_has_to_fit_into_a_guarantee() -> None:
     plan = schedule(
         make_snapshot(
@@ -84,45 +163,6 @@ def test_a_job_that_may_not_be_evicted_has_to_fit_into_a_guarantee() -> None:
         "such jobs run only inside a guarantee, and queue red is guaranteed only 1 GPU. Ask for less, or for a "
         "larger guarantee."
     )
-
-
-@pytest.mark.parametrize(
-    ("job", "message"),
-    [
-        (
-            make_job("a", namespace="blue"),
-            "Queue red does not serve namespace blue; it is served by blue or shared.",
-        ),
-        (
-            make_job("a", namespace="other"),
-            "Queue red does not serve namespace other; "
-            "no queue serves namespace other, ask an administrator to add it to one.",
-        ),
-        (
-            make_job("a", namespace="bare"),
-            "Queue red does not serve namespace bare; "
-            "namespace bare is not labelled cotenant.dev/tenant=true, ask an administrator to label it.",
-        ),
-        (
-            make_job("a", queue="grey", namespace="red"),
-            "There is no queue grey; namespace red is served by red.",
-        ),
-        (
-            make_job("a", queue="", namespace="none"),
-            "There is no queue (none named); no queue serves namespace none, ask an administrator to add it to one.",
-        ),
-    ],
-)
-def test_a_queue_that_does_not_serve_the_namespace_is_refused_with_the_queues_that_do(job: Job, message: str) -> None:
-    queues = [
-        make_queue("red", guaranteed=1),
-        make_queue("blue", guaranteed=1, unlabelled=frozenset({"bare"})),
-        make_queue("shared", guaranteed=0, namespaces=frozenset({"blue", "green"})),
-    ]
-
-    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=queues, jobs=[job]))
-
-    assert plan.verdicts[job.key].message == message
 
 
 TWO_CLASSES = [
@@ -153,6 +193,20 @@ SHARE = GpuRequest(memory_mib=20_480, classes=("A100", "H100"))
             id="zones",
         ),
         pytest.param(
+            replace(make_queue("red"), quotas=(Quota(limit=2_000), Quota(zone="east", limit=2_000))),
+            make_job("a", workers=3, zones=("east",)),
+            "together 3 GPU; queue red, class any, zone any allows at most 2 GPU at any time.",
+            id="a queue's limit before an equal one of a zone",
+        ),
+        pytest.param(
+            replace(
+                make_queue("red"), quotas=tuple(Quota(gpu_class=name, limit=1_000) for name in ("A100", "H100"))
+            ),
+            make_job("a", workers=2, classes=("H100", "A100")),
+            "together 2 GPU; queue red, class H100, zone any allows at most 1 GPU at any time.",
+            id="the preferred class of two with equal limits",
+        ),
+        pytest.param(
             make_queue("red", guaranteed=1), make_job("a", gpu=SHARE, workers=5, preemptible=False),
             "together 1.25 GPU, and may not be evicted; such jobs run only inside a guarantee, and queue red is "
             "guaranteed only 1 GPU. Ask for less, or for a larger guarantee.",
@@ -164,20 +218,3 @@ def test_a_gang_above_every_limit_is_told_the_one_that_is_nearest(queue: TenantQ
     verdict = schedule(make_snapshot(nodes=TWO_CLASSES, queues=[queue], jobs=[job])).verdicts["red/a"]
 
     assert (verdict.reason, verdict.message[verdict.message.index("together") :]) == (Reason.EXCEEDS_LIMIT, message)
-
-
-@pytest.mark.parametrize(("left", "starts"), [(None, True), (1, True), (0, False), (-1, False)])
-def test_a_budget_is_spent_when_nothing_of_it_is_left(left: int | None, starts: bool) -> None:
-    snapshot = make_snapshot(nodes=[make_node("n1")], queues=[replace(RED, budget_left=left)], jobs=[make_job("a")])
-
-    assert bool(schedule(snapshot).actions) is starts
-
-
-def test_a_spent_budget_names_its_limit_and_the_day_on_which_it_starts_again() -> None:
-    queue = replace(RED, budget_left=0, budget=100 * 3_600_000, budget_until="2026-01-01T00:00Z")
-    verdict = schedule(make_snapshot(nodes=[make_node("n1")], queues=[queue], jobs=[make_job("a")])).verdicts["red/a"]
-    assert verdict.message == (
-        "The budget of 100 GPU-hours of queue red is spent until 2026-01-01T00:00Z; the job starts with the next"
-        " period, or when an administrator raises spec.budget.gpuHours."
-    )
-    assert dict(verdict.evidence) == {"metric": "GPU-hours", "scope": "queue red", "limit": "100", "available": 0}

@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core.explain.job_changes import Change, Surroundings, changes
-from cotenant.core.model.objects import GpuRequest, Job, Sharing, Topology, TopologyMode
+from cotenant.core.explain.deadline import Deadline
+from cotenant.core.explain.job_changes import changes
+from cotenant.core.explain.spec_change import SpecChange, Surroundings
+from cotenant.core.model.objects import GpuRequest, Job, Sharing, Spread, Topology, TopologyMode
 from cotenant.testing import make_job
 
-NOWHERE = Surroundings(classes=(), zones=(), priorities=(), workers=10_000, deadlines_s=())
+NOWHERE = Surroundings(classes=(), zones=(), priorities=(), workers=10_000, deadlines=())
 CLASSES = replace(NOWHERE, classes=("A100", "H100", "L4"))
 ZONES = replace(NOWHERE, zones=("east", "west", "north"))
-TIMES = replace(NOWHERE, deadlines_s=(7200, 600, 60))
+TIMES = replace(NOWHERE, deadlines=tuple(Deadline(float(seconds), seconds) for seconds in (7200, 600, 60)))
 RANKS = replace(NOWHERE, priorities=(3, 7, 9))
 SHARE = GpuRequest(memory_mib=10_000, compute_milli=500)
 FRACTION = GpuRequest(memory_milli=405, compute_milli=500)
@@ -23,12 +25,25 @@ Starts = Callable[[Job], bool]
 Found = tuple[str, tuple[tuple[str, str], ...]]
 
 
+def tried(job: Job, around: Surroundings, starts: Starts) -> list[SpecChange]:
+    """By a rule that looks at the changed job alone."""
+    return list(changes(job, around, lambda changed, ends_by=None: starts(changed)))
+
+
 def found(job: Job, around: Surroundings, starts: Starts) -> list[Found]:
-    return [(change.words, change.fields) for change in changes(job, around, starts)]
+    return [(change.words, change.fields) for change in tried(job, around, starts)]
 
 
 def racks(mode: TopologyMode) -> Job:
     return make_job("a", topology=Topology("rack", mode))
+
+
+def apart(mode: TopologyMode, most: int = 1) -> Job:
+    return make_job("a", spread=Spread("zone", mode, most))
+
+
+def is_soft(job: Job) -> bool:
+    return job.spread == Spread("zone", TopologyMode.PREFERRED)
 
 
 TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
@@ -40,6 +55,29 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
     ),
     "a rack that is preferred is no obstacle": (
         racks(TopologyMode.PREFERRED),
+        NOWHERE,
+        lambda job: job.gpu.count > 1,
+        [],
+    ),
+    "a spread that is required is asked for as a preference": (
+        apart(TopologyMode.REQUIRED),
+        NOWHERE,
+        is_soft,
+        [("its spread over zones were Preferred instead of Required", (("spec.spread.mode", '"Preferred"'),))],
+    ),
+    "without the bound that a preference cannot have": (
+        apart(TopologyMode.REQUIRED, 2),
+        NOWHERE,
+        is_soft,
+        [
+            (
+                "its spread over zones were Preferred instead of Required",
+                (("spec.spread.mode", '"Preferred"'), ("spec.spread.maxWorkers", "null")),
+            )
+        ],
+    ),
+    "a spread that is preferred is no obstacle": (
+        apart(TopologyMode.PREFERRED),
         NOWHERE,
         lambda job: job.gpu.count > 1,
         [],
@@ -96,13 +134,13 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
         make_job("a"),
         TIMES,
         lambda job: job.max_runtime_s is not None and job.max_runtime_s <= 600,
-        [("it were sure to end within 600 s (maxRuntime)", (("spec.maxRuntime", '"600s"'),))],
+        [("it were sure to end within 10m (maxRuntime)", (("spec.maxRuntime", '"10m"'),))],
     ),
     "a job that says a time says a shorter one": (
         make_job("a", max_runtime_s=600),
         TIMES,
         lambda job: job.max_runtime_s != 600,
-        [("it were sure to end within 60 s (maxRuntime)", (("spec.maxRuntime", '"60s"'),))],
+        [("it were sure to end within 1m (maxRuntime)", (("spec.maxRuntime", '"1m"'),))],
     ),
     "an expectation that is longer is shortened with it": (
         make_job("a", expected_runtime_s=3600),
@@ -110,8 +148,8 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
         lambda job: job.max_runtime_s == job.expected_runtime_s == 600,
         [
             (
-                "it were sure to end within 600 s (maxRuntime)",
-                (("spec.expectedRuntime", '"600s"'), ("spec.maxRuntime", '"600s"')),
+                "it were sure to end within 10m (maxRuntime)",
+                (("spec.expectedRuntime", '"10m"'), ("spec.maxRuntime", '"10m"')),
             )
         ],
     ),
@@ -121,8 +159,8 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
         lambda job: job.max_runtime_s is not None,
         [
             (
-                "it were sure to end within 60 s (maxRuntime)",
-                (("spec.expectedRuntime", '"60s"'), ("spec.maxRuntime", '"60s"')),
+                "it were sure to end within 1m (maxRuntime)",
+                (("spec.expectedRuntime", '"1m"'), ("spec.maxRuntime", '"1m"')),
             )
         ],
     ),
@@ -130,7 +168,7 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
         make_job("a", max_runtime_s=9000, expected_runtime_s=600),
         TIMES,
         lambda job: (job.max_runtime_s, job.expected_runtime_s) == (600, 600),
-        [("it were sure to end within 600 s (maxRuntime)", (("spec.maxRuntime", '"600s"'),))],
+        [("it were sure to end within 10m (maxRuntime)", (("spec.maxRuntime", '"10m"'),))],
     ),
     "the most CPU in tenths, less than now": (
         make_job("a", cpu_milli=4000),
@@ -397,7 +435,7 @@ def test_the_mildest_change_of_a_kind_is_named(
 
 
 def test_every_kind_of_change_is_named_once_those_first_that_cost_the_job_nothing() -> None:
-    everywhere = Surroundings(("A100",), ("west",), (5,), 10, (600,))
+    everywhere = Surroundings(("A100",), ("west",), (5,), 10, (Deadline(600.0, 600),))
     whole = replace(
         make_job("a", gpus=2, workers=2, classes=("H100",), zones=("east",)),
         topology=Topology("rack", TopologyMode.REQUIRED),
@@ -408,7 +446,7 @@ def test_every_kind_of_change_is_named_once_those_first_that_cost_the_job_nothin
         "its topology rack were Preferred instead of Required",
         "it also allowed class A100",
         "it also allowed zone west",
-        "it were sure to end within 600 s (maxRuntime)",
+        "it were sure to end within 10m (maxRuntime)",
         "a worker asked for at most 3.9 CPU",
         "it asked for 1 worker",
         "a worker asked for 1 GPU",
@@ -420,10 +458,10 @@ def test_every_kind_of_change_is_named_once_those_first_that_cost_the_job_nothin
 def test_a_change_has_the_job_with_it_and_that_one_starts(
     job: Job, around: Surroundings, starts: Starts, named: list[Found]
 ) -> None:
-    jobs = [change.job for change in changes(job, around, starts)]
+    jobs = [change.job for change in tried(job, around, starts)]
     assert all(changed is not None and changed != job and starts(changed) for changed in jobs)
     assert len(jobs) == len(named)
 
 
 def test_two_changes_are_equal_by_what_they_say() -> None:
-    assert Change("its priority were 3", job=make_job("a")) == Change("its priority were 3", job=make_job("b"))
+    assert SpecChange("its priority were 3", job=make_job("a")) == SpecChange("its priority were 3", job=make_job("b"))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import schedule
+from cotenant.core import Policy, schedule
 from cotenant.core.explain.pending_reason import waiting_for_eviction
-from cotenant.core.model.objects import GpuRequest, Job, Quota, Sharing, Topology, TopologyMode
+from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, Sharing, Spread, Topology, TopologyMode
 from cotenant.core.model.plan import Reason, Refusal, Verdict
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -70,6 +70,7 @@ def test_gpus_whose_nodes_lack_cpu_are_named_with_what_one_worker_asks() -> None
     [
         (("n1",), "n1"),
         (("n1", "n2", "n3"), "n1, n2, n3"),
+        (("n1", "n2", "n3", "n4"), "n1, n2, n3 and 1 more"),
         (("n1", "n2", "n3", "n4", "n5"), "n1, n2, n3 and 2 more"),
     ],
 )
@@ -137,6 +138,29 @@ FOUR = [make_node("n1"), make_node("n2")]
             "only 1 of 2 workers fit now: 1 of 4 GPUs are free.", id="in one rack, and there is no room outside either",
         ),
         pytest.param(
+            [held("old", ("n2", [[0]]), ("n2", [[1]]))],
+            make_job("new", workers=2, spread=Spread("node", TopologyMode.REQUIRED)), Reason.WAITING_FOR_SPREAD,
+            "only 1 of 2 workers fit now with at most 1 worker on one node; otherwise there would be room.",
+            id="on a node each",
+        ),
+        pytest.param(
+            [held("old", ("n2", [[0]]), ("n2", [[1]]))],
+            make_job("new", workers=2, spread=Spread("rack", TopologyMode.REQUIRED),
+                     topology=Topology("zone", TopologyMode.REQUIRED)), Reason.WAITING_FOR_SPREAD,
+            "only 1 of 2 workers fit now with at most 1 worker in one rack; otherwise there would be room.",
+            id="in a rack each, of one zone",
+        ),
+        pytest.param(
+            [held("old", ("n1", [[0]]), ("n1", [[1]]), ("n2", [[0]]))],
+            make_job("new", workers=2, spread=Spread("node", TopologyMode.REQUIRED)), Reason.WAITING_FOR_GPUS,
+            "only 1 of 2 workers fit now: 1 of 4 GPUs are free.", id="on a node each, and there is no room on one",
+        ),
+        pytest.param(
+            [held("old", ("n1", [[0]]), ("n2", [[0]]))],
+            make_job("new", workers=3, spread=Spread("node", TopologyMode.PREFERRED)), Reason.WAITING_FOR_GPUS,
+            "only 2 of 3 workers fit now: 2 of 4 GPUs are free.", id="spread only where there is room",
+        ),
+        pytest.param(
             [held(node, (node, [[0]]), cpu_milli=64_000, memory_mib=512 * 1024) for node in ("n1", "n2")],
             make_job("new", cpu_milli=1_000, memory_mib=1_000), Reason.WAITING_FOR_CPU_OR_MEMORY,
             "it does not fit now: the GPUs are there, but their nodes lack CPU or memory (one worker asks 1 CPUs and "
@@ -182,3 +206,146 @@ def test_of_zones_that_are_used_up_the_one_with_most_left_is_named() -> None:
         "Needs 4 workers × 1 GPU, together 4 GPU; queue red, class any, zone west: limit 3 GPU, used 1 GPU, "
         "available 2 GPU.",
     )
+
+
+EAST = [make_node("n1", zone="east"), make_node("n2", zone="west")]
+CLASSES = [make_node("h", gpus=4), make_node("a", gpus=4, gpu_class="A100")]
+ZONES = [*(replace(node, zone="east") for node in CLASSES), make_node("w", gpus=4, zone="west")]
+BY_ZONE = (Quota(gpu_class="H100", zone="east", limit=2_000), Quota(gpu_class="H100", zone="west", limit=1_000))
+
+
+def by_class(h100: int, a100: int) -> tuple[Quota, ...]:
+    """Limits in whole GPUs."""
+    return Quota(gpu_class="H100", limit=h100 * 1_000), Quota(gpu_class="A100", limit=a100 * 1_000)
+
+
+def on(node: str, columns: int) -> list[Job]:
+    """So many jobs of one GPU each."""
+    return [held(f"{node}{column}", (node, [[column]])) for column in range(columns)]
+
+
+TWO_ZONES = [make_node("e", gpus=8, zone="east"), make_node("w", gpus=4, zone="west")]
+
+
+def two_limits(east: int, west: int) -> tuple[Quota, ...]:
+    """Limits of zones in whole GPUs."""
+    return Quota(zone="east", limit=east * 1_000), Quota(zone="west", limit=west * 1_000)
+
+
+IN_THE_WAY: dict[str, tuple[list[Node], tuple[Quota, ...], list[Job], Job, Reason, str]] = {
+    "a limit that leaves as much as is asked for is not in the way": (
+        [make_node("n1")], (Quota(limit=3_000),), on("n1", 1), make_job("new", workers=2), Reason.WAITING_FOR_GPUS,
+        "Queue red allows it, but only 1 of 2 workers fit now: 1 of 2 GPUs are free.",
+    ),
+    "a limit of one zone is not in the way of another": (
+        EAST, (Quota(zone="east", limit=2_000), Quota(limit=8_000)), [*on("n1", 2), *on("n2", 2)], make_job("new"),
+        Reason.WAITING_FOR_GPUS, "Queue red allows it, but it does not fit now: 0 of 4 GPUs are free.",
+    ),
+    "limits of zones that leave as much as is asked for are not in the way": (
+        EAST, (Quota(zone="east", limit=3_000), Quota(zone="west", limit=2_000)), [*on("n1", 1), *on("n2", 1)],
+        make_job("new", gpus=2), Reason.WAITING_FOR_GPUS,
+        "Queue red allows it, but it does not fit now: 2 of 4 GPUs are free, at most 1 of them on one node.",
+    ),
+    "of two classes the limit that leaves more": (
+        CLASSES, by_class(3, 3), [*on("h", 2), *on("a", 1)], make_job("new", workers=3, classes=("H100", "A100")),
+        Reason.WAITING_FOR_QUOTA,
+        "together 3 GPU; queue red, class A100, zone any: limit 3 GPU, used 1 GPU, available 2 GPU.",
+    ),
+    "of two classes with as much left the preferred one": (
+        CLASSES, by_class(2, 2), [*on("h", 1), *on("a", 1)], make_job("new", workers=2, classes=("A100", "H100")),
+        Reason.WAITING_FOR_QUOTA,
+        "together 2 GPU; queue red, class A100, zone any: limit 2 GPU, used 1 GPU, available 1 GPU.",
+    ),
+    "zones that are too small together are no nearer than a limit that leaves nothing": (
+        ZONES, (*BY_ZONE, by_class(0, 3)[1]), [*on("h", 1), *on("w", 1), *on("a", 3)],
+        make_job("new", workers=3, classes=("A100", "H100")), Reason.WAITING_FOR_QUOTA,
+        "together 3 GPU; queue red, class A100, zone any: limit 3 GPU, used 3 GPU, available 0 GPU.",
+    ),
+    "nor further": (
+        ZONES, (*BY_ZONE, by_class(0, 3)[1]), [*on("h", 1), *on("w", 1), *on("a", 3)],
+        make_job("new", workers=3, classes=("H100", "A100")), Reason.WAITING_FOR_QUOTA,
+        "together 3 GPU; queue red, class H100, zone east: limit 2 GPU, used 1 GPU, available 1 GPU.",
+    ),
+    "of zones that would do together, the one with room that allows too few": (
+        TWO_ZONES, two_limits(3, 8), [*on("e", 2), *on("w", 4)], make_job("new", workers=2), Reason.WAITING_FOR_QUOTA,
+        "Needs 2 workers × 1 GPU, together 2 GPU; queue red, class any, zone east: limit 3 GPU, used 2 GPU, available "
+        "1 GPU. Without this limit there would be room.",
+    ),
+    "also where the gang has to lie in one of them": (
+        TWO_ZONES, two_limits(3, 8), [*on("e", 2), *on("w", 4)],
+        make_job("new", workers=2, topology=Topology("zone", TopologyMode.REQUIRED)), Reason.WAITING_FOR_QUOTA,
+        "zone east: limit 3 GPU, used 2 GPU, available 1 GPU. Without this limit there would be room.",
+    ),
+    "of zones that allow too few together, the one with room": (
+        TWO_ZONES, two_limits(2, 6), [*on("e", 1), *on("w", 4)], make_job("new", workers=4), Reason.WAITING_FOR_QUOTA,
+        "zone east: limit 2 GPU, used 1 GPU, available 1 GPU.",
+    ),
+    "of zones that would do together, the one with most room where all of them have to allow more": (
+        [*TWO_ZONES, make_node("s", gpus=4, zone="south")],
+        (*two_limits(1, 2), Quota(zone="south", limit=16_000)), [*on("w", 1), *on("s", 3)],
+        make_job("new", workers=12), Reason.WAITING_FOR_QUOTA,
+        "together 12 GPU; queue red, class any, zone east: limit 1 GPU, used 0 GPU, available 1 GPU.",
+    ),
+    "a zone that allows too few is not in the way where it has no room either": (
+        TWO_ZONES, two_limits(8, 8), [*on("e", 7), *on("w", 4)], make_job("new", workers=2), Reason.WAITING_FOR_GPUS,
+        "Queue red allows it, but only 1 of 2 workers fit now: 1 of 12 GPUs are free.",
+    ),
+    "nor CPU and memory where quotas of zones bind": (
+        [replace(TWO_ZONES[0], rack="r1", cpu_milli=1_000), TWO_ZONES[1]], two_limits(1, 8), on("w", 4),
+        make_job("new", workers=2, cpu_milli=1_000), Reason.WAITING_FOR_GPUS,
+        "Queue red allows it, but only 1 of 2 workers fit now: 8 of 12 GPUs are free.",
+    ),
+    "a guarantee that is used up, of a job that may not be evicted": (
+        TWO_ZONES, (Quota(guaranteed=2_000),), [held("old", ("e", [[0]]), ("e", [[1]]), priority=9)],
+        make_job("new", preemptible=False), Reason.WAITING_FOR_QUOTA,
+        "together 1 GPU; guarantee of queue red, class any, zone any: limit 2 GPU, used 2 GPU, available 0 GPU. It may "
+        "not be evicted: such a job runs only inside a guarantee.",
+    ),
+    "a guarantee of a zone that is used up, where the other has no room": (
+        TWO_ZONES, (Quota(zone="east", guaranteed=1_000), Quota(zone="west", guaranteed=4_000)),
+        [held("old", ("e", [[0]]), priority=9), *(replace(job, priority=9) for job in on("w", 4))],
+        make_job("new", preemptible=False), Reason.WAITING_FOR_QUOTA,
+        "zone east: limit 1 GPU, used 1 GPU, available 0 GPU. It may not be evicted: such a job runs only inside a "
+        "guarantee.",
+    ),
+    "of two classes without room the preferred one is told by its name": (
+        [make_node("h"), make_node("a", gpu_class="A100")], (Quota(guaranteed=8_000),), [*on("h", 1), *on("a", 2)],
+        make_job("new", workers=2, classes=("H100", "A100")), Reason.WAITING_FOR_GPUS,
+        "Queue red allows it, but only 1 of 2 workers fit now on class H100: 1 of 2 GPUs are free.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IN_THE_WAY)
+def test_what_is_in_the_way_of_a_job_is_the_nearest_of_limits_and_room(case: str) -> None:
+    nodes, quotas, running, new, reason, message = IN_THE_WAY[case]
+    queue = replace(make_queue("red"), quotas=quotas)
+
+    verdict = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[*running, new])).verdicts["red/new"]
+
+    assert (verdict.reason, verdict.message[-len(message) :]) == (reason, message)
+
+
+def test_how_gpus_stand_is_said_of_each_request_s_own_nodes_and_of_the_moment() -> None:
+    """Two kinds of requests wait for the same amounts, in two zones; a third starts between them."""
+    nodes = [make_node("n1", gpus=4, zone="east"), make_node("n2", gpus=8, zone="west")]
+    old = [
+        make_job(f"old{node}", gpus=2, priority=1, placement=make_placement((node, [[0, 1]]))) for node in ("n1", "n2")
+    ]
+    new = [
+        make_job("first", gpus=8, at=1.0, cpu_milli=2_000, priority=1, zones=("west",)),
+        make_job("starts", gpus=2, at=2.0, zones=("west",)),
+        make_job("second", gpus=8, at=3.0, cpu_milli=2_000, zones=("west",)),
+        make_job("third", gpus=8, at=4.0, cpu_milli=2_000),
+    ]
+    policy = Policy(reserve_within_s=0, collect_after_s=0)
+    snapshot = make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=12)], jobs=[*old, *new])
+
+    verdicts = schedule(snapshot, policy).verdicts
+
+    stands = {name: verdicts[f"red/{name}"].message.split(": ")[-1] for name in ("first", "second", "third")}
+    assert stands == {
+        "first": "6 of 8 GPUs are free, at most 6 of them on one node.",
+        "second": "4 of 8 GPUs are free, at most 4 of them on one node.",
+        "third": "6 of 12 GPUs are free, at most 4 of them on one node.",
+    }

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from cotenant.core import schedule
-from cotenant.core.model.objects import GpuRequest, Job, Node, Sharing, Topology, TopologyMode
+from cotenant.core import DEFAULT, Policy, schedule
+from cotenant.core.model.objects import (
+    GpuRequest,
+    Job,
+    Node,
+    Quota,
+    Sharing,
+    Spread,
+    TenantQueue,
+    Topology,
+    TopologyMode,
+)
 from cotenant.core.model.plan import Reason
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -35,6 +46,11 @@ CHANGES: dict[str, tuple[list[Node], list[Job], Job]] = {
         [make_node("n1", rack="r1"), make_node("n2", rack="r2")],
         [busy("a", "n1", 0)],
         make_job("new", workers=2, gpus=1, topology=Topology("rack", TopologyMode.REQUIRED)),
+    ),
+    "its spread over nodes were Preferred instead of Required": (
+        [make_node("n1"), make_node("n2", gpus=1)],
+        [busy("a", "n2", 0)],
+        make_job("new", workers=2, gpus=1, spread=Spread("node", TopologyMode.REQUIRED)),
     ),
     "it allowed GPUs of any class": (
         [make_node("n1", gpus=1), make_node("n2", gpus=1, gpu_class="A100"), make_node("n3", gpus=1, gpu_class="L4")],
@@ -102,6 +118,180 @@ def test_a_limit_in_the_way_is_named_with_the_missing_amount_where_the_job_can_d
     assert plan.verdicts["red/new"].would_start_if == "queue red, class any, zone any had 1 GPU more"
 
 
+THREE_CLASSES = [make_node(f"n-{name}", gpus=1, gpu_class=name) for name in ("A100", "H100", "L4")]
+
+
+@pytest.mark.parametrize(
+    ("trials", "change"), [(0, ""), (1, ""), (2, "it also allowed class L4")], ids=["none", "one", "two"]
+)
+def test_no_more_places_are_looked_for_than_a_cycle_may(trials: int, change: str) -> None:
+    """A100 is tried first, which is held."""
+    jobs = [busy("a", "n-A100", 0), busy("h", "n-H100", 0), make_job("new", classes=("H100",))]
+    snapshot = make_snapshot(nodes=THREE_CLASSES, queues=[make_queue("red", guaranteed=8)], jobs=jobs)
+
+    assert schedule(snapshot, Policy(advice=trials)).verdicts["red/new"].would_start_if == change
+
+
+def test_of_a_quota_nothing_is_advised_either_when_no_trial_is_left() -> None:
+    queues, jobs = [make_queue("red", guaranteed=1, limit=1)], [busy("a", "n1", 0), make_job("new")]
+    snapshot = make_snapshot(nodes=[make_node("n1", gpus=4)], queues=queues, jobs=jobs)
+
+    assert [schedule(snapshot, Policy(advice=trials)).verdicts["red/new"].would_start_if for trials in (0, 500)] == [
+        "",
+        "queue red, class any, zone any had 1 GPU more",
+    ]
+
+
+def advice(
+    nodes: list[Node],
+    jobs: list[Job],
+    policy: Policy = DEFAULT,
+    queues: tuple[TenantQueue, ...] = (make_queue("red", guaranteed=16), make_queue("blue", guaranteed=16)),
+) -> str:
+    """What the last of the jobs is told."""
+    plan = schedule(make_snapshot(nodes=nodes, queues=[*queues], jobs=jobs), policy)
+    return plan.verdicts[jobs[-1].key].would_start_if
+
+
+@pytest.mark.parametrize(
+    ("queue", "priority", "change"),
+    [
+        (make_queue("red", guaranteed=8), 5_000, "its priority were 1000"),
+        (make_queue("red", guaranteed=8, max_priority=40), 5_000, "its priority were 40"),
+        (make_queue("red", guaranteed=8, min_priority=10), 3, "its priority were 10"),
+    ],
+    ids=["of numbers", "of a queue from above", "of a queue from below"],
+)
+def test_a_priority_out_of_bounds_is_advised_the_nearest_bound(queue: TenantQueue, priority: int, change: str) -> None:
+    assert advice([make_node("n1")], [make_job("new", priority=priority)], queues=(queue,)) == change
+
+
+def test_a_gang_that_can_never_start_as_written_costs_no_trials_of_fewer_workers() -> None:
+    """One trial is of a part of its GPU, the other of its priority."""
+    gang = make_job("new", workers=2, priority=5_000)
+    assert advice([make_node("n1")], [gang], Policy(advice=2)) == "its priority were 1000"
+
+
+def behind(gang: Job, small: Job, *, ends_in_s: float = 600.0) -> list[Job]:
+    """Two of four GPUs of a node are free, and are kept for the gang until the two others are free too."""
+    ending = [
+        replace(busy(f"busy{column}", "n1", column, expected_runtime_s=700), admitted_at=300.0 + ends_in_s)
+        for column in range(2)
+    ]
+    return [*ending, gang, small]
+
+
+GANG = make_job("gang", workers=4, at=1)
+IN_600_S = "it were sure to end within 10m (maxRuntime)"
+
+
+@pytest.mark.parametrize(
+    ("gang", "small", "bounds", "change"),
+    [
+        pytest.param(GANG, {}, {}, "its priority were 1", id="of its own queue"),
+        pytest.param(replace(GANG, priority=4), {"priority": 2}, {}, "its priority were 5", id="that has one itself"),
+        pytest.param(GANG, {}, {"max_priority": 1}, "its priority were 1", id="that is allowed just so"),
+        pytest.param(GANG, {}, {"max_priority": 0}, IN_600_S, id="that its queue does not allow"),
+        pytest.param(make_job("gang", queue="blue", workers=4, at=1), {}, {}, IN_600_S, id="of another queue"),
+    ],
+)
+def test_one_more_than_the_priority_of_who_is_ahead(
+    gang: Job, small: dict[str, Any], bounds: dict[str, Any], change: str
+) -> None:
+    jobs = behind(gang, make_job("small", at=2, expected_runtime_s=5_000, **small))
+    queues = (replace(make_queue("red", guaranteed=8), **bounds), make_queue("blue", guaranteed=8))
+    assert advice([make_node("n1", gpus=4)], jobs, queues=queues) == change
+
+
+@pytest.mark.parametrize(
+    ("runtime", "change"),
+    [
+        ({"expected_runtime_s": 300}, "a worker asked for 2 GPUs"),
+        ({"expected_runtime_s": 600}, "a worker asked for 2 GPUs"),
+        ({"expected_runtime_s": 601}, ""),
+        ({"max_runtime_s": 600, "expected_runtime_s": 5_000}, "a worker asked for 2 GPUs"),
+        ({"max_runtime_s": 5_000, "expected_runtime_s": 300}, ""),
+        ({"max_runtime_s": 600}, "a worker asked for 2 GPUs"),
+        ({}, ""),
+    ],
+    ids=str,
+)
+def test_fewer_gpus_help_on_a_kept_place_only_who_ends_in_time(runtime: dict[str, Any], change: str) -> None:
+    """It asks for three GPUs, and two are there until the gang can start."""
+    jobs = behind(GANG, make_job("small", at=2, gpus=3, **runtime))
+    assert advice([make_node("n1", gpus=4)], jobs) == change
+
+
+@pytest.mark.parametrize(
+    ("ends_in_s", "change"),
+    [
+        (61.0, "it were sure to end within 1m (maxRuntime)"),
+        (60.0, "it were sure to end within 1m (maxRuntime)"),
+        (59.5, "its priority were 1"),
+    ],
+)
+def test_nobody_is_advised_to_end_within_less_than_a_minute(ends_in_s: float, change: str) -> None:
+    jobs = behind(GANG, make_job("small", at=2), ends_in_s=ends_in_s)
+    assert advice([make_node("n1", gpus=4)], jobs) == change
+
+
+def test_of_two_kept_places_the_one_that_is_taken_later_leaves_the_job_more_time() -> None:
+    nodes = [make_node("n1", gpus=4), make_node("n2", gpus=4, gpu_class="A100")]
+    ending = [busy("a", "n1", 0, expected_runtime_s=400), busy("b", "n2", 0, expected_runtime_s=700)]
+    kept = [make_job("g1", gpus=4, at=1, classes=("H100",)), make_job("g2", gpus=4, at=2, classes=("A100",))]
+    assert advice(nodes, [*ending, *kept, make_job("small", at=3)]) == IN_600_S
+
+
+def test_of_two_classes_the_one_with_most_left_says_how_many_workers_may_start() -> None:
+    nodes = [make_node("h", gpus=4), make_node("a", gpus=4, gpu_class="A100")]
+    held = [busy("h0", "h", 0), busy("a0", "a", 0), busy("a1", "a", 1)]
+    limits = tuple(Quota(gpu_class=name, guaranteed=8_000) for name in ("A100", "H100"))
+    queue = replace(make_queue("red"), quotas=limits)
+    gang = make_job("new", workers=4, classes=("A100", "H100"))
+    assert advice(nodes, [*held, gang], queues=(queue,)) == "it asked for 3 workers"
+
+
+@pytest.mark.parametrize(
+    ("queue", "preemptible"),
+    [(make_queue("red", guaranteed=8), False), (make_queue("red", limit=8), True)],
+    ids=["inside a guarantee, where it may not be evicted", "outside of any guarantee"],
+)
+def test_fewer_workers_start_where_all_of_them_would_have_lain(queue: TenantQueue, preemptible: bool) -> None:
+    gang = make_job("new", workers=3, preemptible=preemptible)
+    assert advice([make_node("n1", gpus=3)], [busy("a", "n1", 0), gang], queues=(queue,)) == "it asked for 2 workers"
+
+
+@pytest.mark.parametrize(("gpus", "change"), [(2, "queue red, class any, zone any had 0.5 GPU more"), (1, "")])
+def test_a_limit_is_to_be_raised_by_what_is_missing_where_there_is_a_gpu_for_it(gpus: int, change: str) -> None:
+    """One GPU and a half are allowed, and these cannot be shared."""
+    node = make_node("n1", gpus=gpus, gpu_class="MI300X", resource="amd.com/gpu")
+    queue = replace(make_queue("red"), quotas=(Quota(limit=1_500),))
+    assert advice([node], [busy("a", "n1", 0), make_job("new")], queues=(queue,)) == change
+
+
+def test_a_limit_below_what_is_used_is_to_be_raised_by_that_as_well() -> None:
+    queue = replace(make_queue("red"), quotas=(Quota(limit=1_000),))
+    jobs = [busy("a", "n1", 0), busy("b", "n1", 1), make_job("new")]
+    assert advice([make_node("n1", gpus=4)], jobs, queues=(queue,)) == "queue red, class any, zone any had 2 GPU more"
+
+
+def test_of_zones_the_one_that_has_gpus_is_to_allow_more() -> None:
+    nodes = [make_node("n1", gpus=4, zone="east"), make_node("n2", gpus=1, zone="west")]
+    limits = tuple(Quota(zone=zone, limit=limit) for zone, limit in (("east", 1_000), ("west", 8_000)))
+    jobs = [busy("a", "n1", 0), busy("b", "n2", 0), make_job("new")]
+    queue = replace(make_queue("red"), quotas=limits)
+    assert advice(nodes, jobs, queues=(queue,)) == "queue red, class any, zone east had 1 GPU more"
+
+
+@pytest.mark.parametrize(
+    ("job", "change"),
+    [(make_job("new", gpus=2), "a worker asked for 1 GPU"), (make_job("new", workers=2), "it asked for 1 worker")],
+    ids=["GPUs", "workers"],
+)
+def test_one_trial_is_enough_where_there_is_but_one_smaller_amount(job: Job, change: str) -> None:
+    assert advice([make_node("n1")], [busy("a", "n1", 0), job], Policy(advice=1)) == change
+
+
 @pytest.mark.parametrize(
     "small",
     [
@@ -127,4 +317,4 @@ def test_a_job_that_waits_behind_kept_places_is_advised_to_end_in_time_not_to_pu
     )
 
     assert plan.verdicts["red/small"].reason == Reason.WAITING_FOR_GPUS
-    assert plan.verdicts["red/small"].would_start_if == "it were sure to end within 600 s (maxRuntime)"
+    assert plan.verdicts["red/small"].would_start_if == "it were sure to end within 10m (maxRuntime)"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.model.objects import Job, Node, Topology, TopologyMode
+from cotenant.core.model.objects import GpuRequest, Job, Node, Spread, Topology, TopologyMode
 from cotenant.core.model.plan import Reason
 from cotenant.testing import make_job, make_node, make_queue, make_snapshot
 
@@ -48,6 +48,12 @@ def test_nodes_without_a_rack_label_are_not_one_rack() -> None:
             " a worker is on one node and asks for 1024 GiB"
             " of memory, and no node has more than 512 GiB of memory.",
             id="memory",
+        ),
+        pytest.param(
+            make_job("a", workers=3, spread=Spread("node", TopologyMode.REQUIRED)),
+            "Needs 3 workers × 1 GPU; even an empty cluster holds only 2 of 3 such workers"
+            " with at most 1 worker on one node.",
+            id="more nodes than there are",
         ),
         pytest.param(
             make_job("a", workers=5),
@@ -155,3 +161,74 @@ def test_the_class_that_holds_most_of_the_gang_decides() -> None:
     plan = schedule(make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=4)], jobs=[job]))
 
     assert [action.job for action in plan.actions] == ["red/gang"]
+
+
+EAST = make_node("n1", zone="east")
+AMD = make_node("m1", gpu_class="MI300X", memory_mib=196_608, resource="amd.com/gpu")
+INTEL = make_node("g1", gpu_class="Gaudi3", memory_mib=131_072, resource="habana.ai/gaudi")
+SMALL = make_node("a1", gpu_class="A100", memory_mib=40_960)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "job", "reason", "message"),
+    [
+        pytest.param(
+            [EAST, make_node("n2", zone="west")], make_job("a", zones=("moon", "mars")), Reason.ZONE_NOT_FOUND,
+            "No node is in zone moon or mars; there is east, west.", id="a zone that is not there",
+        ),
+        pytest.param(
+            [make_node("n1")], make_job("a", zones=("moon",)), Reason.ZONE_NOT_FOUND,
+            "No node is in zone moon; there is no zone at all.", id="a zone where there are none",
+        ),
+        pytest.param(
+            [AMD, INTEL], make_job("a"), Reason.CLASS_NOT_FOUND,
+            "This cluster has devices of several makers and no GPU of CUDA: name the class that the program is written"
+            " for (spec.gpu.classes); there is Gaudi3, MI300X.", id="any device where there are several kinds",
+        ),
+        pytest.param(
+            [AMD], make_job("a", milli=500, classes=("MI300X",)), Reason.CLASS_NOT_SHARED,
+            "One worker needs 0.5 GPU, and class MI300X is not shared: ask for whole devices (spec.gpu.count).",
+            id="a share of what is not shared",
+        ),
+        pytest.param(
+            [EAST, SMALL], make_job("a", gpu=GpuRequest(memory_mib=102_400)), Reason.EXCEEDS_CLUSTER,
+            "One worker needs 100 GiB of a GPU, more than one GPU has: class H100 has 80 GiB.",
+            id="more memory than the largest GPU has",
+        ),
+        pytest.param(
+            [make_node("n1", rack="r1"), make_node("n2", rack="r2")],
+            make_job("a", workers=3, topology=Topology("rack", TopologyMode.REQUIRED)), Reason.EXCEEDS_CLUSTER,
+            "Needs 3 workers × 1 GPU; even an empty cluster holds only 2 of 3 such workers inside one rack.",
+            id="more than one rack has",
+        ),
+        pytest.param(
+            [EAST, SMALL], make_job("a", workers=5), Reason.EXCEEDS_CLUSTER,
+            "Needs 5 workers × 1 GPU; even an empty cluster holds only 4 of 5 such workers.",
+            id="more than all classes have together, where they may be mixed",
+        ),
+    ],
+)  # fmt: skip
+def test_what_no_node_has_is_told_with_what_there_is(nodes: list[Node], job: Job, reason: Reason, message: str) -> None:
+    queue = make_queue("red", guaranteed=16)
+    verdict = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[job])).verdicts["red/a"]
+    assert (verdict.reason, verdict.message) == (reason, message)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "job"),
+    [
+        pytest.param([EAST, SMALL], make_job("a", gpu=GpuRequest(memory_mib=51_200)), id="one class is large enough"),
+        pytest.param([AMD, INTEL], make_job("a", classes=("Gaudi3",)), id="one of two kinds is named"),
+    ],
+)
+def test_one_class_that_can_is_enough(nodes: list[Node], job: Job) -> None:
+    plan = schedule(make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=16)], jobs=[job]))
+    assert [action.job for action in plan.actions] == ["red/a"]
+
+
+@pytest.mark.parametrize(("number", "more"), [(3, ""), (4, " …")])
+def test_of_gpus_that_are_ill_three_are_named(number: int, more: str) -> None:
+    nodes = [with_ill_gpu(make_node(f"n{index}", gpus=1)) for index in range(number)]
+    named = ", ".join(f"GPU-n{index}-0 on n{index}" for index in range(3))
+    message = refused([*nodes, make_node("up", gpus=1)], make_job("a", workers=number + 1))
+    assert message.endswith(f"{number} GPUs are ill and not handed out: {named}{more}.")

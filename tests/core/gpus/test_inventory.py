@@ -153,3 +153,36 @@ def test_a_patched_inventory_is_the_inventory_of_the_changed_nodes(changed: Node
 
     assert arrays(patched) == arrays(Inventory.of([suspect(make_node("n1"), 1), changed, make_node("n3")]))
     assert arrays(before) == kept
+
+
+A100, H100 = make_node("a", gpus=1, gpu_class="A100"), make_node("h", gpus=1)
+
+
+def of_both(first: Node, second: Node) -> Node:
+    """A node with a GPU of each, in this order."""
+    gpus = (replace(first.gpus[0], index=0), replace(second.gpus[0], index=1))
+    return replace(first, name="both", gpus=gpus)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "mixed"),
+    [
+        pytest.param([A100, H100], False, id="each node of one class"),
+        pytest.param([A100, make_node("wide", gpus=3)], False, id="nodes of different widths"),
+        pytest.param([H100, of_both(A100, H100)], True, id="a node of two classes"),
+        pytest.param([A100, of_both(H100, A100)], True, id="a node of two classes, in the other order"),
+        pytest.param([], False, id="no nodes"),
+    ],
+)
+def test_gpus_are_mixed_where_a_node_has_more_than_one_class(nodes: list[Node], mixed: bool) -> None:
+    assert Inventory.of(nodes).mixed is mixed
+
+
+def test_rows_of_the_same_zones_are_one_array_that_nobody_writes() -> None:
+    inventory = Inventory.of([make_node("n1", zone="east"), make_node("n2", zone="west"), make_node("n3", zone="east")])
+    east = inventory.rows_in_zones(("east",))
+    assert east.tolist() == [True, False, True]
+    assert inventory.rows_in_zones(("east",)) is east
+    assert inventory.rows_in_zones(()).tolist() == [False, False, False]
+    with pytest.raises(ValueError, match="read-only"):
+        east[0] = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from cotenant.core.model.formatting import (
     counted,
     describe_request,
     describe_worker,
+    format_duration,
     format_gpus,
     format_instant,
     format_mib,
@@ -31,9 +32,16 @@ def test_gpus_are_written_without_zeros_at_the_end(milli: int, text: str) -> Non
     assert format_gpus(milli) == text
 
 
-@pytest.mark.parametrize(("mib", "text"), [(0, "0 MiB"), (1_023, "1023 MiB"), (1_024, "1 GiB"), (1_025, "1025 MiB")])
+@pytest.mark.parametrize(
+    ("mib", "text"), [(0, "0 MiB"), (1_023, "1023 MiB"), (1_024, "1 GiB"), (1_025, "1025 MiB"), (1_048_576, "1024 GiB")]
+)
 def test_memory_is_written_in_gib_where_it_is_even(mib: int, text: str) -> None:
     assert format_mib(mib) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (59, "59s"), (60, "1m"), (90, "1m30s"), (90_000, "25h")])
+def test_a_duration_is_written_as_a_manifest_has_it(seconds: int, text: str) -> None:
+    assert format_duration(seconds) == text
 
 
 def test_one_is_singular() -> None:
@@ -58,6 +66,16 @@ def test_one_is_singular() -> None:
         pytest.param(
             GpuRequest(memory_milli=400, compute_milli=200), "0.4 GPU (0.2 of its compute)", id="two different parts"
         ),
+        pytest.param(GpuRequest(count=2, memory_milli=500), "0.5 of each of 2 GPUs", id="parts of two"),
+        pytest.param(GpuRequest(count=2, compute_milli=300), "0.3 of each of 2 GPUs", id="parts of their compute"),
+        pytest.param(
+            GpuRequest(count=2, memory_milli=500, compute_milli=500), "0.5 of each of 2 GPUs", id="of both alike"
+        ),
+        pytest.param(
+            GpuRequest(count=4, memory_mib=2_048, compute_milli=250),
+            "2 GiB of each of 4 GPUs and 0.25 of their compute",
+            id="memory of four, and compute",
+        ),
     ],
 )
 def test_one_worker_asks_for(request_: GpuRequest, text: str) -> None:
@@ -74,6 +92,11 @@ def test_one_worker_asks_for(request_: GpuRequest, text: str) -> None:
         pytest.param({"milli": 400, "workers": 2}, "2 workers × 0.4 GPU, each on a GPU of its own", id="apart"),
         pytest.param({"milli": 400, "workers": 2, "distinct_gpus": False}, "2 workers × 0.4 GPU", id="together"),
         pytest.param(
+            {"gpu": GpuRequest(count=2, memory_milli=400), "workers": 2},
+            "2 workers × 0.4 of each of 2 GPUs, each on GPUs of its own",
+            id="of two apart",
+        ),
+        pytest.param(
             {"classes": ("H100", "A100"), "zones": ("east", "west")},
             "1 GPU of class H100 or A100 in zone east or west",
             id="classes and zones",
@@ -88,12 +111,15 @@ def test_a_job_asks_for(changes: dict[str, Any], text: str) -> None:
     ("evidence", "shown"),
     [
         ((("metric", "GPU"), ("asked", 2000), ("limit", 1500)), {"metric": "GPU", "asked": 2, "limit": 1.5}),
+        ((("metric", "GPU"), ("asked", 1), ("used", 0), ("limit", 2001), ("available", 1999)),
+         {"metric": "GPU", "asked": 0.001, "used": 0, "limit": 2.001, "available": 1.999}),
         ((("metric", "GPU memory"), ("asked", 16384), ("used", 100)),
          {"metric": "GPU memory", "asked": "16Gi", "used": "100Mi"}),
         ((("metric", "workers"), ("asked", 2)), {"metric": "workers", "asked": 2}),
+        ((("memory_mib", 1_023 * 1_024),), {"memory": "1023Gi"}),
         ((("asked", 2), ("cpu_milli", 1500), ("memory_mib", 2048)), {"asked": 2, "cpu": "1.5", "memory": "2Gi"}),
     ],
-    ids=["GPUs", "GPU memory", "workers", "CPU and memory"],
+    ids=["GPUs", "parts of GPUs", "GPU memory", "workers", "memory that is nearly a power of two", "CPU and memory"],
 )  # fmt: skip
 def test_figures_are_shown_in_the_units_that_people_write(
     evidence: tuple[tuple[str, str | int], ...], shown: dict[str, object]
@@ -108,3 +134,26 @@ def test_an_instant_is_written_as_every_tool_writes_it(unix_s: int) -> None:
 
 def test_of_an_instant_the_next_whole_second_is_written() -> None:
     assert format_instant(1_199.2) == "1970-01-01T00:20:00Z"
+
+
+@pytest.mark.parametrize(
+    "date",
+    ["2000-02-29", "2000-03-01", "2100-02-28", "2100-03-01", "2399-12-31", "2400-02-28", "2400-02-29", "2400-03-01"],
+)
+def test_the_days_around_the_years_that_are_no_leap_years_and_those_that_are_again_are_written(date: str) -> None:
+    """400 years end with the 29th of February."""
+    assert format_instant(datetime.fromisoformat(f"{date}T00:00:00+00:00").timestamp()) == f"{date}T00:00:00Z"
+
+
+def test_the_first_and_the_last_second_of_every_month_of_400_years_are_written() -> None:
+    firsts = [datetime(year, month, 1, tzinfo=UTC) for year in range(1971, 2372) for month in range(1, 13)]
+    wanted = [moment + timedelta(seconds=second) for moment in firsts for second in (-1, 0)]
+
+    assert [format_instant(moment.timestamp()) for moment in wanted] == [f"{one:%Y-%m-%dT%H:%M:%SZ}" for one in wanted]
+
+
+def test_the_first_and_the_last_second_of_every_minute_of_a_day_are_written() -> None:
+    start = datetime(2026, 7, 1, tzinfo=UTC)
+    wanted = [start + timedelta(minutes=minute, seconds=second) for minute in range(1_440) for second in (0, 59)]
+
+    assert [format_instant(moment.timestamp()) for moment in wanted] == [f"{one:%Y-%m-%dT%H:%M:%SZ}" for one in wanted]

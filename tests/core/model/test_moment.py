@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +45,43 @@ def test_what_is_worked_out_from_the_time_itself_holds_for_no_later_moment(read:
 def test_a_rounded_number_is_the_same_until_it_has_come(at: float, rounded: float) -> None:
     moment = Moment(at)
     assert (moment.rounded_up(60), moment.until) == (rounded, rounded)
+
+
+def test_many_instants_are_asked_as_each_by_itself() -> None:
+    moment, one_by_one = Moment(100.0), Moment(100.0)
+    instants = [99.0, 100.0, 103.0, 101.5, inf]
+
+    assert moment.have_come(np.array(instants)).tolist() == [one_by_one.has_come(at) for at in instants]
+    assert moment.until == one_by_one.until == 101.5
+    assert Moment(100.0).have_come(np.array([])).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("age", "rounded", "until"),
+    [
+        pytest.param(0.0, 100_020.0, 100_020.0, id="of a minute at first"),
+        pytest.param(1_919.0, 100_020.0, 100_001.0, id="until half an hour"),
+        pytest.param(1_920.0, 100_080.0, 100_080.0, id="then of two"),
+        pytest.param(61_440.0, 103_680.0, 103_680.0, id="of an hour and some minutes at seventeen hours"),
+        pytest.param(-5.0, 100_020.0, 100_020.0, id="of what has not begun"),
+    ],
+)
+def test_steps_grow_with_age(age: float, rounded: float, until: float) -> None:
+    moment = Moment(100_000.0)
+
+    assert moment.rounded_up_by_age(np.array([100_000.0 - age]), 60).tolist() == [rounded]
+    assert moment.until == until
+
+
+@given(st.lists(st.integers(0, 5_000), max_size=4), st.integers(0, 9_000), st.integers(0, 9_000))
+def test_what_is_rounded_by_age_stays_until_the_moment_says(began: list[int], at: int, later: int) -> None:
+    since = np.array(began, dtype=np.float64)
+    moment = Moment(at)
+    rounded = moment.rounded_up_by_age(since, 4).tolist()
+
+    assert all(at <= one for one in rounded)
+    if at <= later < moment.until:
+        assert Moment(later).rounded_up_by_age(since, 4).tolist() == rounded
 
 
 INSTANTS = st.lists(st.tuples(st.integers(0, 20), st.booleans()))

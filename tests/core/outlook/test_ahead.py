@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cotenant.core.outlook.ahead import ahead_of
 from cotenant.core.outlook.estimates import Estimate
 from cotenant.testing import make_job, make_snapshot
@@ -36,3 +38,19 @@ def test_a_job_of_lower_priority_or_one_that_came_later_fits_into_a_gap() -> Non
     assert ahead_of(make_snapshot(nodes=[], queues=[], jobs=jobs), estimates)["red/me"] == (
         "Thought to start before it: 2 jobs of its queue: red/late (fits into a gap), red/low (fits into a gap)."
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "named"),
+    [
+        (3, "3 jobs of its queue: red/j2 (older), red/j1 (older), red/j0 (older)."),
+        (4, "4 jobs of its queue: red/j3 (older), red/j2 (older), red/j1 (older) and 1 more."),
+        (6, "6 jobs of its queue: red/j5 (older), red/j4 (older), red/j3 (older) and 3 more."),
+    ],
+)
+def test_the_last_three_before_it_are_named_and_the_others_counted(before: int, named: str) -> None:
+    jobs = [make_job(f"j{number}", at=number) for number in range(before + 1)]
+    snapshot = make_snapshot(nodes=[], queues=[], jobs=jobs)
+    estimates = {job.key: Estimate(0.0, 1.0, 2.0, number + 1) for number, job in enumerate(jobs)}
+
+    assert ahead_of(snapshot, estimates)[f"red/j{before}"] == f"Thought to start before it: {named}"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from math import inf
+from itertools import pairwise
+from math import ceil, inf
 from typing import Any
 
 import pytest
 
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.outlook.estimates import Calibration, Estimate, Outlook
+from cotenant.core.outlook.estimates import Calibration, Estimate, Outlook, chance_of
+from cotenant.core.outlook.remaining import RemainingTimes
 from cotenant.core.runtimes.history import RuntimeHistory
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.facts import NodeObserved
@@ -147,6 +150,27 @@ def test_where_nothing_was_promised_nothing_is_learned(p90: float) -> None:
     assert (calibration.logs[0.9] == 0.0) is (p90 == inf)
 
 
+@pytest.mark.parametrize(
+    ("started_at", "moved"),
+    [(50.0, (-0.02, -0.02)), (50.5, (0.02, -0.02)), (100.0, (0.02, -0.02)), (100.5, (0.02, 0.18))],
+    ids=["just in time for both", "late for the first", "just in time for the second", "late for both"],
+)
+def test_a_promise_that_is_just_kept_is_kept(started_at: float, moved: tuple[float, float]) -> None:
+    calibration = Calibration()
+    calibration.learn(Estimate(0.0, 50.0, 100.0, 1), started_at)
+
+    assert (calibration.logs[0.5], calibration.logs[0.9]) == pytest.approx(moved)
+
+
+def test_chances_of_jobs_and_of_the_plays_of_one_job_are_spread_evenly() -> None:
+    of_jobs = Counter(int(10 * chance_of(make_job(f"j{number}"), 0)) for number in range(2_000))
+    of_plays = sorted(chance_of(make_job("a"), number) for number in range(11))
+
+    assert set(of_jobs) == set(range(10))
+    assert max(of_jobs.values()) <= 260
+    assert max(after - before for before, after in pairwise(of_plays)) <= 0.15
+
+
 def test_factors_are_learned_until_half_and_nine_tenths_come_true() -> None:
     """Waits are twice as long as the plays say, and vary: those of every tenth job four times as much."""
     calibration, late, later = Calibration(), 0, 0
@@ -159,3 +183,61 @@ def test_factors_are_learned_until_half_and_nine_tenths_come_true() -> None:
 
     assert 0.45 <= late / 400 <= 0.55
     assert 0.08 <= later / 400 <= 0.12
+
+
+def test_each_of_eleven_plays_draws_another_part_of_what_was_learned_in_turn() -> None:
+    """After so many plays the quantiles are those of so many draws, and then there is nothing left to play."""
+    history = RuntimeHistory()
+    for seconds in range(1_000, 2_000, 10):
+        history.record(make_job("train-1"), seconds)
+    busy_job, learned = busy("train-17", 0), history.learned()
+    draws = [RemainingTimes(learned).draw(busy_job, 0.0, NOW, chance_of(busy_job, number)) for number in range(11)]
+    wanted = []
+    for plays in range(1, 12):
+        some = sorted(seconds for seconds in draws[:plays] if seconds is not None)
+        wanted.append((some[ceil(0.5 * plays) - 1], some[ceil(0.9 * plays) - 1]))
+
+    outlook = Outlook()
+    outlook.observe(cluster(busy_job, make_job("next"), runtimes=learned), {})
+    seen: list[tuple[float, float]] = []
+    while outlook.step():
+        found = outlook.estimates().get("red/next")
+        if found is not None and found.p90 < inf and (found.p50 - NOW, found.p90 - NOW) not in seen[-1:]:
+            seen.append((found.p50 - NOW, found.p90 - NOW))
+
+    assert seen == [pair for number, pair in enumerate(wanted) if pair not in wanted[max(0, number - 1) : number]]
+
+
+def test_the_chance_of_a_job_in_a_play_is_its_own_and_moves_by_the_golden_section() -> None:
+    first = 0.5545890  # the checksum of its uid, as a part of all there are
+    golden = (5**0.5 - 1) / 2
+    found = [chance_of(make_job("a"), number) for number in range(3)]
+    assert found == pytest.approx([(first + number * golden) % 1.0 for number in range(3)], abs=1e-6)
+
+
+def test_an_estimate_is_as_old_as_the_last_play_that_it_counts() -> None:
+    running, waits = busy("first", 0, expected_runtime_s=600), make_job("waits", expected_runtime_s=100)
+    outlook = Outlook()
+    outlook.observe(cluster(running, waits), {})
+    while outlook.step():
+        pass
+    outlook.observe(cluster(running, waits, make_job("came", at=1.0), now=NOW + 60), {})
+    while "red/came" not in outlook.estimates():
+        outlook.step()
+    assert {key: one.made_at for key, one in outlook.estimates().items()} == {"red/waits": NOW, "red/came": NOW + 60}
+    while len({one.made_at for one in outlook.estimates().values()}) > 1:
+        outlook.step()
+    assert {key: one.made_at for key, one in outlook.estimates().items()} == dict.fromkeys(
+        ("red/waits", "red/came"), NOW + 60
+    )
+
+
+def test_who_came_lately_may_come_again_in_every_play() -> None:
+    """Eight who came are a past; each of them would go before the one that waits."""
+    past = [make_job(f"past-{number}", at=NOW - 100 * number, priority=9, expected_runtime_s=50) for number in range(9)]
+    outlook = Outlook()
+    outlook.observe(cluster(*past), {})
+    outlook.observe(cluster(busy("first", 0, expected_runtime_s=600), make_job("waits", expected_runtime_s=50)), {})
+    while outlook.step():
+        pass
+    assert outlook.estimates()["red/waits"].p50 > NOW + 600

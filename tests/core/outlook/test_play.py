@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
@@ -10,7 +11,7 @@ from statistics import median
 import pytest
 
 from cotenant.core import Policy, schedule
-from cotenant.core.model.objects import Job, JobKey, TimeOrder
+from cotenant.core.model.objects import Job, JobKey, Placement, TimeOrder
 from cotenant.core.model.plan import Plan
 from cotenant.core.outlook.play import Play
 from cotenant.core.placement import BestFit
@@ -18,7 +19,7 @@ from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.simulator.engine import simulate
 from cotenant.simulator.job_run import Costs
 from cotenant.simulator.scenario import Arrival, Scenario
-from cotenant.testing import make_job, make_node, make_queue
+from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 POLICY = Policy(placer=BestFit(), forecasts=0, advice=0)
 DECLARED = {"true": 1.0, "none": None, "double": 2.0}
@@ -157,3 +158,55 @@ def test_a_job_whose_place_is_becoming_free_starts_when_those_who_leave_have_lef
         pass
 
     assert play.starts["red/urgent"] == leaving.now + 30
+
+
+HELD = make_placement(("n1", [[0]]))
+RUNS = make_job("runs", placement=HELD, admitted_at=0.0)
+
+
+def alone(*jobs: Job, nominations: tuple[tuple[JobKey, Placement], ...] = ()) -> Snapshot:
+    """A node of one GPU, and its jobs."""
+    queue = make_queue("red", guaranteed=1)
+    return make_snapshot(nodes=[make_node("n1", gpus=1)], queues=[queue], jobs=list(jobs), nominations=nominations)
+
+
+def arrivals(seen: list[Job], *moments: float) -> Iterator[Job]:
+    """Jobs that come at these moments, noted when they are asked for; without end, a second apart, where none is."""
+    for number, at in enumerate(moments or range(1_001, 9_999)):
+        seen.append(make_job(f"new-{number}", at=at, priority=5))
+        yield seen[-1]
+
+
+def play_out(snapshot: Snapshot, ends_after_s: float | None, coming: Iterator[Job]) -> dict[JobKey, float]:
+    play = Play(snapshot, POLICY, lambda *_: ends_after_s, coming)
+    while play.step():
+        pass
+    return play.starts
+
+
+@pytest.mark.parametrize(
+    ("jobs", "ends_after_s", "arrived"),
+    [
+        pytest.param([RUNS, make_job("waits")], 1e9, 200 + 4 * 2 + 1, id="200 events, and four for each of its jobs"),
+        pytest.param([RUNS], 1e9, 1, id="none, where nobody waits"),
+        pytest.param([make_job("waits")], 1e9, 1, id="none, where everybody has started"),
+        pytest.param([RUNS, make_job("waits")], None, 1, id="none, where nobody ends any more"),
+    ],
+)
+def test_a_play_is_over_after(jobs: list[Job], ends_after_s: float | None, arrived: int) -> None:
+    """One arrival is always looked at beforehand."""
+    seen: list[Job] = []
+    play_out(alone(*jobs), ends_after_s, arrivals(seen))
+    assert len(seen) == arrived
+
+
+def test_who_comes_at_the_moment_of_an_ending_comes_after_it() -> None:
+    """Else it would be the first in line: it has the higher priority."""
+    assert play_out(alone(RUNS, make_job("waits")), 100.0, arrivals([], 1_100.0)) == {"red/waits": 1_100.0}
+
+
+def test_a_nominated_place_is_its_jobs_own_and_one_of_a_job_that_moves_is_not_looked_at() -> None:
+    """The one that moves comes back after half a minute, as the oldest, and has a thousand seconds to go."""
+    jobs = [replace(RUNS, evicting=True), make_job("older", at=1), make_job("nominated", at=2)]
+    snapshot = alone(*jobs, nominations=(("red/nominated", HELD), ("red/runs", HELD)))
+    assert play_out(snapshot, 1_000.0, iter(())) == {"red/nominated": 1_030.0, "red/older": 3_000.0}

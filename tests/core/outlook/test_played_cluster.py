@@ -173,3 +173,53 @@ def test_the_clock_does_not_go_back() -> None:
     cluster.go_to(1_010.0)
     cluster.go_to(1_005.0)
     assert cluster.now == 1_010.0
+
+
+@pytest.mark.parametrize(("since", "ran_s"), [(900.0, 100.0), (1_000.0, 0.0), (1_050.0, 0.0)])
+def test_how_long_a_job_runs_on_is_drawn_for_what_it_has_run(since: float, ran_s: float) -> None:
+    asked: list[tuple[str, float]] = []
+
+    def draw(job: Job, ran: float) -> float:
+        asked.append((job.key, ran))
+        return 10.0
+
+    queues, job = [make_queue("red", guaranteed=4)], running("a", 0, at=since)
+    cycle = Cycle.open(make_snapshot(nodes=[make_node("n1", gpus=4)], queues=queues, jobs=[job]), POLICY)
+    cluster = PlayedCluster(cycle, draw, RequestResolver(cycle.inventory, cycle.tree).resolve)
+    cluster.hold(job, cycle.running.allocations["red/a"], since)
+
+    assert (asked, cluster.next_ending) == ([("red/a", ran_s)], NOW + 10)
+
+
+def test_one_of_several_that_has_outlived_what_it_expected_is_enough() -> None:
+    jobs = [running("late", 0, at=950.0, expected_runtime_s=60), running("not-yet", 1, at=950.0, expected_runtime_s=90)]
+    cluster = played(*jobs)
+    cluster.go_to(1_010.0)
+
+    assert cluster.has_outlived()
+    cluster.settle_declared()
+    assert [(at, key) for at, key, _ in cluster.declared_endings()] == [(1_040.0, "red/not-yet")]
+
+
+def test_a_job_whose_word_is_over_already_leaves_the_words_of_others_alone() -> None:
+    late, other = running("late", 0, expected_runtime_s=50), running("other", 1, expected_runtime_s=180)
+    alone, both = played(late), played(late, other)
+    alone.evict(["red/late"])
+    both.evict(["red/late"])
+
+    assert alone.declared_endings() == []
+    assert [(at, key) for at, key, _ in both.declared_endings()] == [(1_080.0, "red/other")]
+
+
+def test_one_job_of_lower_priority_is_enough() -> None:
+    cluster = played(running("low", 0, priority=1), running("high", 1, priority=7))
+
+    assert cluster.has_lower(make_job("x", priority=5)) is True
+
+
+def test_when_one_of_equal_jobs_starts_the_others_wait_on() -> None:
+    cluster = played()
+    first, second = make_job("first", at=1.0), make_job("second", at=2.0)
+    assert cluster.wait(second) is not None
+    start(cluster, first)
+    assert waiting(cluster) == [second]

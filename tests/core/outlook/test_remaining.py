@@ -8,6 +8,7 @@ import pytest
 
 from cotenant.core.outlook.remaining import RemainingTimes
 from cotenant.core.runtimes.history import RuntimeHistory
+from cotenant.core.runtimes.learned import LearnedRuntimes
 from cotenant.testing import make_job
 
 
@@ -16,6 +17,8 @@ from cotenant.testing import make_job
     [
         pytest.param([(100, 100), (300, 300), (900, 900), (2_700, 2_700), (8_100, 8_100)], 1_000, id="kept words"),
         pytest.param([(100, 200), (300, 600), (900, 1_800), (2_700, 5_400), (9_000, 18_000)], 500, id="all by half"),
+        pytest.param([(1, 10), (1, 10), (10, 14), (10, 14), (10, 14)], 714, id="of the shortest runs too"),
+        pytest.param([(1, 9_000)] * 4 + [(9_000, 9_000)], 1_000, id="words that were worth nothing, all alike"),
         pytest.param([(300, 100), (310, 3_000), (320, 900), (330, 30_000), (340, 200)], 320, id="guesses"),
     ],
 )
@@ -70,3 +73,45 @@ def test_a_job_that_runs_ends_about_when_its_progress_says(ran_s: float, chance:
 
 def test_a_job_that_should_have_ended_by_its_progress_runs_on_for_a_second() -> None:
     assert RemainingTimes(ends={"red/a": 990.0}).draw(make_job("a"), 5.0, 1_000.0, 0.5) == 1.0
+
+
+def test_of_learned_run_times_what_it_has_run_already_is_over() -> None:
+    history = RuntimeHistory()
+    for seconds in (100, 200, 300, 400, 500):
+        history.record(make_job("train-1"), seconds)
+
+    assert RemainingTimes(history.learned()).draw(make_job("train-9"), 50.0, 0.0, 0.5) == 250.0
+
+
+def test_a_job_is_taken_at_its_word_where_nobody_before_it_has_given_one() -> None:
+    history = RuntimeHistory()
+    for seconds in (100, 200, 300, 400, 500):
+        history.record(make_job("train-1"), seconds)
+
+    assert RemainingTimes(history.learned()).draw(make_job("train-9", expected_runtime_s=1_000), 0.0, 0.0, 0.5) == 1_000
+
+
+@pytest.mark.parametrize(("chance", "left"), [(0.0, 714.0), (0.5, 833.0), (0.99, 1_000.0)])
+def test_chance_chooses_how_well_a_word_is_kept(chance: float, left: float) -> None:
+    history = RuntimeHistory()
+    for number, (ran_s, declared_s) in enumerate(
+        [(100, 100), (300, 330), (900, 1_080), (2_700, 3_510), (8_100, 11_340)]
+    ):
+        history.record(make_job(f"train-{number}", expected_runtime_s=declared_s), ran_s)
+
+    drawn = RemainingTimes(history.learned()).draw(make_job("train-9", expected_runtime_s=1_000), 0.0, 0.0, chance)
+    assert drawn == pytest.approx(left, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("longest_s", "left"),
+    [pytest.param(290, 100, id="less"), pytest.param(300, 500, id="as much"), pytest.param(310, 500, id="more")],
+)
+def test_run_times_are_believed_before_words_if_they_varied_less_between_their_quartiles(
+    longest_s: int, left: int
+) -> None:
+    """Words were kept by 0.5 to 4 times; their upper quartile is three times the lower one."""
+    kept = (500,) * 24 + (1_000,) + (2_000,) * 49 + (3_000,) + (4_000,) * 25
+    known = LearnedRuntimes({"declared|red": kept, "queue|red": (100,) * 50 + (longest_s,) * 50})
+
+    assert RemainingTimes(known).draw(make_job("a", expected_runtime_s=1_000), 0.0, 0.0, 0.0) == left

@@ -136,3 +136,220 @@ def test_of_equal_jobs_the_first_that_ends_before_a_kept_place_is_needed_is_back
     held = running("held", 0, expected_runtime_s=500)
     equal = [make_job(f"j{n}", at=2.0 + n, expected_runtime_s=s) for n, s in enumerate(runtimes)]
     assert starts(played(held, make_job("big", gpus=2, at=1), *equal, gpus=2))[0] == backfilled
+
+
+COLLECTS = replace(POLICY, collect_after_s=500)
+
+
+def test_of_jobs_that_wait_too_long_each_goes_by_its_own_wait() -> None:
+    jobs = [make_job("first", at=1), make_job("second", at=2, cpu_milli=1), make_job("third", at=3)]
+
+    assert starts(played(*jobs, gpus=2, policy=COLLECTS))[0] == ["red/first", "red/second"]
+    assert starts(played(*jobs, gpus=3, policy=COLLECTS))[0] == ["red/first", "red/second", "red/third"]
+
+
+@pytest.mark.parametrize(
+    ("waits_since", "alone"),
+    [((541.0, 560.0), True), ((540.0, 560.0), False), ((560.0, 540.0), False), ((560.0, 541.0), True)],
+    ids=["nobody yet", "the first just now", "the second just now", "nobody yet, the second first"],
+)
+def test_a_job_that_comes_has_its_turn_alone_until_somebody_has_waited_too_long(
+    waits_since: tuple[float, float], alone: bool
+) -> None:
+    """At 1,040 s, with a patience of 500 s."""
+    wide = [make_job(f"w{number}", gpus=2, cpu_milli=number, at=since) for number, since in enumerate(waits_since)]
+    cluster = played(running("held", 0), *wide, gpus=2, policy=replace(COLLECTS, reserve_within_s=0))
+    turns = Turns(cluster)
+    list(turns.of_all())
+    cluster.go_to(1_040.0)
+    job = make_job("new", at=1_040)
+    request = cluster.wait(job)
+    assert request is not None
+
+    assert turns.of_one(job, request) is alone
+
+
+def test_what_starts_counts_when_the_next_queue_is_chosen() -> None:
+    """Blue holds three; red holds four after its first start, and blue has the last one."""
+    queues = (make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0), make_queue("green", guaranteed=8))
+    jobs = (
+        running("held", 0, 1, 2, queue="blue"),
+        make_job("first", gpus=4, at=1),
+        make_job("second", at=2),
+        make_job("other", queue="blue", at=3),
+    )
+
+    assert starts(played(*jobs, gpus=8, queues=queues))[0] == ["red/first", "blue/other"]
+
+
+def test_a_job_inside_its_guarantee_takes_back_what_was_lent() -> None:
+    queues = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=0))
+    cluster = played(running("guest", 0, queue="blue"), make_job("owner"), gpus=1, queues=queues)
+
+    assert (starts(cluster)[0], cluster.evicted) == (["red/owner"], {"blue/guest"})
+
+
+def test_who_has_outlived_its_word_leaves_for_a_job_without_a_guarantee() -> None:
+    queues = (make_queue("red", guaranteed=0),)
+    cluster = played(running("late", 0, backfilled_until=1_000.0), make_job("next"), gpus=1, queues=queues)
+
+    assert (starts(cluster)[0], cluster.evicted) == (["red/next"], {"red/late"})
+
+
+def test_where_somebody_is_protected_for_some_time_all_have_turns_again_when_a_job_comes() -> None:
+    policy = replace(POLICY, protected_runtime_s=300)
+    cluster = played(running("low", 0), make_job("urgent", priority=5), gpus=1, policy=policy)
+    turns = Turns(cluster)
+    list(turns.of_all())
+    job = make_job("new", at=5)
+    request = cluster.wait(job)
+    assert request is not None
+
+    assert (turns.evicted, turns.of_one(job, request)) == (False, False)
+
+
+BORROWS = (make_queue("red", guaranteed=0), make_queue("blue", guaranteed=1))
+URGENT = make_job("urgent", gpus=2, at=999, priority=9)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "gpus", "queues", "want"),
+    [
+        pytest.param([make_job("late", gpus=2, at=400), URGENT], 2, (RED,), ["red/late"], id="who waits too long"),
+        pytest.param(
+            [make_job("late", gpus=2, at=500), URGENT], 2, (RED,), ["red/late"], id="from that very moment on"
+        ),
+        pytest.param([make_job("late", gpus=2, at=501), URGENT], 2, (RED,), ["red/urgent"], id="and not before"),
+        pytest.param(
+            [make_job("late", gpus=2, at=1), make_job("young", gpus=2, at=998), URGENT], 4, (RED,),
+            ["red/late", "red/urgent"], id="not who asks for the same and has not waited",
+        ),
+        pytest.param(
+            [*(make_job(name, at=at) for name, at in (("x1", 1), ("x2", 50), ("x3", 450))),
+             make_job("y", at=60, cpu_milli=1), URGENT], 3, (RED,), ["red/x1", "red/x2", "red/y"],
+            id="each by how long it waits, whatever others wait who ask for the same",
+        ),
+        pytest.param(
+            [running("held", 0), make_job("late", gpus=2, at=1), make_job("also", at=2), URGENT], 2, (RED,), [],
+            id="what is kept for the first of a class is for no other",
+        ),
+        pytest.param(
+            [make_job("late", gpus=2, at=1), make_job("guest", queue="blue", at=999),
+             make_job("small", at=999, priority=9)], 2, BORROWS, ["blue/guest"],
+            id="who has to borrow after those who need not, and before others who have to",
+        ),
+        pytest.param(
+            [make_job("late", gpus=2, at=1), make_job("small", at=999, priority=9)], 5, BORROWS,
+            ["red/late", "red/small"], id="it has one turn",
+        ),
+    ],
+)  # fmt: skip
+def test_where_gpus_are_collected_start(
+    jobs: list[Job], gpus: int, queues: tuple[TenantQueue, ...], want: list[str]
+) -> None:
+    assert starts(played(*jobs, gpus=gpus, queues=queues, policy=COLLECTS))[0] == want
+
+
+def test_for_who_waits_too_long_those_leave_who_borrow_in_its_own_queue() -> None:
+    queues = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=2))
+    held = [running(name, column) for column, name in enumerate(("covered", "also", "lent"))]
+    cluster = played(*held, make_job("gang", gpus=2, at=1), gpus=4, queues=queues, policy=COLLECTS)
+    assert (starts(cluster)[0], cluster.evicted) == (["red/gang"], {"red/lent"})
+
+
+@pytest.mark.parametrize(("limit", "want"), [(1, ["blue/guest"]), (2, [])], ids=["quota alone", "or GPUs"])
+def test_where_quota_is_what_lacks_it_alone_is_kept(limit: int, want: list[str]) -> None:
+    queues = (make_queue("red", guaranteed=0, limit=limit), make_queue("blue", guaranteed=0))
+    jobs = [running("held", 0, max_runtime_s=500), make_job("late", gpus=limit, at=1),
+            make_job("guest", queue="blue", at=999)]  # fmt: skip
+    assert starts(played(*jobs, gpus=2, queues=queues, policy=COLLECTS))[0] == want
+
+
+@pytest.mark.parametrize(
+    ("new", "alone"),
+    [
+        pytest.param(make_job("new", at=5, expected_runtime_s=9_000), True, id="behind it"),
+        pytest.param(make_job("new", at=5, priority=1, expected_runtime_s=9_000), False, id="before it"),
+        pytest.param(make_job("new", at=5, queue="blue", expected_runtime_s=9_000), False, id="of another queue"),
+    ],
+)
+def test_beside_a_place_that_is_kept_a_job_that_comes_has_its_turn_alone(new: Job, alone: bool) -> None:
+    queues = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=0))
+    held = running("held", 0, expected_runtime_s=400)
+    cluster = played(held, make_job("big", gpus=2, at=1), gpus=2, queues=queues)
+    turns = Turns(cluster)
+    list(turns.of_all())
+    request = cluster.wait(new)
+    assert request is not None
+    assert (turns.of_one(new, request), cluster.starts) == (alone, {})
+
+
+def test_after_one_that_is_too_long_equal_jobs_that_run_for_less_are_backfilled_and_no_others() -> None:
+    held = running("held", 0, expected_runtime_s=400)
+    equal = [make_job(f"j{n}", at=2.0 + n, max_runtime_s=s) for n, s in enumerate((900, 300, 300, 450))]
+    cluster = played(held, make_job("big", gpus=4, at=1), *equal, gpus=4)
+    assert starts(cluster)[0] == ["red/j1", "red/j2"]
+
+
+def test_a_job_of_a_queue_below_takes_back_what_its_parent_is_guaranteed() -> None:
+    """Its own queue is guaranteed nothing, the one above is."""
+    queues = (
+        make_queue("top", guaranteed=1), make_queue("red", guaranteed=0, parent="top"), make_queue("blue", guaranteed=0)
+    )  # fmt: skip
+    cluster = played(running("guest", 0, queue="blue"), make_job("owner"), gpus=1, queues=queues)
+    assert (starts(cluster)[0], cluster.evicted) == (["red/owner"], {"blue/guest"})
+
+
+def test_where_surplus_would_have_to_leave_with_a_job_nobody_leaves() -> None:
+    elastic = replace(
+        make_job("elastic", workers=(1, 2), placement=make_placement(("n1", [[0], [1]]))), admitted_at=900.0
+    )
+    cluster = played(elastic, running("low", 2), make_job("urgent", gpus=3, priority=10, at=1), gpus=3)
+    assert (starts(cluster)[0], cluster.evicted) == ([], set())
+
+
+@pytest.mark.parametrize(("gpus", "second"), [(4, "blue/other"), (2, "red/second")])
+def test_what_gpus_were_collected_for_counts_once_in_the_order_of_queues(gpus: int, second: str) -> None:
+    """Blue holds three; one GPU is left."""
+    queues = (make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0), make_queue("green", guaranteed=8))
+    jobs = (
+        running("held", 0, 1, 2, queue="blue"),
+        make_job("first", gpus=gpus, at=1),
+        make_job("second", at=998),
+        make_job("other", queue="blue", at=999),
+    )
+    assert starts(played(*jobs, gpus=4 + gpus, queues=queues, policy=COLLECTS))[0] == ["red/first", second]
+
+
+def test_who_has_just_waited_too_long_and_had_its_turn_needs_no_other_one_when_a_job_comes() -> None:
+    queues = (make_queue("red", guaranteed=0),)
+    cluster = played(running("held", 0), make_job("late", gpus=2, at=500), gpus=2, queues=queues, policy=COLLECTS)
+    turns = Turns(cluster)
+    list(turns.of_all())
+    new = make_job("new", at=1_000)
+    request = cluster.wait(new)
+    assert request is not None
+    assert turns.of_one(new, request) is True
+
+
+def test_a_place_is_kept_for_who_is_allowed_exactly_what_it_asks_for() -> None:
+    queues = (make_queue("red", guaranteed=0, limit=2), make_queue("blue", guaranteed=0))
+    held = running("held", 0, queue="blue", expected_runtime_s=400)
+    jobs = [held, make_job("big", gpus=2, at=1), make_job("small", at=2)]
+    assert starts(played(*jobs, gpus=2, queues=queues))[0] == []
+
+
+@pytest.mark.parametrize(
+    ("later_s", "number"),
+    [((300, 301), 3), ((299, 301), 4), ((300, 299), 4), ((401, 402), 3)],
+    ids=["none for less", "the next for less", "the one after it for less", "none in time"],
+)
+def test_only_who_runs_for_less_than_one_that_was_too_long_has_a_turn_after_it(
+    later_s: tuple[int, int], number: int
+) -> None:
+    """A place is kept for 400 s, and no GPU is there that an equal job could have until then."""
+    held, wide = running("held", 0, expected_runtime_s=400), running("wide", 1, expected_runtime_s=9_000)
+    equal = [make_job(f"j{n}", at=2.0 + n, expected_runtime_s=s) for n, s in enumerate((300, *later_s))]
+    jobs = [held, wide, make_job("big", at=1, cpu_milli=1), make_job("next", at=1.5, cpu_milli=2), *equal]
+
+    assert starts(played(*jobs, gpus=2))[1] == number

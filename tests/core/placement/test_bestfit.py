@@ -67,3 +67,18 @@ def test_a_node_is_as_tight_as_the_tightest_gpu_that_the_share_fits() -> None:
 def test_idle_cpu_counts_up_to_all_but_one_of_its_steps() -> None:
     found = scores(Shape(), cpu_milli=(10**9, 9_999_980))
     assert found.node.tolist() == [-2_000 * 1_000_000 - 999_999, -2_000 * 1_000_000 - 999_998]
+
+
+def test_a_node_is_scored_by_its_own_gpus_however_many_nodes_and_gpus_there_are() -> None:
+    """Two nodes of three GPUs; on the second no GPU fits. On one without GPUs there is nothing to be tight."""
+    ledger = Ledger.of([make_node("n0", gpus=3), make_node("n1", gpus=3)])
+    ledger.allocate(HELD)
+    rows = np.array([0, 1])
+    fits = np.array([[True, True, True], [False, False, False]])
+    tight = [-2_200_006_400 - 20_000_000_000, -3_000_006_400 - 100_000_000_000]
+    assert BestFit().score(ledger, SHARE, rows, fits).node.tolist() == tight
+    assert BestFit().score(ledger, Shape(), rows, fits).node.tolist() == [-2_200_006_400, -3_000_006_400]
+
+    empty = Ledger.of([make_node("n0", gpus=0)])
+    none = np.zeros((1, 0), dtype=np.bool_)
+    assert BestFit().score(empty, SHARE, np.array([0]), none).node.tolist() == [-6_400]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,79 +17,15 @@ from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import Node, Sharing
 from cotenant.core.placement import Packing
 from cotenant.core.placement.bestfit import BestFit
-from cotenant.core.placement.fit_cache import LOWEST, AnyFit, FitCache
+from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy, capacity, fit
-from cotenant.core.placement.gang import PlacementRequest, max_workers, place_gang
-from cotenant.core.placement.scoring import Placer, Scorer, Scores
+from cotenant.core.placement.gang import max_workers, place_gang
+from cotenant.core.placement.gang_request import PlacementRequest
+from cotenant.core.placement.room_scores import LOWEST
+from cotenant.core.placement.scoring import Placer, Scorer
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
-
-HALF = Shape(whole=False, memory_milli=500)
-US, THEM = Tenancy(1), Tenancy(2)
-SHARE = NodeAllocation(
-    row=1, columns=(0,), memory_mib=(40_960,), compute_milli=(500,), cpu_milli=0, host_mib=0, tenant=1
-)
-GPU = replace(SHARE, memory_mib=(81_920,), compute_milli=(1_000,))
-
-
-class CountingScorer(BestFit):
-    """Best fit that notes which rows it was asked to score."""
-
-    def __init__(self) -> None:
-        self.scored: list[list[int]] = []
-
-    def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
-        self.scored.append(rows.tolist())
-        return super().score(ledger, shape, rows, fit)
-
-
-def cache(nodes: int = 4) -> tuple[FitCache, CountingScorer]:
-    scorer = CountingScorer()
-    return FitCache(Ledger.of([make_node(f"n{number}") for number in range(nodes)]), scorer), scorer
-
-
-def answers(fit: AnyFit) -> tuple[object, ...]:
-    rows = range(len(fit.capacity))
-    return (
-        fit.capacity.tolist(),
-        fit.node_scores.tolist(),
-        [fit.fits(row).tolist() for row in rows],
-        [fit.gpu_scores(row).tolist() for row in rows],
-        fit.all_fits().tolist(),
-    )
-
-
-def test_of_equal_nodes_one_is_scored_once() -> None:
-    fit_cache, scorer = cache()
-    first = fit_cache.shape_fit(HALF, US)
-
-    assert fit_cache.shape_fit(HALF, US) is first
-    assert first.capacity.tolist() == [2, 2, 2, 2]
-    assert len(set(first.node_scores.tolist())) == 1
-    assert scorer.scored == [[0]]
-
-
-def test_nothing_is_scored_before_a_score_is_asked_for_and_never_a_row_that_takes_none() -> None:
-    fit_cache, scorer = cache(2)
-    fit_cache.ledger.allocate(replace(GPU, columns=(0, 1), memory_mib=(81_920,) * 2, compute_milli=(1_000,) * 2))
-    fit = fit_cache.shape_fit(HALF, US)
-    before = fit.capacity.tolist(), list(scorer.scored)
-
-    assert fit.node_scores[1] == LOWEST
-    assert (*before, scorer.scored) == ([2, 0], [], [[0]])
-
-
-def test_after_a_change_the_one_new_state_is_scored_and_a_roll_back_costs_nothing() -> None:
-    fit_cache, scorer = cache()
-    _ = fit_cache.shape_fit(HALF, US).node_scores
-    fit_cache.ledger.allocate(SHARE)
-    _ = fit_cache.shape_fit(HALF, US).node_scores
-    fit_cache.ledger.release(SHARE)
-    _ = fit_cache.shape_fit(HALF, US).node_scores
-    fit_cache.ledger.allocate(replace(SHARE, row=3))
-    _ = fit_cache.shape_fit(HALF, US).node_scores
-
-    assert scorer.scored == [[0], [1]]
+from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, cache
 
 
 @pytest.mark.parametrize(
@@ -108,68 +44,6 @@ def test_answers_are_shared_between(
     first, second = (fit_cache.shape_fit(shape, who, distinct=distinct) for shape, who, distinct in (one, other))
 
     assert (first is second) is shared
-
-
-def test_a_row_that_takes_none_has_the_lowest_score() -> None:
-    fit_cache, _ = cache(2)
-    fit_cache.ledger.allocate(replace(GPU, columns=(0, 1), memory_mib=(81_920,) * 2, compute_milli=(1_000,) * 2))
-    fit = fit_cache.shape_fit(Shape(), US)
-
-    assert fit.capacity.tolist() == [2, 0]
-    assert fit.node_scores[1] == LOWEST < fit.node_scores[0]
-
-
-STORY: Sequence[tuple[NodeAllocation, int]] = [
-    (SHARE, 1),
-    (replace(GPU, row=0), 1),
-    (replace(SHARE, row=0, columns=(1,), tenant=2), 1),
-    (replace(SHARE, row=3), 1),
-    (SHARE, -1),
-    (replace(GPU, row=2, columns=(0,)), 1),
-    (replace(GPU, row=2, columns=(1,)), 1),
-    (replace(GPU, row=0), -1),
-]
-
-
-@pytest.mark.parametrize("shape", [Shape(), HALF, Shape(whole=False, memory_milli=300, cpu_milli=100)])
-@pytest.mark.parametrize("step", [1, 2, 8])
-def test_answers_kept_through_changes_are_the_answers_of_a_new_cache(shape: Shape, step: int) -> None:
-    """Asked after every change, after every second, and after all at once."""
-    fit_cache, _ = cache()
-    fit_cache.shape_fit(shape, US)
-    for number, (allocation, sign) in enumerate(STORY, start=1):
-        (fit_cache.ledger.allocate if sign > 0 else fit_cache.ledger.release)(allocation)
-        if number % step == 0:
-            afresh = FitCache(fit_cache.ledger.copy(), BestFit()).shape_fit(shape, US)
-            assert answers(fit_cache.shape_fit(shape, US)) == answers(afresh)
-
-
-def test_answers_stay_right_when_states_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More states than are known at once: what was found of a number is of another state afterwards."""
-    monkeypatch.setattr("cotenant.core.placement.score_book._STATES", 0)
-    fit_cache, _ = cache()
-    fit_cache.shape_fit(HALF, US)
-    for milli in range(100, 500):
-        fit_cache.ledger.allocate(replace(SHARE, row=milli % 4, compute_milli=(milli % 7,), memory_mib=(milli % 5,)))
-        afresh = FitCache(fit_cache.ledger.copy(), BestFit()).shape_fit(HALF, US)
-        assert answers(fit_cache.shape_fit(HALF, US)) == answers(afresh)
-
-
-def test_a_cache_made_of_a_ledger_that_was_written_before_starts_from_what_it_is() -> None:
-    ledger = Ledger.of([make_node("n0"), make_node("n1")])
-    ledger.allocate(SHARE)
-    fit = FitCache(ledger, BestFit()).shape_fit(Shape(), US)
-
-    assert fit.capacity.tolist() == [2, 1]
-    assert fit.all_fits().tolist() == [[True, True], [False, True]]
-    assert fit.seen == 1
-
-
-def test_no_nodes_make_empty_answers() -> None:
-    fit = FitCache(Ledger.of([]), BestFit()).shape_fit(Shape(), US)
-
-    assert (fit.capacity.shape, fit.node_scores.shape, fit.all_fits().shape) == ((0,), (0,), (0, 0))
-    assert np.iinfo(np.int64).min == LOWEST
 
 
 CLASSES = (("A100", 40_960), ("H100", 81_920), ("T4", 15_360))
@@ -306,14 +180,14 @@ def next_ledger(draw: Callable[..., Any], ledger: Ledger) -> Ledger:
 
 def test_in_the_next_cycle_only_rows_that_differ_are_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
     fit_cache, scorer = cache()
-    fit_cache.shape_fit(Shape(cpu_milli=1), US)
+    _ = fit_cache.shape_fit(Shape(cpu_milli=1), US).capacity
     judged: list[object] = []
 
     def noted(ledger: Ledger, shape: Shape, rows: IntArray, fits: BoolArray, *, distinct: bool) -> IntArray:
         judged.append(rows.tolist())
         return capacity(ledger, shape, rows, fits, distinct=distinct)
 
-    monkeypatch.setattr("cotenant.core.placement.fit_cache.capacity", noted)
+    monkeypatch.setattr("cotenant.core.placement.shape_fit.capacity", noted)
     ledger = fit_cache.ledger.copy()
     ledger.allocate(SHARE)
     after = fit_cache.over(ledger, scorer)
@@ -370,3 +244,71 @@ def test_who_looks_at_rows_of_its_classes_alone_finds_there_what_it_would_find_o
 
     assert max_workers(fit_cache, looking) == max_workers(fit_cache, over_all)
     assert place_gang(fit_cache, looking, 1) == place_gang(fit_cache, over_all, 1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "rows"),
+    [
+        pytest.param({}, [], id="none, where nothing is other"),
+        pytest.param({"n1": {"ready": False}}, [1], id="a node that is not ready"),
+        pytest.param({"n2": {"shared_by_queues": True}}, [2], id="one that queues share"),
+        pytest.param({"n0": {"ready": False}, "n2": {"shared_by_queues": True}}, [0, 2], id="each of several"),
+    ],
+)
+def test_what_is_kept_goes_over_to_the_next_ledger_but_for_rows_that_differ(
+    changed: dict[str, dict[str, Any]], rows: list[int]
+) -> None:
+    nodes = [make_node(f"n{number}") for number in range(3)]
+    before = FitCache(Ledger.of(nodes), BestFit())
+    before.shape_fit(HALF, US)
+    inventory = before.ledger.inventory.patched([replace(node, **changed.get(node.name, {})) for node in nodes])
+    after = before.over(before.ledger.with_inventory(inventory), BestFit())
+
+    assert list(after.ledger.changed_rows) == rows
+
+
+def test_after_many_changes_what_was_asked_for_lately_goes_over_and_the_rest_is_judged_from_the_beginning() -> None:
+    before, scorer = cache()
+    for tenancy in (US, THEM):
+        before.shape_fit(HALF, tenancy)
+        before.shape_fit(Shape(), tenancy)
+    before.ledger.allocate(GPU)
+    for _ in range(3):
+        before.ledger.allocate(replace(SHARE, row=2))
+        before.ledger.release(replace(SHARE, row=2))
+    before.shape_fit(HALF, US)
+    assert len(before.ledger.changed_rows) == 7
+    ledger = before.ledger.copy()
+    for row in (0, 3):
+        ledger.allocate(replace(SHARE, row=row))
+    after, fresh = before.over(ledger, scorer), FitCache(ledger.copy(), BestFit())
+
+    assert list(after.ledger.changed_rows) == [0, 3]
+    for shape in (HALF, Shape()):
+        for tenancy in (THEM, US):
+            assert answers(after.shape_fit(shape, tenancy)) == answers(fresh.shape_fit(shape, tenancy))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rows", "most"), [(2, 130, 65), (1, 66, 66), (2, 10, 64), (0, 70, 70)],
+    ids=["as many as fit into the rows", "of one node", "never less than 64", "of none as of one"],
+)  # fmt: skip
+def test_so_many_questions_are_kept_and_then_the_one_asked_longest_ago_is_forgotten(
+    nodes: int, rows: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cotenant.core.placement.fit_cache._ROWS", rows)
+    kept, _ = cache(nodes)
+    first = kept.shape_fit(HALF, US)
+    for cpu in range(1, most):
+        kept.shape_fit(replace(HALF, cpu_milli=cpu), US)
+    assert kept.shape_fit(HALF, US) is first
+    for cpu in range(most, 2 * most):
+        kept.shape_fit(replace(HALF, cpu_milli=cpu), US)
+    assert kept.shape_fit(HALF, US) is not first
+    second = kept.shape_fit(replace(HALF, cpu_milli=2 * most - 1), US)
+    for cpu in range(most - 1):
+        kept.shape_fit(replace(HALF, host_mib=1 + cpu), US)
+    assert kept.shape_fit(replace(HALF, cpu_milli=2 * most - 1), US) is second
+    for cpu in range(most):
+        kept.shape_fit(replace(HALF, host_mib=1_000 + cpu), US)
+    assert kept.shape_fit(replace(HALF, cpu_milli=2 * most - 1), US) is not second

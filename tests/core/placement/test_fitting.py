@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import Node, Sharing
-from cotenant.core.placement.fitting import Tenancy, capacity, fit, fits_exactly, shares_per_gpu
+from cotenant.core.placement.fitting import Tenancy, capacity, fit, fits_exactly, shares_per_gpu, stacked_workers
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
 
@@ -240,3 +240,23 @@ def test_nothing_fits_on_a_gpu_that_is_sick(whole: bool) -> None:
 
     assert not fits_exactly(free, exactly(), whole=whole)
     assert fits_exactly(free, HOLDING, whole=whole)
+
+
+def test_the_smallest_shares_are_counted_by_what_there_is_of_them() -> None:
+    small = ledger(node=make_node("n1", gpus=1, memory_mib=500))
+    assert shares_per_gpu(small, Shape(whole=False, memory_mib=1, compute_milli=1), ROW).tolist() == [[500]]
+    assert shares_per_gpu(ledger(), Shape(whole=False, memory_mib=1, compute_milli=1), ROW).tolist() == [[1_000, 1_000]]
+
+
+@pytest.mark.parametrize(
+    ("shares", "count", "workers"),
+    [
+        pytest.param([5, 1, 1], 1, 7, id="of one GPU each as many as there are"),
+        pytest.param([5, 1, 1], 2, 2, id="of two, none of them twice on the first"),
+        pytest.param([2, 2, 2], 2, 3, id="each on another pair"),
+        pytest.param([9, 0, 0], 2, 0, id="not one on a single GPU"),
+        pytest.param([3, 3, 1], 3, 1, id="of all three"),
+    ],
+)
+def test_workers_with_shares_of_several_gpus_lie_side_by_side(shares: list[int], count: int, workers: int) -> None:
+    assert stacked_workers(np.array([shares, [0, 0, 0]]), count).tolist() == [workers, 0]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.placement import BestFit, score_book
 from cotenant.core.placement.score_book import ScoreBook, StateScores
 from cotenant.core.placement.shapes import Shape
+from cotenant.testing import make_node
 
 ONE, TWO, SHARE = Shape(), Shape(count=2), Shape(whole=False, memory_milli=200)
 
@@ -28,3 +30,16 @@ def test_the_shape_that_was_not_asked_for_longest_is_forgotten_first(monkeypatch
     book.answers(SHARE)
     assert book.answers(ONE) is first
     assert book.answers(TWO) is not second
+
+
+def test_states_keep_their_numbers_from_one_cycle_to_the_next() -> None:
+    ledger = Ledger.of([make_node(f"n{index:02}", gpus=1, cpu_milli=1_000 * (index % 12)) for index in range(24)])
+    rows = range(24)
+    first = ScoreBook(BestFit())
+    numbers = first.numbers(ledger, rows)
+    assert numbers == [*range(12), *range(12)]
+    ledger.free_cpu[20] = 99_000
+    then = ScoreBook(BestFit(), first)
+    assert then.numbers(ledger, [3, 20]) == [numbers[3], 12]
+    assert then.numbers(ledger, rows) == [*numbers[:20], 12, *numbers[21:]]
+    assert then.answers(ONE) is not first.answers(ONE)

@@ -260,3 +260,10 @@ def test_a_gang_lies_inside_a_guarantee_that_counts_it_wherever_it_may_lie(
     request = Request(job, 0, options_of(job, inventory, usage.tree), ranked=False)
 
     assert within_guarantee(usage, request, 0) is inside
+
+
+@pytest.mark.parametrize(("held", "inside"), [(2_000, True), (2_001, False)])
+def test_what_is_held_lies_inside_a_guarantee_to_the_thousandth(held: int, inside: bool) -> None:
+    usage = usage_of([replace(H100, guaranteed=2_000)], {"H100": held})
+
+    assert held_within_guarantee(usage, 0, Charge(0, "", ((("H100", ""), 500, 0),))) is inside

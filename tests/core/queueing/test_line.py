@@ -9,9 +9,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cotenant.core import schedule
+from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Job, PendingBounds
 from cotenant.core.model.plan import Reason
-from cotenant.core.queueing.line import Line, in_turn
+from cotenant.core.queueing.line import Line, form_lines, in_turn, outside_lines
+from cotenant.core.quota.tree import QueueTree
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
 from tests.support.call_count import calls
 
@@ -75,6 +77,43 @@ def test_jobs_that_can_never_start_take_no_place_but_only_so_many_are_looked_at(
 
 def test_without_bounds_all_are_in_line() -> None:
     assert Line(RED, SIX, lambda one: 1_000).outside == []
+
+
+LARGE = [job("first"), job("large", workers=50, at=1), job("small", at=2), job("other", "bob", at=3)]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "bounds", "changed", "takes"),
+    [
+        pytest.param(SIX, None, job("a0", workers=99), True, id="without bounds, whatever it asks"),
+        pytest.param(SIX, PendingBounds(jobs=3, workers=3), job("a1", at=1), True, id="as it is"),
+        pytest.param(SIX, PendingBounds(jobs=3, workers=3), job("a1", workers=2, at=1), False, id="not with more"),
+        pytest.param(SIX, PendingBounds(jobs=3, workers=9), job("a2", at=2), False, id="not from outside"),
+        pytest.param(SIX, PendingBounds(jobs=3, workers=9), job("a2", at=2, priority=1), True, id="unless ahead"),
+        pytest.param(SIX, PendingBounds(jobs=3, workers=9), job("new", "cid", at=3), True, id="one that did not wait"),
+        pytest.param(SIX, PendingBounds(jobs=3, workers=9), job("a1", at=20), False, id="not at the back"),
+        pytest.param(SIX, PendingBounds(jobs=3, workers=9), job("b0", "ann", at=9), False, id="not as another user's"),
+        pytest.param(LARGE, PendingBounds(jobs=9, workers=10), job("small", at=2), False, id="not behind a large"),
+        pytest.param(LARGE, PendingBounds(jobs=9, workers=10), job("large", workers=8, at=1), True, id="made smaller"),
+        pytest.param(LARGE, PendingBounds(jobs=9, workers=10), job("large", workers=9, at=1), False, id="too little"),
+    ],
+)  # fmt: skip
+def test_a_changed_job_is_in_line(jobs: list[Job], bounds: PendingBounds | None, changed: Job, takes: bool) -> None:
+    line = Line(replace(RED, pending=bounds), jobs, lambda one: one.workers_min * 1_000)
+    assert line.takes(changed) is takes
+
+
+def test_lines_are_formed_of_those_who_wait_in_queues_that_have_bounds() -> None:
+    queues = [replace(RED, pending=PendingBounds(jobs=1, workers=9)), make_queue("blue", guaranteed=1)]
+    tree = QueueTree.of(queues, Inventory.of([make_node("n1")]))
+    waiting = [job("first"), job("second", at=1), make_job("free", queue="blue"), make_job("lost", queue="gone")]
+
+    lines = form_lines(tree, waiting, lambda one: 1_000)
+
+    assert {name: [one.key for one in line.outside] for name, line in lines.items()} == {"red": ["red/second"]}
+    assert {key: refusal.reason for key, refusal in outside_lines(lines).items()} == {
+        "red/second": Reason.TOO_MANY_PENDING
+    }
 
 
 JOBS = st.lists(

@@ -133,6 +133,21 @@ def test_jobs_of_an_inner_queue_compete_with_those_of_its_children() -> None:
     assert turns(TREE, jobs, past={"dept-a": 5}) == ["old", "new", "own"]
 
 
+def test_after_a_turn_in_a_team_of_a_team_its_department_is_compared_again() -> None:
+    """Three levels: what `deep` takes counts for `mid`, which comes after its sibling then."""
+    tree = [
+        make_queue("root", guaranteed=0),
+        make_queue("mid", guaranteed=0, parent="root"),
+        make_queue("side", guaranteed=0, parent="root"),
+        make_queue("deep", guaranteed=0, parent="mid"),
+        make_queue("low", guaranteed=0, parent="side"),
+    ]
+    jobs = [job("d1", "deep", at=0.0), job("d2", "deep", at=1.0), job("s1", "low", at=2.0), job("s2", "low", at=3.0)]
+
+    assert turns(tree, jobs, takes=lambda _: 1_000) == ["d1", "s1", "d2", "s2"]
+    assert turns(tree, jobs, past={"deep": 9}, takes=lambda _: 1_000) == ["d1", "s1", "d2", "s2"]
+
+
 def test_queues_without_jobs_take_no_turn() -> None:
     assert turns([*TREE, RED], [job("only", "b1")]) == ["only"]
 
@@ -162,3 +177,19 @@ def test_a_job_that_is_put_in_during_a_turn_of_its_queue_takes_its_place_in_the_
             order.insert(late)
 
     assert found == ["ns/a", "ns/theirs", "ns/late", "ns/b"]
+
+
+def test_in_a_tree_every_queue_competes_with_those_beside_it_and_with_jobs_of_the_one_above() -> None:
+    """All have the same share: the oldest of all is always the next, wherever it lies."""
+    queues = [
+        make_queue("dept", guaranteed=0),
+        make_queue("team", guaranteed=0, parent="dept"),
+        make_queue("sub", guaranteed=0, parent="team"),
+        make_queue("side", guaranteed=0, parent="dept"),
+        RED,
+    ]
+    names = ("sub", "dept", "red", "sub", "side", "team", "dept", "sub", "team", "red", "dept", "side")
+    jobs = [job(f"j{number:02}", name, at=float(number)) for number, name in enumerate(names)]
+
+    assert turns(queues, jobs) == [f"j{number:02}" for number in range(len(names))]
+    assert turns(queues, jobs[::-1]) == [f"j{number:02}" for number in range(len(names))]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
-from cotenant.core.model.objects import Job, TimeOrder
+from cotenant.core.model.objects import GpuRequest, Job, TimeOrder
 from cotenant.core.model.plan import Evict
 from cotenant.core.queueing.service import LEAST_RUN_S, LEVELS, PATIENCE_S, STARVES_AFTER_S, WORTH, ServiceOrder
 from cotenant.core.quota.tree import QueueTree
@@ -103,6 +103,48 @@ def test_where_nothing_was_learned_what_is_declared_counts() -> None:
     turns = service(TimeOrder.PREDICTED)
     long, short = waiting("l", waited_s=50, expected_runtime_s=9_000), waiting("s", expected_runtime_s=60)
     assert order_of(turns, long, short) == ["s", "l"]
+
+
+def test_who_has_run_has_waited_only_while_it_did_not() -> None:
+    job = waiting("job", ran_s=3 * HOUR, waited_s=PATIENCE_S - 1)
+    turns = service(TimeOrder.LEAST_SERVICE)
+    assert [turns.evicts_above(replace(job, submitted_at=job.submitted_at - more)) for more in (0, 1)] == [None, 0]
+
+
+@pytest.mark.parametrize(
+    ("job", "rest"),
+    [
+        pytest.param(waiting("job"), 600, id="nothing is known: ten minutes"),
+        pytest.param(waiting("job", ran_s=599), 600, id="ten minutes at least"),
+        pytest.param(waiting("job", ran_s=3_000), 3_000, id="as long again as it has run"),
+        pytest.param(waiting("job", expected_runtime_s=9_000), 9_000, id="what it declares"),
+        pytest.param(waiting("job", ran_s=3_000, expected_runtime_s=5_000), 2_000, id="what is left of that"),
+        pytest.param(waiting("job", ran_s=5_000, expected_runtime_s=5_000), 5_000, id="it said more than was so"),
+        pytest.param(waiting("job", expected_runtime_s=1), 1, id="a second"),
+        pytest.param(waiting("job", expected_runtime_s=9_000, gpus=2), 18_000, id="of all GPUs"),
+        pytest.param(waiting("job", expected_runtime_s=9_000, workers=3), 27_000, id="of all workers"),
+        pytest.param(
+            make_job("job", milli=100, at=NOW, expected_runtime_s=9_000), 900, id="of the share of memory"
+        ),
+        pytest.param(
+            make_job("job", gpu=GpuRequest(compute_milli=500), at=NOW, expected_runtime_s=9_000), 4_500,
+            id="of the share of compute",
+        ),
+    ],
+)  # fmt: skip
+def test_by_prediction_jobs_stand_in_the_powers_of_two_of_the_gpu_seconds_to_come(job: Job, rest: int) -> None:
+    assert service(TimeOrder.PREDICTED).turn(job) == (0, 0, rest.bit_length(), job.submitted_at, job.key)
+    assert service(TimeOrder.LEAST_SERVICE).turn(job) == (0, 0, 0, job.submitted_at, job.key)
+
+
+def test_of_what_was_learned_the_median_counts() -> None:
+    history = RuntimeHistory()
+    for number in range(100):
+        history.record(waiting(f"job-{number}"), 10 if number < 49 else 100 if number == 49 else 1_000)
+
+    turn = service(TimeOrder.PREDICTED, learned=history.learned()).turn(waiting("job-100"))
+
+    assert turn[2] == (100).bit_length()
 
 
 @pytest.mark.parametrize(("waited_s", "above"), [(PATIENCE_S - 1, None), (PATIENCE_S, 0)])

@@ -213,3 +213,24 @@ def test_a_history_continues_with_what_was_held_while_nobody_led() -> None:
     history.restore([BorrowingRecord(queue="red", milli_seconds=5_000, rate_milli=1_000, at=0.0)], [], 100.0)
 
     assert held_in(history) == {"red": pytest.approx(2_500 + 1_000 * 100 / math.log(2) / 2)}
+
+
+def weights(history: UsageHistory) -> list[float]:
+    return [weight for _, weight in history.demand()]
+
+
+def test_weights_of_shapes_stand_still_between_two_steps_and_a_later_shape_weighs_more_as_of_the_step() -> None:
+    """A step is 100 / 128 s."""
+    history = UsageHistory(100.0)
+    history.advance(1_000.0, usage_of_red(0))
+    history.advance(1_000.5, usage_of_red(0))
+    history.job_left(make_job("first"))
+    assert weights(history) == [1.0]
+
+    history.advance(1_001.0, usage_of_red(0))
+    history.job_left(make_job("second", gpus=2))
+    assert weights(history) == [1.0, 2 ** (0.5 / 100)]
+
+    history.advance(1_000.5 + 100 / 128, usage_of_red(0))
+    assert weights(history) == pytest.approx([2 ** (-1 / 128), 2 ** (-1 / 128 + 0.5 / 100)], rel=1e-12)
+    assert weights(history)[0] < 1.0

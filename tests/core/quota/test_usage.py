@@ -1,19 +1,19 @@
-"""Limits and lending limits of quota lines, users and zones."""
+"""Usage of quota lines, users and zones, and what is within their limits."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.objects import Quota, TenantQueue, Topology, TopologyMode
+from cotenant.core.model.objects import Quota, Topology, TopologyMode, UserLimit
 from cotenant.core.model.plan import Admit, Evict, Reason
 from cotenant.core.quota.tree import QueueTree
-from cotenant.core.quota.usage import UNLIMITED, BindingLimit, Charge, Usage
+from cotenant.core.quota.usage import Charge, Usage
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.core.quota.builders import A100, H100, MEMORY, of_users, tree_of
 
 
 def admitted(plan: object) -> list[str]:
@@ -87,16 +87,6 @@ def test_gpu_memory_has_a_limit_too() -> None:
     assert dict(plan.verdicts["red/b"].evidence)["metric"] == "GPU memory"
 
 
-def test_what_a_queue_does_not_lend_stays_free_for_it() -> None:
-    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=3, lendable=1)]
-    jobs = [make_job(f"r{index}", at=index) for index in range(4)]
-
-    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=4)], queues=queues, jobs=jobs))
-
-    assert admitted(plan) == ["red/r0", "red/r1"]
-    assert plan.verdicts["red/r2"].reason == Reason.WAITING_FOR_QUOTA
-
-
 def test_a_rack_is_found_in_whichever_zone_has_one_that_is_large_enough() -> None:
     """East is the tighter zone, but its racks are too small; west's line leaves room for one of its two racks."""
     lines = (Quota(zone="east", limit=4_000), Quota(zone="west", limit=4_000))
@@ -124,31 +114,6 @@ def test_room_is_made_in_a_small_rack_where_the_large_ones_are_in_a_zone_that_is
     plan = schedule(make_snapshot(nodes=nodes, queues=[replace(make_queue("red"), quotas=lines)], jobs=[low, high]))
 
     assert [action.job for action in plan.actions if isinstance(action, Evict)] == ["red/low"]
-
-
-def test_a_borrower_may_take_what_is_idle_less_what_others_withhold() -> None:
-    """8 idle, blue guarantees 6, lends 2, uses 1: 3 are withheld, red may take 5."""
-    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=6, lendable=2)]
-    tree = QueueTree.of(queues, Inventory.of([make_node("n1", gpus=9)]))
-    usage, red, bucket = Usage(tree), tree.index["red"], ("H100", "")
-    usage.add(Charge(tree.index["blue"], "", ((bucket, 1_000, 0),)))
-    idle = {bucket: 8_000}
-
-    headroom = usage.headroom(red, "", "H100", milli=1_000, mib=0, idle=idle)
-
-    limit = BindingLimit("GPU", "what other queues lend, class any, zone any", 5_000, 0)
-    assert (headroom.workers, headroom.binding) == (5, limit)
-    assert usage.within_lending_limits(Charge(red, "", ((bucket, 5_000, 0),)), idle)
-    assert not usage.within_lending_limits(Charge(red, "", ((bucket, 5_001, 0),)), idle)
-
-
-def test_a_queue_withholds_nothing_from_its_own_subtree() -> None:
-    queues = [make_queue("top", guaranteed=6, lendable=0), make_queue("red", guaranteed=0, parent="top")]
-    tree = QueueTree.of(queues, Inventory.of([make_node("n1", gpus=8)]))
-
-    headroom = Usage(tree).headroom(tree.index["red"], "", "H100", milli=1_000, mib=0, idle={("H100", ""): 8_000})
-
-    assert headroom.workers > 8
 
 
 @pytest.mark.parametrize(("extra", "fits"), [(0, True), (1, False)])
@@ -209,15 +174,6 @@ def test_usages_are_the_same_that_differ_in(part: str) -> None:
     assert changed("nothing").same(changed(part))
 
 
-def tree_of(*queues: TenantQueue) -> QueueTree:
-    return QueueTree.of(
-        queues, Inventory.of([make_node("h", gpus=20, zone="east"), make_node("a", gpus=20, gpu_class="A100")])
-    )
-
-
-H100, A100 = ("H100", "east"), ("A100", "")
-
-
 def test_a_charge_counts_for_the_whole_path_and_is_taken_back_without_a_trace() -> None:
     lines = (Quota(), Quota(gpu_class="A100"))
     tree = tree_of(
@@ -271,202 +227,24 @@ def test_a_line_limits_the_sum_over_all_that_it_covers(
     assert Usage(tree).within_limits(Charge(tree.index["red"], "", amounts)) == fits
 
 
-@pytest.mark.parametrize(("used", "available"), [(3, 2), (5, 0), (6, 0)])
-def test_nothing_is_available_where_more_is_used_than_the_limit(used: int, available: int) -> None:
-    assert BindingLimit("GPU", "somewhere", 5, used).available == available
-
-
-def limited(**line: Any) -> TenantQueue:
-    return replace(make_queue("red"), quotas=(Quota(**line),))
-
-
 @pytest.mark.parametrize(
-    ("queue", "milli", "mib", "want"),
+    ("limit", "user", "amounts", "fits"),
     [
-        pytest.param(
-            limited(limit=5_000), 1_500, 10, (2, BindingLimit("GPU", "queue red, class any, zone any", 5_000, 1_000)),
-            id="GPUs",
-        ),
-        pytest.param(
-            limited(limit=5_000), 1, 10, (4_000, BindingLimit("GPU", "queue red, class any, zone any", 5_000, 1_000)),
-            id="the smallest share",
-        ),
-        pytest.param(
-            limited(limit=5_000), 0, 0, (4_000, BindingLimit("GPU", "queue red, class any, zone any", 5_000, 1_000)),
-            id="workers without GPUs: more than any gang has",
-        ),
-        pytest.param(
-            replace(limited(), user_limit=4_500), 0, 0,
-            (3_500, BindingLimit("GPU per user", "user ann in queue red", 4_500, 1_000)), id="the same for a user",
-        ),
-        pytest.param(
-            limited(limit=500), 1, 10, (0, BindingLimit("GPU", "queue red, class any, zone any", 500, 1_000)),
-            id="a limit that was lowered below what is held",
-        ),
-        pytest.param(
-            limited(memory_limit_mib=300), 1_000, 90,
-            (2, BindingLimit("GPU memory", "queue red, class any, zone any", 300, 100)), id="GPU memory",
-        ),
-        pytest.param(
-            limited(memory_limit_mib=300), 1_000, 1,
-            (200, BindingLimit("GPU memory", "queue red, class any, zone any", 300, 100)), id="memory, a MiB each",
-        ),
-        pytest.param(
-            replace(limited(), user_limit=4_500), 1_000, 90,
-            (3, BindingLimit("GPU per user", "user ann in queue red", 4_500, 1_000)), id="GPUs of a user",
-        ),
-        pytest.param(
-            replace(limited(), user_limit=4_500), 1, 0,
-            (3_500, BindingLimit("GPU per user", "user ann in queue red", 4_500, 1_000)), id="a user's smallest shares",
-        ),
-        pytest.param(
-            limited(gpu_class="H100", limit=5_000), 4_000, 0,
-            (1, BindingLimit("GPU", "queue red, class H100, zone any", 5_000, 1_000)), id="a line of the class",
-        ),
-        pytest.param(limited(gpu_class="A100", limit=0), 1, 0, (UNLIMITED, None), id="a line of another class"),
-        pytest.param(limited(guaranteed=1), 1, 1, (UNLIMITED, None), id="no limit at all"),
-    ],
-)  # fmt: skip
-def test_as_many_workers_fit_as_the_limit_leaves_room_for(
-    queue: TenantQueue, milli: int, mib: int, want: tuple[int, BindingLimit | None]
-) -> None:
-    """One GPU and 100 MiB are held by the same user."""
-    usage = Usage(tree_of(queue))
-    usage.add(Charge(0, "ann", ((H100, 1_000, 100),)))
-
-    found = usage.headroom(0, "ann", "H100", milli=milli, mib=mib)
-
-    assert (found.workers, found.binding, found.zone_workers) == (*want, {})
-
-
-def test_the_user_without_a_name_is_named_so() -> None:
-    usage = Usage(tree_of(replace(limited(), user_limit=0)))
-
-    found = usage.headroom(0, "", "H100", milli=1, mib=1)
-
-    assert found.binding == BindingLimit("GPU per user", "user (none) in queue red", 0, 0)
-
-
-def test_of_rules_that_leave_the_same_room_the_one_nearest_to_the_job_is_named() -> None:
-    tree = tree_of(make_queue("top", limit=2), make_queue("red", limit=2, parent="top"))
-
-    found = Usage(tree).headroom(tree.index["red"], "", "H100", milli=1_000, mib=1)
-
-    assert (found.workers, found.binding) == (2, BindingLimit("GPU", "queue red, class any, zone any", 2_000, 0))
-
-
-def test_a_line_of_a_zone_leaves_the_other_zones_open() -> None:
-    lines = (Quota(zone="east", limit=3_000), Quota(zone="east", limit=2_000), Quota(zone="west", limit=9_000))
-    tree = tree_of(
-        replace(
-            make_queue("top"),
-            quotas=(Quota(zone="east", limit=2_000, memory_limit_mib=1), Quota(zone="west", limit=9_000)),
-        ),
-        replace(make_queue("red", parent="top"), quotas=lines),
-    )
-
-    found = Usage(tree).headroom(tree.index["red"], "", "H100", milli=1_000, mib=0)
-
-    assert (found.workers, found.binding) == (UNLIMITED, None)
-    assert found.zone_workers == {"east": 1, "west": 9}
-    assert found.zone_binding == {
-        "east": BindingLimit("GPU memory", "queue top, class any, zone east", 1, 0),
-        "west": BindingLimit("GPU", "queue red, class any, zone west", 9_000, 0),
-    }
-
-
-def lender(name: str, *lines: Quota, parent: str | None = None) -> TenantQueue:
-    return replace(make_queue(name, parent=parent), quotas=lines)
-
-
-ALL, OF_H100, OF_A100 = (
-    Quota(gpu_class=gpu_class, guaranteed=6_000, lendable=2_000) for gpu_class in (None, "H100", "A100")
-)
-
-UNEVEN = (replace(OF_H100, lendable=5_000), replace(OF_A100, guaranteed=9_000), ALL)
-LENDS_ALL = replace(OF_H100, lendable=9_000)
-
-
-@pytest.mark.parametrize(
-    ("lenders", "borrows"),
-    [
-        pytest.param([lender("b", ALL)], 6_000, id="guaranteed less lent"),
-        pytest.param([lender("b", replace(ALL, lendable=9_000))], None, id="more is lent than guaranteed"),
-        pytest.param([lender("b", ALL), lender("c", ALL)], 2_000, id="two queues withhold the sum"),
-        pytest.param([lender("b", ALL, replace(ALL, lendable=1_000))], 5_000, id="of two lines alike the stricter one"),
-        pytest.param([lender("b", ALL, OF_H100, OF_A100)], 1_000, id="lines of single classes add up below one of all"),
-        pytest.param([lender("b", *UNEVEN)], 2_000, id="and bind for all though there is room in the class asked for"),
-        pytest.param(
-            [lender("b", LENDS_ALL, UNEVEN[1], ALL)], 3_000, id="one that lends more than it has makes up for none"
-        ),
-        pytest.param([lender("b", ALL, Quota(guaranteed=5_000))], 6_000, id="a line that lends all withholds nothing"),
-        pytest.param([lender("b"), lender("c", ALL, parent="b")], 6_000, id="below a queue that only groups"),
-        pytest.param([lender("b", ALL), lender("c", ALL, parent="b")], 6_000, id="what is withheld below is not twice"),
-        pytest.param([lender("b", OF_H100)], 1_000, id="a line of the class asked for"),
-        pytest.param([lender("b", OF_A100)], None, id="a line of another class"),
+        pytest.param(MEMORY, "ann", ((H100, 1, 20),), True, id="as much memory as is left"),
+        pytest.param(MEMORY, "ann", ((H100, 1, 21),), False, id="not a MiB more"),
+        pytest.param(MEMORY, "ann", ((H100, 1, 10), (A100, 1, 10)), True, id="of all classes together"),
+        pytest.param(MEMORY, "ann", ((H100, 1, 10), (A100, 1, 11)), False, id="and not more"),
+        pytest.param(MEMORY, "cid", ((H100, 1, 100),), True, id="all of it, where nothing is held"),
+        pytest.param(MEMORY, "cid", ((H100, 1, 101),), False, id="and no more than all"),
+        pytest.param(MEMORY, "bob", ((H100, 1, 100),), True, id="what was given back"),
+        pytest.param(MEMORY, "bob", ((H100, 1, 101),), False, id="and not more than that"),
+        pytest.param(replace(MEMORY, gpu_class="H100"), "ann", ((H100, 1, 60),), True, id="of the class of the line"),
+        pytest.param(replace(MEMORY, gpu_class="H100"), "ann", ((H100, 1, 61),), False, id="up to its limit"),
+        pytest.param(replace(MEMORY, gpu_class="H100"), "ann", ((A100, 1, 999),), True, id="of others as one likes"),
+        pytest.param(replace(MEMORY, user="ann"), "bob", ((H100, 1, 999),), True, id="a line is that of whom it names"),
     ],
 )
-def test_a_borrower_finds_what_is_idle_less_what_no_queue_beside_it_lends(
-    lenders: list[TenantQueue], borrows: int | None
+def test_what_a_user_holds_of_memory_is_limited(
+    limit: UserLimit, user: str, amounts: tuple[tuple[tuple[str, str], int, int], ...], fits: bool
 ) -> None:
-    """5 H100 and 5 A100 are idle; what a rule leaves of them, or None where no rule binds."""
-    tree = tree_of(make_queue("a", guaranteed=0), *lenders)
-    usage, idle = Usage(tree), {H100: 5_000, A100: 5_000}
-
-    found = usage.headroom(0, "", "H100", milli=1, mib=0, idle=idle)
-
-    assert found.workers == (UNLIMITED if borrows is None else borrows)
-    room = 5_000 if borrows is None else borrows
-    fits = [usage.within_lending_limits(Charge(0, "", ((H100, milli, 0),)), idle) for milli in (room, room + 1)]
-    assert fits == [True, borrows is None]
-
-
-def test_what_a_zone_does_not_lend_binds_there_alone() -> None:
-    queues = [make_queue("a", guaranteed=0), lender("b", Quota(zone="east", guaranteed=6_000, lendable=2_000))]
-    usage, idle = Usage(tree_of(*queues)), {H100: 7_000, ("H100", "west"): 50_000}
-
-    found = usage.headroom(0, "", "H100", milli=1_000, mib=0, idle=idle)
-
-    assert (found.workers, found.zone_workers) == (UNLIMITED, {"east": 3})
-    assert found.zone_binding == {"east": BindingLimit("GPU", "what other queues lend, class any, zone east", 3_000, 0)}
-    assert usage.headroom(0, "", "H100", milli=0, mib=0, idle=idle).zone_workers == {"east": 3_000}
-    taken = {("H100", "west"): 1_000}
-    assert usage.within_lending_limits(Charge(0, "", ((("H100", "west"), 1_000, 0),)), taken)
-    charges = [((H100, 3_000, 0), (("H100", "west"), 40_000, 0)), ((H100, 3_001, 0),), ((("H100", "west"), 50_000, 0),)]
-    fits = [usage.within_lending_limits(Charge(0, "", amounts), idle) for amounts in charges]
-    assert fits == [True, False, True]
-
-
-@pytest.mark.parametrize(
-    ("metric", "scope", "amount", "allowed"),
-    [
-        pytest.param("GPU", "queue red, class H100, zone any", 999, [], id="too little"),
-        pytest.param("GPU", "queue red, class H100, zone any", 1_000, ["GPUs"], id="just enough GPUs"),
-        pytest.param("GPU memory", "queue red, class H100, zone any", 4, [], id="too little memory"),
-        pytest.param("GPU memory", "queue red, class H100, zone any", 5, ["memory"], id="just enough memory"),
-        pytest.param("GPU per user", "user ann in queue red", 1_000, ["GPUs of ann"], id="just enough for a user"),
-        pytest.param("GPU per user", "user bob in queue red", 1_000, [], id="enough for another user"),
-        pytest.param("GPU", "queue blue, class H100, zone any", 1_000, None, id="a limit that is not there"),
-    ],
-)
-def test_a_limit_that_is_raised_allows_what_is_missing_and_is_as_before_afterwards(
-    metric: str, scope: str, amount: int, allowed: list[str] | None
-) -> None:
-    """All 6 GPUs and 80 of 100 MiB are held; ann holds the 4 GPUs that a user may have."""
-    lines = (Quota(gpu_class="H100", limit=6_000, memory_limit_mib=100), Quota(gpu_class="A100", limit=1_000))
-    usage = Usage(
-        QueueTree.of([replace(make_queue("red", user_limit=4_000), quotas=lines)], Inventory.of([make_node("n1")]))
-    )
-    usage.add(Charge(0, "ann", ((("H100", ""), 4_000, 40),)))
-    usage.add(Charge(0, "bob", ((("H100", ""), 2_000, 40),)))
-    asked = {
-        "GPUs": Charge(0, "bob", ((("H100", ""), 1_000, 0),)),
-        "memory": Charge(0, "bob", ((("H100", ""), 0, 25),)),
-        "GPUs of ann": Charge(0, "ann", ((("A100", ""), 1_000, 0),)),
-    }
-    before = usage.copy()
-    with usage.with_more(0, BindingLimit(metric, scope, 0, 0), amount) as raised:
-        assert [name for name, charge in asked.items() if usage.within_limits(charge)] == (allowed or [])
-    assert raised == (allowed is not None)
-    assert usage.same(before)
-    assert not any(map(usage.within_limits, asked.values()))
+    assert of_users(limit).within_limits(Charge(0, user, amounts)) is fits

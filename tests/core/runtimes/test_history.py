@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cotenant.core.runtimes.history import RuntimeHistory
 from cotenant.testing import make_job
 
@@ -54,3 +56,27 @@ def test_what_was_learned_stays_what_it_was_when_more_is_learned() -> None:
     history.record(job, 900.0)
     assert before.runs_like(job) == (100,) * 5
     assert history.learned().runs_like(job) == (100,) * 5 + (900,)
+
+
+def test_how_long_jobs_ran_of_what_was_declared_of_them_is_learned_in_per_mille() -> None:
+    history = RuntimeHistory()
+    for ran_s in (30, 60, 90, 100, 200):
+        history.record(make_job("train-1", queue="red", expected_runtime_s=100), float(ran_s))
+    assert history.learned().honesty_of(make_job("train-2", queue="red")) == (300, 600, 900, 1_000, 2_000)
+
+
+@pytest.mark.parametrize(("ran_s", "counts"), [(0.9, False), (0.0, False), (1.0, True)])
+def test_a_second_of_work_is_the_least_that_teaches_something(ran_s: float, counts: bool) -> None:
+    history = RuntimeHistory()
+    history.record(make_job("train-1", queue="red"), ran_s)
+    assert bool(history.learned().groups) is counts
+
+
+def test_as_many_groups_are_kept_as_there_is_room_for() -> None:
+    """Each of these jobs is of a queue of its own, and of five groups."""
+    history = RuntimeHistory()
+    for number in range(819):
+        history.record(make_job("a", queue=f"q{number}"), 10.0)
+    assert len(history.learned().groups) == 4_095
+    history.record(make_job("a", queue="q819"), 10.0)
+    assert len(history.learned().groups) == 4_096

@@ -61,3 +61,8 @@ def test_a_job_that_never_ran_teaches_nothing(seconds: float) -> None:
     for _ in range(ENOUGH):
         history.record(SHORT, seconds)
     assert history.learned() == NOTHING_LEARNED
+
+
+@pytest.mark.parametrize(("percent", "rank"), [(0, 1), (1, 1), (2, 2), (50, 50), (99, 99), (100, 100)])
+def test_of_a_hundred_runs_each_percent_is_one(percent: int, rank: int) -> None:
+    assert quantile(range(1, 101), percent) == rank

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import Policy
+from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.explain.inadmissible import RequestResolver
@@ -33,7 +34,7 @@ class Turns:
     ):
         taken = make_snapshot(nodes=[make_node("n1", gpus=gpus)], queues=list(queues), jobs=list(jobs), now=NOW)
         self.cycle = Cycle.open(taken, policy or UNPROTECTED)
-        self.admission = Admission(self.cycle)
+        self.admission = Admission(self.cycle, BookedPlaces(self.cycle))
         resolver = RequestResolver(self.cycle.inventory, self.cycle.tree)
         for entry in self.cycle.entries:
             resolved = resolver.resolve(entry.job)
@@ -112,6 +113,20 @@ def test_turns_end_in(
 
     assert turns.outcomes == want
     assert sorted(turns.cycle.outcome.evictions) == evicted
+
+
+@pytest.mark.parametrize(
+    ("jobs", "gave"),
+    [
+        ([], False),
+        ([running("busy", 0, 1), make_job("a")], False),
+        ([make_job("a")], True),
+        ([running("low", 0, 1), make_job("a", priority=1), make_job("b")], True),
+    ],
+    ids=["nobody", "who waits", "who starts", "who is promised a place, and one that waits"],
+)
+def test_usage_is_what_it_was_until_a_turn_gives_something(jobs: list[Job], gave: bool) -> None:
+    assert Turns(*jobs).admission.gave is gave
 
 
 def test_an_eviction_names_its_beneficiary_and_the_place_is_held_in_both_occupancies() -> None:

@@ -27,6 +27,11 @@ def topology(job: Job, mode: str) -> Job:
     return replace(job, topology=replace(job.topology, mode=TopologyMode(mode)))
 
 
+def spread(job: Job, **changes: Any) -> Job:
+    assert job.spread is not None
+    return replace(job, spread=replace(job.spread, **changes))
+
+
 EDITS: dict[str, Callable[[Job, Any], Job]] = {
     "spec.workers": lambda job, value: replace(job, workers_min=value, workers_max=value),
     "spec.minWorkers": lambda job, value: replace(job, workers_min=value),
@@ -38,6 +43,8 @@ EDITS: dict[str, Callable[[Job, Any], Job]] = {
     "spec.gpu.zones": lambda job, value: gpu(job, zones=tuple(value or ())),
     "spec.gpu.sharing": lambda job, value: gpu(job, sharing=Sharing(value)),
     "spec.topology.mode": topology,
+    "spec.spread.mode": lambda job, value: spread(job, mode=TopologyMode(value)),
+    "spec.spread.maxWorkers": lambda job, value: spread(job, most=value or 1),
     "spec.runtime.collective": lambda job, value: replace(job, distinct_gpus=value != "gloo"),
     "spec.resources.cpu": lambda job, value: replace(job, cpu_milli=int(value.removesuffix("m"))),
     "spec.resources.memory": lambda job, value: replace(job, memory_mib=int(value.removesuffix("Mi"))),

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cotenant.core import Policy, schedule
-from cotenant.core.model.objects import TimeOrder
-from cotenant.core.scheduling.decision import Decision
+from cotenant.core.model.objects import Job, TimeOrder
+from cotenant.core.placement.shapes import Shape
+from cotenant.core.queueing.fair_share import DominantShares
+from cotenant.core.quota.usage import Usage
+from cotenant.core.runtimes.learned import LearnedRuntimes
+from cotenant.core.scheduling.decision import Decision, Standings
 from cotenant.core.scheduling.scheduler import decide
+from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import DecayedBorrowing, Snapshot
 from cotenant.core.state.facts import NodeObserved, QueueObserved
 from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue
@@ -22,7 +30,7 @@ STEPS_S = (0.0, 0.4, 1.0, 7.0, 45.0, 61.0, 250.0, 900.0)
 class Story:
     """Random cycles, in few of which anything happens but that time passes; each is decided twice."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, patience_s: Sequence[int] = (21_600,)) -> None:
         self.draw = draw = Draw(seed)
         self.nodes = [draw_node(draw, index) for index in range(draw.number(2, 6))]
         self.queues = draw_queues(draw)
@@ -31,10 +39,12 @@ class Story:
             reserve_within_s=draw.one((3_600, 3_600, 0)),
             moves=draw.one((4, 0)),
             forecasts=draw.one((16, 2)),
+            collect_after_s=draw.one(patience_s),
+            tenure_s=draw.one((0, 0, 2_000)),
         )
         self.toy = ToyCluster(self.nodes, self.queues, policy=policy)
         self.last: Decision | None = None
-        self.kept = self.waited = 0
+        self.kept = self.waited = self.collected = 0
         self.made = 0
 
     def cycle(self) -> None:
@@ -47,6 +57,7 @@ class Story:
         assert decision.plan == schedule(snapshot, toy.policy)
         self.kept += decision is self.last
         self.waited += decision is self.last and bool(decision.plan.verdicts)
+        self.collected += any("collected for it" in verdict.message for verdict in decision.plan.verdicts.values())
         self.last = decision
         self._holds_until_it_does_not(decision, snapshot)
         if decision.plan.actions:
@@ -56,7 +67,7 @@ class Story:
         """Just before the first instant that may change something, with all else as it is."""
         later = replace(snapshot, now=min(decision.until, snapshot.now + 1e6) - 0.01)
         if decision.holds_for(later, self.toy.policy):
-            assert decision.plan == schedule(later, self.toy.policy)
+            assert decision.at(later.now).plan == schedule(later, self.toy.policy)
 
     def _something_happens(self) -> None:
         draw, toy = self.draw, self.toy
@@ -78,6 +89,18 @@ def test_a_kept_decision_is_the_one_that_would_be_made(first: int) -> None:
         kept, waited = kept + story.kept, waited + story.waited
     assert kept > 25, "the test would show nothing"
     assert waited > 15
+
+
+@pytest.mark.parametrize("first", [0, 5, 10])
+def test_so_it_is_where_many_have_waited_too_long(first: int) -> None:
+    kept = collected = 0
+    for seed in range(first, first + 5):
+        story = Story(seed, (30, 300, 2_000))
+        for _ in range(25):
+            story.cycle()
+        kept, collected = kept + story.kept, collected + story.collected
+    assert kept > 25, "the test would show nothing"
+    assert collected > 10
 
 
 class World:
@@ -216,3 +239,135 @@ def test_a_job_of_another_age_asks_for_what_one_before_it_asked_for() -> None:
     second = world.decide(first)
     assert list(second.plan.verdicts) == ["red/waits-too"]
     assert second.plan == schedule(world.toy.snapshot(), world.toy.policy)
+
+
+TIMES_S = st.one_of(st.none(), st.integers(1, 9_000))
+CLASSES = ("A100", "H100", "L4")
+
+
+class Behind:
+    """A node of each class, on which half of the GPUs are free and kept for a gang that waits for the other half: until
+    what runs there ends or, where the gang is overdue, until it is likely to have. Small jobs wait behind them."""
+
+    def __init__(self, ends_s: Sequence[int], small: Sequence[Job], *, overdue: bool) -> None:
+        classes = CLASSES[: len(ends_s)]
+        nodes = [make_node(f"n-{name}", gpus=4, gpu_class=name) for name in classes]
+        jobs = list(small)
+        for name, end in zip(classes, ends_s, strict=True):
+            place = make_placement((f"n-{name}", [[0, 1]]))
+            busy = make_job(f"busy-{name}", gpus=2, placement=place, expected_runtime_s=end, max_runtime_s=end)
+            jobs.append(replace(busy, admitted_at=0.0))
+            jobs.append(make_job(f"gang-{name}", gpus=4, at=1.0, classes=(name,)))
+        self.policy = Policy(collect_after_s=600 if overdue else 0)
+        self.toy = ToyCluster(nodes, [make_queue("red", guaranteed=12)], jobs, self.policy)
+        self.toy.now = 1_000.0
+
+    def decide(self, last: Decision | None = None) -> Decision:
+        return decide(self.toy.snapshot(), self.policy, last)
+
+
+SMALL = st.builds(
+    lambda index, classes, runs, most: make_job(
+        f"small-{index}", at=950.0 + index, classes=tuple(sorted(classes)), expected_runtime_s=runs, max_runtime_s=most
+    ),
+    st.integers(0, 2),
+    st.sets(st.sampled_from(CLASSES), min_size=1),
+    TIMES_S,
+    TIMES_S,
+)
+
+
+@given(
+    st.lists(st.integers(1_001, 9_000), min_size=1, max_size=3),
+    st.lists(SMALL, min_size=1, max_size=3, unique_by=lambda job: job.key),
+    st.booleans(),
+    st.lists(st.floats(0.0, 900.0), min_size=1, max_size=6),
+)
+def test_advice_to_end_in_time_that_is_told_anew_is_the_advice_that_would_be_given(
+    ends_s: Sequence[int], small: Sequence[Job], overdue: bool, later_s: Sequence[float]
+) -> None:
+    world = Behind(ends_s, small, overdue=overdue)
+    decision = world.decide()
+    for later in later_s:
+        world.toy.now += later
+        decision = world.decide(decision)
+        assert decision.plan == schedule(world.toy.snapshot(), world.policy)
+
+
+@pytest.mark.parametrize("overdue", [False, True])
+def test_a_decision_is_kept_while_the_time_that_is_left_is_told_in_other_words(overdue: bool) -> None:
+    world = Behind([4_500, 4_200, 3_000], [make_job("small", at=950.0)], overdue=overdue)
+    decision = first = world.decide()
+    words = set()
+    for now in range(1_000, 1_540, 60):
+        world.toy.now = float(now)
+        decision = world.decide(decision)
+        words.add(decision.plan.verdicts["red/small"].would_start_if)
+    assert decision.snapshot is first.snapshot
+    assert len(words) > 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "holds"),
+    [
+        ({}, True),
+        ({"accounting": None}, False),
+        ({"watched_since": 5.0}, False),
+        ({"runtimes": LearnedRuntimes()}, False),
+        ({"nominations": (("red/waits", make_placement(("n1", [[7]]))),)}, False),
+        ({"nominated_earlier": ("red/waits",)}, False),
+        ({"evicted": ("red/busy",)}, False),
+        ({"demand_history": ((Shape(), 1.0),)}, False),
+    ],
+    ids=lambda value: " ".join(value) or "nothing" if isinstance(value, dict) else "",
+)
+def test_a_decision_holds_while_the_snapshot_says_the_same(changes: dict[str, Any], holds: bool) -> None:
+    world = World()
+    snapshot = world.toy.snapshot()
+    assert world.decide().holds_for(replace(snapshot, **changes), world.toy.policy) is holds
+
+
+def test_a_decision_of_what_was_not_counted_before_is_not_kept() -> None:
+    world = World()
+    snapshot = world.toy.snapshot()
+    bare = decide(replace(snapshot, accounting=None), world.toy.policy)
+    assert not bare.holds_for(snapshot, world.toy.policy)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "rivals"),
+    [
+        ((), ()),
+        (("a",), ()),
+        (("a", "b"), (("a", "b"),)),
+        (("a", "other"), (("other", "top"),)),
+        (("a", "top"), (("a", "top"),)),
+        (("top", "other"), (("other", "top"),)),
+        (("a", "b", "other"), (("other", "top"), ("a", "b"))),
+    ],
+    ids=["nobody", "one", "siblings", "below a root and another root", "a queue and one below it", "roots", "all"],
+)
+def test_queues_compete_for_a_turn_with_those_beside_them(
+    waiting: tuple[str, ...], rivals: tuple[tuple[str, ...], ...]
+) -> None:
+    queues = [make_queue("top", guaranteed=1), make_queue("other", guaranteed=1)]
+    queues += [make_queue(name, guaranteed=1, parent="top") for name in ("a", "b")]
+    tree = Accounting.of([make_node("n1")], queues, []).tree
+
+    standings = Standings.of(DominantShares(tree, {}), Usage(tree), [make_job("j", queue=name) for name in waiting])
+
+    assert {frozenset(tree.queues[queue].name for queue in group) for group in standings.rivals} == {
+        frozenset(group) for group in rivals
+    }
+
+
+def test_queues_with_equal_shares_have_equal_ranks() -> None:
+    queues = [make_queue(name, guaranteed=0) for name in ("a", "b", "c")]
+    tree = Accounting.of([make_node("n1")], queues, []).tree
+    jobs = [make_job("j", queue=queue.name) for queue in queues]
+
+    found = [
+        Standings.of(DominantShares(tree, past), Usage(tree), jobs).ranks for past in ({}, {"b": 5}, {"a": 7, "b": 5})
+    ]
+
+    assert found == [((0, 0, 0),), ((0, 1, 0),), ((2, 1, 0),)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.model.objects import Job, Node, Placement, Sharing, TenantQueue, Topology, TopologyMode
+from cotenant.core.model.objects import Job, Node, Placement, Sharing, Spread, TenantQueue, Topology, TopologyMode
 from cotenant.core.model.plan import Admit, Reason, Resize
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -139,6 +139,13 @@ CASES = [
         jobs=[make_job("early", at=1), make_job("late", queue="blue", at=2)],
         admitted={"blue/late": make_placement(("n1", [[0]]))},
         waiting={"red/early": Reason.WAITING_FOR_GPUS},
+    ),
+    Case(
+        name="a gang that is to be spread lies on different nodes",
+        nodes=[make_node("n1"), make_node("n2")],
+        queues=[RED],
+        jobs=[make_job("gang", workers=2, spread=Spread("node", TopologyMode.PREFERRED))],
+        admitted={"red/gang": make_placement(("n1", [[0]]), ("n2", [[0]]))},
     ),
     Case(
         name="a required rack is not crossed",

@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.core import ClusterState
 from cotenant.core.model.failover import FailoverState
-from cotenant.core.model.objects import Job, Node, TenantQueue
+from cotenant.core.model.objects import GpuRequest, Job, Node, TenantQueue
 from cotenant.core.model.plan import Evict, EvictionKind, Plan
 from cotenant.core.state.changes import is_change_of_job, is_change_of_queue
 from cotenant.core.state.facts import (
@@ -26,6 +26,8 @@ from cotenant.testing import make_job, make_node, make_placement, make_queue
 PLACED = make_placement(("n1", [[0]]))
 RUNNING = make_job("a", placement=PLACED, admitted_at=5.0)
 WAITING = make_job("a")
+SIZED = replace(make_job("a"), gpu=GpuRequest(memory_mib=16, compute_milli=200), asked_memory_mib=16)
+SMALLER = replace(SIZED, gpu=GpuRequest(memory_mib=4, compute_milli=200))
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,13 @@ WAITING = make_job("a")
         pytest.param(RUNNING, WAITING, False, id="it started"),
         pytest.param(WAITING, replace(RUNNING, evicting=True), False, id="it left as it was asked to"),
         pytest.param(replace(RUNNING, last_checkpoint_at=9.0), RUNNING, False, id="it saved its work"),
+        pytest.param(SMALLER, SIZED, False, id="less memory was measured to do"),
+        pytest.param(replace(SMALLER, asked_memory_mib=8), SIZED, True, id="it asks for less memory"),
+        pytest.param(replace(SMALLER, asked_memory_mib=None), SIZED, True, id="it may not be made smaller any more"),
+        pytest.param(replace(RUNNING, idle=True), RUNNING, False, id="it computes nothing any more"),
+        pytest.param(
+            WAITING, replace(RUNNING, evicting=True, idle=True), False, id="it left, and is not idle any more"
+        ),
         pytest.param(RUNNING, replace(RUNNING, evicting=True), False, id="an eviction that is not observed yet"),
     ],
 )

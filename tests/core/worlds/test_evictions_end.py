@@ -147,6 +147,19 @@ def test_between_two_changes_nobody_is_evicted_twice_and_all_falls_quiet(seed: i
             toy.observe(replace(drawn_job(rng, 100 + change, total, queues), submitted_at=toy.now))
 
 
+@pytest.mark.parametrize("seed", [154, *range(2_000, 2_006)])
+def test_who_computes_may_change_from_cycle_to_cycle_and_evictions_end_all_the_same(seed: int) -> None:
+    rng = random.Random(seed)
+    toy = ToyCluster(*drawn_world(rng), policy=Policy())
+    toy.now, evictions = 1_000.0, Counter[str]()
+    for _ in range(12):
+        for job in sorted(toy.jobs.values(), key=lambda one: one.key):
+            if job.placement is not None and rng.random() < 0.5:
+                toy.observe(replace(job, idle=not job.idle))
+        evictions += play(toy, cycles=120)
+    assert max(evictions.values(), default=0) <= 1
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_nobody_is_evicted_in_its_first_minutes_but_by_an_administrators_class(seed: int) -> None:
     rng = random.Random(seed)

@@ -20,7 +20,7 @@ from cotenant.core.model.plan import Admit, EvictionKind
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.state.facts import NodeGone, NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node
-from tests.core.worlds.test_properties import check_limits, check_nothing_is_overcommitted
+from tests.core.worlds.recount import check_limits, check_nothing_is_overcommitted
 
 CLASSES = ("A100", "H100", "L4")
 ZONES = ("east", "north", "west")

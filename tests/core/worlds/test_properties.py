@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,11 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.core import schedule
-from cotenant.core.allocation.placements import union_during_resize
-from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, Sharing, TenantQueue, Topology, TopologyMode
+from cotenant.core.model.objects import (
+    GpuRequest,
+    Job,
+    Node,
+    Quota,
+    Sharing,
+    Spread,
+    TenantQueue,
+    Topology,
+    TopologyMode,
+)
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Resize
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.core.worlds.recount import check_limits, check_nothing_is_overcommitted
 
 CLASSES = ("A100", "H100")
 ZONES = ("east", "west")
@@ -80,9 +89,12 @@ def requests(draw: st.DrawFn) -> GpuRequest:
     if kind == "whole":
         return GpuRequest(count=draw(st.integers(1, 3)), classes=classes, zones=zones, sharing=sharing)
     compute = draw(st.sampled_from((None, 100, 600))) if kind == "both" else None
+    count = draw(st.sampled_from((1, 1, 2, 3)))
     if kind == "mib":
-        return GpuRequest(memory_mib=draw(st.sampled_from((1, 13_333, 39_999))), classes=classes, sharing=sharing)
+        memory = draw(st.sampled_from((1, 13_333, 39_999)))
+        return GpuRequest(count=count, memory_mib=memory, classes=classes, sharing=sharing)
     return GpuRequest(
+        count=count,
         memory_milli=draw(st.sampled_from((1, 250, 333, 400, 500, 1000))),
         compute_milli=compute,
         classes=classes,
@@ -91,11 +103,23 @@ def requests(draw: st.DrawFn) -> GpuRequest:
     )
 
 
+TOPOLOGIES = (None, None, Topology("rack", TopologyMode.REQUIRED), Topology("zone", TopologyMode.PREFERRED))
+LEVELS = ("node", "rack", "zone")
+
+
+def spreads_below(topology: Topology | None) -> list[Spread]:
+    """Every spread that may stand beside the topology."""
+    below = LEVELS if topology is None else LEVELS[: LEVELS.index(topology.level)]
+    hard = [Spread(level, TopologyMode.REQUIRED, most) for level in below for most in (1, 2)]
+    return [*hard, *(Spread(level, TopologyMode.PREFERRED) for level in below)]
+
+
 @st.composite
 def jobs(draw: st.DrawFn, names: Sequence[str]) -> list[Job]:
     found = []
     for index in range(draw(st.integers(1, 10))):
         low = draw(st.integers(1, 4))
+        near = draw(st.sampled_from(TOPOLOGIES))
         found.append(
             make_job(
                 f"j{index}",
@@ -110,11 +134,8 @@ def jobs(draw: st.DrawFn, names: Sequence[str]) -> list[Job]:
                 preemptible=draw(st.sampled_from((True, True, True, False))),
                 distinct_gpus=draw(st.sampled_from((True, True, False))),
                 expected_runtime_s=draw(st.sampled_from((None, 60, 3_600))),
-                topology=draw(
-                    st.sampled_from(
-                        (None, None, Topology("rack", TopologyMode.REQUIRED), Topology("zone", TopologyMode.PREFERRED))
-                    )
-                ),
+                topology=near,
+                spread=draw(st.sampled_from((None, None, *spreads_below(near)))),
             )
         )
     return found
@@ -124,78 +145,6 @@ def jobs(draw: st.DrawFn, names: Sequence[str]) -> list[Job]:
 def clusters(draw: st.DrawFn) -> tuple[list[Node], list[TenantQueue], list[Job]]:
     tree = draw(queues())
     return draw(nodes()), tree, draw(jobs([queue.name for queue in tree]))
-
-
-def check_nothing_is_overcommitted(nodes: list[Node], queues: list[TenantQueue], jobs: list[Job]) -> None:
-    """Recounted from the placements, not from the scheduler's own accounts."""
-    gpu = {gpu.uuid: gpu for node in nodes for gpu in node.gpus}
-    node_of = {gpu.uuid: node for node in nodes for gpu in node.gpus}
-    memory: dict[str, int] = defaultdict(int)
-    compute: dict[str, int] = defaultdict(int)
-    cpu: dict[str, int] = defaultdict(int)
-    holders: dict[str, list[Job]] = defaultdict(list)
-    for job in jobs:
-        if job.placement is None:
-            continue
-        taken = union_during_resize(job.placement, job.resizing_from)
-        ranks = [rank for part in taken.nodes for rank in part.ranks]
-        assert [rank.rank for rank in ranks] == list(range(len(ranks)))
-        uuids = [grant.uuid for rank in ranks for grant in rank.gpus]
-        assert len(uuids) == len(set(uuids)) or not job.distinct_gpus, "two ranks of one job on one GPU"
-        for part in taken.nodes:
-            cpu[part.node] += job.cpu_milli * len(part.ranks)
-            for rank in part.ranks:
-                for grant in rank.gpus:
-                    assert node_of[grant.uuid].name == part.node
-                    memory[grant.uuid] += grant.memory_mib
-                    compute[grant.uuid] += grant.compute_milli
-                    holders[grant.uuid].append(job)
-    for uuid, amount in memory.items():
-        assert amount <= gpu[uuid].memory_mib
-        assert compute[uuid] <= 1000
-    for node in nodes:
-        assert cpu[node.name] <= node.cpu_milli
-    for uuid, sharers in holders.items():
-        check_sharing(node_of[uuid], sharers)
-
-
-def check_sharing(node: Node, sharers: list[Job]) -> None:
-    keys, tenants = {job.key for job in sharers}, {job.queue for job in sharers}
-    modes = {job.gpu.sharing for job in sharers}
-    if len(keys) > 1:
-        assert Sharing.NEVER not in modes
-    if len(tenants) > 1:
-        assert node.shared_by_queues
-        assert modes == {Sharing.ANY}
-
-
-def check_limits(nodes: list[Node], queues: list[TenantQueue], jobs: list[Job]) -> None:
-    where = {gpu.uuid: (gpu, node) for node in nodes for gpu in node.gpus}
-    parent = {queue.name: queue.parent for queue in queues}
-    used: dict[tuple[str, int], int] = defaultdict(int)
-    for job in jobs:
-        if job.placement is None:
-            continue
-        path: list[str] = []
-        at: str | None = job.queue
-        while at is not None:
-            path.append(at)
-            at = parent[at]
-        for queue in queues:
-            if queue.name not in path:
-                continue
-            for number, quota in enumerate(queue.quotas):
-                for part in union_during_resize(job.placement, job.resizing_from).nodes:
-                    for rank in part.ranks:
-                        for grant in rank.gpus:
-                            gpu, node = where[grant.uuid]
-                            if quota.gpu_class in (None, gpu.gpu_class) and quota.zone in (None, node.zone):
-                                used[queue.name, number] += max(
-                                    grant.compute_milli, -(-grant.memory_mib * 1000 // gpu.memory_mib)
-                                )
-    for queue in queues:
-        for number, quota in enumerate(queue.quotas):
-            assert quota.limit is None or used[queue.name, number] <= quota.limit
 
 
 @given(clusters())

@@ -104,3 +104,19 @@ def test_a_folder_that_was_given_outlives_its_cluster(home: Path, tmp_path: Path
     (state.etcd / "db").touch()
     ownership.forget("demo", state)
     assert (list(home.iterdir()), state.control.exists(), (state.etcd / "db").exists()) == ([], False, True)
+
+
+def test_two_that_forget_the_same_cluster_at_once_are_both_content(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = ownership.claim("demo", None)
+    real, calls = shutil.rmtree, []
+
+    def beaten(path: Path) -> None:
+        calls.append(path)
+        if len(calls) == 1:
+            real(path / "pki")
+            raise FileNotFoundError(path / "pki")
+        real(path)
+
+    monkeypatch.setattr(shutil, "rmtree", beaten)
+    ownership.forget("demo", state)
+    assert (len(calls), home.joinpath("demo").exists()) == (2, False)

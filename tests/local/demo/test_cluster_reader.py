@@ -9,7 +9,7 @@ import pytest
 from cotenant_local.demo import cluster_reader
 from cotenant_local.demo.cluster_reader import ClusterReader
 
-JOBS = "/apis/cotenant.dev/v1alpha1/namespaces/red/trainingjobs/train"
+JOBS = "/apis/cotenant.dev/v1beta1/namespaces/red/trainingjobs/train"
 EVENTS = "/api/v1/namespaces/red/events?fieldSelector=involvedObject.name%3Dtrain"
 
 

@@ -95,7 +95,7 @@ POD: Final[dict[str, Any]] = {
 }
 """What a tenant may set of it, and what a kubelet reports in the tenant's words."""
 JOB: Final[dict[str, Any]] = {
-    "apiVersion": "cotenant.dev/v1alpha1",
+    "apiVersion": "cotenant.dev/v1beta1",
     "kind": "TrainingJob",
     "metadata": {"name": "train", "namespace": "red", "uid": "uid-1", "resourceVersion": "5", "generation": 1},
     "spec": {

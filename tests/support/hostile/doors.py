@@ -19,15 +19,15 @@ from typing import Any, Final
 import orjson
 
 from cotenant.contract import Contract, ContractError, Malformed, Progress, Termination
+from cotenant.contract.decoding.bounded_json import Bounds, parse
+from cotenant.contract.decoding.plain_text import plain_text
+from cotenant.contract.decoding.reported_values import finite_numbers, plain_values
 from cotenant.controller.informers.job_record import read_job
-from cotenant.controller.informers.pod_record import PodRecord, read_pod
+from cotenant.controller.informers.pods.pod_record import PodRecord, read_pod
 from cotenant.controller.lifecycle.failure_classification import exit_status
+from cotenant.controller.lifecycle.policies.retries import exit_message
 from cotenant.controller.lifecycle.progress import final_progress, progress_update
-from cotenant.controller.lifecycle.retries import exit_message
 from cotenant.controller.reports import progress_request
-from cotenant.decoding.bounded_json import Bounds, parse
-from cotenant.decoding.plain_text import plain_text
-from cotenant.decoding.reported_values import finite_numbers, plain_values
 from cotenant_agent.enforcement.quota import grant_of
 from cotenant_worker.messaging.codec import MessageError
 from cotenant_worker.progress.http_endpoint import metrics_page

@@ -20,13 +20,13 @@ CHUNK = 10
 
 def play(seeds: range) -> dict[int, str]:
     """Seed → violation, of those that have one."""
-    found = {seed: World(draw(seed)).run().violation for seed in seeds}
+    found = {seed: World(draw(seed, sweeps_and_sessions=True)).run().violation for seed in seeds}
     return {seed: violation for seed, violation in found.items() if violation}
 
 
 def story_of(seed: int) -> str:
     """How the smallest scenario that is found goes wrong, in at most some thirty lines."""
-    smallest = shrink(draw(seed), lambda scenario: World(scenario).run().violation)
+    smallest = shrink(draw(seed, sweeps_and_sessions=True), lambda scenario: World(scenario).run().violation)
     return World(smallest).run().report()
 
 

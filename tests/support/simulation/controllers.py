@@ -12,10 +12,11 @@ from typing import Final
 
 from cotenant import names
 from cotenant.contract import Contract
-from cotenant.controller.client.kube import NODES, PODS, TRAINING_JOBS, Document, Reply
+from cotenant.controller.client.kube import NODES, PODS, SESSIONS, SWEEPS, TRAINING_JOBS, Document, Reply
 from tests.support.fake_kube import FakeKube
 from tests.support.simulation.api_server import ApiServer
-from tests.support.simulation.machine import Machine, Program, RunningPod, ready_condition
+from tests.support.simulation.machine import Machine, ready_condition
+from tests.support.simulation.running_pod import Program, RunningPod
 
 PEER_LOST_S: Final = 5.0
 MONITOR_GRACE_S: Final = 40.0
@@ -25,10 +26,11 @@ NEVER: Final = float("inf")
 
 
 async def collect_garbage(server: ApiServer) -> None:
-    """Delete what is left of jobs that are gone."""
+    """Delete what is left of jobs, sweeps and sessions that are gone."""
     while True:
         await asyncio.sleep(2.0)
-        there = {one["metadata"]["uid"] for one in server.objects[TRAINING_JOBS].values()}
+        kinds = (TRAINING_JOBS, SWEEPS, SESSIONS)
+        there = {one["metadata"]["uid"] for kind in kinds for one in server.objects[kind].values()}
         for resource, objects in list(server.objects.items()):
             for key, document in list(objects.items()):
                 owners = document["metadata"].get("ownerReferences")

@@ -103,6 +103,22 @@ def _resume(world: World, incident: Incident) -> None:
     _change(world, incident, lambda kube, name, space: kube.patch(TRAINING_JOBS, name, body, namespace=space))
 
 
+def _delete_composite(world: World, incident: Incident) -> None:
+    if plan := world.composites.get(incident.target):
+        _change(world, incident, lambda kube, name, space: kube.delete(plan.resource, name, space))
+
+
+def _suspend_composite(world: World, incident: Incident) -> None:
+    _hold_composite(world, incident, True)
+    world.loop.call_later(incident.seconds, _hold_composite, world, incident, False)
+
+
+def _hold_composite(world: World, incident: Incident, suspended: bool) -> None:
+    if plan := world.composites.get(incident.target):
+        body = {"spec": {"suspend": suspended}}
+        _change(world, incident, lambda kube, name, space: kube.patch(plan.resource, name, body, namespace=space))
+
+
 def _edit_labels(world: World, incident: Incident) -> None:
     """Whoever may patch pods takes their labels, annotations and owners away."""
     metadata = {"metadata": {"labels": {names.LABEL_JOB: "another"}, "annotations": None, "ownerReferences": None}}
@@ -167,6 +183,8 @@ INCIDENTS: Final[dict[str, Callable[[World, Incident], None]]] = {
     "JobDeleted": _delete_job,
     "PodsDeleted": _delete_pods,
     "Suspended": _suspend,
+    "CompositeDeleted": _delete_composite,
+    "CompositeSuspended": _suspend_composite,
     "LabelsEdited": _edit_labels,
     "StatusEdited": _edit_status,
     "QuotaEdited": _edit_quota,

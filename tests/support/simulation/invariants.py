@@ -6,16 +6,18 @@ What counts is what really runs on the machines and what the API server really h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.controller.client.kube import LEASES, PODS, QUEUES, TRAINING_JOBS, Document
+from cotenant.controller.client.kube import LEASES, PODS, QUEUES, SESSIONS, SWEEPS, TRAINING_JOBS, Document
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL
 from cotenant.core.model.objects import WHOLE
 from tests.support.simulation.api_server import ApiServer, Change
-from tests.support.simulation.machine import GPU_MIB, Machine, RunningPod
+from tests.support.simulation.composites import CompositeInvariants, CompositePlan
+from tests.support.simulation.machine import GPU_MIB, Machine
 from tests.support.simulation.replica import Replica
+from tests.support.simulation.running_pod import RunningPod
 
 EDITOR: Final = "somebody who edits a status"
 KNOWN_S: Final = 400.0
@@ -33,6 +35,7 @@ class Invariants:
         machines: Mapping[str, Machine],
         replicas: Mapping[str, Replica],
         *,
+        composites: Sequence[CompositePlan],
         now: Callable[[], float],
         tell: Callable[[str], None],
         fail: Callable[[BaseException], None],
@@ -43,6 +46,7 @@ class Invariants:
         self._now = now
         self._tell = tell
         self._end_with = fail
+        self.composites = CompositeInvariants(server, composites, self._fail)
         self._committed: dict[tuple[str, int], Document] = {}
         """(uid of a job, attempt) → the placement that a replica committed for it."""
         self._ready: dict[tuple[str, int], set[int]] = {}
@@ -58,7 +62,7 @@ class Invariants:
         if change.by[:1] not in self._replicas or not change.by[1:].isdigit():
             if change.by == EDITOR:
                 self._edited.add(change.uid)
-            if change.resource in {TRAINING_JOBS, QUEUES, PODS}:
+            if change.resource in {TRAINING_JOBS, QUEUES, PODS, SWEEPS, SESSIONS}:
                 self.written_at, self.last_write = self._now(), describe(change)
             return
         if change.resource == LEASES:
@@ -67,6 +71,7 @@ class Invariants:
         self._tell(describe(change))
         if change.resource == TRAINING_JOBS and not change.deleted and change.uid not in self._edited:
             self._check_status(change)
+            self.composites.look_at(change)
         elif change.resource == PODS and change.before is None:
             self._check_pod(change)
 
@@ -98,6 +103,7 @@ class Invariants:
                     self._fail(f"started twice: {pod.key} runs on {other.name} and {machine.name}")
                 if not same and not self._is_out_of_reach(one):
                     self._fail(f"started twice: {pod.key} starts while {one.key} runs on {other.name}")
+        self.composites.check_start(self._machines, pod, self._is_out_of_reach)
         self._ready.setdefault(pod.attempt, set()).add(pod.grant.node_rank)
 
     def check_processes(self) -> None:
@@ -108,7 +114,7 @@ class Invariants:
 
     def check_end(self) -> None:
         """Judge the quiet end: all that could be done is done, and nothing is left over."""
-        for found in self._at_end():
+        for found in (*self._at_end(), *self.composites.at_end()):
             self._fail(found)
 
     def _fail(self, sentence: str) -> None:

@@ -20,10 +20,11 @@ from cotenant.controller.informers import kopf_feed
 from cotenant.controller.informers.kopf_feed import OnEvent
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.lease_thread import LeaseThread
-from cotenant.controller.main import Operator
-from cotenant.controller.reports import progress_poller
+from cotenant.controller.replica import Operator
+from cotenant.controller.reports import progress_poller, start_estimates
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.outlook.estimates import Outlook
 from tests.support.simulation.api_client import ApiClient, Line
 from tests.support.simulation.api_server import ApiServer
 from tests.support.simulation.feed import Feed
@@ -100,13 +101,13 @@ class Replica:
             identity=identity,
             clock=time.monotonic,
         )
-        fence = Fence(lambda: elector.is_leader)
+        fence = Fence(lambda: elector.is_leader, clock=time.monotonic)
         kube = ApiClient(self.feed, self.process, self.line, before_write=fence.check)
         self._stopped = asyncio.Event()
         self.operator = Operator(kube, fence.is_leader, settings, metrics, clock=time.time)
         self.operator.loop.last_alive = time.monotonic()
         lease = SimulatedLeaseThread(cast(RestKube, lease_kube), elector)
-        return await main._supervise(self.operator, lease, self._stopped)
+        return await main._supervise(self.operator, lease, fence, self._stopped)
 
 
 @contextlib.contextmanager
@@ -121,5 +122,13 @@ def simulated_surroundings() -> Iterator[None]:
     async def no_progress(*_: Any, **__: Any) -> None:
         await asyncio.sleep(0.01)
 
-    with patch.object(kopf_feed, "run", feed), patch.object(progress_poller, "get_progress", no_progress):
+    def one_step(outlook: Outlook) -> tuple[float, bool]:
+        """In place of as many steps as fit into some CPU time: how many do is chance."""
+        return start_estimates.SLICE_S, outlook.step()
+
+    with (
+        patch.object(kopf_feed, "run", feed),
+        patch.object(progress_poller, "get_progress", no_progress),
+        patch.object(start_estimates, "_advance", one_step),
+    ):
         yield

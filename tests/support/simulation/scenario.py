@@ -8,8 +8,11 @@ from typing import Any, Final
 
 from cotenant import names
 from cotenant.controller.client.kube import Document
+from tests.support.simulation import composites
 from tests.support.simulation.api_client import CallFault
-from tests.support.simulation.machine import Program, stamp
+from tests.support.simulation.composites import CompositePlan, draw_composites
+from tests.support.simulation.machine import stamp
+from tests.support.simulation.running_pod import Program
 
 CALM_AT_S: Final = 240.0
 """From here on nothing goes wrong any more."""
@@ -98,12 +101,15 @@ class Scenario:
     """Name, guaranteed, limit."""
     jobs: tuple[JobPlan, ...]
     incidents: tuple[Incident, ...]
+    composites: tuple[CompositePlan, ...] = ()
     replicas: int = 2
     calm_at_s: float = CALM_AT_S
 
 
-def draw(seed: int) -> Scenario:
-    """Jobs come and things go wrong at the same few moments: what goes wrong alone is survived by much less."""
+def draw(seed: int, *, sweeps_and_sessions: bool = False) -> Scenario:
+    """Jobs come and things go wrong at the same few moments: what goes wrong alone is survived by much less. The jobs
+    of a seed, and what befalls them, are the same with sweeps and sessions beside them.
+    """
     dice = Random(f"scenario {seed}")
     machines = tuple(dice.choice((1, 2, 2, 4)) for _ in range(dice.randint(1, 3)))
     total = sum(machines)
@@ -119,8 +125,15 @@ def draw(seed: int) -> Scenario:
         queues=tuple(name for name, *_ in queues),
     )
     drawn = (_incident(dice, targets, dice.choice(moments)) for _ in range(dice.randint(2, 14)))
-    incidents = tuple(sorted(drawn, key=lambda one: one.at))
-    return Scenario(seed=seed, machines=machines, queues=queues, jobs=jobs, incidents=incidents)
+    incidents = list(drawn)
+    dice = Random(f"composites {seed}")
+    made = draw_composites(dice, targets.queues, moments) if sweeps_and_sessions else ()
+    if made:
+        incidents += [_incident_of_composites(dice, made, dice.choice(moments)) for _ in range(dice.randint(0, 5))]
+    return Scenario(
+        seed=seed, machines=machines, queues=queues, jobs=jobs, composites=made,
+        incidents=tuple(sorted(incidents, key=lambda one: one.at)),
+    )  # fmt: skip
 
 
 def _job(dice: Random, number: int, queues: tuple[tuple[str, int, int], ...], total: int, moment: float) -> JobPlan:
@@ -148,6 +161,17 @@ def _job(dice: Random, number: int, queues: tuple[tuple[str, int, int], ...], to
         priority=dice.choice((0, 0, 0, 10)),
         min_workers=1 if workers > 1 and dice.random() < 0.2 else 0,
     )
+
+
+def _incident_of_composites(dice: Random, made: tuple[CompositePlan, ...], moment: float) -> Incident:
+    at = round(max(0.0, moment + dice.choice((1.0, 5.0, 30.0)) * dice.uniform(-0.2, 1.0)), 3)
+    seconds = round(dice.choice((0.05, 0.5, 5.0, 20.0)) * dice.uniform(0.5, 1.5), 3)
+    if dice.random() < 0.7:
+        fault, call = dice.choice(tuple(CallFault)), dice.choice(composites.CALLS)
+        return Incident(at=at, kind=fault.value, target="leader", call=call, seconds=seconds)
+    befallen = dice.choice(made)
+    target = f"{befallen.queue}/{befallen.name}"
+    return Incident(at=at, kind=dice.choice(composites.KINDS), target=target, seconds=seconds)
 
 
 def _incident(dice: Random, targets: Targets, moment: float) -> Incident:

@@ -18,7 +18,7 @@ def kind_of(violation: str) -> str:
 
 
 def shrink(scenario: Scenario, violation_of: Callable[[Scenario], str]) -> Scenario:
-    """Leave out incidents, jobs, machines and a replica, as long as the violation stays of its kind."""
+    """Leave out incidents, jobs, sweeps, machines and a replica, as long as the violation stays of its kind."""
     kind, tries = kind_of(violation_of(scenario)), 0
     shrunk = True
     while shrunk:
@@ -40,11 +40,13 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
     for jobs in _without(scenario.jobs):
         if jobs:
             yield replace(scenario, jobs=jobs)
+    for composites in _without(scenario.composites):
+        yield replace(scenario, composites=composites)
     if scenario.replicas > 1:
         yield replace(scenario, replicas=scenario.replicas - 1)
     if len(scenario.machines) > 1:
         yield replace(scenario, machines=scenario.machines[:-1])
-    used = {job.queue for job in scenario.jobs}
+    used = {one.queue for one in (*scenario.jobs, *scenario.composites)}
     if queues := tuple(queue for queue in scenario.queues if queue[0] not in used):
         yield replace(scenario, queues=tuple(queue for queue in scenario.queues if queue not in queues))
 

@@ -13,14 +13,16 @@ from typing import Final
 
 from cotenant import names
 from cotenant.contract import Contract
-from cotenant.controller.client.kube import NAMESPACES, QUEUES, TRAINING_JOBS
+from cotenant.controller.client.kube import NAMESPACES, QUEUES, TRAINING_JOBS, Resource
 from tests.support.simulation.api_server import ApiServer
+from tests.support.simulation.composites import CompositePlan
 from tests.support.simulation.controllers import collect_garbage, run_programs, watch_nodes
 from tests.support.simulation.incidents import strike
 from tests.support.simulation.invariants import Invariants, ViolationError
-from tests.support.simulation.machine import Machine, Program, RunningPod
+from tests.support.simulation.machine import Machine
 from tests.support.simulation.replica import Replica, simulated_surroundings
-from tests.support.simulation.scenario import Scenario
+from tests.support.simulation.running_pod import Program, RunningPod
+from tests.support.simulation.scenario import JobPlan, Scenario
 from tests.support.simulation.story import Story
 from tests.support.simulation.virtual_loop import VirtualLoop
 
@@ -49,6 +51,7 @@ class World:
         self.story = Story(self.loop.time)
         self.server = ApiServer(self.loop.time)
         self.programs = {f"{job.queue}/{job.name}": job.program for job in scenario.jobs}
+        self.composites = {f"{one.queue}/{one.name}": one for one in scenario.composites}
         self.machines = {
             f"n{index}": Machine(
                 name=f"n{index}",
@@ -66,8 +69,9 @@ class World:
             for name in ("a", "b")[: scenario.replicas]
         }
         self.invariants = Invariants(
-            self.server, self.machines, self.replicas, now=self.loop.time, tell=self.story.tell, fail=self.loop.fail
-        )
+            self.server, self.machines, self.replicas, composites=scenario.composites,
+            now=self.loop.time, tell=self.story.tell, fail=self.loop.fail,
+        )  # fmt: skip
         self.server.watchers.append(self.invariants.look_at)
         self.server.on_write = self.invariants.check_writer
 
@@ -75,7 +79,10 @@ class World:
         self.invariants.check_start(machine, pod)
 
     def program_of(self, grant: Contract) -> Program:
-        return self.programs[f"{grant.namespace}/{grant.job}"]
+        if known := self.programs.get(f"{grant.namespace}/{grant.job}"):
+            return known
+        mine = (one for one in self.composites.values() if one.queue == grant.namespace and one.makes(grant.job))
+        return next(mine).program
 
     def run(self) -> Outcome:
         violation = ""
@@ -113,10 +120,12 @@ class World:
             self.server.put("administrator", QUEUES, document)
 
     async def _submit(self) -> None:
-        for job in sorted(self.scenario.jobs, key=lambda one: one.at):
-            await asyncio.sleep(max(0.0, job.at - self.loop.time()))
-            self.story.tell(f"{job} is submitted")
-            self.server.put(job.queue, TRAINING_JOBS, job.document())
+        wanted: list[tuple[Resource, JobPlan | CompositePlan]] = [(TRAINING_JOBS, job) for job in self.scenario.jobs]
+        wanted += [(one.resource, one) for one in self.scenario.composites]
+        for resource, one in sorted(wanted, key=lambda pair: pair[1].at):
+            await asyncio.sleep(max(0.0, one.at - self.loop.time()))
+            self.story.tell(f"{one} is submitted")
+            self.server.put(one.queue, resource, one.document())
         await asyncio.Event().wait()
 
     async def _misfortunes(self) -> None:
@@ -152,7 +161,8 @@ class World:
             for actor in actors:
                 if actor.done():
                     actor.result()
-            if self.loop.time() - self.invariants.written_at >= QUIET_S and not self._runs():
+            quiet = self.loop.time() - self.invariants.written_at >= QUIET_S
+            if quiet and not self._runs() and not self.invariants.composites.held_back():
                 self.invariants.check_end()
                 return
         raise ViolationError(f"it is not quiet after {END_S:.0f} s: {self.invariants.last_write}")

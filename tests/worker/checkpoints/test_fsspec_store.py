@@ -1,22 +1,17 @@
 """Checkpoints on an address of fsspec's are whole or not there."""
 
-import hashlib
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.request import Request, urlopen
 
 import fsspec
 import pytest
 
 from cotenant_worker.checkpoints import fsspec_store
 from cotenant_worker.host.layout import ENV_STATE
-from tests.support.pod_sandbox import CHECKOUT, until
-
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cotenant"
+from tests.worker.object_stores import s3_server
 
 
 def write(text: str):  # type: ignore[no-untyped-def]
@@ -29,42 +24,17 @@ def write(text: str):  # type: ignore[no-untyped-def]
 
 
 @pytest.fixture(scope="module")
-def s3_server() -> Iterator[str]:
-    """Address of an S3 server of this machine. Its packages do not go with the operator's and stand apart."""
-    packages = installed_apart(CHECKOUT / "requirements" / "s3-server.txt")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    env = {**os.environ, "PYTHONPATH": str(packages)}
-    serve = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(serve, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        until(lambda: urlopen(f"{address}/moto-api/", timeout=5).status == 200, 60, "the S3 server answers")
+def server() -> Iterator[str]:
+    with s3_server.s3_server() as address:
         yield address
-    finally:
-        server.kill()
-        server.wait()
-
-
-def installed_apart(requirements: Path) -> Path:
-    """A folder with these packages, made once for each content of the file."""
-    target = CACHE / f"s3-server-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]}"
-    if not target.is_dir():
-        aside = target.with_suffix(f".{os.getpid()}")
-        install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--require-hashes", "--target", str(aside)]
-        subprocess.run([*install, "-r", str(requirements)], check=True)
-        aside.rename(target)
-    return target
 
 
 @pytest.fixture
-def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Address of an empty bucket, reached as a job reaches MinIO: by variables alone."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    urlopen(Request(f"{s3_server}/moto-api/reset", method="POST"), timeout=5).close()
-    urlopen(Request(f"{s3_server}/runs", method="PUT"), timeout=5).close()
+    for name, value in s3_server.environment(server).items():
+        monkeypatch.setenv(name, value)
+    s3_server.emptied(server)
     return "s3://runs"
 
 
@@ -77,7 +47,7 @@ def test_s3_keeps_the_newest_whole_checkpoint(bucket: str) -> None:
     assert found is not None
     assert (found.step, found.meta, (found.path / "shards" / "0").read_text()) == (3, {"seed": 3}, "33")
     files, root = fsspec_store.file_system(url)
-    assert sorted(files.ls(root, detail=False)) == [f"runs/team/job/step-00000000000{step}" for step in (2, 3)]
+    assert sorted(files.ls(root, detail=False)) == [f"step-00000000000{step}" for step in (2, 3)]
 
 
 def test_a_checkpoint_that_another_rank_has_saved_meanwhile_is_found(bucket: str) -> None:

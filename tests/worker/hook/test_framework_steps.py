@@ -9,7 +9,7 @@ import pytest
 
 from cotenant_worker.hook.cotenant_shim import framework_steps
 from cotenant_worker.hook.cotenant_shim import steps as counting
-from tests.worker.recording_launcher import RecordingLauncher
+from tests.worker.messaging.recording_launcher import RecordingLauncher
 
 
 class ArrayImpl:

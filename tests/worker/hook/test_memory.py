@@ -240,6 +240,20 @@ def test_tensorflows_devices_have_their_pools_in_mib_and_do_not_grow(rank: Rank,
     assert tf.limits == [("GPU:0", [20 << 10]), ("GPU:1", [40 << 10])]
 
 
+def test_each_device_has_the_limit_of_its_own_gpu_in_the_order_in_which_they_are_shown(
+    rank: Rank, limited: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited("GPU-a", "GPU-b")
+    for shown, want in (
+        ("GPU-b,GPU-a", [("GPU:0", [40 << 10]), ("GPU:1", [20 << 10])]),
+        ("GPU-whole,GPU-a", [("GPU:1", [20 << 10])]),
+    ):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+        tf = tensorflow()
+        memory.after_tensorflow(tf)
+        assert tf.limits == want
+
+
 def test_tensorflow_that_cannot_be_limited_ends(rank: Rank, limited: Callable[..., None]) -> None:
     limited("GPU-a")
     with pytest.raises(SystemExit) as ended:

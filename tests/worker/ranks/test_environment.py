@@ -175,6 +175,35 @@ def real(*uuids: str) -> Contract:
     return replace(contract([1]), pods=(PodGrant("a", ranks),))
 
 
+def devices(resource: str, *ranks: int) -> Contract:
+    """One pod whose ranks have so many devices of this kind each."""
+    numbers = iter(range(sum(ranks)))
+    grants = tuple(
+        RankGrant(rank, tuple(GpuGrant(f"D-{next(numbers)}", 0, 1000, whole=True, resource=resource) for _ in range(n)))
+        for rank, n in enumerate(ranks)
+    )
+    return replace(contract([1]), pods=(PodGrant("a", grants),))
+
+
+@pytest.mark.parametrize(
+    ("resource", "shown", "local"),
+    [
+        pytest.param("amd.com/gpu", ["0,1", "2,3"], ["0", "0"], id="AMD: its own, counted in the container"),
+        pytest.param("google.com/tpu", [None, None], ["0", "1"], id="others: all of the pod, chosen by LOCAL_RANK"),
+    ],
+)
+def test_ranks_find_devices_of_other_makers_and_never_a_variable_of_cudas(
+    resource: str, shown: list[str | None], local: list[str]
+) -> None:
+    job = devices(resource, 2, 2)
+    group = group_of(job)
+    inherited = {"CUDA_VISIBLE_DEVICES": "0"}
+    found = [base_environment(inherited, job, cpus=1) | rank_environment(job, group, one) for one in group.ranks]
+    assert [env.get("ROCR_VISIBLE_DEVICES") for env in found] == shown
+    assert [env["LOCAL_RANK"] for env in found] == local
+    assert not any("CUDA_VISIBLE_DEVICES" in env for env in found)
+
+
 @pytest.mark.parametrize(
     ("job", "want", "warns"),
     [
@@ -184,6 +213,11 @@ def real(*uuids: str) -> Contract:
             replace(real("GPU-a", "GPU-a"), collective="nccl"), "gloo", True, id="… and nccl asked for: a warning"
         ),
         pytest.param(replace(real("GPU-a"), collective="gloo"), "gloo", False, id="gloo asked for: gloo"),
+        pytest.param(devices("amd.com/gpu", 1, 1), "nccl", False, id="devices of AMD: RCCL, by the name of nccl"),
+        pytest.param(devices("google.com/tpu", 1), "gloo", False, id="devices without NCCL: the framework's own"),
+        pytest.param(
+            replace(devices("google.com/tpu", 1), collective="nccl"), "gloo", True, id="… and nccl asked for: a warning"
+        ),
         pytest.param(contract([1, 1]), "gloo", False, id="simulated GPUs: gloo"),
         pytest.param(
             replace(contract([1]), collective="nccl"), "gloo", True, id="simulated, nccl asked for: a warning"

@@ -7,6 +7,8 @@ import pytest
 
 from cotenant.contract import GpuGrant, PodGrant, RankGrant
 from cotenant_worker.ranks import memory_limits
+from cotenant_worker.ranks.device_environment import visibility
+from cotenant_worker.ranks.environment import visible_gpus
 from tests.support.pod_sandbox import contract
 
 GIB = 1 << 30
@@ -107,6 +109,18 @@ def test_only_shares_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(found[1]["COTENANT_LIMITS"])["GPU-b"]["pool"] == (32768 - 768 - 640) << 20
 
 
+def test_a_rank_with_shares_of_two_gpus_sees_both_and_is_limited_on_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = PodGrant("a", (RankGrant(0, (share(32768, "GPU-b"), share(16384, "GPU-a"))),))
+    job = replace(contract([1]), pods=(pod,))
+    monkeypatch.setattr(memory_limits, "probe", lambda _uuids: {"GPU-a": 40 * GIB, "GPU-b": 80 * GIB})
+    found, _ = memory_limits.memory_limits_of(job)
+    assert isinstance(found, dict)
+    limits = json.loads(found[0]["COTENANT_LIMITS"])
+    assert {uuid: one["quota"] >> 20 for uuid, one in limits.items()} == {"GPU-a": 16384, "GPU-b": 32768}
+    assert found[0]["CUPY_GPU_MEMORY_LIMIT"] == str(limits["GPU-a"]["pool"])
+    assert visibility(pod, visible_gpus(job, pod, pod.ranks[0])) == {"CUDA_VISIBLE_DEVICES": "GPU-b,GPU-a"}
+
+
 def test_a_rank_that_sees_its_whole_pod_is_limited_on_every_gpu_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = (RankGrant(0, (share(32768, "GPU-a"),)), RankGrant(1, (share(32768, "GPU-b"),)))
     job = replace(contract([1]), command=("torchrun", "train.py"), pods=(PodGrant("a", ranks),))
@@ -114,3 +128,9 @@ def test_a_rank_that_sees_its_whole_pod_is_limited_on_every_gpu_of_it(monkeypatc
     found, _ = memory_limits.memory_limits_of(job)
     assert isinstance(found, dict)
     assert [sorted(json.loads(env["COTENANT_LIMITS"])) for env in found.values()] == [["GPU-a", "GPU-b"]] * 2
+
+
+def test_whole_devices_of_other_makers_are_neither_limited_nor_looked_for_by_the_driver_of_cuda() -> None:
+    gpu = GpuGrant("AMD-1", 0, 1000, whole=True, resource="amd.com/gpu")
+    job = replace(contract([1]), pods=(PodGrant("a", (RankGrant(0, (gpu,)),)),))
+    assert memory_limits.memory_limits_of(job) == ({}, [])

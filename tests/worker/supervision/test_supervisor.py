@@ -221,3 +221,11 @@ def test_a_rank_that_left_with_0_before_the_others_met_it_left_too_early() -> No
     assert isinstance(finish, Finish)
     assert (finish.reason, finish.rank, finish.pod) == ("ExitedEarly", 1, 1)
     assert finish.message.startswith("rank 1 ended with 0 although others wait for it: rank 1 has ended before it. Ev")
+
+
+def test_a_pod_that_fetches_its_data_is_waited_for_as_long_as_it_says_so() -> None:
+    supervisor = Supervisor(contract([1, 1], rendezvous_timeout_s=60), 0.0)
+    supervisor.pod_ready(0, "a", 1.0)
+    supervisor.pod_staging(59.0)
+    assert supervisor.tick(118.0) == []
+    assert [type(one) for one in supervisor.tick(119.5)] == [Finish]

@@ -7,14 +7,18 @@ device, whole: variables that name the GPUs cannot be joined from several.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
-from cotenant.names import DRA_DRIVER
+from cotenant.names import DRA_DRIVER, ENV_MPS_PIPES
 from cotenant_agent.dra.prepared_claims import PreparedClaim
 from cotenant_agent.gpus.readings import Gpu
 
 VERSION: Final = "0.5.0"
 KIND: Final = f"{DRA_DRIVER}/claim"
+PIPES: Final = "/run/cotenant-mps"
+"""In the container."""
+NO_PIPES: Final[Mapping[str, str]] = MappingProxyType({})
 SHARED_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 """Device nodes of the driver that every program on a GPU opens."""
 
@@ -24,23 +28,49 @@ def cdi_device(claim_uid: str) -> str:
     return f"{KIND}={claim_uid}"
 
 
-def spec(claim: PreparedClaim, gpus: Mapping[str, Gpu], *, memory_limits: bool = False) -> dict[str, Any]:
-    """`gpus` by UUID. With `memory_limits` NVIDIA's toolkit is told the limit, which it can only apply to all GPUs of a
-    container alike: a claim of unequal shares carries none.
+def spec(
+    claim: PreparedClaim,
+    gpus: Mapping[str, Gpu],
+    pipes: Mapping[str, str] = NO_PIPES,
+    /,
+    *,
+    memory_limits: bool = False,
+) -> dict[str, Any]:
+    """`gpus` by UUID; `pipes`: UUID → folder of the claim's namespace on that GPU's daemon of MPS.
+
+    With `memory_limits` NVIDIA's toolkit is told the limit, which it can only apply to all GPUs of a container alike: a
+    claim of unequal shares carries none.
     """
     uuids = list(dict.fromkeys(one.uuid for one in claim.devices))
-    edits: dict[str, Any] = {"env": [f"{key}={value}" for key, value in _env(claim, uuids, memory_limits).items()]}
+    variables = _env(claim, uuids, memory_limits) | _pipe_variables(list(pipes))
+    edits: dict[str, Any] = {"env": [f"{key}={value}" for key, value in variables.items()]}
     if nodes := device_nodes(gpus[uuid] for uuid in uuids if uuid in gpus):
         edits["deviceNodes"] = [{"path": path} for path in nodes]
+    if pipes:
+        edits["mounts"] = [
+            # A program may connect to a socket that it cannot remove or replace.
+            {"hostPath": folder, "containerPath": f"{PIPES}/{uuid}", "options": ["ro", "nosuid", "nodev", "bind"]}
+            for uuid, folder in pipes.items()
+        ]
     return {"cdiVersion": VERSION, "kind": KIND, "devices": [{"name": claim.uid, "containerEdits": edits}]}
 
 
 def device_nodes(gpus: Iterable[Gpu]) -> list[str]:
-    """None for simulated GPUs, which have no device node, and for MIG instances, which the NVIDIA runtime brings: they
+    """Device nodes of a GPU: none for simulated ones, nor for MIG instances, which the NVIDIA runtime brings: they
     need nodes of their own that open only a part of the GPU.
     """
     minors = [gpu.minor for gpu in gpus if gpu.minor is not None and not gpu.parent]
     return [f"/dev/{name}" for name in (*SHARED_NODES, *(f"nvidia{minor}" for minor in minors))] if minors else []
+
+
+def _pipe_variables(uuids: list[str]) -> dict[str, str]:
+    """Variables by which programs find their namespaces. One process is a client of one daemon: with shares of several
+    GPUs each has to choose its own folder, and the one that is named has no daemon.
+    """
+    if not uuids:
+        return {}
+    chosen = f"{PIPES}/{uuids[0]}" if len(uuids) == 1 else PIPES
+    return {ENV_MPS_PIPES: PIPES, "CUDA_MPS_PIPE_DIRECTORY": chosen}
 
 
 def _env(claim: PreparedClaim, uuids: list[str], memory_limits: bool) -> dict[str, str]:

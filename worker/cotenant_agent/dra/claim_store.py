@@ -29,7 +29,7 @@ class ClaimStore:
         self._claims, self._specs = claims, specs
 
     def load(self) -> dict[str, PreparedClaim]:
-        """By uid. A file that cannot be read is put aside: the kubelet asks for the claim again."""
+        """Claims by uid. A file that cannot be read is put aside: the kubelet asks for the claim again."""
         self._claims.mkdir(mode=0o750, parents=True, exist_ok=True)
         found: dict[str, PreparedClaim] = {}
         for path in sorted(self._claims.glob("*.json")):

@@ -9,6 +9,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ from cotenant.names import DRA_DRIVER
 from cotenant_agent.dra import cdi_spec, prepared_claims
 from cotenant_agent.dra.claim_store import ClaimStore
 from cotenant_agent.dra.kubelet_plugin import ClaimRef, KubeletPlugin
-from cotenant_agent.dra.prepared_claims import PreparedClaim, RefusedClaimError
+from cotenant_agent.dra.prepared_claims import PreparedClaim, PreparedClaims, RefusedClaimError
 from cotenant_agent.dra.resource_slices import GpuDevice
 from cotenant_agent.dra.slice_publisher import SliceClient, SlicePublisher
 from cotenant_agent.enforcement.quota import PodGpu
@@ -33,23 +34,58 @@ class ResourceApi(SliceClient, Protocol):
     def claim(self, namespace: str, name: str) -> dict[str, Any] | None: ...
 
 
+class ClaimNamespaces(Protocol):
+    """Namespaces of MPS for claims."""
+
+    def assigned(self, before: PreparedClaims, claim: PreparedClaim, gpus: Iterable[Gpu]) -> PreparedClaim:
+        """The claim with the namespaces that it gets beside those that are prepared."""
+
+    def hold(self, claims: Iterable[PreparedClaim]) -> None:
+        """Have namespaces for exactly these."""
+
+    def settle(self, claim: PreparedClaim) -> None:
+        """Return once they are there; raises RefusedClaimError."""
+
+    def pipes(self, claim: PreparedClaim) -> dict[str, str]:
+        """UUID → folder of the claim's namespace there."""
+
+
+class NoNamespaces:
+    def assigned(self, before: PreparedClaims, claim: PreparedClaim, gpus: Iterable[Gpu]) -> PreparedClaim:
+        return claim
+
+    def hold(self, claims: Iterable[PreparedClaim]) -> None: ...
+
+    def settle(self, claim: PreparedClaim) -> None: ...
+
+    def pipes(self, claim: PreparedClaim) -> dict[str, str]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFolders:
+    """Folders as the host names them."""
+
+    kubelet: Path
+    specs: Path
+    """Where the container runtime looks for CDI specifications."""
+
+
 class Driver:
-    """`kubelet` is the kubelet's folder, `specs` where the container runtime looks for CDI specifications; both as the
-    host names them. `running_pods` gives the uids of pods with living processes, None where that is not known.
-    """
+    """`running_pods` gives the uids of pods with living processes, None where that is not known."""
 
     def __init__(
         self,
         node: Mapping[str, Any],
         client: ResourceApi,
-        kubelet: Path,
-        specs: Path,
+        folders: DriverFolders,
         running_pods: Callable[[], frozenset[str] | None],
     ) -> None:
         self._node, self._client, self._running = node, client, running_pods
-        self._store = ClaimStore(kubelet / "plugins" / DRA_DRIVER / "claims", specs)
-        self._plugin = KubeletPlugin(kubelet, self.prepare, self.unprepare)
+        self._store = ClaimStore(folders.kubelet / "plugins" / DRA_DRIVER / "claims", folders.specs)
+        self._plugin = KubeletPlugin(folders.kubelet, self.prepare, self.unprepare)
         self._publisher = SlicePublisher(client)
+        self.namespaces: ClaimNamespaces = NoNamespaces()
         self._lock = threading.Lock()
         self._gpus: dict[str, Gpu] = {}
         self._prepared: dict[str, PreparedClaim] = {}
@@ -61,8 +97,9 @@ class Driver:
         self._gpus = {gpu.uuid: gpu for gpu in gpus}
         self._prepared = self._store.load()
         for claim in self._prepared.values():
-            self._store.write_spec(claim.uid, cdi_spec.spec(claim, self._gpus))
+            self._store.write_spec(claim.uid, self._spec(claim))
         self._store.remove_other_specs(self._prepared)
+        self.namespaces.hold(self._prepared.values())
         self._plugin.start()
         log.info("DRA driver %s, %d claims prepared", DRA_DRIVER, len(self._prepared))
 
@@ -70,7 +107,7 @@ class Driver:
         self._plugin.stop()
 
     def reason(self) -> str:
-        """Why pods cannot get GPUs of this node by claims; empty where they can."""
+        """Reason why pods cannot get GPUs of this node by claims; empty where they can."""
         if self._publisher.reason:
             return self._publisher.reason
         if not self._plugin.registered:
@@ -113,10 +150,18 @@ class Driver:
         return found
 
     def prepare(self, ref: ClaimRef) -> PreparedClaim:
+        """Prepared is what is on disk; the kubelet is told so once its namespaces are there too."""
+        claim = self._known(ref) or self._new(ref)
+        self.namespaces.settle(claim)
+        return claim
+
+    def _known(self, ref: ClaimRef) -> PreparedClaim | None:
         with self._lock:
             if (known := self._prepared.get(ref.uid)) is not None:
-                self._store.write_spec(known.uid, cdi_spec.spec(known, self._gpus))
-                return known
+                self._store.write_spec(known.uid, self._spec(known))
+        return known
+
+    def _new(self, ref: ClaimRef) -> PreparedClaim:
         claim = self._allocated(ref)
         with self._lock:
             try:
@@ -125,8 +170,9 @@ class Driver:
                 if not self._forget_departed():
                     raise
                 new = self._fitted(claim)
-            self._store.save(new, cdi_spec.spec(new, self._gpus))
+            self._store.save(new, self._spec(new))
             self._prepared[new.uid] = new
+            self.namespaces.hold(self._prepared.values())
         log.info("claim %s/%s is prepared", ref.namespace, ref.name)
         return new
 
@@ -135,11 +181,17 @@ class Driver:
         with self._lock:
             self._store.forget(ref.uid)
             self._prepared.pop(ref.uid, None)
+            self.namespaces.hold(self._prepared.values())
         log.info("claim %s/%s is given back", ref.namespace, ref.name)
 
     def _fitted(self, claim: AllocatedClaim) -> PreparedClaim:
         holders = {**self._unclaimed, **self._prepared}
-        return prepared_claims.prepared(holders, claim, self._gpus.values(), self._node["metadata"]["name"])
+        gpus = self._gpus.values()
+        new = prepared_claims.prepared(holders, claim, gpus, self._node["metadata"]["name"])
+        return self.namespaces.assigned(holders, new, gpus)
+
+    def _spec(self, claim: PreparedClaim) -> dict[str, Any]:
+        return cdi_spec.spec(claim, self._gpus, self.namespaces.pipes(claim))
 
     def _allocated(self, ref: ClaimRef) -> AllocatedClaim:
         try:
@@ -164,6 +216,7 @@ class Driver:
             log.warning("claim %s/%s is gone and nothing of it runs: given back", claim.namespace, claim.name)
             self._store.forget(claim.uid)
             del self._prepared[claim.uid]
+        self.namespaces.hold(self._prepared.values())
         return bool(departed)
 
     def _is_gone(self, claim: PreparedClaim) -> bool:

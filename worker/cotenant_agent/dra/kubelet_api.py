@@ -1,7 +1,8 @@
 """The kubelet's gRPC interfaces for plugins, as tables: messages with their field numbers, services with their calls.
 
-From `pluginregistration/v1/api.proto`, `dra/v1/api.proto` and `dra/v1beta1/api.proto` of k8s.io/kubelet. The classes
-are built from the tables when the module is imported, so that an image needs neither the files nor a compiler for them.
+From the files `api.proto` of `pluginregistration/v1`, `dra/v1`, `dra/v1beta1` and `deviceplugin/v1beta1` of
+k8s.io/kubelet. The classes are built from the tables when the module is imported, so that an image needs neither the
+files nor a compiler for them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ _Fields: TypeAlias = Mapping[str, tuple[int, str]]
 Call: TypeAlias = Callable[[Any, Any], Any]
 
 _KIND: Final = descriptor_pb2.FieldDescriptorProto
-_SCALARS: Final = {"string": _KIND.TYPE_STRING, "bool": _KIND.TYPE_BOOL}
+_SCALARS: Final = {
+    "string": _KIND.TYPE_STRING,
+    "bool": _KIND.TYPE_BOOL,
+    "int32": _KIND.TYPE_INT32,
+    "int64": _KIND.TYPE_INT64,
+}
 
 REGISTRATION: Final[Mapping[str, _Fields]] = {
     "PluginInfo": {"type": (1, "string"), "name": (2, "string"), "endpoint": (3, "string"),
@@ -37,6 +43,27 @@ DRA: Final[Mapping[str, _Fields]] = {
     "NodeUnprepareResourceResponse": {"error": (1, "string")},
     "NodeUnprepareResourcesRequest": {"claims": (1, "[]Claim")},
     "NodeUnprepareResourcesResponse": {"claims": (1, "{}NodeUnprepareResourceResponse")},
+}  # fmt: skip
+DEVICE_PLUGIN: Final[Mapping[str, _Fields]] = {
+    "DevicePluginOptions": {"pre_start_required": (1, "bool"), "get_preferred_allocation_available": (2, "bool")},
+    "RegisterRequest": {"version": (1, "string"), "endpoint": (2, "string"), "resource_name": (3, "string"),
+                        "options": (4, "DevicePluginOptions")},
+    "Empty": {},
+    "NUMANode": {"ID": (1, "int64")},
+    "TopologyInfo": {"nodes": (1, "[]NUMANode")},
+    "Device": {"ID": (1, "string"), "health": (2, "string"), "topology": (3, "TopologyInfo")},
+    "ListAndWatchResponse": {"devices": (1, "[]Device")},
+    "ContainerPreferredAllocationRequest": {"available_deviceIDs": (1, "[]string"),
+                                            "must_include_deviceIDs": (2, "[]string"), "allocation_size": (3, "int32")},
+    "PreferredAllocationRequest": {"container_requests": (1, "[]ContainerPreferredAllocationRequest")},
+    "ContainerPreferredAllocationResponse": {"deviceIDs": (1, "[]string")},
+    "PreferredAllocationResponse": {"container_responses": (1, "[]ContainerPreferredAllocationResponse")},
+    "ContainerAllocateRequest": {"devices_ids": (1, "[]string")},
+    "AllocateRequest": {"container_requests": (1, "[]ContainerAllocateRequest")},
+    "DeviceSpec": {"container_path": (1, "string"), "host_path": (2, "string"), "permissions": (3, "string")},
+    # Environment, mounts, annotations and CDI names, 1, 2, 4 and 5, are never given.
+    "ContainerAllocateResponse": {"devices": (3, "[]DeviceSpec")},
+    "AllocateResponse": {"container_responses": (1, "[]ContainerAllocateResponse")},
 }  # fmt: skip
 DRA_VERSIONS: Final = ("v1", "v1beta1")
 """Newest first, as the kubelet is offered them."""
@@ -59,16 +86,20 @@ class Messages:
     def __getitem__(self, name: str) -> Any:
         return self._classes[name]
 
-    def handler(self, service: str, calls: Mapping[str, tuple[str, Call]]) -> Any:
-        """A service for a gRPC server: call → its request and the function that answers it."""
+    def handler(
+        self, service: str, calls: Mapping[str, tuple[str, Call]], streams: Mapping[str, tuple[str, Call]] | None = None
+    ) -> Any:
+        """A service for a gRPC server: call → its request and the function that answers it, of `streams` many times."""
+        kinds = ((calls, grpc.unary_unary_rpc_method_handler), (streams or {}, grpc.unary_stream_rpc_method_handler))
         answered = {
-            call: grpc.unary_unary_rpc_method_handler(
+            call: made(
                 function,
                 request_deserializer=self[request].FromString,
                 # Answers are of one version: the others differ from it in what they do not read.
                 response_serializer=lambda message: message.SerializeToString(),
             )
-            for call, (request, function) in calls.items()
+            for of_kind, made in kinds
+            for call, (request, function) in of_kind.items()
         }
         return grpc.method_handlers_generic_handler(f"{self.package}.{service}", answered)
 
@@ -92,4 +123,5 @@ def _add_message(message: Any, fields: _Fields, scope: str) -> None:
 
 
 registration: Final = Messages("pluginregistration", REGISTRATION)
+device_plugin: Final = Messages("v1beta1", DEVICE_PLUGIN)
 dra: Final = {version: Messages(f"k8s.io.kubelet.pkg.apis.dra.{version}", DRA) for version in DRA_VERSIONS}

@@ -63,7 +63,7 @@ class KubeletPlugin:
         self._serve(self._registration_socket, [kubelet_api.registration.handler("Registration", found)])
 
     def stop(self) -> None:
-        """The registration goes first, so that the kubelet asks nobody who is leaving."""
+        """The registration goes first, so that the kubelet asks no plugin that is leaving."""
         for server in reversed(self._servers):
             server.stop(GRACE_S).wait()
 

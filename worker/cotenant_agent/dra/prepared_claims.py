@@ -8,7 +8,7 @@ another pod by the scheduler while the first one's containers still run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 from cotenant.api.conversion.device_claims import AllocatedClaim, device_name
@@ -29,6 +29,8 @@ class PreparedDevice:
     uuid: str
     memory_mib: int
     compute_milli: int
+    namespace: str = ""
+    """Of MPS, which holds the claim to this share of compute; empty: nothing does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,36 @@ def prepared(before: PreparedClaims, claim: AllocatedClaim, gpus: Iterable[Gpu],
     return new
 
 
+def with_namespaces(
+    before: PreparedClaims, claim: PreparedClaim, gpus: Iterable[Gpu], name: str, *, starting: bool = True
+) -> PreparedClaim:
+    """The claim with this namespace on every GPU of which it leaves something to others.
+
+    None on a GPU that somebody holds without one: it is open to all, and not to the server of MPS alone. On one that
+    the server has, everybody needs one; others get it where MPS may be started for them. MIG instances have none.
+    """
+    able = {gpu.uuid: gpu for gpu in gpus if not (gpu.mig or gpu.parent)}
+    open_to_all = {one.uuid for other in before.values() for one in other.devices if not one.namespace}
+    served = {one.uuid for other in before.values() for one in other.devices if one.namespace}
+    held = {uuid: amounts_on(claim, uuid) for uuid in {one.uuid for one in claim.devices}}
+    limited = {
+        uuid
+        for uuid, (memory, compute) in held.items()
+        if uuid in able
+        and uuid not in open_to_all
+        and (starting or uuid in served)
+        and (memory < able[uuid].memory_mib or compute < WHOLE_MILLI)
+    }
+    devices = tuple(replace(one, namespace=name) if one.uuid in limited else one for one in claim.devices)
+    return replace(claim, devices=devices)
+
+
+def amounts_on(claim: PreparedClaim, uuid: str) -> tuple[int, int]:
+    """MiB and milli-GPU of one GPU that all requests of a claim hold together."""
+    here = [one for one in claim.devices if one.uuid == uuid]
+    return sum(one.memory_mib for one in here), sum(one.compute_milli for one in here)
+
+
 def without_claim(grant: PodQuota) -> PreparedClaim:
     """What a pod of the operator holds that was made without a claim, in the same terms."""
     devices = tuple(
@@ -122,7 +154,12 @@ def overcommitted(claims: Iterable[PreparedClaim], gpus: Iterable[Gpu]) -> str:
 
 
 def to_document(claim: PreparedClaim) -> dict[str, Any]:
-    return asdict(claim)
+    """Document without namespaces where there are none: an agent of before can read it then."""
+    document = asdict(claim)
+    for one in document["devices"]:
+        if not one["namespace"]:
+            del one["namespace"]
+    return document
 
 
 def from_document(document: Mapping[str, Any]) -> PreparedClaim:

@@ -94,7 +94,7 @@ def request_policy(whole: str, step: str) -> dict[str, Any]:
 
 
 def attributes(gpu: Gpu) -> dict[str, Any]:
-    """Without a domain in their names they belong to the driver."""
+    """Attributes; those without a domain in their names belong to the driver."""
     found: dict[str, Any] = {
         UUID: {"string": gpu.uuid[:TEXT_MAX]},
         "class": {"string": gpu.gpu_class[:TEXT_MAX]},
@@ -131,12 +131,12 @@ def taints(offered: GpuDevice) -> list[dict[str, str]]:
 
 
 def same_devices(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether two pools offer the same, whatever their generations and what the API server has filled in."""
+    """True if two pools offer the same, whatever their generations and what the API server has filled in."""
     return _essence(one) == _essence(other)
 
 
 def dropped_taints(wanted: Sequence[Mapping[str, Any]], kept: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the API server has left taints out of a pool that it accepted."""
+    """True if the API server has left taints out of a pool that it accepted."""
     return bool(_tainted(wanted) - _tainted(kept))
 
 

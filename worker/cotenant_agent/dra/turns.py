@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
-from cotenant_agent.dra.driver import Driver
+from cotenant_agent.dra.driver import ClaimNamespaces, Driver, DriverFolders, NoNamespaces
 from cotenant_agent.dra.resource_client import ResourceClient
 from cotenant_agent.failures import Failures, Step
 from cotenant_agent.reports.node_view import NodeObserver, NodeView
@@ -25,14 +24,14 @@ class DriverTurns:
         self,
         cluster: NodeReader,
         observer: NodeObserver,
-        folders: tuple[Path, Path],
+        folders: DriverFolders,
         failures: Failures,
         stop: threading.Event,
     ) -> None:
-        """`folders`: the kubelet's, and that of CDI specifications."""
         self._cluster, self._observer, self._failures, self._stop = cluster, observer, failures, stop
         self._folders = folders
         self._driver: Driver | None = None
+        self.namespaces: ClaimNamespaces = NoNamespaces()
         observer.no_claims = self.reason
 
     def turn(self, view: NodeView | None) -> None:
@@ -50,14 +49,15 @@ class DriverTurns:
             self._driver.stop()
 
     def reason(self) -> str:
-        """Why pods cannot get GPUs of this node by claims; empty where they can."""
+        """Reason why pods cannot get GPUs of this node by claims; empty where they can."""
         return "the driver has not started yet" if self._driver is None else self._driver.reason()
 
     def _started(self, view: NodeView) -> Driver:
         node = self._cluster.node()
         client = ResourceClient(node["metadata"]["name"], self._failures)
         running: Callable[[], frozenset[str] | None] = self._observer.running
-        driver = Driver(node, client, *self._folders, running)
+        driver = Driver(node, client, self._folders, running)
+        driver.namespaces = self.namespaces
         driver.start(view.inventory.gpus)
         self._observer.claimed = driver.claimed
         threading.Thread(target=client.watch, args=(self._stop,), name="resource-slices", daemon=True).start()

@@ -43,7 +43,7 @@ GONE: Final = ProcessOwner(OwnerKind.GONE)
 
 
 def owner_in(cgroup: str) -> ProcessOwner:
-    """From the text of /proc/<pid>/cgroup, version 1 or 2."""
+    """Owner from the text of /proc/<pid>/cgroup, version 1 or 2."""
     for line in cgroup.splitlines():
         path = line.split(":", 2)[-1]
         if (found := POD_PATH.search(path)) is not None:

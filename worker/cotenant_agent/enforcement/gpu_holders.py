@@ -104,9 +104,9 @@ def _evidence_after(uid: str, on_gpu: set[str], alive: frozenset[str] | None) ->
 def strangers(
     before: Iterable[StrangerOnGpu], usage: Usage, holders: Holders, now: float, claimed: Usage | None = None
 ) -> tuple[StrangerOnGpu, ...]:
-    """Who is on a GPU that was not granted to it, counted in polls; one that is gone for a poll starts anew.
+    """Processes on a GPU that was not granted to it, counted in polls; one that is gone for a poll starts anew.
 
-    `claimed`: MiB of each GPU that claims of pods hold, also of pods that nobody of ours made.
+    `claimed`: MiB of each GPU that claims of pods hold, also of pods that the operator did not make.
     """
     known = {PodGpu(one.pod_uid, one.gpu_uuid): one for one in before}
     found = []

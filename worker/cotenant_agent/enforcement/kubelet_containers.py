@@ -7,19 +7,20 @@ pod still has an object or not. It is asked at the Node's own address, and only 
 from __future__ import annotations
 
 import http.client
-import json
 import logging
 import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from cotenant.contract.decoding.bounded_json import Bounds, Malformed, parse
+
 log = logging.getLogger("cotenant.agent.kubelet")
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 PORT: Final = 10250
 TIMEOUT_S: Final = 5.0
-ANSWER_MAX: Final = 16 * 1024 * 1024
+BOUNDS: Final = Bounds(bytes_max=16 * 1024 * 1024, depth_max=64, values_max=4_000_000)
 
 
 class KubeletContainers:
@@ -54,12 +55,13 @@ class KubeletContainers:
             answer = connection.getresponse()
             if answer.status != 200:
                 raise OSError(f"HTTP {answer.status} {answer.reason}")
-            text = answer.read(ANSWER_MAX + 1)
+            text = answer.read(BOUNDS.bytes_max + 1)
         finally:
             connection.close()
-        if len(text) > ANSWER_MAX:
-            raise OSError(f"the answer is longer than {ANSWER_MAX} bytes")
-        return json.loads(text)
+        found = parse(text, BOUNDS)
+        if isinstance(found, Malformed):
+            raise OSError(f"the answer {found.reason}")
+        return found
 
 
 def internal_address(node: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from cotenant_agent.enforcement.quota import PodGpu, PodQuota
 from cotenant_agent.gpus.readings import AskedLimit, LimitReading
@@ -30,11 +30,14 @@ class LimitState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceLimit:
+    """Amounts are MiB of memory, or milli-GPU of compute."""
+
     pod_uid: str
     gpu_uuid: str
-    wanted_mib: int
+    wanted: int
+    dimension: Literal["Memory", "Compute"] = "Memory"
     state: LimitState = LimitState.UNKNOWN
-    in_force_mib: int | None = None
+    in_force: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,9 @@ class LimitsOfNode:
 
     limits: tuple[DeviceLimit, ...] = ()
     doubts: Mapping[PodGpu, int] = field(default_factory=dict)
-    """Disagreements → polls in a row."""
+    """Disagreements → polls in a row. What could not be read in between is none, and ends the row."""
+    unread: Mapping[PodGpu, int] = field(default_factory=dict)
+    """What could not be read → polls in a row."""
     verified: bool = False
     """The last limit that was asked for and read was in force."""
     disagreement: str = ""
@@ -68,23 +73,25 @@ def evaluate(before: LimitsOfNode, grants: Mapping[str, PodQuota], readings: Rea
     read = {PodGpu(one.pod_uid, one.gpu_uuid): found for one, found in readings}
     known = {PodGpu(one.pod_uid, one.gpu_uuid): one for one in before.limits}
     limits: list[DeviceLimit] = []
-    doubts: dict[PodGpu, int] = {}
+    doubts, unread = dict[PodGpu, int](), dict[PodGpu, int]()
     wrong, verified = before.disagreement, before.verified
     for on_gpu, grant in _with_limits(grants):
-        limit = known.get(
-            on_gpu, DeviceLimit(pod_uid=grant.pod_uid, gpu_uuid=on_gpu.gpu_uuid, wanted_mib=_asked(grant))
-        )
+        limit = known.get(on_gpu, DeviceLimit(pod_uid=grant.pod_uid, gpu_uuid=on_gpu.gpu_uuid, wanted=_asked(grant)))
         if on_gpu in read:
             found = read[on_gpu]
-            problem = _disagreement(found, limit.wanted_mib) if found is not None else ""
-            if found is None or problem:
+            problem = _disagreement(found, limit.wanted) if found is not None else ""
+            if found is None:
+                unread[on_gpu] = before.unread.get(on_gpu, 0) + 1
+            elif problem:
                 doubts[on_gpu] = before.doubts.get(on_gpu, 0) + 1
-            if on_gpu not in doubts or doubts[on_gpu] >= POLLS:
+            if (doubts.get(on_gpu) or unread.get(on_gpu) or POLLS) >= POLLS:
                 limit, verified = _with_reading(limit, found), verified or (found is not None and not problem)
                 if problem:
                     wrong = wrong or f"pod {grant.namespace}/{grant.pod} on {on_gpu.gpu_uuid}: {problem}"
         limits.append(limit)
-    return LimitsOfNode(tuple(limits), doubts, verified and not wrong, wrong)
+    was = {PodGpu(one.pod_uid, one.gpu_uuid) for one in before.limits if one.state is LimitState.IN_FORCE}
+    lost = any(one.state is LimitState.UNKNOWN and PodGpu(one.pod_uid, one.gpu_uuid) in was for one in limits)
+    return LimitsOfNode(tuple(limits), doubts, unread, verified and not wrong and not lost, wrong)
 
 
 def _with_limits(grants: Mapping[str, PodQuota]) -> Iterable[tuple[PodGpu, PodQuota]]:
@@ -101,9 +108,9 @@ def _asked(grant: PodQuota) -> int:
 
 def _with_reading(limit: DeviceLimit, found: LimitReading | None) -> DeviceLimit:
     if found is None:
-        return replace(limit, state=LimitState.UNKNOWN, in_force_mib=None)
+        return replace(limit, state=LimitState.UNKNOWN, in_force=None)
     state = LimitState.ABSENT if found.hard_mib is None else LimitState.IN_FORCE
-    return replace(limit, state=state, in_force_mib=found.hard_mib)
+    return replace(limit, state=state, in_force=found.hard_mib)
 
 
 def _disagreement(found: LimitReading, wanted_mib: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from cotenant.contract import Contract, ContractError
-from cotenant.names import CONTAINER, ENV_CONTRACT, ENV_MEMORY_LIMIT, ENV_MEMORY_REQUEST
+from cotenant.names import CONTAINER, DRA_DRIVER, ENV_CONTRACT, ENV_MEMORY_LIMIT, ENV_MEMORY_REQUEST
 
 TOLERANCE_PERCENT: Final = 105
 POLLS: Final = 3
@@ -33,7 +33,7 @@ Usage: TypeAlias = Mapping[PodGpu, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodQuota:
-    """What the operator granted to one pod of this node."""
+    """Grant of the operator to one pod of this node."""
 
     pod_uid: str
     namespace: str
@@ -54,11 +54,13 @@ class PodQuota:
     """ID of its container; empty before it runs."""
     claimed: bool = False
     """It has ResourceClaims, by which the kube-scheduler counts what it holds."""
+    requests_shares: bool = False
+    """It requests shares of its GPUs, by which the kubelet counts what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """How long a pod has been over its quota on one GPU: the state between polls."""
+    """Time for which a pod has been over its quota on one GPU: the state between polls."""
 
     polls: int
     since: float
@@ -79,7 +81,7 @@ Excesses: TypeAlias = Mapping[PodGpu, Excess]
 
 
 def grant_of(pod: Mapping[str, Any]) -> PodQuota | None:
-    """From a managed pod as the API server gives it; None when it carries no contract that can be read."""
+    """Grant of a managed pod as the API server gives it; None when it carries no contract that can be read."""
     containers = (pod.get("spec") or {}).get("containers") or []
     launchers = [one for one in containers if one.get("name") == CONTAINER]  # what else a pod has is granted nothing
     env = {e["name"]: e.get("value") or "" for one in launchers for e in one.get("env") or []}
@@ -111,7 +113,12 @@ def grant_of(pod: Mapping[str, Any]) -> PodQuota | None:
         limit_mib=asked_limit(env),
         container=running_container(pod.get("status") or {}),
         claimed=bool(pod["spec"].get("resourceClaims")),
+        requests_shares=any(name.startswith(f"{DRA_DRIVER}/") for one in launchers for name in requests_of(one)),
     )
+
+
+def requests_of(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (container.get("resources") or {}).get("requests") or {}
 
 
 def asked_limit(env: Mapping[str, str]) -> int | None:

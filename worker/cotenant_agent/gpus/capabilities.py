@@ -1,7 +1,7 @@
 """Detects what this node can do to isolate tenants: nothing assumed, nothing downgraded in silence.
 
-`runtimeClass` and `cdi`: how GPUs can get into a pod; `dmem` and `mps`: what could limit memory and compute. A path is
-there when nothing is missing for it; each thing that is missing is named.
+`runtimeClass` and `cdi`: how GPUs can get into a pod; `dmem`: what could limit memory. A path is there when nothing is
+missing for it; each thing that is missing is named.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ class Capabilities:
     runtime_class: bool = False
     cdi: bool = False
     dmem: bool = False
-    mps: bool = False
     env_allowed: bool | None = None
     """The runtime honours NVIDIA_VISIBLE_DEVICES of an ordinary pod; None: its configuration is not mounted."""
     toolkit_version: str = ""
@@ -31,11 +30,11 @@ class Capabilities:
 
 DRIVER_MIN: Final = (615,)
 TOOLKIT_MIN: Final = (1, 20, 1)
-"""First versions that limit GPU memory by container."""
+"""First versions that limit GPU memory by container; MPS v3 is of the same driver."""
 
 
 def detect(host: Path, *, runtime_class: bool, limits_readable: bool = False, toolkit: str = "") -> Capabilities:
-    """`host` holds what of the host is mounted here; what is not mounted is not there.
+    """Capabilities of this node. `host` holds what of the host is mounted here; what is not mounted is not there.
 
     `toolkit`: version of the container toolkit, where no list of packages has it.
     """
@@ -43,7 +42,6 @@ def detect(host: Path, *, runtime_class: bool, limits_readable: bool = False, to
         runtime_class=runtime_class,
         cdi=any(_has_nvidia_spec(host / folder) for folder in ("etc/cdi", "var/run/cdi")),
         dmem="nvidia" in _text(host / "sys/fs/cgroup/dmem.capacity"),
-        mps=(host / "usr/bin/nvidia-cuda-mps-control").exists(),
         env_allowed=_env_allowed(host / "etc/nvidia-container-runtime/config.toml"),
         toolkit_version=toolkit or toolkit_in(_text(host / "var/lib/dpkg/status")),
         cgroup_v2=(host / "sys/fs/cgroup/cgroup.controllers").exists(),
@@ -59,7 +57,7 @@ def isolation(found: Capabilities, *, simulated: bool, attributing: bool) -> str
 
 
 def runtime_class_missing(found: Capabilities) -> tuple[str, ...]:
-    """What keeps GPUs from getting into pods by the runtime."""
+    """Obstacles that keep GPUs from getting into pods by the runtime."""
     missing = [] if found.runtime_class else ["there is no RuntimeClass for NVIDIA's container runtime"]
     if found.env_allowed is False:
         missing.append("the runtime does not honour NVIDIA_VISIBLE_DEVICES of ordinary pods")
@@ -67,7 +65,7 @@ def runtime_class_missing(found: Capabilities) -> tuple[str, ...]:
 
 
 def mig_missing(found: Capabilities, inventory: GpuInventory) -> tuple[str, ...]:
-    """What keeps pods from getting MIG instances."""
+    """Obstacles that keep pods from getting MIG instances."""
     instances = () if any(gpu.parent for gpu in inventory.gpus) else ("no GPU of this node has MIG instances",)
     return (*runtime_class_missing(found), *instances)
 
@@ -88,6 +86,18 @@ def memory_limit_missing(found: Capabilities, inventory: GpuInventory) -> tuple[
         missing.append("the host's cgroup v2 tree is not mounted in the agent's pod")
     if any(gpu.mig or gpu.parent for gpu in inventory.gpus):
         missing.append("a GPU is partitioned by MIG, on which the driver has no such limits")
+    return tuple(missing)
+
+
+def mps_missing(inventory: GpuInventory) -> tuple[str, ...]:
+    """What keeps MPS v3 from the GPUs of this node, whoever would keep its daemons."""
+    if inventory.simulated:
+        return ("the GPUs are simulated",)
+    missing = []
+    if version_in(inventory.driver_version) < DRIVER_MIN:
+        missing.append(f"the driver is {inventory.driver_version or 'unknown'}, it must be 615 or later")
+    if any(gpu.mig or gpu.parent for gpu in inventory.gpus):
+        missing.append("a GPU is partitioned by MIG, on which there is no MPS of ours")
     return tuple(missing)
 
 

@@ -27,7 +27,7 @@ class ResetState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuReset:
-    """What became of the last one that was asked for."""
+    """Outcome of the last reset that was asked for."""
 
     state: ResetState
     message: str
@@ -37,7 +37,7 @@ class GpuReset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
-    """What keeps GPUs from being reset, at one moment."""
+    """Use that keeps GPUs from being reset, at one moment."""
 
     known: bool
     """The pods of this node have been listed."""
@@ -64,13 +64,13 @@ class GpuResets:
 
 
 def asked(resets: GpuResets, uuids: Iterable[str], now: float) -> GpuResets:
-    """With these asked for; asking again for one that waits changes nothing."""
+    """State with these asked for; asking again for one that waits changes nothing."""
     new = {uuid: now for uuid in uuids if uuid not in resets.pending}
     return replace(resets, waiting={**resets.waiting, **new})
 
 
 def judged(resets: GpuResets, use: GpuUse, now: float) -> GpuResets:
-    """After one look: those in use are refused, and of those that stayed free the first is the next to run.
+    """Judges after one look: those in use are refused, and of those that stayed free the first is the next to run.
 
     One at a time, because the driver is closed meanwhile. While it runs nothing is judged: nothing was looked at.
     """
@@ -90,7 +90,7 @@ def judged(resets: GpuResets, use: GpuUse, now: float) -> GpuResets:
 
 
 def finished(resets: GpuResets, uuid: str, error: str, now: float) -> GpuResets:
-    """After the driver has answered; `error` is empty where the GPU was reset."""
+    """Notes what the driver has answered; `error` is empty where the GPU was reset."""
     state = ResetState.FAILED if error else ResetState.DONE
     result = _result(state, error or "the driver has reset it", now)
     return replace(resets, running="" if resets.running == uuid else resets.running,

@@ -26,7 +26,7 @@ SUSPECT_WINDOW_S: Final = 3600.0
 
 
 class XidScope(StrEnum):
-    """How far an event reaches."""
+    """Reach of an event."""
 
     APP = "app"
     GPU = "gpu"
@@ -35,7 +35,7 @@ class XidScope(StrEnum):
 
 
 class ClearedBy(StrEnum):
-    """What lifts a cordon."""
+    """Event that lifts a cordon."""
 
     SIGNS = "signs"
     DRIVER = "driver"
@@ -127,7 +127,7 @@ class NodeHealth:
         return SEPARATOR.join(str(cordon) for cordon in self.cordons.get(gpu_uuid, ()))
 
     def drains(self, gpu_uuid: str) -> bool:
-        """Whether who is on this GPU has to leave it."""
+        """True if who is on this GPU has to leave it."""
         return any(cordon.drains for cordon in self.cordons.get(gpu_uuid, ()))
 
     def warning(self, gpu_uuid: str, now: float) -> str:
@@ -255,7 +255,8 @@ def after_reset(health: NodeHealth, gpu_uuids: Iterable[str]) -> NodeHealth:
 def restored_cordons(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon, ...]:
     """Cordons from the published text, so that a restart of the agent forgets none. Signs are read anew.
 
-    A reboot resets every GPU, so it lifts what events have left behind. A suspect stays one.
+    A reboot resets every GPU, so it lifts what events have left behind. A suspect stays one,
+    and what an administrator has taken out stays out.
     """
     found = []
     for part in reason.split(SEPARATOR):
@@ -264,8 +265,8 @@ def restored_cordons(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon
         if rule is not None and not rebooted:
             drains = rule.drains and f"({SEEN_ON} " not in text
             found.append(Cordon(code, text, now, rule.clears, drains=drains))
-        elif code == "Suspect":
-            found.append(Cordon(code, text, now, ClearedBy.MANUAL))
+        elif code in {"Suspect", names.HEALTH_DRAINED}:
+            found.append(Cordon(code, text, now, ClearedBy.MANUAL, drains=code == names.HEALTH_DRAINED))
     return tuple(found)
 
 

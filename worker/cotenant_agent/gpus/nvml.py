@@ -1,7 +1,6 @@
 """The real source: NVML through nvidia-ml-py (`import pynvml`), opened once for the agent's life.
 
-Every call is guarded on its own: an old driver lacks functions, a product lacks features, a container lacks rights, a
-GPU may be gone. What cannot be read becomes None; a GPU that cannot be reached becomes a sign, not an exception.
+What cannot be read becomes None (`nvml_queries`); a GPU that cannot be reached becomes a sign, not an exception.
 """
 
 from __future__ import annotations
@@ -9,21 +8,30 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
 
 import pynvml
 
 from cotenant_agent.gpus import mig
 from cotenant_agent.gpus.device_reset import reset_device
 from cotenant_agent.gpus.memory_limits import MemoryLimitReader
+from cotenant_agent.gpus.nvml_queries import (
+    GpuLostError,
+    decoded,
+    is_exclusive,
+    linked,
+    memory_of,
+    processes_of,
+    query,
+    signs_of,
+)
 from cotenant_agent.gpus.readings import (
     MIB,
     AskedLimit,
     Gpu,
     GpuInventory,
-    GpuProcess,
     GpuSample,
     GpuSourceError,
     HealthSigns,
@@ -31,46 +39,10 @@ from cotenant_agent.gpus.readings import (
     XidEvent,
 )
 
-T = TypeVar("T")
+LINKS_INTERVAL_S: Final = 60.0
+"""How often NVLink is asked about: a pair of GPUs a call, and links come and go by hand or by a fault alone."""
 INDEX_STEP: Final = 100
 """Instances of GPU 0 are numbered from 100, those of GPU 1 from 200: no driver has as many GPUs or instances."""
-THROTTLES: Final = 0x40 | 0x20 | 0x80
-"""Hardware thermal, software thermal, power brake."""
-UNAVAILABLE: Final = (
-    pynvml.NVMLError_FunctionNotFound,
-    pynvml.NVMLError_NotSupported,
-    pynvml.NVMLError_NoPermission,
-    pynvml.NVMLError_InvalidArgument,
-    pynvml.NVMLLibraryMismatchError,  # not an NVMLError: an unversioned call met an older library
-)
-
-
-@dataclass(frozen=True, slots=True)
-class GpuLostError(Exception):
-    """The GPU cannot be reached, or wants a reset first."""
-
-    reset_required: bool
-
-
-def query(call: Callable[..., T], *args: Any) -> T | None:
-    """The result of `call`, or None where there is none here. Raises GpuLostError, or NVMLError when unforeseen."""
-    try:
-        return call(*args)
-    except UNAVAILABLE:
-        return None
-    except pynvml.NVMLError_GpuIsLost as error:
-        raise GpuLostError(reset_required=False) from error
-    except pynvml.NVMLError as error:
-        if getattr(error, "value", None) == pynvml.NVML_ERROR_RESET_REQUIRED:
-            raise GpuLostError(reset_required=True) from error
-        raise
-
-
-def decoded(value: str | bytes | None) -> str:
-    """Text of NVML: old bindings return bytes."""
-    return value.decode() if isinstance(value, bytes) else (value or "")
-
-
 FAMILY: Final = re.compile(r"\b(GB\d{3}|GH\d{3}|[ABHLTVPK]\d{1,4}[A-Z]{0,2})\b")
 NOISE: Final = re.compile(r"\b(NVIDIA|Tesla|Quadro|GeForce|Generation|Graphics|Device)\b", re.IGNORECASE)
 
@@ -98,6 +70,7 @@ class NvmlSource:
         self._handles: dict[str, Any] = {}
         """Of all that can be handed out: GPUs, and instances in the place of those that are partitioned."""
         self._inventory: GpuInventory | None = None
+        self._links_read_at = 0.0
         self._signs_of: dict[str, Any] = {}
         """Instance → handle of its GPU, whose health is its own."""
         self._events: Any = None
@@ -107,13 +80,24 @@ class NvmlSource:
         self._resetting = False
 
     def inventory(self) -> GpuInventory:
-        """Read once: a GPU that is lost later stays in it, unhealthy."""
-        if self._inventory is None:
+        """Read once: a GPU that is lost later stays in it, unhealthy. Only what NVLink joins is read again."""
+        known, now = self._inventory, time.monotonic()
+        if known is None:
             try:
-                self._inventory = self._discover()
+                known = self._discover()
             except pynvml.NVMLError as error:
                 raise GpuSourceError(f"NVML cannot list the GPUs: {error}") from error
-        return self._inventory
+        elif now - self._links_read_at >= LINKS_INTERVAL_S:
+            gpus = (gpu if gpu.parent else replace(gpu, peers=self._peers(gpu.uuid)) for gpu in known.gpus)
+            known = replace(known, gpus=tuple(gpus))
+        else:
+            return known
+        self._inventory, self._links_read_at = known, now
+        return known
+
+    def _peers(self, uuid: str) -> tuple[str, ...]:
+        near, others = self._physical[uuid], self._physical.items()
+        return tuple(sorted(other for other, far in others if other != uuid and linked(near, far)))
 
     def _discover(self) -> GpuInventory:
         handles = {}
@@ -149,9 +133,7 @@ class NvmlSource:
             product=product,
             pci_bus_id=decoded(pci.busId) if pci is not None else "",
             mig=mode is not None and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE,
-            peers=tuple(
-                sorted(other for other, far in self._physical.items() if other != uuid and linked(handle, far))
-            ),
+            peers=self._peers(uuid),
             numa_node=query(pynvml.nvmlDeviceGetNumaNodeId, handle),
             minor=query(pynvml.nvmlDeviceGetMinorNumber, handle),
         )
@@ -173,6 +155,7 @@ class NvmlSource:
                 power_milliwatts=query(pynvml.nvmlDeviceGetPowerUsage, handle),
                 temperature_c=query(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
                 processes=processes_of(handle),
+                exclusive=is_exclusive(handle),
                 signs=signs_of(self._signs_of.get(uuid, handle)),
             )
         except GpuLostError as lost:
@@ -251,77 +234,3 @@ def instances_of(whole: Gpu, handle: Any) -> Iterator[tuple[Gpu, Any]]:
             profile=profile,
         )
         yield part, instance
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceMemory:
-    """In bytes."""
-
-    total: int
-    used: int
-    reserved: int
-    """What the driver keeps for itself; 0 where it does not show it."""
-
-    @property
-    def usable_mib(self) -> int:
-        """What programs can have: shares are cut from it."""
-        return (self.total - self.reserved) // MIB
-
-
-def memory_of(handle: Any) -> DeviceMemory | None:
-    """Version 2 keeps what the driver reserves out of `used`, and shows it."""
-    memory = query(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
-    if memory is not None:
-        return DeviceMemory(int(memory.total), int(memory.used), int(memory.reserved))
-    memory = query(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    return DeviceMemory(int(memory.total), int(memory.used), 0) if memory is not None else None
-
-
-def linked(near: Any, far: Any) -> bool:
-    """True if they reach each other over NVLink, directly or through a switch."""
-    try:
-        status = query(pynvml.nvmlDeviceGetP2PStatus, near, far, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
-    except (GpuLostError, pynvml.NVMLError):
-        return False
-    return bool(status == pynvml.NVML_P2P_STATUS_OK) if status is not None else False
-
-
-def processes_of(handle: Any) -> tuple[GpuProcess, ...]:
-    """Compute, MPS and graphics together; a process that is in several lists counts once, with its largest figure."""
-    found: dict[int, int | None] = {}
-    for call in (
-        pynvml.nvmlDeviceGetComputeRunningProcesses,
-        pynvml.nvmlDeviceGetMPSComputeRunningProcesses,
-        pynvml.nvmlDeviceGetGraphicsRunningProcesses,
-    ):
-        for process in query(call, handle) or ():
-            used = process.usedGpuMemory
-            mib = None if used is None else -(-int(used) // MIB)
-            known = found.get(process.pid)
-            found[process.pid] = mib if known is None else max(known, mib or 0)
-    return tuple(GpuProcess(pid, mib) for pid, mib in sorted(found.items()))
-
-
-def signs_of(handle: Any) -> HealthSigns:
-    rows = query(pynvml.nvmlDeviceGetRemappedRows, handle)
-    ecc = query(
-        pynvml.nvmlDeviceGetTotalEccErrors,
-        handle,
-        pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
-        pynvml.NVML_VOLATILE_ECC,
-    )
-    clocks = query(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
-    return HealthSigns(
-        recovery_action=recovery_action_of(handle),
-        remap_pending=bool(rows and rows[2]),
-        remap_failed=bool(rows and rows[3]),
-        ecc_uncorrected=ecc,
-        throttled=bool(clocks and clocks & THROTTLES),
-    )
-
-
-def recovery_action_of(handle: Any) -> int | None:
-    values = query(pynvml.nvmlDeviceGetFieldValues, handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
-    if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
-        return None
-    return int(values[0].value.uiVal)

@@ -14,7 +14,7 @@ class GpuSourceError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU: what does not change while the driver is loaded."""
+    """A GPU: what does not change while the driver is loaded, and what NVLink joins it with."""
 
     uuid: str
     index: int
@@ -33,6 +33,8 @@ class Gpu:
     numa_node: int | None = None
     minor: int | None = None
     """Number of its device node, /dev/nvidia<minor>."""
+    resource: str = ""
+    """Extended resource as which the kubelet hands it out whole; empty for GPUs of CUDA."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,11 @@ class GpuInventory:
     gpus: tuple[Gpu, ...]
     driver_version: str = ""
 
+    @property
+    def resource(self) -> str:
+        """Extended resource as which the kubelet hands its devices out; empty for GPUs of CUDA."""
+        return next((gpu.resource for gpu in self.gpus if gpu.resource), "")
+
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
@@ -48,6 +55,8 @@ class GpuProcess:
     """As the host numbers it."""
     memory_mib: int | None
     """None: the driver does not show it."""
+    sm_percent: int | None = None
+    """Part of the multiprocessors' time that its kernels took lately. None: the driver does not show it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +83,8 @@ class GpuSample:
     power_milliwatts: int | None = None
     temperature_c: int | None = None
     processes: tuple[GpuProcess, ...] = ()
+    exclusive: bool | None = None
+    """Open to one process at a time. None: the driver does not show it."""
     signs: HealthSigns = HealthSigns()
 
 
@@ -99,7 +110,7 @@ class AskedLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitReading:
-    """What the driver shows of one cgroup on one GPU."""
+    """Limit that the driver shows of one cgroup on one GPU."""
 
     hard_mib: int | None = None
     """None: there is no limit."""
@@ -116,7 +127,7 @@ class GpuSource(Protocol):
     def wait_for_xid(self, timeout_s: float) -> XidEvent | None: ...
 
     def can_read_limits(self) -> bool:
-        """Whether limits of cgroups can be read back here."""
+        """True if limits of cgroups can be read back here."""
 
     def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
         """The limit in force; None where it cannot be read."""

@@ -1,7 +1,8 @@
 """Simulated GPUs: a named inventory, for machines without any. Status, metrics and log mark them as simulated.
 
 The document is `{"class": "H100", "memory": "80Gi", "count": 2}`, from the Node's annotation
-`cotenant.dev/simulated-gpus` or from a file. `unhealthy`, a list of indexes, makes GPUs unhealthy, for tests of faults.
+`cotenant.dev/simulated-gpus` or from a file. `unhealthy`, a list of indexes, makes GPUs unhealthy, for tests of faults;
+`nvlink`, a list of such lists, says which GPUs NVLink joins: `[[0, 1], [2, 3]]`. Without it all of them are one domain.
 UUIDs derive from the node's name and the index, so they survive every restart.
 """
 
@@ -38,6 +39,8 @@ class SimulatedSpec:
     memory_mib: int
     count: int
     unhealthy: frozenset[int] = frozenset()
+    nvlink: tuple[frozenset[int], ...] | None = None
+    """Domains; None: one of all GPUs."""
 
 
 def parse(text: str, where: str) -> SimulatedSpec:
@@ -54,7 +57,7 @@ def parse(text: str, where: str) -> SimulatedSpec:
         raise refuse(f"not JSON ({error})") from error
     if not isinstance(document, dict):
         raise refuse("not an object")
-    if unknown := sorted(document.keys() - {"class", "memory", "count", "unhealthy"}):
+    if unknown := sorted(document.keys() - {"class", "memory", "count", "unhealthy", "nvlink"}):
         raise refuse(f"unknown key {unknown[0]!r}")
     gpu_class, memory, count = document.get("class"), document.get("memory"), document.get("count", 1)
     if not isinstance(gpu_class, str) or not re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", gpu_class):
@@ -67,7 +70,19 @@ def parse(text: str, where: str) -> SimulatedSpec:
     unhealthy = document.get("unhealthy", [])
     if not isinstance(unhealthy, list) or any(not isinstance(i, int) or not 0 <= i < count for i in unhealthy):
         raise refuse(f"unhealthy must be a list of indexes below {count}, not {unhealthy!r}")
-    return SimulatedSpec(gpu_class, int(amount[1]) * MIB_PER[amount[2]], count, frozenset(unhealthy))
+    domains = document.get("nvlink")
+    if domains is not None and not _are_domains(domains, count):
+        raise refuse(f"nvlink must be lists of indexes below {count}, each index in one at most, not {domains!r}")
+    joined = None if domains is None else tuple(frozenset(domain) for domain in domains)
+    return SimulatedSpec(gpu_class, int(amount[1]) * MIB_PER[amount[2]], count, frozenset(unhealthy), joined)
+
+
+def _are_domains(value: object, count: int) -> bool:
+    if not isinstance(value, list) or not all(isinstance(domain, list) for domain in value):
+        return False
+    indexes = [index for domain in value for index in domain]
+    are_whole = all(isinstance(index, int) and not isinstance(index, bool) for index in indexes)
+    return are_whole and len(set(indexes)) == len(indexes) and all(0 <= index < count for index in indexes)
 
 
 def gpu_uuid(node: str, index: int) -> str:
@@ -77,6 +92,8 @@ def gpu_uuid(node: str, index: int) -> str:
 
 def gpus_of(node: str, spec: SimulatedSpec) -> tuple[Gpu, ...]:
     uuids = [gpu_uuid(node, index) for index in range(spec.count)]
+    domains = (frozenset(range(spec.count)),) if spec.nvlink is None else spec.nvlink
+    joined = {index: domain - {index} for domain in domains for index in domain}
     return tuple(
         Gpu(
             uuid=own,
@@ -84,7 +101,7 @@ def gpus_of(node: str, spec: SimulatedSpec) -> tuple[Gpu, ...]:
             gpu_class=spec.gpu_class,
             memory_mib=spec.memory_mib,
             product=f"Simulated {spec.gpu_class}",
-            peers=tuple(sorted(set(uuids) - {own})),
+            peers=tuple(sorted(uuids[peer] for peer in joined.get(index, ()))),
         )
         for index, own in enumerate(uuids)
     )
@@ -109,7 +126,7 @@ class SimulatedSource:
         )
 
     def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
-        """None, after the timeout: simulated GPUs raise no events."""
+        """Return None, after the timeout: simulated GPUs raise no events."""
         time.sleep(timeout_s)
         return None
 

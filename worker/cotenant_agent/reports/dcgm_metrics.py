@@ -35,8 +35,10 @@ GAUGES: Final[tuple[tuple[str, str, Read], ...]] = (
 
 
 def dcgm_metrics(view: NodeView, node: str) -> Iterator[Metric]:
-    """None of simulated GPUs, which draw no power, nor of MIG instances, which the exporter labels otherwise."""
-    if view.inventory.simulated:
+    """None of simulated GPUs, which draw no power, of MIG instances, which the exporter labels otherwise, and of other
+    makers' devices.
+    """
+    if view.inventory.simulated or view.inventory.resource:
         return
     for name, text, read in GAUGES:
         family = GaugeMetricFamily(name, text, labels=LABELS)

@@ -153,7 +153,7 @@ class KubernetesGPUNodeClient:
             self._pods = self._take_in(self._pods, event["raw_object"], deleted=event["type"] == "DELETED")
 
     def _take_in(self, pods: PodsOnNode, pod: Mapping[str, Any], *, deleted: bool) -> PodsOnNode:
-        """Where this one pod cannot be read, what was known of it stays."""
+        """Takes in a pod; where it cannot be read, what was known of it stays."""
         try:
             return with_event(pods, pod, deleted=deleted)
         except Exception as error:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from cotenant_agent.gpus import capabilities
+from cotenant_agent.reports import published_limits
 from cotenant_agent.reports.node_view import NodeView
 
 LEVELS: Final = ("None", "Cooperative", "Watched", "Hard")
@@ -66,9 +67,9 @@ def _strength(level: str) -> int:
 
 
 def why(view: NodeView, dimension: str) -> str:
-    """What keeps the node from the best level of this dimension."""
+    """Reason that keeps the node from the best level of this dimension."""
     if dimension == "compute":
-        return "no path that limits compute was read back"
+        return "; ".join(published_limits.compute_missing(view)) or "no share of compute has been seen in force since"
     if view.inventory.simulated:
         return "the GPUs are simulated"
     if missing := capabilities.runtime_class_missing(view.capabilities):

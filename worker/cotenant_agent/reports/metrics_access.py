@@ -1,4 +1,4 @@
-"""Asks the API server whether somebody may read `/metrics`, as Kubernetes' own components do."""
+"""Asks the API server whether a caller may read `/metrics`, as Kubernetes' own components do."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ STRANGERS_MAX: Final = 64
 """Strangers in one status; the GPUs that they are on are not handed out, however many there are."""
 SHOWN_CODES_MAX: Final = 3
 MIG_REASON: Final = "MigEnabled: partitioned by MIG and without instances; make some, then restart the agent"
+NOT_OFFERED: Final = "NotOffered: the device plugin has fewer healthy devices than this node had"
 
 
 def format_time(at: float) -> str:
@@ -43,7 +44,8 @@ def build(view: NodeView) -> dict[str, Any]:
     known: dict[str, Any] = {}
     if view.holders is not None:
         known["holders"] = [holder_entry(one) for one in gpu_holders.listed(view.holders)]
-        known["limits"] = [published_limits.entry(one) for one in view.limits.limits]
+        limits = (*view.limits.limits, *view.compute.limits)
+        known["limits"] = [published_limits.entry(one) for one in limits]
     levels = published_limits.levels(view)
     return known | {
         "heartbeat": format_time(view.taken_at),
@@ -54,7 +56,7 @@ def build(view: NodeView) -> dict[str, Any]:
             "runtimeClass": found.runtime_class,
             "cdi": found.cdi,
             "dmem": found.dmem,
-            "mps": found.mps,
+            "mps": not published_limits.compute_missing(view),
             "paths": published_limits.paths(view),
         },
         "isolation": levels["memory"],
@@ -135,7 +137,8 @@ def _holder_in(entry: Mapping[str, Any]) -> gpu_holders.GpuHolder:
 def summary(gpus: Iterable[Gpu]) -> str:
     """One phrase for a table: `2 × H100 80Gi`."""
     kinds = Counter((gpu.gpu_class, round(gpu.memory_mib / 1024)) for gpu in gpus)
-    return ", ".join(f"{count} × {name} {gib}Gi" for (name, gib), count in sorted(kinds.items())) or "no GPUs"
+    sizes = {gib: f" {gib}Gi" if gib else "" for _, gib in kinds}
+    return ", ".join(f"{count} × {name}{sizes[gib]}" for (name, gib), count in sorted(kinds.items())) or "no GPUs"
 
 
 def health_summary(gpus: Iterable[Mapping[str, Any]]) -> str:
@@ -161,11 +164,11 @@ def node_condition(node: Mapping[str, Any]) -> str:
 
 
 def unhealthy_reason(view: NodeView, gpu: Gpu) -> str:
-    """Why a GPU is not to be handed out; empty when it is."""
+    """Reason why a GPU is not to be handed out; empty when it is."""
     reason = MIG_REASON if gpu.mig else view.health.reason(gpu.uuid)
     reason = reason or gpu_holders.not_to_be_handed_out(view.holders or {}, view.strangers).get(gpu.uuid, "")
     if view.samples.get(gpu.uuid) is None and not reason:
-        reason = "NotSampled: the driver no longer lists this GPU"
+        reason = NOT_OFFERED if gpu.resource else "NotSampled: the driver no longer lists this GPU"
     if gpu.uuid in view.resets.pending:
         reason = f"{reason}{health.SEPARATOR if reason else ''}{gpu_resets.PENDING}"
     return reason
@@ -174,7 +177,9 @@ def unhealthy_reason(view: NodeView, gpu: Gpu) -> str:
 def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
     sample = view.samples.get(gpu.uuid)
     reason, reset = unhealthy_reason(view, gpu), view.resets.results.get(gpu.uuid)
-    known = {} if reset is None else {"reset": reset_turns.entry(reset, format_time(reset.at))}
+    known: dict[str, Any] = {} if reset is None else {"reset": reset_turns.entry(reset, format_time(reset.at))}
+    if gpu.resource:
+        known |= {"wholeOnly": True, "resource": gpu.resource}
     return known | {
         "uuid": gpu.uuid,
         "index": gpu.index,

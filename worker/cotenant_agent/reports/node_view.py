@@ -6,25 +6,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
-from cotenant_agent.enforcement import gpu_holders, memory_limits, quota
+from cotenant_agent.enforcement import compute_limits, gpu_holders, memory_limits, quota
 from cotenant_agent.enforcement.attribution import OwnerKind, ProcessOwner
 from cotenant_agent.gpus import health
 from cotenant_agent.gpus.capabilities import Capabilities
+from cotenant_agent.gpus.drains import drained
 from cotenant_agent.gpus.gpu_resets import GpuResets
 from cotenant_agent.gpus.readings import GpuInventory, GpuSample, XidEvent
 
 NOT_OFFERED: Final = (
     "GPUs are not offered by DRA: agent.dra.enabled of the chart is off, or the cluster has no resource.k8s.io/v1"
 )
+NO_MPS: Final = "nobody keeps daemons of MPS here: agent.mps.enabled of the chart is off"
+NO_PLUGIN: Final = "the agent is no device plugin of the kubelet: agent.devicePlugin.enabled of the chart is off"
 
 
 @dataclass(frozen=True, slots=True)
 class PodGpuUse:
-    """What one pod, or everything outside pods (no UID), uses of one GPU."""
+    """Use of one GPU by one pod, or by everything outside pods (no UID)."""
 
     pod_uid: str
     memory_mib: int
@@ -46,6 +49,8 @@ class NodeView:
     attributing: bool
     no_claims: str
     """Why pods cannot get GPUs of this node by ResourceClaims; empty where they can."""
+    no_shares: str
+    """Why the kubelet does not count shares of GPUs that pods request; empty where it does."""
     holders: gpu_holders.Holders | None
     """By uid of the pod; None before the pods of this node are known."""
     strangers: tuple[gpu_holders.StrangerOnGpu, ...]
@@ -54,9 +59,37 @@ class NodeView:
     limits: memory_limits.LimitsOfNode
     claimed: gpu_holders.Usage
     """MiB of each GPU that prepared ResourceClaims of each pod hold."""
+    compute: memory_limits.LimitsOfNode
+    """Shares of compute, as MPS shows them."""
+    no_compute: str
+    """Why new pods get no namespace of MPS; empty where they do."""
     resets: GpuResets
     xids: Mapping[tuple[str, int], int]
     """(GPU UUID or nothing, code) → how often since the agent started."""
+    sm_percent: quota.Usage
+    """Part of each GPU's multiprocessors that processes of each pod use, where the driver shows it."""
+
+
+class MpsSource(Protocol):
+    """What can be known of MPS on this node at any time, without waiting for it."""
+
+    def asked(self) -> tuple[compute_limits.AskedShare, ...]: ...
+
+    def readings(self) -> Mapping[str, compute_limits.DaemonReading]:
+        """Readings by UUID of the GPU; another object after every look."""
+
+    def reason(self) -> str: ...
+
+
+class WithoutMps:
+    def asked(self) -> tuple[compute_limits.AskedShare, ...]:
+        return ()
+
+    def readings(self) -> Mapping[str, compute_limits.DaemonReading]:
+        return {}
+
+    def reason(self) -> str:
+        return NO_MPS
 
 
 class NodeObserver:
@@ -74,6 +107,8 @@ class NodeObserver:
         self.claimed: Callable[[], gpu_holders.Usage] = dict
         """MiB of each GPU that prepared ResourceClaims of each pod hold."""
         self.no_claims: Callable[[], str] = lambda: NOT_OFFERED
+        self.no_shares: Callable[[], str] = lambda: NO_PLUGIN
+        self.mps: MpsSource = WithoutMps()
         self.inventory = inventory
         self.capabilities = capabilities
         self.node_condition = ""
@@ -83,7 +118,8 @@ class NodeObserver:
         self._uses: Mapping[str, tuple[PodGpuUse, ...]] = {}
         self._holders: gpu_holders.Holders = {}
         self._strangers: tuple[gpu_holders.StrangerOnGpu, ...] = ()
-        self._limits = memory_limits.LimitsOfNode()
+        self._limits, self._compute = memory_limits.LimitsOfNode(), memory_limits.LimitsOfNode()
+        self._mps_read: Mapping[str, compute_limits.DaemonReading] | None = None
         self._xids: Counter[tuple[str, int]] = Counter()
 
     def restore_cordons(self, reasons: Mapping[str, str], now: float, *, rebooted: bool) -> None:
@@ -99,14 +135,18 @@ class NodeObserver:
         """Take over the holders in the published status, once, at start."""
         self._holders = {holder.grant.pod_uid: holder for holder in before} | dict(self._holders)
 
-    def restore_limits(self, before: memory_limits.LimitsOfNode) -> None:
+    def restore_limits(self, memory: memory_limits.LimitsOfNode, compute: memory_limits.LimitsOfNode) -> None:
         """Take over what was found of limits in the published status, once, at start."""
-        self._limits = before
+        self._limits, self._compute = memory, compute
 
     def uncordon(self, gpu_uuids: Iterable[str]) -> None:
         """Lift cordons, and ask for limits again."""
         self._health = health.uncordon(self._health, gpu_uuids)
-        self._limits = memory_limits.LimitsOfNode()
+        self._limits, self._compute = memory_limits.LimitsOfNode(), memory_limits.LimitsOfNode()
+
+    def drain(self, reasons: Mapping[str, str], now: float) -> None:
+        """Take GPUs out of service: UUID → why."""
+        self._health = drained(self._health, reasons, self.inventory.gpus, now)
 
     def note_reset(self, gpu_uuids: Iterable[str]) -> None:
         """Lift the cordons that a reset by the driver mends; what is still wrong comes back with the next poll."""
@@ -128,7 +168,9 @@ class NodeObserver:
         now: float,
         limits: memory_limits.Readings = (),
     ) -> NodeView:
-        by_uuid = {sample.uuid: sample for sample in samples}
+        readings = self.mps.readings()
+        servers = {one.server_pid for one in readings.values()}
+        by_uuid = {sample.uuid: without(sample, servers) for sample in samples}
         for sample in by_uuid.values():
             self._health = health.apply_signs(self._health, sample.uuid, sample.signs, now)
         usage = usage_by_pod(by_uuid.values(), self._owner)
@@ -137,6 +179,9 @@ class NodeObserver:
             self._strangers = gpu_holders.strangers(self._strangers, usage, self._holders, now, self.claimed())
         grants = {uid: holder.grant for uid, holder in self._holders.items()}
         self._limits = memory_limits.evaluate(self._limits, grants, limits)
+        occupants = {sample.uuid: occupants_of(sample, self._owner) for sample in by_uuid.values()}
+        fresh, self._mps_read = readings is not self._mps_read, readings
+        self._compute = compute_limits.evaluate(self._compute, self.mps.asked(), readings, occupants, fresh=fresh)
         self._uses = {uuid: uses_of(uuid, usage, grants) for uuid in by_uuid}
         in_pods = {on_gpu: mib for on_gpu, mib in usage.items() if on_gpu.pod_uid}
         self._excesses, violations = quota.evaluate(self._excesses, in_pods, grants, now)
@@ -151,18 +196,40 @@ class NodeObserver:
             capabilities=self.capabilities,
             attributing=self._attributing,
             no_claims=self.no_claims(),
+            no_shares=self.no_shares(),
             holders=None if pods is None else self._holders,
             strangers=tuple(one for one in self._strangers if one.polls >= gpu_holders.STRANGER_POLLS),
             node_condition=self.node_condition,
             limits=self._limits,
             claimed=self.claimed(),
+            compute=self._compute,
+            no_compute=self.mps.reason(),
             resets=GpuResets(),
             xids=dict(self._xids),
+            sm_percent=sm_percent_by_pod(by_uuid.values(), self._owner),
         )
 
     def with_xids(self, view: NodeView) -> NodeView:
         """The same view, with the events since."""
         return replace(view, health=self._health, xids=dict(self._xids))
+
+
+def without(sample: GpuSample, pids: Collection[int]) -> GpuSample:
+    """The sample without these processes, such as the server of MPS: it is there for those whose share it holds."""
+    if not any(process.pid in pids for process in sample.processes):
+        return sample
+    return replace(sample, processes=tuple(one for one in sample.processes if one.pid not in pids))
+
+
+def occupants_of(sample: GpuSample, owner: Callable[[int], ProcessOwner]) -> compute_limits.GpuOccupants:
+    """Who is on one GPU, by uid of the pod; without those that have ended."""
+    found: dict[str, set[int]] = {}
+    for process in sample.processes:
+        of = owner(process.pid)
+        if of.kind is not OwnerKind.GONE:
+            found.setdefault(of.pod_uid, set()).add(process.pid)
+    pids = {uid: frozenset(pids) for uid, pids in found.items()}
+    return compute_limits.GpuOccupants(exclusive=sample.exclusive, pids_by_pod=pids)
 
 
 def usage_by_pod(samples: Iterable[GpuSample], owner: Callable[[int], ProcessOwner]) -> dict[quota.PodGpu, int]:
@@ -174,6 +241,17 @@ def usage_by_pod(samples: Iterable[GpuSample], owner: Callable[[int], ProcessOwn
             if found.kind is not OwnerKind.GONE:
                 on_gpu = quota.PodGpu(found.pod_uid, sample.uuid)
                 total[on_gpu] = total.get(on_gpu, 0) + (process.memory_mib or 0)
+    return total
+
+
+def sm_percent_by_pod(samples: Iterable[GpuSample], owner: Callable[[int], ProcessOwner]) -> dict[quota.PodGpu, int]:
+    """Sums of the processes of each pod; without those of which the driver shows nothing."""
+    total: dict[quota.PodGpu, int] = {}
+    for sample in samples:
+        for process in sample.processes:
+            if process.sm_percent is not None and (found := owner(process.pid)).kind is not OwnerKind.GONE:
+                on_gpu = quota.PodGpu(found.pod_uid, sample.uuid)
+                total[on_gpu] = min(100, total.get(on_gpu, 0) + process.sm_percent)
     return total
 
 

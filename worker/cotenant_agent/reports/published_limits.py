@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from cotenant_agent.enforcement.memory_limits import DeviceLimit, LimitsOfNode, LimitState
 from cotenant_agent.gpus import capabilities
@@ -14,17 +14,32 @@ log = logging.getLogger("cotenant.agent")
 
 DISAGREED: Final = "ReadBack: "
 """Begins the reason that outlives a restart of the agent."""
+PATH_OF: Final = {"Memory": "MemoryLimit", "Compute": "MPS"}
+"""Dimension → the path whose reason it is."""
 
 
 def levels(view: NodeView) -> dict[str, str]:
     """The best that is enforced here, by dimension: `Hard` once a limit that was asked for was read back."""
+    if view.inventory.resource:
+        return {"memory": "Cooperative", "compute": "None"}
     memory = capabilities.isolation(view.capabilities, simulated=view.inventory.simulated, attributing=view.attributing)
     able = not capabilities.memory_limit_missing(view.capabilities, view.inventory)
-    return {"memory": "Hard" if able and view.limits.verified else memory, "compute": "None"}
+    compute = view.compute.verified and not (view.no_compute or view.inventory.simulated)
+    return {
+        "memory": "Hard" if able and view.limits.verified else memory,
+        "compute": "Hard" if compute else "None",
+    }
 
 
 def paths(view: NodeView) -> list[dict[str, Any]]:
     """Every path, with all that is missing where it is not there."""
+    if resource := view.inventory.resource:
+        other = [f"the devices of this node are handed out by the kubelet, as {resource}"]
+        others = [
+            path_entry(path, other)
+            for path in ("RuntimeClass", "MIG", "MemoryLimit", "DevicePlugin", "DeviceClaim", "MPS")
+        ]
+        return [*others, path_entry("ExtendedResource", ())]
     limits = capabilities.memory_limit_missing(view.capabilities, view.inventory)
     if view.limits.disagreement:
         limits = (f"{DISAGREED}{view.limits.disagreement}", *limits)
@@ -32,8 +47,17 @@ def paths(view: NodeView) -> list[dict[str, Any]]:
         path_entry("RuntimeClass", capabilities.runtime_class_missing(view.capabilities)),
         path_entry("MIG", capabilities.mig_missing(view.capabilities, view.inventory)),
         path_entry("MemoryLimit", limits),
+        path_entry("DevicePlugin", [view.no_shares] if view.no_shares else []),
         path_entry("DeviceClaim", [view.no_claims] if view.no_claims else []),
+        path_entry("MPS", compute_missing(view)),
+        path_entry("ExtendedResource", ["GPUs of CUDA get into pods by their UUIDs"]),
     ]
+
+
+def compute_missing(view: NodeView) -> tuple[str, ...]:
+    """What keeps new pods of this node from namespaces of MPS."""
+    missing = (view.no_compute,) if view.no_compute else ()
+    return (f"{DISAGREED}{view.compute.disagreement}", *missing) if view.compute.disagreement else missing
 
 
 def path_entry(path: str, missing: Iterable[str]) -> dict[str, Any]:
@@ -41,16 +65,17 @@ def path_entry(path: str, missing: Iterable[str]) -> dict[str, Any]:
     return {"path": path, "available": not reason, "reason": reason}
 
 
-def read(status: Mapping[str, Any]) -> LimitsOfNode:
-    """What a published status has of limits; what cannot be read is left out."""
+def read(status: Mapping[str, Any], dimension: Literal["Memory", "Compute"] = "Memory") -> LimitsOfNode:
+    """What a published status has of limits of one dimension; what cannot be read is left out."""
     found = []
     for entry_of in status.get("limits") or ():
         try:
             found.append(_limit_in(entry_of))
         except (KeyError, TypeError, ValueError, AttributeError):
             log.warning("a limit in the published status cannot be read, and is left out: %.200r", entry_of)
-    was_hard = (status.get("isolationLevels") or {}).get("memory") == "Hard"
-    return LimitsOfNode(tuple(found), verified=was_hard, disagreement=_disagreement_in(status))
+    was_hard = (status.get("isolationLevels") or {}).get(dimension.lower()) == "Hard"
+    mine = tuple(one for one in found if one.dimension == dimension)
+    return LimitsOfNode(mine, verified=was_hard, disagreement=_disagreement_in(status, PATH_OF[dimension]))
 
 
 def earlier(status: Mapping[str, Any]) -> tuple[dict[str, str], list[dict[str, Any]]]:
@@ -63,16 +88,17 @@ def _limit_in(entry: Mapping[str, Any]) -> DeviceLimit:
     return DeviceLimit(
         pod_uid=entry["podUID"],
         gpu_uuid=entry["uuid"],
-        wanted_mib=int(entry["wanted"]),
+        wanted=int(entry["wanted"]),
+        dimension="Compute" if entry["dimension"] == "Compute" else "Memory",
         state=LimitState(entry["state"]),
-        in_force_mib=None if entry.get("inForce") is None else int(entry["inForce"]),
+        in_force=None if entry.get("inForce") is None else int(entry["inForce"]),
     )
 
 
-def _disagreement_in(status: Mapping[str, Any]) -> str:
+def _disagreement_in(status: Mapping[str, Any], of_path: str) -> str:
     for path in (status.get("capabilities") or {}).get("paths") or ():
         reason = str(path.get("reason") or "")
-        if path.get("path") == "MemoryLimit" and reason.startswith(DISAGREED):
+        if path.get("path") == of_path and reason.startswith(DISAGREED):
             return reason.removeprefix(DISAGREED).partition("; ")[0]
     return ""
 
@@ -81,8 +107,8 @@ def entry(limit: DeviceLimit) -> dict[str, Any]:
     found = {
         "podUID": limit.pod_uid,
         "uuid": limit.gpu_uuid,
-        "dimension": "Memory",
-        "wanted": limit.wanted_mib,
+        "dimension": limit.dimension,
+        "wanted": limit.wanted,
         "state": limit.state.value,
     }
-    return found if limit.in_force_mib is None else found | {"inForce": limit.in_force_mib}
+    return found if limit.in_force is None else found | {"inForce": limit.in_force}

@@ -38,7 +38,7 @@ class ResetTurns:
         return bool(wanted) and not self.state.pending & set(uuids)
 
     def forget(self) -> None:
-        """The annotation is gone; the same one may come again."""
+        """Forget the request: its annotation is gone, and the same one may come again."""
         self._taken_up = ""
 
     def after_poll(self, view: NodeView, done: Mapping[str, str], now: float) -> tuple[NodeView, frozenset[str]]:

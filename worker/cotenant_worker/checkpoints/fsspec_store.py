@@ -1,6 +1,7 @@
 """Checkpoints on any fsspec address (`s3://…`, `gs://…`, `file://…`). Imports fsspec; runs in a rank only.
 
-Object stores are reached by obstore, one compiled package for all of them; other addresses by what fsspec finds.
+Object stores are reached by obstore (`object_store`), one compiled package for all of them; other addresses by what
+fsspec finds.
 An object store has no rename, so the manifest is what makes a checkpoint: it is uploaded last, and a step without one
 is not seen. Reading copies the step into a local directory and compares every sum.
 """
@@ -27,22 +28,19 @@ _SCRATCH: Final = "cotenant-resume-"
 
 
 def file_system(url: str) -> tuple[Any, str]:
-    """The file system of an address, and the path in it."""
-    scheme = url.partition("://")[0]
-    options: dict[str, Any] = {}
-    if scheme in OBJECT_STORES:
-        from obstore.fsspec import register
+    """What holds an address, asked in fsspec's words, and the path in it."""
+    if url.partition("://")[0] in OBJECT_STORES:
+        from cotenant_worker.object_stores.object_store import ObjectStore  # an image may have fsspec alone
 
-        register(scheme)
-        options["client_options"] = {"allow_http": os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")}
-    files, root = fsspec.core.url_to_fs(url, **options)
-    return files, str(root)
+        return ObjectStore(url), ""
+    files, root = fsspec.core.url_to_fs(url)
+    return files, str(root).rstrip("/") + "/"
 
 
 def save(url: str, step: int, write: Callable[[Path], None], *, meta: dict[str, Any], keep: int) -> None:
     """Write locally, upload, then upload the manifest, which makes it a checkpoint."""
     files, root = file_system(url)
-    target = f"{root.rstrip('/')}/{local_store.name_of(step)}"
+    target = f"{root}{local_store.name_of(step)}"
     with tempfile.TemporaryDirectory(prefix="cotenant-checkpoint-") as scratch:
         local = local_store.save(Path(scratch), step, write, meta=meta, keep=1).path
         if files.exists(target):

@@ -207,5 +207,5 @@ def _ring() -> Ring:
 
 
 def _fallback_address() -> str:
-    """Under another launcher: a port beside torchrun's."""
+    """Address under another launcher: a port beside torchrun's."""
     return f"{os.environ['MASTER_ADDR']}:{int(os.environ['MASTER_PORT']) + 1}"

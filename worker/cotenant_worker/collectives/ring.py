@@ -3,8 +3,8 @@
 Why not gloo, which torch brings: it comes with torch only. Programs on JAX, TensorFlow or numpy would import torch for
 it, 1.9 s of CPU and a few hundred MiB per rank, where the ring and numpy take 0.15 s. Speed is a reason only where the
 ranks have cores to themselves: in place, over 4 KiB to 256 MiB, two ranks on two cores had 2.6 times gloo's speed in
-the one run with nothing beside it, and 0.7 times with some 25 processes in line for the cores (`bench/allreduce.py`;
-docs/worker.md has the conditions).
+the one run with nothing beside it, and 0.7 times with some 25 processes in line for the cores
+(`bench/worker/allreduce.py`; docs/worker.md has the conditions).
 
 Large arrays: reduce-scatter, then all-gather, each rank sending 2·(n-1)/n of the data, in pieces that go on to the
 right as soon as they are reduced. Small ones (latency counts, not bytes): every array goes round whole and every

@@ -2,7 +2,7 @@
 
 Those are large and lie on the CPU: the ring copies nothing that it can reduce on the way, and sends while it receives.
 Two ranks on two cores had 2.1 times gloo's speed so, in place, in the one run with nothing beside it; with some 25
-processes in line for the cores it was 0.5 times (`bench/allreduce.py`; docs/worker.md has the conditions).
+processes in line for the cores it was 0.5 times (`bench/worker/allreduce.py`; docs/worker.md has the conditions).
 """
 
 from __future__ import annotations

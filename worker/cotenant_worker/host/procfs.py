@@ -24,7 +24,7 @@ class ProcessStat:
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """None where the process has gone."""
+    """Facts of a process; None where it has gone."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         # The name before the state is in parentheses and may hold some of its own.
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

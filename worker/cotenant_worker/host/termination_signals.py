@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT of process 1: held from its first instruction, delivered once there is somebody to act on them.
+"""SIGTERM and SIGINT of process 1: held from its first instruction, delivered once there is a handler.
 
 The kernel drops a signal for process 1 that has no handler, but keeps one that is blocked: pid_namespaces(7), and
 Linux's kernel/signal.c. Imports take a tenth of a second, in which a kubelet may ask the pod to end.

@@ -39,7 +39,7 @@ _FLUSH_S = 2.0
 
 @dataclass(slots=True)
 class ServerLinks:
-    """The end in rank 0's pod."""
+    """Links to the parameter servers, at their end in rank 0's pod."""
 
     contract: Contract
     env: Mapping[str, str]

@@ -149,7 +149,7 @@ def _answer(connection: socket.socket, starts: ServerGenerations, secret: str) -
 
 
 class ParameterServer:
-    """In a worker: takes the optimizer's place. `step()` after `backward()` pushes gradients and pulls parameters."""
+    """Takes the optimizer's place in a worker. `step()` after `backward()` pushes gradients and pulls parameters."""
 
     def __init__(self, parameters: Iterable[Any], *, lr: float, momentum: float = 0.0) -> None:
         self.lr = lr

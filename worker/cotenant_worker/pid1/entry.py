@@ -20,8 +20,9 @@ async def _run(contract: Contract, env: Mapping[str, str]) -> int:
     """Each kind of pod imports only its own half: what process 1 imports is time before the ranks start."""
     if contract.server is None:
         from cotenant_worker.pid1.launcher import Launcher
+        from cotenant_worker.ranks.device_environment import apart
 
-        return await Launcher(contract, env, own_ip(env)).run()
+        return await Launcher(apart(contract, env), env, own_ip(env)).run()
     from cotenant_worker.parameter_server.pod import ServerPod
 
     return await ServerPod(contract, env, own_ip(env)).run()

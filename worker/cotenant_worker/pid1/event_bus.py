@@ -29,6 +29,7 @@ from cotenant_worker.supervision.messages import (
     PodCommand,
     PodEvent,
     PodReady,
+    PodStaging,
     Preempt,
     RankExited,
     RankStopped,
@@ -142,6 +143,8 @@ class EventBus:
                 self.board.warn(key, text)
                 if text:
                     log_line(text)
+            case PodStaging():
+                self.board.record_staging(message, time.time())
             case Restarted(generation, why):
                 log_line(f"starting the ranks again (start {generation + 1}): {why}")
                 self.board.warn("restart", f"restarted {generation}×, last: {why}")

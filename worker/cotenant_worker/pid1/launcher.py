@@ -19,6 +19,7 @@ from cotenant_worker.host import layout, termination_signals
 from cotenant_worker.host.background_tasks import BackgroundTasks
 from cotenant_worker.host.processes import ChildWatcher, kill_descendants
 from cotenant_worker.parameter_server.heartbeats import ServerLinks
+from cotenant_worker.pid1.data_staging import DataStaging
 from cotenant_worker.pid1.event_bus import EventBus
 from cotenant_worker.pid1.preemption import Preemption
 from cotenant_worker.pid1.preparation import apply_memory_limits, prepare_checkpoint_folder, publish_choices
@@ -127,6 +128,7 @@ class Launcher:
     async def _join(self) -> None:
         """Prepare what ranks find, then report this pod as ready: from then on the conductor commands it."""
         refused = await prepare_checkpoint_folder(self.contract)
+        refused = refused or await DataStaging(self.contract, self.children, self.env, self.board, self._emit).run()
         refused = refused or await apply_memory_limits(self.contract, self.board, self.ranks, self.ray)
         if refused is not None:
             self._set_verdict(refused)

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cotenant.contract import Progress
-from cotenant.decoding.fields import INTEGER_MAX
-from cotenant.decoding.plain_text import plain_text
-from cotenant.decoding.reported_values import COUNT_MAX, Value, plain_numbers, plain_values
+from cotenant.contract.decoding.fields import INTEGER_MAX
+from cotenant.contract.decoding.plain_text import plain_text
+from cotenant.contract.decoding.reported_values import COUNT_MAX, Value, plain_numbers, plain_values
 from cotenant_worker.progress.slow_ranks import slow_ranks
+from cotenant_worker.progress.staged_bytes import StagedBytes
+from cotenant_worker.supervision.messages import PodStaging
 from cotenant_worker.supervision.rank_reports import (
     REPORTED,
     CheckpointSaved,
@@ -23,6 +25,7 @@ from cotenant_worker.supervision.rank_reports import (
     CollectiveBackend,
     MemoryPeak,
     PreflightTimes,
+    ProgramActivity,
     ProgressWarning,
     RankReport,
     ResultsReport,
@@ -67,6 +70,11 @@ class ProgressBoard:
     """`cuda` or `cpu`."""
     slow: dict[int, tuple[float, float]] = field(default_factory=dict)
     """Rank → its own milliseconds and the usual ones."""
+    busy: bool | None = None
+    """An interactive program computes; None where no program has said."""
+    active_at: float | None = None
+    """When that was last used, seconds since 1970."""
+    staging: StagedBytes = field(default_factory=StagedBytes)
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds since the launcher started, of the first time that something happened."""
     _window: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
@@ -98,8 +106,17 @@ class ProgressBoard:
                 self.observed[self.grants[rank]] = list(uuids)
             case MemoryPeak(_, peak_mib):
                 self.memory_peak[str(rank)] = max(_whole(peak_mib), self.memory_peak.get(str(rank), 0))
+            case ProgramActivity():
+                self.busy, self.active_at = report.busy, report.active_at_unix_s
             case ProgressWarning(key, text):
                 self.warn(key, text)
+
+    def record_staging(self, event: PodStaging, now: float) -> None:
+        """Show what a pod has fetched of its data; all pods together are what the job waits for."""
+        self.staging.record(event, now)
+        self.updated_at = now
+        if self.state in ("starting", "rendezvous", "staging"):
+            self.state = "staging" if self.staging.unfinished else "rendezvous"
 
     def _record_step(self, view: RankView, report: StepReport, now: float) -> None:
         if report.counted and view.own_steps:
@@ -156,7 +173,7 @@ class ProgressBoard:
             self.warnings.pop(key, None)
 
     def shown_warnings(self) -> tuple[str, ...]:
-        """By their keys; of too many the first, and how many more there are."""
+        """Warnings by their keys; of too many the first, and how many more there are."""
         texts = [text for _, text in sorted(self.warnings.items())]
         more = len(texts) - SHOWN_WARNINGS_MAX
         return (*texts[:SHOWN_WARNINGS_MAX], *([f"and {more} more warnings"] if more > 0 else []))
@@ -229,12 +246,17 @@ class ProgressBoard:
             slow_ranks={str(self.grants.get(rank, rank)): times for rank, times in sorted(self.slow.items())},
             checked_on=self.checked_on,
             restarts=self.restarts,
+            staged_bytes=self.staging.fetched_bytes,
+            staging_bytes=self.staging.of_bytes,
+            staging_s=self.staging.seconds,
+            busy=self.busy,
+            active_at=self.active_at,
             updated_at=self.updated_at,
         )
 
 
 def _whole(number: int) -> int:
-    """As every reader of JSON can hold it: a step of a thousand digits would make all of the answer unreadable."""
+    """Number as every reader of JSON can hold it: a step of a thousand digits would make the answer unreadable."""
     return min(max(0, number), INTEGER_MAX)
 
 

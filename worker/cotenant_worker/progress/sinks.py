@@ -34,7 +34,7 @@ class Sink(Protocol):
 
 
 def sinks_of(contract: Contract) -> list[Sink]:
-    """As `runtime.tracking` asks."""
+    """Sinks as `runtime.tracking` asks."""
     asked = contract.platform.get("tracking") or {}
     found: list[Sink] = []
     if (board := asked.get("tensorBoard")) is not None:

@@ -14,7 +14,7 @@ from cotenant import names
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 from cotenant_worker.host import layout
 from cotenant_worker.messaging.hmac_handshake import secret_of
-from cotenant_worker.ranks import framework_environment
+from cotenant_worker.ranks import device_environment, framework_environment
 from cotenant_worker.ranks.foreign_launchers import unwrap
 from cotenant_worker.supervision.hangs import hang_timeout_s
 from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
@@ -43,6 +43,8 @@ def choose_collective(contract: Contract) -> tuple[str, str]:
         problem = "there are ranks without a GPU"
     elif any(gpu.simulated for gpu in grants):
         problem = "the GPUs are simulated"
+    elif (resource := device_environment.resource_of(contract)) not in device_environment.WITH_NCCL:
+        problem = f"devices of {resource} have no NCCL"
     elif max(Counter(gpu.uuid for gpu in grants).values()) > 1:
         problem = "several ranks of this job hold shares of one physical GPU, which NCCL refuses"
     if not problem:
@@ -92,6 +94,8 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     path = [code_path(contract), str(layout.HOOK_DIR), env.get("PYTHONPATH", "")]
     env["PYTHONPATH"] = ":".join(part for part in path if part)
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    if device_environment.resource_of(contract):
+        env.pop(device_environment.VISIBLE, None)  # an image's own: AMD's runtime heeds it too
     env["COTENANT_JOB"] = contract.job
     env["COTENANT_NAMESPACE"] = contract.namespace
     env["COTENANT_UID"] = contract.uid
@@ -108,6 +112,8 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     if contract.checkpoint:
         env[layout.ENV_CHECKPOINT_DIR] = contract.checkpoint.path
         env["COTENANT_CHECKPOINT_INTERVAL_S"] = str(contract.checkpoint.interval_s)
+    if contract.data:
+        env[layout.ENV_DATA_DIR] = contract.data[0].folder
     return env
 
 
@@ -125,7 +131,7 @@ def rank_environment(
     local = group.of_pod(assignment.pod)
     pods = list(dict.fromkeys(each.pod for each in group.ranks))
     gpus = visible_gpus(contract, pod, grant)
-    counted = shares_pod_gpus(contract, pod) or all(gpu.simulated for gpu in grant.gpus)
+    counted = shares_pod_gpus(contract, pod) or device_environment.counts_in_pod(grant.gpus)
     env = {
         "RANK": str(assignment.rank),
         "WORLD_SIZE": str(group.size),
@@ -145,7 +151,7 @@ def rank_environment(
         "TORCHELASTIC_RESTART_COUNT": str(group.restart_count),
         "TORCHELASTIC_MAX_RESTARTS": "0",
         "TORCHELASTIC_RUN_ID": contract.uid,
-        "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in gpus),
+        **device_environment.visibility(pod, gpus),
         "COTENANT_RANK": str(assignment.rank),
         "COTENANT_RANKS": str(group.size),
         "COTENANT_MASTER": f"{group.master_addr}:{group.master_port}",
@@ -181,7 +187,7 @@ def horovod_cross_axis(group: WorkerGroup, assignment: RankAssignment, *, counte
 
 
 def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str) -> dict[str, str]:
-    """For the program of mode `rayTrain`: its way into the job's Ray cluster, and where and under what name it saves.
+    """Environment of a program of mode `rayTrain`: its way into the job's Ray cluster, where it saves, and as what.
 
     With the job's UID as the run's name, a later attempt goes on where this one stopped.
     """
@@ -207,7 +213,7 @@ RAY_TRAIN_VARIABLES = (
 
 
 def server_environment(inherited: Mapping[str, str], contract: Contract) -> dict[str, str]:
-    """For the process of a parameter server, which runs no code of the tenant."""
+    """Environment of a parameter server's process, which runs no code of the tenant."""
     env = {key: value for key, value in inherited.items() if not key.startswith(_DROPPED_PREFIXES)}
     env[layout.ENV_SECRET] = secret_of(inherited.get(names.ENV_RAY_TOKEN, ""), contract.uid, contract.attempt)
     env["COTENANT_PS_UPDATE"] = str((contract.platform.get("parameterServer") or {}).get("update", "Synchronous"))

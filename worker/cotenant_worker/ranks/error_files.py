@@ -39,7 +39,7 @@ def error_of(rank: int, generation: int, pid: int) -> RankError | None:
 
 
 def _content(path: Path) -> bytes:
-    """Of a regular file; empty for a link, a pipe, or what cannot be read."""
+    """Content of a regular file; empty for a link, a pipe, or what cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

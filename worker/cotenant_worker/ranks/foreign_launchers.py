@@ -44,7 +44,7 @@ class Unwrapped:
 
     @property
     def shows_all_gpus(self) -> bool:
-        """Under it, ranks see all GPUs of their machine and choose by LOCAL_RANK."""
+        """True if ranks see all GPUs of their machine and choose by LOCAL_RANK."""
         return self.launcher in _SHOWS_ALL and not self.has_option("virtual_local_rank")
 
     @property

@@ -16,14 +16,14 @@ DATAGRAM_LIMIT_BYTES = 1 << 20
 
 @record
 class PreloadDone:
-    """From the server: the required modules are imported."""
+    """Message of the server: the required modules are imported."""
 
     at_unix_s: float
 
 
 @record
 class ForkRequest:
-    """To the server: fork a rank. Its stdout and stderr are the descriptor that comes along."""
+    """Request to the server: fork a rank. Its stdout and stderr are the descriptor that comes along."""
 
     env: dict[str, str]
     cwd: str
@@ -33,7 +33,7 @@ class ForkRequest:
 
 @record
 class Forked:
-    """From the server."""
+    """Answer of the server: the rank is forked."""
 
     pid: int
     """0 where the fork failed."""
@@ -41,7 +41,7 @@ class Forked:
 
 @record
 class PreloadNext:
-    """To the server: deferred imports may take CPU time from now on."""
+    """Request to the server: deferred imports may take CPU time from now on."""
 
 
 ForkMessage: TypeAlias = PreloadDone | ForkRequest | Forked | PreloadNext

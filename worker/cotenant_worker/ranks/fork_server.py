@@ -77,7 +77,8 @@ class ReplacementServer:
         os.write(self.replacement_end, b"1")
 
     def hand_over(self) -> None:
-        """In the server, when its end is readable: stay as the parent of a replacement that serves, and end with it."""
+        """Hands over, in the server, when its end is readable: stays as the parent of a replacement that serves, and
+        ends with it."""
         if os.read(self.server_end, 1):
             os.read(self.server_end, 1)
             os._exit(0)

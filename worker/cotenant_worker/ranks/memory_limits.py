@@ -10,13 +10,16 @@ The fraction is computed here, inside the container, never on the host: under a 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cotenant import names
 from cotenant.contract import Contract, GpuGrant, RankGrant
 from cotenant_worker.host import layout
+from cotenant_worker.ranks.device_environment import MPS_PIPE
 from cotenant_worker.ranks.environment import choose_collective, pod_uuids, visible_gpus
 
 _CONTEXT_MIB = 512
@@ -45,7 +48,7 @@ class MemoryBudget:
 
     @property
     def fraction(self) -> float:
-        """Rounded down: a limit must not exceed the share by rounding."""
+        """The pool as a part of the GPU, rounded down: a limit must not exceed the share by rounding."""
         return int(self.pool / self.total * 1e6) / 1e6
 
 
@@ -103,14 +106,15 @@ Problems = list[tuple[str, str]]
 def memory_limits_of(contract: Contract) -> tuple[Limits | str, Problems]:
     """(grant → environment, warnings); a text instead of the environments when the pod must not start.
 
-    Blocks while a short process looks at the GPUs; no process is started where all GPUs are simulated.
+    Blocks while a short process looks at the GPUs; no process is started where all GPUs are simulated, or are devices
+    that the kubelet handed out whole.
     """
     pod = contract.pods[contract.node_rank]
     grants = [gpu for rank in pod.ranks for gpu in rank.gpus]
-    real = [gpu for gpu in grants if not gpu.simulated]
+    real = [gpu for gpu in grants if not gpu.simulated and not gpu.resource]
     if not real:
         note = "GPU memory limits are not applied: the GPUs of this pod are simulated"
-        return {}, [("limits", note)] if grants else []
+        return {}, [("limits", note)] if any(gpu.simulated for gpu in grants) else []
     seen = probe(pod_uuids(pod))
     if isinstance(seen, str):
         return seen, []
@@ -141,10 +145,27 @@ def _of_rank(contract: Contract, rank: RankGrant, seen: Mapping[str, int]) -> Ma
 
 
 def probe(uuids: list[str]) -> dict[str, int] | str:
-    """UUID → total bytes as this container sees them, or what is wrong. In a child: CUDA must not live in PID 1."""
+    """UUID → total bytes as this container sees them, or what is wrong. In a child: CUDA must not live in PID 1.
+
+    With daemons of MPS, each in a child of its own: a process is a client of one of them.
+    """
+    pipes = os.environ.get(names.ENV_MPS_PIPES)
+    if not pipes:
+        return _probe(uuids, {})
+    found: dict[str, int] = {}
+    for uuid in uuids:
+        one = _probe([uuid], {MPS_PIPE: f"{pipes}/{uuid}"})
+        if isinstance(one, str):
+            return one
+        found |= one
+    return found
+
+
+def _probe(uuids: list[str], variables: Mapping[str, str]) -> dict[str, int] | str:
     command = [sys.executable, "-P", "-m", "cotenant_worker.ranks.visible_gpus", *uuids]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_S, check=False)
+        environment = {**os.environ, **variables}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_PROBE_S, check=False)
     except subprocess.TimeoutExpired:
         return f"looking at the GPUs took more than {_PROBE_S} s: the driver does not answer"
     if done.returncode != 0:

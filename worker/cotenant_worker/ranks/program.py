@@ -36,7 +36,7 @@ class Program:
 
     @property
     def warning(self) -> str:
-        """For the tenant, where the command line has parts without effect; else empty."""
+        """Warning for the tenant, where the command line has parts without effect; else empty."""
         unused = (
             f"{self.launcher}: {' '.join(self.unused_options)} has no effect here; say it in the program or in the job"
         )
@@ -54,7 +54,7 @@ class Program:
         return replace(self, argv=(*self.argv[:at], f"{self.local_rank_option}={local_rank}", *self.argv[at:]))
 
     def command(self, python: str) -> tuple[str, ...]:
-        """As a command line, for a start without the fork server."""
+        """Program as a command line, for a start without the fork server."""
         if self.kind == "exec":
             return self.argv
         if self.kind == "entrypoint":

@@ -18,10 +18,12 @@ from cotenant_worker.host.container import available_cpus, oom_kills, pod_interf
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output
 from cotenant_worker.host.workspace import working_directory
 from cotenant_worker.messaging.shared_counters import SharedCounters
+from cotenant_worker.ranks.device_environment import compute_namespace
 from cotenant_worker.ranks.environment import (
     RAY_TRAIN_VARIABLES,
     base_environment,
     code_path,
+    grant_of,
     rank_environment,
 )
 from cotenant_worker.ranks.error_files import environment_for_errors, error_of
@@ -115,6 +117,7 @@ class LocalRanks:
 
     async def _start_one(self, group: WorkerGroup, assignment: RankAssignment) -> None:
         env = self._base_env | rank_environment(self.contract, group, assignment, interface=pod_interface())
+        env |= compute_namespace(self.inherited, grant_of(self.contract.pods[assignment.pod], assignment.grant).gpus)
         env = with_limits(env, self.limits.get(assignment.grant, {})) | dict(self.program.environment)
         if self.contract.mode == "rayTrain":
             env = {name: value for name, value in env.items() if name not in RAY_TRAIN_VARIABLES} | dict(

@@ -38,7 +38,7 @@ class LazyModule(ModuleType):
 
 
 def execute_module(module: LazyModule) -> None:
-    """Its text, as its import would have."""
+    """Run the module's text, as its import would have."""
     module.__class__ = ModuleType  # type: ignore[assignment]
     assert module.__spec__ is not None
     assert module.__spec__.loader is not None

@@ -19,7 +19,7 @@ _OBJECT_STORE_BYTES = 80_000_000
 
 
 def start_command(contract: Contract, python: str, *, ip: str, head_address: str, cpus: int = 1) -> list[str]:
-    """In mode `rayTrain` a share counts as one Ray GPU: its size is ours to enforce."""
+    """Command of a node. In mode `rayTrain` a share counts as one Ray GPU: its size is ours to enforce."""
     node = contract.node_rank
     train = contract.mode == "rayTrain"
     gpus = len(pod_uuids(contract.pods[node])) if train else 0
@@ -52,7 +52,7 @@ def start_command(contract: Contract, python: str, *, ip: str, head_address: str
 
 
 def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: str) -> dict[str, str]:
-    """For `ray start`, the actor and the driver: no code of the tenant on the path, the token in place.
+    """Environment of `ray start`, the actor and the driver: no code of the tenant on the path, the token in place.
 
     In mode `rayTrain` Ray's workers run the tenant's code, so they get its path, its GPUs and the memory limits.
     """

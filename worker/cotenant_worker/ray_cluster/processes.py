@@ -132,7 +132,7 @@ class RayProcesses:
         return Finish(names.EXIT_PEER_LOST, "PeerLost", text, tail=lines)
 
     def _last_lines(self) -> tuple[str, ...]:
-        """Of what Ray and the driver printed, for the verdict's tail."""
+        """Last lines of what Ray and the driver printed, for the verdict's tail."""
         with contextlib.suppress(OSError):
             lines = self._log.read_text(errors="replace").splitlines()
             return tuple(line.rstrip()[:500] for line in lines if line.strip())[-20:]

@@ -50,7 +50,7 @@ def await_port(host: str, port: int, timeout_s: float) -> bool:
 
 
 def await_head(address: str) -> None:
-    """Until the head's raylet is known to its GCS. Ray waits for both in steps of seconds, so do not let it wait.
+    """Wait until the head's raylet is known to its GCS. Ray waits for both in steps of seconds, so do not let it wait.
 
     TimeoutError after the job's rendezvous timeout: the head's pod may still be pulling its image.
     """

@@ -30,6 +30,7 @@ from cotenant_worker.supervision.messages import (
     PodEvent,
     PodLost,
     PodReady,
+    PodStaging,
     Preempt,
     RankExited,
     RankStopped,
@@ -57,7 +58,7 @@ class Pods(Protocol):
     async def send(self, pod: int, message: PodCommand) -> None: ...
 
     def send_to_head(self, message: HeadMessage) -> None:
-        """To the launcher of rank 0's pod: progress, warnings."""
+        """Send to the launcher of rank 0's pod: progress, warnings."""
 
 
 @dataclass(slots=True)
@@ -88,13 +89,16 @@ class Conductor:
             await asyncio.wait([self.verdict], timeout=_TICK_S)
         return self.verdict.result()
 
-    async def handle(self, pod: int, event: PodEvent) -> None:
+    async def handle(self, pod: int, event: PodEvent) -> None:  # noqa: PLR0912 - one case for each event
         """Act on one event of one pod."""
         now = self.clock()
         supervisor = self.supervisor
         match event:
             case PodReady(ip):
                 await self._execute(supervisor.pod_ready(pod, ip, now))
+            case PodStaging():
+                supervisor.pod_staging(now)
+                self.pods.send_to_head(event)
             case RankExited(exit_, age_s):
                 if exit_.left_behind:
                     self._warn(f"left-{exit_.rank}", _describe_left_behind(exit_))

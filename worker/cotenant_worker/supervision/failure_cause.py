@@ -51,7 +51,7 @@ TRANSIT_S = 2.0
 
 @record
 class RankExit:
-    """How one rank of a generation ended."""
+    """End of one rank of a generation."""
 
     rank: int
     generation: int
@@ -114,7 +114,7 @@ class RankExit:
 
 @record
 class FailureCause:
-    """Why a generation failed."""
+    """Cause of a generation's failure."""
 
     reason: str
     rank: int | None

@@ -19,6 +19,7 @@ from cotenant_worker.supervision.rank_reports import (
     CollectiveBackend,
     MemoryPeak,
     PreflightTimes,
+    ProgramActivity,
     ProgressWarning,
     RankReport,
     ResultsReport,
@@ -67,6 +68,16 @@ class PodReady:
 
 
 @record
+class PodStaging:
+    """A pod that fetches its data, sent again and again: as an event it is waited for; to rank 0's pod, to be shown."""
+
+    pod: int
+    fetched_bytes: int
+    of_bytes: int
+    done: bool = False
+
+
+@record
 class RankExited:
     exit: RankExit
     age_s: float
@@ -111,11 +122,12 @@ class PodLost:
 
 @record
 class Preempt:
-    """As an event: a pod was asked to leave. As a command: all ranks save and leave."""
+    """Preemption. As an event: a pod was asked to leave. As a command: all ranks save and leave."""
 
 
 PodEvent: TypeAlias = (
     PodReady
+    | PodStaging
     | RankExited
     | RankStopped
     | RankHeartbeat
@@ -179,7 +191,7 @@ class Restarted:
     why: str
 
 
-HeadMessage: TypeAlias = ForwardedReport | ProgressWarning | Restarted
+HeadMessage: TypeAlias = ForwardedReport | ProgressWarning | Restarted | PodStaging
 """Sent to rank 0's pod only."""
 
 # -- between rank 0's pod and the pods of parameter servers ----------------------------------------------------------
@@ -219,9 +231,11 @@ MESSAGES: Final[Codec[Message]] = Codec(
         "collective": CollectiveBackend,
         "visible-gpus": VisibleGpus,
         "memory": MemoryPeak,
+        "activity": ProgramActivity,
         "warning": ProgressWarning,
         "forwarded": ForwardedReport,
         "ready": PodReady,
+        "staging": PodStaging,
         "exit": RankExited,
         "stopped": RankStopped,
         "calls": SafePoints,

@@ -48,12 +48,12 @@ class RankError:
 
     @property
     def lines(self) -> list[str]:
-        """Of this exception and those it came from."""
+        """Lines of this exception and those it came from."""
         return "\n".join((self.text, *self.chain)).splitlines()
 
 
 def parse(data: bytes, pid: int) -> RankError | None:
-    """None for anything but an error file of the shim's or of torch's `@record`."""
+    """Error out of the text; None for anything but an error file of the shim's or of torch's `@record`."""
     if len(data) > MAX_BYTES:
         return None
     try:
@@ -108,7 +108,7 @@ def first_failure(errors: Sequence[RankError], pid: int, ended_at: float) -> Ran
 
 
 def _text(value: Any) -> str:
-    """Without control characters, but for the ends of lines."""
+    """Text without control characters, but for the ends of lines."""
     text = value[:_MAX_MESSAGE_CHARS] if isinstance(value, str) else ""
     return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in text.splitlines())
 

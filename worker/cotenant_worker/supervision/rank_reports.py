@@ -93,6 +93,16 @@ class ProgressWarning:
     rank: int = -1
 
 
+@record
+class ProgramActivity:
+    """Use of an interactive program: whether it computes, and when it was last used."""
+
+    rank: int
+    busy: bool
+    active_at_unix_s: float | None = None
+    """None where the program has not said."""
+
+
 RankReport: TypeAlias = (
     StepReport
     | ResultsReport
@@ -102,6 +112,7 @@ RankReport: TypeAlias = (
     | CollectiveBackend
     | VisibleGpus
     | MemoryPeak
+    | ProgramActivity
     | ProgressWarning
 )
 """Kept on the `ProgressBoard` of rank 0's pod."""

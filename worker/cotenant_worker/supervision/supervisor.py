@@ -68,6 +68,10 @@ class Supervisor:
             )
         return []
 
+    def pod_staging(self, now: float) -> None:
+        """A pod fetches its data: the time in which all have to join begins anew."""
+        self.started_at = max(self.started_at, now)
+
     def pod_lost(self, pod: int, why: str, now: float) -> list[Command]:
         self.lost_pods[pod] = why
         if self.addresses.pop(pod, None) is None:

@@ -60,7 +60,7 @@ def error_line(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str
 
 
 def embedded_error(lines: Sequence[str], home: Sequence[str]) -> tuple[str, str] | None:
-    """As `error_line`, of an exception's text that holds the traceback of another process or graph; None elsewhere."""
+    """The `error_line` of an exception's text that holds the traceback of another process or graph; None elsewhere."""
     if not any(_FRAME.match(line) for line in lines):
         return None
     line, frame = error_line(lines, home)
@@ -68,7 +68,7 @@ def embedded_error(lines: Sequence[str], home: Sequence[str]) -> tuple[str, str]
 
 
 def is_crash(lines: Sequence[str]) -> bool:
-    """Whether `faulthandler` reported a signal: what came before it did not end the program."""
+    """True if `faulthandler` reported a signal: what came before it did not end the program."""
     return any(_CRASH.match(line) for line in lines)
 
 
@@ -104,7 +104,7 @@ def _frame_of_crash(lines: Sequence[str], home: Sequence[str]) -> str:
 
 
 def _job_frame(frames: Sequence[re.Match[str] | None], home: Sequence[str]) -> str:
-    """Of frames, the innermost first, the first of the job's code; else of what is in no library; else nothing."""
+    """The first frame, the innermost first, of the job's code; else of what is in no library; else nothing."""
     mine = [match for match in frames if match and not _LIBRARY.search(match["file"])]
     at_home = (match for match in mine if _is_job_code(match["file"], home))
     chosen = next(at_home, mine[0] if mine else None)
@@ -141,5 +141,5 @@ def _without_libraries(lines: Sequence[str]) -> list[str]:
 
 
 def shortened(text: str) -> str:
-    """At most `MAX_LINE_CHARS`."""
+    """Line of at most `MAX_LINE_CHARS`."""
     return text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]} …"

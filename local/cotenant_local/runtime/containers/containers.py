@@ -41,7 +41,7 @@ class Containers:
         self.subscribers: list[asyncio.Queue[tuple[int, Container]]] = []
 
     def recover(self) -> None:
-        """After a start: takes up what an earlier runtime left. Call inside the event loop."""
+        """Takes up, after a start, what an earlier runtime left. Call inside the event loop."""
         for folder, message, meta in disk_records.each(self.folder, proto.pb.ContainerConfig):
             container = Container(folder.name, folder, message, **{name: meta[name] for name in RECORDED})
             if meta["cgroup"]:

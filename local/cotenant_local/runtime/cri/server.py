@@ -30,7 +30,7 @@ class CombinedServicer:
 
 
 async def serve(config: RuntimeConfig) -> None:
-    """Returns after SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -19,7 +19,8 @@ from cotenant.api.advice.guessed_name import GuessedName
 from cotenant.api.advice.guessed_names import guessed, of_an_own_name
 from cotenant.api.advice.guessed_values import GUESSED_SHAPES, MOVED_VALUES, RULED_VALUES, SYNONYMS
 from cotenant.api.advice.near_names import nearest
-from cotenant.api.validation.errors import MISSING, Problem, Rejection, field_path, problems_of
+from cotenant.api.validation.errors import MISSING, Rejection, field_path, problems_of
+from cotenant.api.validation.problems import Problem
 from cotenant.api.validation.rules import VIOLATED_RULES, Model, ValueRefusedError
 
 _TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}

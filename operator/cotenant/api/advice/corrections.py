@@ -41,7 +41,7 @@ def _text(value: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """In double quotes; what does not print is escaped as YAML escapes it, which JSON does not above U+FFFF."""
+    """Text in double quotes; what does not print is escaped as YAML escapes it, which JSON does not above U+FFFF."""
     return f'"{"".join(_escaped(letter) for letter in value)}"'
 
 

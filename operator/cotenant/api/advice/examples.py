@@ -11,7 +11,8 @@ _PROGRAM: Final = {"command": pod_templates.PROGRAM}
 _CLAIM: Final = {"claimName": "data"}
 
 EXAMPLES: Final[Mapping[tuple[str, str], Any]] = {
-    ("TrainingJob", "apiVersion"): "cotenant.dev/v1alpha1",
+    ("SessionSpec", "gpu"): {"count": 1},
+    ("TrainingJob", "apiVersion"): "cotenant.dev/v1beta1",
     ("TrainingJob", "kind"): "TrainingJob",
     ("TrainingJob", "metadata"): {"name": "digits"},
     ("TrainingJob", "spec"): {"queue": "team-a", "gpu": {"count": 1}, "runtime": _PROGRAM},
@@ -22,6 +23,8 @@ EXAMPLES: Final[Mapping[tuple[str, str], Any]] = {
     ("TrainingJobSpec", "checkpoint"): {"volume": {"persistentVolumeClaim": {"claimName": "checkpoints"}}},
     ("TrainingJobSpec", "topology"): {"level": "rack"},
     ("TopologySpec", "level"): "rack",
+    ("TrainingJobSpec", "spread"): {"level": "node"},
+    ("SpreadSpec", "level"): "node",
     ("GpuSpec", "count"): 1,
     ("GpuSpec", "classes"): ["H100"],
     ("GpuSpec", "zones"): ["zone-1"],
@@ -55,7 +58,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], Any]] = {
     ("MLflow", "trackingUri"): "http://mlflow:5000",
     ("Tracking", "mlflow"): {"trackingUri": "http://mlflow:5000"},
     ("ParameterServer", "nodeSelector"): {"pool": "cpu"},
-    ("Queue", "apiVersion"): "cotenant.dev/v1alpha1",
+    ("Queue", "apiVersion"): "cotenant.dev/v1beta1",
     ("Queue", "kind"): "Queue",
     ("Queue", "metadata"): {"name": "team-a"},
     ("Queue", "spec"): {"namespaces": ["team-a"], "quotas": [{"guaranteed": 4}]},
@@ -72,7 +75,10 @@ EXAMPLES: Final[Mapping[tuple[str, str], Any]] = {
     ("SelectorRequirement", "operator"): "In",
     ("UserLimits", "limit"): 4,
     ("Budget", "gpuHours"): 100,
+    ("Budget", "money"): 2500,
     ("Budget", "period"): "Month",
+    ("Budget", "carryOver"): "Unused",
+    ("Budget", "carryOverPercent"): 50,
     ("FairShare", "halfLife"): "24h",
     ("FairShare", "order"): "LeastService",
     ("GPUNode", "metadata"): {"name": "gpu-1"},

@@ -188,6 +188,12 @@ _TOPOLOGY: Final = (
     renamed("policy type whenUnsatisfiable", ".mode", "Required", lambda value: None),
 )
 
+_SPREAD: Final = (
+    renamed("topologyKey key domain over", ".level", "node", carried_over.one_of(_LEVELS)),
+    renamed("policy type whenUnsatisfiable", ".mode", "Required", lambda value: None),
+    renamed("most maxPods maxPerNode perNode maxSkew", ".maxWorkers", 1, carried_over.counted),
+)
+
 _TRACKING: Final = (
     renamed("mlFlow mlflowUri", ".mlflow", {"trackingUri": "http://mlflow:5000"}, lambda value: None),
     left_out("wandb comet clearml", "set its variables, such as WANDB_API_KEY from a Secret, in runtime.env"),
@@ -217,6 +223,7 @@ GUESSED_OF_JOBS: Final[Mapping[str, tuple[GuessedName, ...]]] = {
     "EmptyDirSource": _EMPTY_DIR,
     "Checkpoint": _CHECKPOINT,
     "TopologySpec": _TOPOLOGY,
+    "SpreadSpec": _SPREAD,
     "Tracking": _TRACKING,
     "MLflow": _MLFLOW,
     "ParameterServer": _SERVERS,

@@ -40,13 +40,18 @@ _QUOTA: Final = (
         lambda value: value if carried_over.names(value) and isinstance(value, str) else None),
     renamed("nominalQuota quota count gpus min minimum reserved capacity guarantee deserved amount nvidia.com/gpu",
         ".guaranteed", 8, respellings.decimal),
+    renamed("userName username owner perUser", ".user", "*"),
     renamed("max maximum cap ceiling hard capability", ".limit", 8, respellings.decimal),
     renamed("borrowingLimit", ".limit", 8, lambda value: None, "limit counts what is guaranteed and what is borrowed"),
     renamed("lendingLimit", ".lendable", 8, respellings.decimal),
     renamed("memory gpuMemory", ".memoryLimit", "640Gi", pod_templates.amount_of_memory),
 )  # fmt: skip
 _USERS: Final = (renamed("max maximum gpus perUser", ".limit", 4, respellings.decimal),)
-_BUDGET: Final = (renamed("hours limit amount gpuhours", ".gpuHours", 100, respellings.decimal),)
+_BUDGET: Final = (
+    renamed("hours limit amount gpuhours", ".gpuHours", 100, respellings.decimal),
+    renamed("cost price dollars euros usd eur", ".money", 2500, respellings.decimal),
+    renamed("rollover carryover rollOver", ".carryOver", "Unused"),
+)
 _META: Final = (renamed("tags", ".labels", {"team": "a"}),)
 _GPU_NODE: Final = (
     left_out(

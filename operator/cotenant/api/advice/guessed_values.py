@@ -86,6 +86,9 @@ GUESSED_SHAPES: Final[Mapping[tuple[str, str], _Reader]] = {
     ("TrainingJobSpec", "topology"): _below(
         "level", carried_over.one_of({"node": "node", "rack": "rack", "zone": "zone"})
     ),
+    ("TrainingJobSpec", "spread"): _below(
+        "level", carried_over.one_of({"node": "node", "rack": "rack", "zone": "zone"})
+    ),
     ("Runtime", "command"): carried_over.command,
     ("Runtime", "args"): carried_over.arguments,
     ("Runtime", "env"): carried_over.environment,
@@ -215,6 +218,18 @@ SYNONYMS: Final[Mapping[tuple[str, str], Mapping[Any, str]]] = {
         "soft": "Preferred",
         "besteffort": "Preferred",
     },
+    ("SpreadSpec", "level"): {
+        "host": "node",
+        "hostname": "node",
+        "kubernetes.io/hostname": "node",
+        "topology.kubernetes.io/zone": "zone",
+    },
+    ("SpreadSpec", "mode"): {
+        "hard": "Required",
+        "strict": "Required",
+        "soft": "Preferred",
+        "besteffort": "Preferred",
+    },
     ("FairShare", "order"): {
         "fifo": "Age",
         "fcfs": "Age",
@@ -232,6 +247,7 @@ SYNONYMS: Final[Mapping[tuple[str, str], Mapping[Any, str]]] = {
         "7d": "Week",
         "30d": "Month",
     },
+    ("Budget", "carryOver"): {"true": "Unused", "false": "None", "unspent": "Unused", "all": "Unused", "never": "None"},
     ("SelectorRequirement", "operator"): {"=": "In", "==": "In", "equals": "In", "!=": "NotIn"},
 }
 """(model, field) → other systems' words, in lower case → the word that stands for them here."""

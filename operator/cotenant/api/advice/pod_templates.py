@@ -24,7 +24,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
 
 
 def amount_of_memory(value: Any) -> str | None:
-    """As it stands where it has a unit; else with the one that was meant."""
+    """The amount as it stands where it has a unit; else with the one that was meant."""
     if isinstance(value, str) and re.fullmatch(quantities.MEMORY, value) and not value[-1].isdigit():
         return value
     return respellings.memory(value)

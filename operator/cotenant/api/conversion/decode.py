@@ -9,11 +9,31 @@ from typing import Any
 from cotenant import names
 from cotenant.api.advice.corrections import written
 from cotenant.api.advice.near_names import nearest
-from cotenant.api.conversion.to_core import parse_gpunode, parse_job, parse_queue
-from cotenant.api.validation.errors import DocumentError, Problem
+from cotenant.api.conversion.to_core import (
+    parse_booking,
+    parse_cluster_profile,
+    parse_gpunode,
+    parse_job,
+    parse_profile,
+    parse_queue,
+    parse_quota_request,
+    parse_session,
+    parse_sweep,
+)
+from cotenant.api.validation.problems import DocumentError, Problem
 from cotenant.api.validation.rules import Model, given
 
-PARSERS = {"TrainingJob": parse_job, "Queue": parse_queue, "GPUNode": parse_gpunode}
+PARSERS = {
+    "TrainingJob": parse_job,
+    "Queue": parse_queue,
+    "GPUNode": parse_gpunode,
+    "QuotaRequest": parse_quota_request,
+    "Booking": parse_booking,
+    "Sweep": parse_sweep,
+    "Session": parse_session,
+    "TrainingProfile": parse_profile,
+    "ClusterTrainingProfile": parse_cluster_profile,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +49,7 @@ class CheckedDocument:
 
 
 def check(body: Any) -> CheckedDocument:
-    """Parse a document of one of the three kinds; problems are returned, never raised."""
+    """Parse a document of one of the kinds that people write; problems are returned, never raised."""
     if not isinstance(body, Mapping):
         return CheckedDocument(
             "the document", problems=(Problem("", f"must be an object with fields, not {given(body)}"),)
@@ -64,11 +84,11 @@ def _meant(kind: Any) -> str | None:
     return nearest(kind, PARSERS) or next((one for end, one in _ENDS.items() if kind.lower().endswith(end)), None)
 
 
-_ENDS = {"job": "TrainingJob", "queue": "Queue", "cohort": "Queue"}
+_ENDS = {"notebook": "Session", "job": "TrainingJob", "queue": "Queue", "cohort": "Queue"}
 
 
 def _kind_problems(kind: Any, version: Any, meant: str | None) -> Iterator[Problem]:
-    if version != names.API_VERSION:
+    if version not in names.API_VERSIONS:
         yield Problem("apiVersion", f"must be {names.API_VERSION}, not {given(version)}")
     if kind not in PARSERS:
         instead = f"; {written({'kind': meant})}" if meant else ""

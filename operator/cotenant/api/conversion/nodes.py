@@ -90,5 +90,7 @@ def _gpu(gpu: GpuStatus, named: str) -> core.Gpu:
         index=gpu.index,
         healthy=gpu.healthy,
         peers=frozenset(gpu.peers),
+        whole_only=gpu.whole_only or bool(gpu.resource),
+        resource=gpu.resource,
         suspect=gpu.healthy and gpu.health.startswith(names.HEALTH_SLOW),
     )

@@ -1,4 +1,4 @@
-"""CPU and memory that a v1 Pod takes of its node, counted as the kube-scheduler counts.
+"""CPU, memory and devices that a v1 Pod takes of its node, counted as the kube-scheduler counts.
 
 Source: the function PodRequests of k8s.io/component-helpers (Kubernetes 1.36). An init container runs beside the
 sidecars that started before it; requests of the pod as a whole take the place of those of its containers; during a
@@ -42,6 +42,28 @@ def pod_requests(document: Document) -> tuple[int, int]:
         )
     total = total.plus(_read(spec.get("overhead")))
     return total.cpu, mib_up(total.memory)
+
+
+def extended_requests(document: Document) -> dict[str, int]:
+    """Extended resource → number of a v1 Pod. Names with a domain: what a device plugin, or a Node's status, offers."""
+    spec = document.get("spec") or {}
+    every = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    names = {name for container in every for name in _asked(container) if "/" in name}
+    return {name: _extended(spec, name) for name in sorted(names)}
+
+
+def _extended(spec: Document, name: str) -> int:
+    """Extended resources, added up as in `_of_containers`; requests of a whole pod and resizes know none."""
+    sidecars, starting = 0, 0
+    for container in spec.get("initContainers") or ():
+        number = _amount(_asked(container).get(name, 0))
+        if container.get("restartPolicy") == "Always":
+            sidecars += number
+            starting = max(starting, sidecars)
+        else:
+            starting = max(starting, sidecars + number)
+    running = sum(_amount(_asked(container).get(name, 0)) for container in spec.get("containers") or ())
+    return max(running + sidecars, starting)
 
 
 def _of_containers(spec: Document, status: Document) -> _Requests:

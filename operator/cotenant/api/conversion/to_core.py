@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -15,16 +16,23 @@ from pydantic import ValidationError
 from cotenant import names
 from cotenant.api.advice.answers import answered
 from cotenant.api.conversion.placements import to_placement
+from cotenant.api.resources.bookings import Booking
 from cotenant.api.resources.gpunodes import GPUNode
-from cotenant.api.resources.queues import Queue, QueueSpec
-from cotenant.api.resources.runtime import Collective
-from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.api.resources.trainingjobs import GpuSpec, TrainingJob
+from cotenant.api.resources.job_spec.machine import GpuSpec
+from cotenant.api.resources.job_spec.runtime import Collective
+from cotenant.api.resources.queues import EVERY_USER, Queue, QueueSpec, QuotaSpec
+from cotenant.api.resources.quota_requests import QuotaRequest
+from cotenant.api.resources.sessions.session import Session
+from cotenant.api.resources.sweeps.sweep import Sweep
+from cotenant.api.resources.training_profiles import ClusterTrainingProfile, TrainingProfile
+from cotenant.api.resources.trainingjob_status import GPU_IDLE, LOW_USE, TrainingJobStatus
+from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.scalars.quantities import mib_down, mib_up
-from cotenant.api.validation.errors import DocumentError, Problem
+from cotenant.api.validation.problems import DocumentError, Problem
 from cotenant.api.validation.rules import Model
 from cotenant.core.model import objects as core
 from cotenant.core.model.lifecycle import HOLDING, Phase
+from cotenant.core.quota.budget import NOTHING_SPENT, BudgetStanding, left
 
 Document = Mapping[str, Any]
 SERVICE_ACCOUNT = "system:serviceaccount:"
@@ -42,8 +50,32 @@ def parse_queue(document: Document) -> Queue:
     return _parse(Queue, document)
 
 
+def parse_quota_request(document: Document) -> QuotaRequest:
+    return _parse(QuotaRequest, document)
+
+
+def parse_booking(document: Document) -> Booking:
+    return _parse(Booking, document)
+
+
+def parse_sweep(document: Document) -> Sweep:
+    return _parse(Sweep, document)
+
+
+def parse_profile(document: Document) -> TrainingProfile:
+    return _parse(TrainingProfile, document)
+
+
+def parse_cluster_profile(document: Document) -> ClusterTrainingProfile:
+    return _parse(ClusterTrainingProfile, document)
+
+
 def parse_gpunode(document: Document) -> GPUNode:
     return _parse(GPUNode, document)
+
+
+def parse_session(document: Document) -> Session:
+    return _parse(Session, document)
 
 
 def _parse(kind: type[_Parsed], document: Document) -> _Parsed:
@@ -80,10 +112,12 @@ def to_job(
         priority_class=spec.priority_class_name or "",
         workers_min=spec.min_workers or spec.workers,
         workers_max=spec.workers,
-        gpu=to_gpu_request(spec.gpu),
+        gpu=sized(to_gpu_request(spec.gpu), status, placement) if spec.gpu.auto_size else to_gpu_request(spec.gpu),
+        asked_memory_mib=mib_up(spec.gpu.memory) if spec.gpu.auto_size and spec.gpu.memory is not None else None,
         cpu_milli=spec.resources.cpu,
         memory_mib=mib_up(spec.resources.memory),
         topology=core.Topology(spec.topology.level, spec.topology.mode) if spec.topology else None,
+        spread=core.Spread(spec.spread.level, spec.spread.mode, spec.spread.max_workers or 1) if spec.spread else None,
         distinct_gpus=spec.runtime.collective is not Collective.GLOO,
         submitted_at=unix_seconds(metadata.creation_timestamp) or 0.0,
         requeued_at=requeued_at(status) if placement is None else None,
@@ -96,11 +130,29 @@ def to_job(
         max_runtime_s=spec.max_runtime,
         excluded_nodes=excluded_nodes,
         evicting=placement is not None and phase is Phase.EVICTING,
+        idle=placement is not None and phase is Phase.RUNNING and computes_nothing(status),
     )
 
 
+def sized(gpu: core.GpuRequest, status: TrainingJobStatus, placement: core.Placement | None) -> core.GpuRequest:
+    """The request with as much memory as it holds, or as is suggested for its next attempt; never more than it asks."""
+    if gpu.memory_mib is None:
+        return gpu
+    if placement is not None:
+        held = [grant.memory_mib for node in placement.nodes for rank in node.ranks for grant in rank.gpus]
+        return replace(gpu, memory_mib=min([gpu.memory_mib, *held]))
+    suggested = status.suggestion.memory_mib if status.suggestion else 0
+    return replace(gpu, memory_mib=min(gpu.memory_mib, suggested)) if suggested > 0 else gpu
+
+
+def computes_nothing(status: TrainingJobStatus) -> bool:
+    """The job holds GPUs, and was measured to leave them idle."""
+    said = ((one.type, one.status, one.reason) for one in status.conditions)
+    return (LOW_USE, "True", GPU_IDLE) in said
+
+
 def requeued_at(status: TrainingJobStatus) -> float | None:
-    """When the job last came to wait, out of a run or resumed; None: it has waited since it was made."""
+    """Moment at which the job last came to wait, out of a run or resumed; None: it has waited since it was made."""
     ended = {"Suspended"} | ({"Admitted"} if status.attempts else set())
     moments = [
         unix_seconds(one.last_transition_time)
@@ -154,19 +206,17 @@ def to_queue(
     queue: Queue,
     *,
     namespaces: Mapping[str, Mapping[str, str]],
-    spent_milli_gpu_seconds: int = 0,
-    budget_until: str = "",
+    standing: BudgetStanding = NOTHING_SPENT,
     labelled_only: bool = False,
 ) -> core.TenantQueue:
-    """Queue of the core. `namespaces`: name → labels, of all there are; spent GPU time is of the running period,
-    which ends at `budget_until`.
+    """Queue of the core. `namespaces`: name → labels, of all there are; `standing`: of its budget, in this period.
 
     With `labelled_only` it serves those alone that are labelled as a tenant's.
     """
     spec = queue.spec
     chosen = served_namespaces(spec, namespaces)
     unlabelled = frozenset(name for name in chosen if labelled_only and not _is_tenants(namespaces.get(name, {})))
-    budget = None if spec.budget is None else spec.budget.gpu_hours * 3600
+    hours, money = (spec.budget.gpu_hours, spec.budget.money) if spec.budget else (None, None)
     return core.TenantQueue(
         name=queue.metadata.name or "",
         parent=spec.parent,
@@ -183,20 +233,36 @@ def to_queue(
                 lendable=line.lendable,
             )
             for line in spec.quotas
+            if line.user is None
         ),
         user_limit=spec.users.limit if spec.users else None,
+        user_limits=tuple(_user_limit(line) for line in spec.quotas if line.user is not None),
         max_priority=spec.max_priority,
         min_priority=spec.min_priority,
         pending=core.PendingBounds(
             jobs=spec.max_pending.jobs, workers=spec.max_pending.workers, milli=spec.max_pending.gpus
         ),
-        budget_left=None if budget is None else max(0, budget - spent_milli_gpu_seconds),
-        budget=budget,
-        budget_until=budget_until,
+        budget_left=None if hours is None else left(hours * 3600, standing.carried, standing.spent),
+        budget=None if hours is None else hours * 3600 + standing.carried,
+        budget_until=standing.until,
+        money_left=None if money is None else left(money, standing.money_carried, standing.money_spent),
+        money=None if money is None else money + standing.money_carried,
+        currency=standing.currency,
         consolidation=spec.consolidation == "Allowed",
         protected_runtime_s=spec.protected_runtime or 0,
+        hold=spec.hold or "",
         half_life_s=spec.fair_share.half_life if spec.fair_share else None,
         order=spec.fair_share.order if spec.fair_share else core.TimeOrder.AGE,
+    )
+
+
+def _user_limit(line: QuotaSpec) -> core.UserLimit:
+    return core.UserLimit(
+        user=None if line.user == EVERY_USER else line.user,
+        gpu_class=line.gpu_class,
+        zone=line.zone,
+        limit=line.limit,
+        memory_limit_mib=None if line.memory_limit is None else mib_down(line.memory_limit),
     )
 
 

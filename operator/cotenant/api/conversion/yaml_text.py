@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from cotenant.api.conversion.yaml_mistakes import in_words
-from cotenant.api.validation.errors import DocumentError, Problem
+from cotenant.api.validation.problems import DocumentError, Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from cotenant.api.resources.object_meta import ObjectMeta
+from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
 from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.fields import Timestamp, keyed_by
@@ -26,8 +26,14 @@ class IsolationPath(StrEnum):
     """The hardware keeps the instances of a GPU apart."""
     MEMORY_LIMIT = "MemoryLimit"
     """The driver refuses memory beyond a limit of the container's cgroup."""
+    DEVICE_PLUGIN = "DevicePlugin"
+    """The kubelet counts shares of each GPU that pods request by its name; before Kubernetes 1.36."""
     DEVICE_CLAIM = "DeviceClaim"
     """The kube-scheduler and the kubelet count GPUs by ResourceClaims, and the container gets those of its claim."""
+    MPS_NAMESPACE = "MPS"
+    """A daemon of MPS for each shared GPU has a namespace for each claim, with its share of compute as ceiling."""
+    EXTENDED_RESOURCE = "ExtendedResource"
+    """The maker's device plugin hands out whole devices: the kubelet chooses which, Cotenant counts them."""
 
 
 class PathCapability(StatusModel):
@@ -52,7 +58,7 @@ class Capabilities(StatusModel):
     dmem: bool = False
     """The driver accounts memory by cgroup."""
     mps: bool = False
-    """MPS runs."""
+    """MPS keeps shares of compute: the same as its path is available."""
 
 
 class GpuUse(StatusModel):
@@ -101,6 +107,12 @@ class GpuStatus(StatusModel):
     """Partitioned by MIG, and without instances: they are listed instead of it."""
     parent: str = ""
     """UUID of the GPU of which this is a MIG instance."""
+    whole_only: bool = False
+    """It cannot be shared: who gets it gets all of it."""
+    resource: Annotated[str, Field(json_schema_extra={"maxLength": 317})] = ""
+    """Extended resource under which the kubelet hands it out whole, such as `amd.com/gpu`: the UUID is then one of so
+    many, and says nothing of which device it is.
+    """
     pci_bus_id: str = Field(default="", alias="pciBusId")
     used: GpuUse | None = None
     """Live use."""
@@ -144,7 +156,7 @@ class DeviceLimit(StatusModel):
     uuid: str
     dimension: Dimension
     wanted: int = Field(ge=0)
-    """As the pod's variables have it."""
+    """As the pod's variables, or its claim, have it."""
     state: LimitState
     in_force: int | None = Field(default=None, ge=0)
     """The limit, where it is in force."""
@@ -192,7 +204,18 @@ class StrangerOnGpu(StatusModel):
     since: Timestamp
 
 
+class Writer(StatusModel):
+    """The agent that writes a GPUNode: one for each node."""
+
+    source: Annotated[str, Field(json_schema_extra={"maxLength": 1024})]
+    """What it lists: `nvidia`, or extended resources with commas."""
+    instance: Annotated[str, Field(json_schema_extra={"maxLength": 253})] = ""
+    """Its pod's name."""
+
+
 class GPUNodeStatus(StatusModel):
+    writer: Writer | None = None
+    """Who writes this: an agent of other devices on the same node holds back while it is alive."""
     heartbeat: Timestamp | None = None
     """When the agent last wrote; a node that is silent for a minute gets no new jobs."""
     simulated: bool = False
@@ -229,7 +252,7 @@ class GPUNodeStatus(StatusModel):
 class GPUNode(Model):
     """The GPUs of one node. Has the Node's name."""
 
-    api_version: Literal["cotenant.dev/v1alpha1"]
+    api_version: ApiVersion
     kind: Literal["GPUNode"]
     metadata: ObjectMeta
     status: GPUNodeStatus = GPUNodeStatus()

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from cotenant.api.scalars.fields import LABEL_KEY, LabelKey, SelectedValue, Str, cel_text
+from cotenant.api.scalars.fields import LABEL_KEY, NULL_IS_ABSENT, LabelKey, SelectedValue, Str, cel_text
 from cotenant.api.validation.rules import Model, Rule
 
 
@@ -40,7 +40,7 @@ class SelectorRequirement(Model):
 class NamespaceSelector(Model):
     """Namespaces by their labels; an empty selector means all of them."""
 
-    match_labels: Annotated[dict[Str, SelectedValue], Field(max_length=16, default_factory=dict)]
+    match_labels: Annotated[dict[Str, SelectedValue], Field(max_length=16, default_factory=dict), NULL_IS_ABSENT]
     """Labels that a namespace must carry, all of them."""
     match_expressions: Annotated[tuple[SelectorRequirement, ...], Field(max_length=16)] = ()
     """Further demands on its labels, all of which must hold."""

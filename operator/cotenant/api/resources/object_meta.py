@@ -1,14 +1,21 @@
-"""Metadata of a document, with the API server's own rules for names, labels and annotations."""
+"""Version and metadata of a document, with the API server's own rules for names, labels and annotations."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field
 
+from cotenant import names
 from cotenant.api.scalars.fields import SUBDOMAIN, Int, Str, Timestamp
 from cotenant.api.validation.rules import Model, ValueRefusedError, given
+
+ApiVersion: TypeAlias = Annotated[
+    Literal["cotenant.dev/v1beta1", "cotenant.dev/v1alpha1"], AfterValidator(lambda _: names.API_VERSION)
+]
+"""All versions have one shape, so a document of any of them is read as one of the newest, and nothing but this line
+knows that there are several."""
 
 _KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")

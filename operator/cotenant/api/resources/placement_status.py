@@ -7,15 +7,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cotenant.api.resources.parameter_servers import MAX_SERVERS
+from cotenant.api.resources.job_spec.machine import MAX_GPUS_PER_RANK, MAX_RANKS
+from cotenant.api.resources.job_spec.parameter_servers import MAX_SERVERS
 from cotenant.api.scalars.fields import Timestamp
 from cotenant.api.scalars.status_fields import at_most_by_admission
 from cotenant.api.validation.rules import StatusModel
-
-MAX_RANKS = 2048
-"""Of one job. Its placement names each with its GPUs, a fifth of a KiB where each has a node of its own, and has to fit
-into an object of etcd (1.5 MiB) beside the largest spec and its metadata."""
-MAX_GPUS_PER_RANK = 64
 
 
 class Isolation(StrEnum):

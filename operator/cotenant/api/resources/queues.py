@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
 from cotenant.api.resources.namespace_selectors import NamespaceSelector
-from cotenant.api.resources.object_meta import ObjectMeta
+from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
+from cotenant.api.resources.queue_budget import Budget
 from cotenant.api.resources.queue_status import QueueStatus
-from cotenant.api.scalars.amounts import Duration, GpuAmount, GpuHours, PooledMemory
-from cotenant.api.scalars.fields import DNS_LABEL, Label, LabelValue, cel_text, whole
+from cotenant.api.scalars.amounts import Duration, GpuAmount, PooledMemory
+from cotenant.api.scalars.fields import DNS_LABEL, Label, LabelValue, UserName, cel_text, whole
 from cotenant.api.validation.rules import Model, Rule
 from cotenant.core.model.objects import TimeOrder
 
+EVERY_USER = "*"
+
 
 class QuotaSpec(Model):
-    """One grant. Every line that matches a request must allow it; a line without class or zone matches any."""
+    """One grant. Every line that matches a request must allow it; a line without class or zone matches any. A line with
+    a user grants nothing: it bounds what the others let that user have."""
 
     gpu_class: LabelValue | None = None
     """For GPUs of this class. Default: any."""
     zone: LabelValue | None = None
     """For GPUs in this zone. Default: any."""
+    user: UserName | None = None
+    """For jobs of this user alone, or, with `*`, of every user whom no line of the same class and zone names, each for
+    himself. Such a line has a `limit` or a `memoryLimit`. Default: all users together."""
     guaranteed: GpuAmount = 0
     """GPUs that are the queue's own: others give them back when it asks."""
     limit: GpuAmount | None = None
@@ -46,6 +53,19 @@ class QuotaSpec(Model):
             "lendable is more than guaranteed: a queue can lend only what is its own; leave it out to lend all of that",
             lambda it: it.lendable is None or it.lendable <= it.guaranteed,
         ),
+        Rule(
+            "guaranteed",
+            "!has(self.user) || double(self.guaranteed) == 0.0",
+            "a line for a user only limits: leave guaranteed out, it is for the whole queue; for GPUs of his own make a"
+            " queue below this one",
+            lambda it: it.user is None or it.guaranteed == 0,
+        ),
+        Rule(
+            "user",
+            "!has(self.user) || has(self.limit) || has(self.memoryLimit)",
+            "a line for a user only limits: write its limit or its memoryLimit",
+            lambda it: it.user is None or it.limit is not None or it.memory_limit is not None,
+        ),
     )
 
 
@@ -65,19 +85,6 @@ class MaxPending(Model):
     """GPUs that they ask for together, at least. Default: as many as there are."""
 
 
-class Period(StrEnum):
-    DAY = "Day"
-    WEEK = "Week"
-    MONTH = "Month"
-
-
-class Budget(Model):
-    gpu_hours: GpuHours
-    """GPUs × hours that the queue's jobs may use in each period."""
-    period: Period
-    """Periods begin at 00:00 UTC: every day, on Mondays, on the first of the month."""
-
-
 class FairShare(Model):
     half_life: Duration | None = None
     """After this time past borrowing counts half when shares are compared. Default: the operator's setting."""
@@ -93,6 +100,9 @@ class ConsolidationPolicy(StrEnum):
     ALLOWED = "Allowed"
 
 
+HoldReason: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+
+
 class QueueSpec(Model):
     parent: Label | None = None
     """The queue above this one. What a parent is granted bounds all of its children together."""
@@ -105,7 +115,7 @@ class QueueSpec(Model):
     quotas: Annotated[tuple[QuotaSpec, ...], Field(max_length=64)] = ()
     """What is granted. Nothing granted is nothing allowed."""
     users: UserLimits | None = None
-    """Limits for every user alike."""
+    """Limits for every user alike: short for a line of `quotas` with `user: "*"`, which may name a class and a zone."""
     max_priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
     """The highest that its jobs, and those of queues below, may have. Default: 1000; of a PriorityClass, 1000000000."""
     min_priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
@@ -113,9 +123,12 @@ class QueueSpec(Model):
     max_pending: MaxPending = MaxPending()
     """How many of the queue's own jobs may wait in line, its users' in turn."""
     budget: Budget | None = None
-    """What the queue may use up."""
+    """What its jobs, and those of queues below, may use up. Where it is spent nothing starts; what runs goes on."""
     consolidation: ConsolidationPolicy = ConsolidationPolicy.NEVER
     """Whether its jobs may be moved, by way of a checkpoint, when that lets a job start that otherwise cannot."""
+    hold: HoldReason | None = None
+    """Set: no job of the queue, nor of queues below, starts or grows; what runs goes on. The text is why, for those who
+    wait."""
     protected_runtime: Duration | None = None
     """No job of the queue is evicted for another before it has run this long. Default: the operator's setting."""
     fair_share: FairShare | None = None
@@ -132,9 +145,20 @@ class QueueSpec(Model):
             "quotas",
             "!has(self.quotas) || self.quotas.all(a, self.quotas.exists_one(b,"
             " has(a.gpuClass) == has(b.gpuClass) && (!has(a.gpuClass) || a.gpuClass == b.gpuClass)"
-            " && has(a.zone) == has(b.zone) && (!has(a.zone) || a.zone == b.zone)))",
+            " && has(a.zone) == has(b.zone) && (!has(a.zone) || a.zone == b.zone)"
+            " && has(a.user) == has(b.user) && (!has(a.user) || a.user == b.user)))",
             "two quotas are for the same class and zone; make one line of them",
-            lambda it: len({(line.gpu_class, line.zone) for line in it.quotas}) == len(it.quotas),
+            lambda it: len({(line.gpu_class, line.zone, line.user) for line in it.quotas}) == len(it.quotas),
+        ),
+        Rule(
+            "users",
+            "!has(self.users) || !has(self.quotas)"
+            " || !self.quotas.exists(a, has(a.user) && a.user == '*' && !has(a.gpuClass) && !has(a.zone))",
+            "users.limit and a quota for user '*' without class and zone say the same; leave one of the two out",
+            lambda it: (
+                it.users is None
+                or not any((line.user, line.gpu_class, line.zone) == (EVERY_USER, None, None) for line in it.quotas)
+            ),
         ),
         Rule(
             "minPriority",
@@ -154,7 +178,7 @@ class QueueSpec(Model):
 class Queue(Model):
     """A tenant's place in the quota tree."""
 
-    api_version: Literal["cotenant.dev/v1alpha1"]
+    api_version: ApiVersion
     kind: Literal["Queue"]
     metadata: ObjectMeta
     spec: QueueSpec

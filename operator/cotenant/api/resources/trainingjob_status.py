@@ -8,7 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from cotenant.api.resources.placement_status import MAX_GPUS_PER_RANK, Isolation, IsolationLevels, PlacementStatus
+from cotenant.api.resources.job_spec.machine import MAX_GPUS_PER_RANK
+from cotenant.api.resources.job_spec.profile import ProfileSpec
+from cotenant.api.resources.placement_status import Isolation, IsolationLevels, PlacementStatus
+from cotenant.api.resources.staging_status import StagingStatus
 from cotenant.api.scalars.fields import Timestamp, keyed_by
 from cotenant.api.scalars.status_fields import (
     Line,
@@ -28,6 +31,8 @@ METRICS_MAX, METRICS_CHARS_MAX = 128, 4096
 PER_RANK_MAX = 1024
 """Ranks of which the progress has figures."""
 CONDITIONS_MAX = 10
+LOW_USE, GPU_IDLE = "LowUse", "GPUIdle"
+"""Condition of a job that leaves much unused, and its reason where nothing computes: evictions go by it."""
 EXCLUDED_NODES_MAX = 64
 WARNINGS_MAX = 33
 TAIL_LINES_MAX, TAIL_CHARS_MAX = 100, 4096
@@ -78,6 +83,16 @@ class Condition(StatusModel):
     observed_generation: int = Field(default=0, ge=0)
 
 
+class ProfileStatus(StatusModel):
+    """What the job's profile stood for when it was first seen."""
+
+    name: NameOfObject
+    kind: Word
+    """TrainingProfile or ClusterTrainingProfile."""
+    generation: int = Field(default=0, ge=0)
+    spec: ProfileSpec
+
+
 class PendingStatus(StatusModel):
     reason: Word
     """The dominant reason, one word."""
@@ -115,8 +130,8 @@ class ProgressStatus(StatusModel):
     summary: Line = ""
     """One phrase for a table: `120/400 (30 %), 4m left`."""
     state: Word = ""
-    """What the workers do: starting, rendezvous, running (no step told yet), training, saving. Of an attempt that is
-    over: done, failed, or stopped, where the job was asked to leave (stopping before)."""
+    """What the workers do: starting, staging (data), rendezvous, running (no step told yet), training, saving. Of an
+    attempt that is over: done, failed, or stopped, where the job was asked to leave (stopping before)."""
     step: int = 0
     """Steps made."""
     of: int = 0
@@ -134,6 +149,7 @@ class ProgressStatus(StatusModel):
     """Times that the ranks of this attempt were started again in their pods."""
     collective: Word = ""
     """What was chosen: nccl or gloo."""
+    staging: StagingStatus | None = None
     observed_gpus: Annotated[
         dict[str, Annotated[tuple[Word, ...], *at_most(MAX_GPUS_PER_RANK)]], *entries(PER_RANK_MAX)
     ] = Field(default_factory=dict, alias="observedGpus")
@@ -141,9 +157,25 @@ class ProgressStatus(StatusModel):
     memory_peak_mib: Annotated[dict[str, int], *entries(PER_RANK_MAX)] = Field(
         default_factory=dict, alias="memoryPeakMiB"
     )
+    busy: bool | None = None
+    """Of a session: a kernel or another program of the person computes; absent where nothing is known of it."""
+    last_activity: Timestamp | None = None
+    """Of a session: when it was last used."""
     warnings: Annotated[tuple[Line, ...], *at_most(WARNINGS_MAX, last=True)] = ()
     """What the worker noticed and could not put right."""
     updated_at: Timestamp | None = None
+
+
+class SuggestionStatus(StatusModel):
+    """How much GPU memory each worker needs, as far as was measured."""
+
+    memory_mib: int = Field(alias="memoryMiB", ge=0)
+    """To ask for: the peak and a quarter more, in whole GiB."""
+    peak_mib: int = Field(default=0, alias="peakMiB", ge=0)
+    """The most that its processes had on one GPU."""
+    basis: ShortSentence = ""
+    """Whose peak it is, or why nothing smaller is suggested."""
+    at: Timestamp
 
 
 class EvictionStatus(StatusModel):
@@ -192,11 +224,29 @@ class EarlierExit(StatusModel):
     at: Timestamp | None = None
 
 
+class HeldStatus(StatusModel):
+    """GPUs that the attempt held which was given back last."""
+
+    gpu_class: Word = ""
+    """Empty where it is not known."""
+    milli: int = Field(default=0, alias="milliGPU", ge=0)
+    since: Timestamp
+    until: Timestamp
+    milli_gpu_seconds: int = Field(default=0, alias="milliGPUSeconds", ge=0)
+    """Exactly: the times are to the second."""
+
+
 class UsageStatus(StatusModel):
     gpu_seconds: int = Field(default=0, ge=0)
     """GPUs × seconds held over all attempts; a share counts as its part."""
     gpu_milliseconds: int = Field(default=0, ge=0)
     """The same, exactly."""
+    lost_to_preemption_milliseconds: int = Field(default=0, ge=0)
+    """Of these, work after the last checkpoint that evictions for others threw away."""
+    lost_to_faults_milliseconds: int = Field(default=0, ge=0)
+    """Of these, work after the last checkpoint that faults threw away, the program's own included."""
+    last_held: HeldStatus | None = None
+    """The last attempt that is over: from it a new leader knows what budgets were not charged for yet."""
     run_seconds: int = Field(default=0, ge=0)
     """How long its workers ran, over all attempts that have ended: what counts against `maxRuntime`."""
 
@@ -219,6 +269,8 @@ class TrainingJobStatus(StatusModel):
     gpus: Word | None = None
     """What the job holds, or held last, in short: `2 × 0.4`; of a job that waits what it asks for."""
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type"), *at_most(CONDITIONS_MAX)] = ()
+    profile: ProfileStatus | None = None
+    """With `spec.profile`: what that stands for, whatever becomes of the profile."""
     placement: PlacementStatus | None = None
     pending: PendingStatus | None = None
     """While it waits: why."""
@@ -245,6 +297,8 @@ class TrainingJobStatus(StatusModel):
     their pods (`progress.restarts`)."""
     last_exit: ExitStatus | None = None
     """How the last attempt ended."""
+    suggestion: SuggestionStatus | None = None
+    """Of a job with a share: what it should ask for. With `spec.gpu.autoSize` its next attempt takes it."""
     earlier_exits: Annotated[tuple[EarlierExit, ...], *at_most(EARLIER_EXITS_MAX, last=True)] = ()
     """How the attempts before it ended, the newest last."""
     eviction: EvictionStatus | None = None

@@ -7,88 +7,29 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from cotenant.api.resources.checkpoints import Checkpoint
-from cotenant.api.resources.object_meta import ObjectMeta
-from cotenant.api.resources.placement_status import MAX_GPUS_PER_RANK, MAX_RANKS
-from cotenant.api.resources.runtime import Resources, Runtime
+from cotenant.api.resources.job_spec.checkpoints import Checkpoint
+from cotenant.api.resources.job_spec.data import DATA_APART, DATA_IN_VOLUMES, MAX_DATA, StagedData
+from cotenant.api.resources.job_spec.machine import (
+    MAX_GPUS_PER_WORKER,
+    MAX_RANKS,
+    SPREAD_BELOW_TOPOLOGY,
+    GpuSpec,
+    SpreadSpec,
+    TopologySpec,
+)
+from cotenant.api.resources.job_spec.profile import gpu_left_to_profile
+from cotenant.api.resources.job_spec.runtime import Resources, Runtime
+from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.api.scalars.amounts import Delay, DeviceMemory, Duration, Fraction, GracePeriod
-from cotenant.api.scalars.fields import Bool, Int, Label, LabelValue, ObjectName, Str, cel_text, whole
+from cotenant.api.scalars.amounts import Delay, Duration, GracePeriod
+from cotenant.api.scalars.fields import Bool, Label, ObjectName, Str, cel_text, keyed_by, whole
 from cotenant.api.validation.rules import Model, Rule, TransitionRule
-from cotenant.core.model.objects import Sharing, TopologyMode
 
 MAX_WORKERS = MAX_RANKS
 MAX_GPUS = 2048
 """Of one job, for the reason that bounds its workers."""
-MAX_GPUS_PER_WORKER = MAX_GPUS_PER_RANK
 NAME = r"^[a-z]([-a-z0-9]{0,48}[a-z0-9])?$"
 """Pods are called `<job>-<attempt>-<node rank>` and that is a host name, so a job's name leaves room for it."""
-
-
-class GpuSpec(Model):
-    """GPUs of one worker: whole ones by `count`, or a share of one by `memory` or `memoryFraction`."""
-
-    count: Annotated[Int, Field(ge=1)] | None = None
-    """Whole GPUs per worker, all on one node."""
-    memory: DeviceMemory | None = None
-    """A share of one GPU, by memory."""
-    memory_fraction: Fraction | None = None
-    """A share of one GPU, as a part of its memory."""
-    compute_fraction: Fraction | None = None
-    """Compute of the share. Default: in proportion to its memory."""
-    classes: Annotated[tuple[LabelValue, ...], Field(max_length=16)] = ()
-    """GPU classes that will do, best first; all workers get GPUs of one of them. Default: any."""
-    zones: Annotated[tuple[LabelValue, ...], Field(max_length=16)] = ()
-    """Zones that will do. Default: any."""
-    sharing: Sharing = Sharing.QUEUE
-    """Who else may have a share of the same GPUs: nobody, jobs of the same queue, or, on nodes where the administrator
-    allows it, jobs of any queue that say Any as well."""
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "",
-            "(has(self.count) ? 1 : 0) + (has(self.memory) ? 1 : 0) + (has(self.memoryFraction) ? 1 : 0) == 1",
-            "gpu takes exactly one of count, memory and memoryFraction; for whole GPUs write `spec.gpu: {count: 1}`,"
-            ' for a share `spec.gpu: {memoryFraction: "0.5"}` or `spec.gpu: {memory: "16Gi"}`',
-            lambda it: [it.count, it.memory, it.memory_fraction].count(None) == 2,  # three ways to ask
-        ),
-        Rule(
-            "count",
-            f"self <= {MAX_GPUS_PER_WORKER}",
-            f"count is per worker, and a worker is on one node: at most {MAX_GPUS_PER_WORKER}; for more add workers",
-            lambda it: it.count is None or it.count <= MAX_GPUS_PER_WORKER,
-            about_field=True,
-        ),
-        Rule(
-            "computeFraction",
-            "!has(self.computeFraction) || !has(self.count)",
-            "computeFraction belongs to a share; a whole GPU has all of its compute: leave it out",
-            lambda it: it.compute_fraction is None or it.count is None,
-        ),
-        Rule(
-            "classes",
-            "self.all(a, self.exists_one(b, a == b))",
-            "a class appears twice; leave one of the two out",
-            lambda it: len(set(it.classes)) == len(it.classes),
-            about_field=True,
-        ),
-        Rule(
-            "zones",
-            "self.all(a, self.exists_one(b, a == b))",
-            "a zone appears twice; leave one of the two out",
-            lambda it: len(set(it.zones)) == len(it.zones),
-            about_field=True,
-        ),
-    )
-
-
-class TopologySpec(Model):
-    """Keep all workers inside one node, rack or zone."""
-
-    level: Literal["node", "rack", "zone"]
-    """Inside one of which."""
-    mode: TopologyMode = TopologyMode.PREFERRED
-    """Required: rather wait than spread."""
 
 
 class TrainingJobSpec(Model):
@@ -101,15 +42,24 @@ class TrainingJobSpec(Model):
     suspend: Bool = False
     """True: hold the job back; a running one is asked to end (SIGTERM), has `gracePeriod` to save, and gives its GPUs
     up."""
-    workers: Annotated[int, *whole(1, MAX_WORKERS)] = 1
-    """Ranks of the job. They start together or not at all."""
+    profile: ObjectName | None = None
+    """A TrainingProfile of the namespace, else a ClusterTrainingProfile: what `workers`, `minWorkers`, `gpu`,
+    `resources`, `topology`, `spread`, and image, framework and parameter servers of the runtime are where they are left
+    out. What it stood for when the job was first seen is in `status.profile`, and counts from then on."""
+    workers_given: Annotated[int, *whole(1, MAX_WORKERS)] | None = Field(default=None, alias="workers")
+    """Ranks of the job. They start together or not at all. Default: 1, or as the profile has it."""
     min_workers: Annotated[int, *whole(1, MAX_WORKERS)] | None = None
     """Elastic: the job may start with, and shrink to, this many workers. Default: all of them."""
-    gpu: GpuSpec
-    resources: Resources = Resources()
+    gpu_given: GpuSpec | None = Field(alias="gpu")
+    """GPUs of each worker. Only with a profile that names them it may be left out."""
+    resources_given: Resources | None = Field(default=None, alias="resources")
+    """Of the node, for each worker. Default: one CPU and 4Gi, or as the profile has it."""
     topology: TopologySpec | None = None
+    spread: SpreadSpec | None = None
     runtime: Runtime
     """What runs."""
+    data: Annotated[tuple[StagedData, ...], Field(max_length=MAX_DATA), *keyed_by("to")] = ()
+    """Fetched from object stores before the workers start. COTENANT_DATA_DIR is the first of these folders."""
     expected_runtime: Duration | None = None
     """How long the job is thought to take; others are told when they may start by it."""
     max_runtime: Duration | None = None
@@ -135,18 +85,26 @@ class TrainingJobSpec(Model):
         ),
         Rule(
             "minWorkers",
-            "!has(self.minWorkers) || self.minWorkers <= self.workers",
+            "!has(self.minWorkers) || has(self.profile) && !has(self.workers)"
+            " || self.minWorkers <= self.?workers.orValue(1)",
             "minWorkers must be at most workers: the job may run with from minWorkers to workers of them",
-            lambda it: it.min_workers is None or it.min_workers <= it.workers,
+            lambda it: (
+                it.min_workers is None
+                or (it.profile is not None and it.workers_given is None)
+                or it.min_workers <= it.workers
+            ),
         ),
         Rule(
             "workers",
-            f"self.workers <= {MAX_GPUS // MAX_GPUS_PER_WORKER}"
-            f" || self.workers * self.?gpu.?count.orValue(1) <= {MAX_GPUS}",
+            f"self.?workers.orValue(1) <= {MAX_GPUS // MAX_GPUS_PER_WORKER}"
+            f" || self.?workers.orValue(1) * self.?gpu.?count.orValue(1) <= {MAX_GPUS}",
             f"workers × gpu.count is more than {MAX_GPUS}, the most GPUs of one job: its status has to name each of"
             " them; make several jobs",
-            lambda it: it.gpu.count is None or it.workers * it.gpu.count <= MAX_GPUS,
+            lambda it: it.gpu_given is None or it.workers * (it.gpu_given.count or 1) <= MAX_GPUS,
         ),
+        SPREAD_BELOW_TOPOLOGY,
+        DATA_APART,
+        DATA_IN_VOLUMES,
         Rule(
             "runtime.tracking.tensorBoard",
             "!self.?runtime.?tracking.?tensorBoard.hasValue() || self.?checkpoint.?volume.hasValue()",
@@ -168,7 +126,27 @@ class TrainingJobSpec(Model):
         ),
     )
 
-    @field_validator("workers", mode="before")
+    @property
+    def workers(self) -> int:
+        """Ranks that are asked for; of a job with a profile, once that has been filled in."""
+        return 1 if self.workers_given is None else self.workers_given
+
+    @property
+    def resources(self) -> Resources:
+        return Resources() if self.resources_given is None else self.resources_given
+
+    @property
+    def gpu(self) -> GpuSpec:
+        """GPUs of each worker. ValueError while a profile that names them has not been filled in."""
+        if self.gpu_given is None:
+            raise ValueError(f"spec.gpu comes from the profile {self.profile!r}, which has not been filled in")
+        return self.gpu_given
+
+    @classmethod
+    def as_written(cls, data: Any) -> Any:
+        return gpu_left_to_profile(super().as_written(data))
+
+    @field_validator("workers_given", mode="before")
     @classmethod
     def _elastic_is_two_fields(cls, value: Any) -> Any:
         if isinstance(value, dict):
@@ -178,13 +156,16 @@ class TrainingJobSpec(Model):
 
 FIXED_FIELDS = (
     "queue",
+    "profile",
     "workers",
     "gpu",
     "resources",
     "runtime",
+    "data",
     "gracePeriod",
     "minWorkers",
     "topology",
+    "spread",
     "checkpoint",
 )
 """Fields of a spec that stay as they are while its job holds GPUs, and after it has finished."""
@@ -199,6 +180,10 @@ def _changed(path: str) -> str:
 
 
 def _same(path: str) -> str:
+    if path == "spec.workers":  # what was stored before there were profiles has the default written in
+        left_out = "orValue(has({}.spec.profile) ? 0 : 1)"
+        now, before = (f"{it}.{path.replace('.', '.?')}.{left_out.format(it)}" for it in ("self", "oldSelf"))
+        return f"({now} == {before})"
     return f"(has(self.{path}) ? has(oldSelf.{path}) && self.{path} == oldSelf.{path} : !has(oldSelf.{path}))"
 
 
@@ -219,7 +204,7 @@ _INSTEAD = "; set suspend: true, wait until its phase is Suspended, change them,
 class TrainingJob(Model):
     """A data-parallel training job: a gang of workers, each with GPUs or a share of one, in a tenant's queue."""
 
-    api_version: Literal["cotenant.dev/v1alpha1"]
+    api_version: ApiVersion
     kind: Literal["TrainingJob"]
     metadata: ObjectMeta
     spec: TrainingJobSpec

@@ -21,6 +21,7 @@ from cotenant.api.scalars import quantities, respellings
 from cotenant.api.scalars.fields import cel_text
 from cotenant.api.scalars.quantities import QuantityError
 from cotenant.api.validation.rules import ValueRefusedError, given
+from cotenant.core.model.formatting import format_money
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class _Grammar:
 
 _DECIMAL = _Grammar(quantities.parse_decimal, respellings.decimal)
 _GPUS = _Grammar(quantities.parse_gpus, respellings.decimal)
+_MONEY = _Grammar(quantities.parse_money, respellings.decimal)
 _MEMORY = _Grammar(quantities.parse_memory, respellings.memory)
 _FRACTION = _Grammar(quantities.parse_fraction, respellings.fraction)
 _TIME = _Grammar(quantities.parse_duration, respellings.duration)
@@ -92,6 +94,20 @@ def _gpus(most: int) -> Any:
     return reader, PlainSerializer(quantities.show_decimal, return_type=str), WithJsonSchema(schema)
 
 
+def _money(most: str) -> Any:
+    """Metadata of an amount of money above 0 and up to `most`, as a whole number or a text."""
+    highest = quantities.parse_money(most)
+    message = (
+        f'must be an amount of money more than 0 and at most {most}, such as 250 or "2.50", with at most six decimals'
+    )
+    rule = (
+        f"string(self).matches({cel_text(quantities.MONEY)}) && quantity(string(self)).compareTo(quantity('0')) > 0"
+        f" && quantity(string(self)).compareTo(quantity('{most}')) <= 0"
+    )
+    reader = _reader(_MONEY, message, lambda micros: 0 < micros <= highest, number=True)
+    return reader, PlainSerializer(format_money, return_type=str), WithJsonSchema(_schema(rule, message, number=True))
+
+
 def _memory(low: str, high: str, *, listed: bool = False) -> Any:
     """Metadata of an amount of memory within bounds, as a number of bytes or a text; `listed`: as a text only."""
     least, most = quantities.parse_memory(low), quantities.parse_memory(high)
@@ -129,6 +145,8 @@ GpuAmount: TypeAlias = Annotated[int, *_gpus(1_000_000)]
 """Milli-GPU."""
 GpuHours: TypeAlias = Annotated[int, *_decimal("9000000", of="GPU-hours")]
 """Thousandths of a GPU-hour."""
+Money: TypeAlias = Annotated[int, *_money("1000000000")]
+"""Micro-units of a currency."""
 HostMemory: TypeAlias = Annotated[int, *_memory("1Mi", "64Ti")]
 """Bytes."""
 VolumeSize: TypeAlias = Annotated[int, *_memory("1Mi", "64Ti", listed=True)]

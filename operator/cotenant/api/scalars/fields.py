@@ -28,6 +28,14 @@ Bool: TypeAlias = Annotated[bool, Strict()]
 _Value = TypeVar("_Value", str, int)
 
 
+def _without_nulls(value: Any) -> Any:
+    return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
+
+
+NULL_IS_ABSENT = BeforeValidator(_without_nulls)
+"""Metadata of a mapping with keys of its own: the API server stores none whose value is null, as of fields."""
+
+
 def text(grammar: str, message: str, *, longest: int) -> Any:
     """Metadata of a string that must match `grammar` (RE2, anchored) and is refused with `message`."""
 
@@ -80,6 +88,16 @@ LabelValue: TypeAlias = Annotated[
     *text(LABEL_VALUE, "must be a label value: letters, digits, '-', '_' and '.', at most 63", longest=63),
 ]
 """A GPU class, a zone, a rack: what can stand in a node's label."""
+USER = r"^[^\s\x00-\x1f/]([^\x00-\x1f]{0,158}[^\s\x00-\x1f])?$"
+UserName: TypeAlias = Annotated[
+    Str,
+    *text(
+        USER,
+        "must be a user's name as the API server has it, such as ann@example.com, or '*' for every user",
+        longest=160,
+    ),
+]
+"""A user, as jobs name theirs, or all of them."""
 LabelKey: TypeAlias = Annotated[
     Str, *text(LABEL_KEY, "must be a label key, such as team or example.com/team", longest=317)
 ]
@@ -87,6 +105,18 @@ SelectedValue: TypeAlias = Annotated[
     Str, *text(_SELECTED_VALUE, "must be a label value: letters, digits, '-', '_' and '.', at most 63", longest=63)
 ]
 """What a selector compares a label with: nothing is a value too."""
+
+
+INSTANT = (
+    r"^20[0-9]{2}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+    r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$"
+    r"|^20([02468][048]|[13579][26])-02-29T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$"
+)
+"""RFC 3339 in UTC, to the second, of this century: in it every year that 4 divides is a leap year."""
+Instant: TypeAlias = Annotated[
+    Str, *text(INSTANT, "must be a moment in UTC of this century, such as 2030-01-31T18:00:00Z", longest=20)
+]
+"""A moment in a spec, as text: parser and API server take the same ones."""
 
 
 def bounded(longest: int, *, shortest: int = 0) -> Any:
@@ -134,6 +164,11 @@ def _read_time(value: Any) -> Any:
 
 def _show_time(value: datetime) -> str:
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment(seconds: float) -> datetime:
+    """Time of these Unix seconds, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 Timestamp: TypeAlias = Annotated[

@@ -12,12 +12,14 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from typing import Final
 
 MILLI: Final = 1000
+MICRO: Final = 1_000_000
 MIB: Final = 1024 * 1024
 
 # At most three decimals: the smallest amount is one thousandth.
 DECIMAL: Final = r"^((0|[1-9][0-9]{0,6})(\.[0-9]{1,3})?|(0|[1-9][0-9]{0,9})m)$"
 GPUS: Final = r"^(0|[1-9][0-9]{0,6})(\.[0-9]{1,3})?$"
 MEMORY: Final = r"^(0|[1-9][0-9]{0,14})(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|k|M|G|T)?$"
+MONEY: Final = r"^(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?$"
 FRACTION: Final = r"^0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9])$"
 DURATION: Final = r"^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,8}s)?$"
 
@@ -64,6 +66,12 @@ def parse_decimal(value: str | int) -> int:
 def parse_gpus(value: str | int) -> int:
     """Thousandths: "0.4" → 400, 2 → 2000. GPUs have no unit."""
     return _thousandths(_well_formed(value, GPUS))
+
+
+def parse_money(value: str | int) -> int:
+    """Micro-units of a currency: "2.50" → 2500000. No currency has finer prices."""
+    whole, _, decimals = _well_formed(value, MONEY).partition(".")
+    return int(whole) * MICRO + int(decimals.ljust(6, "0"))
 
 
 def _thousandths(text: str) -> int:

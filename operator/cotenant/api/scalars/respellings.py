@@ -125,6 +125,6 @@ def _number(value: Any) -> Decimal | None:
 
 
 def _shown(number: Decimal) -> str:
-    """At most three decimals, without zeros at the end."""
+    """Number with at most three decimals, without zeros at the end."""
     text = f"{number:.3f}"
     return text.rstrip("0").rstrip(".")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cotenant.decoding.plain_text import plain_text
+from cotenant.contract.decoding.plain_text import plain_text
 
 MESSAGE_CHARS_MAX: Final = 4000
 """Short enough for six conditions to repeat it."""

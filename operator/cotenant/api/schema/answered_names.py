@@ -51,12 +51,21 @@ Required value" and nothing else.
 """
 
 
+UNLESS: Final = {
+    ("TrainingJobSpec", "gpu"): "profile",
+    ("TrialSpec", "gpu"): "profile",
+    ("SessionSpec", "gpu"): "profile",
+}
+"""Fields that are required where another one is absent, which the schema cannot say."""
+
+
 def required_rules(model: str, fields: Sequence[str]) -> list[dict[str, str]]:
     """Entries of `x-kubernetes-validations` that say what to write for a required field that is missing."""
     return [
         {
-            "rule": f"has(self.{field})",
-            "message": f"is required; {for_example(f'spec.{field}', EXAMPLES.get((model, field)))}",
+            "rule": f"has(self.{field})"
+            + (f" || has(self.{other})" if (other := UNLESS.get((model, field))) is not None else ""),
+            "message": f"is required; {for_example(f'spec.{field}', EXAMPLES.get(('TrainingJobSpec', field)))}",
             "fieldPath": f".{field}",
             "reason": "FieldValueRequired",
         }

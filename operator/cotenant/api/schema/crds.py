@@ -2,145 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from cotenant import names
-from cotenant.api.resources.gpunodes import GPUNode, GPUNodeStatus
-from cotenant.api.resources.queue_status import LocalQueue, LocalQueueStatus, QueueStatus
-from cotenant.api.resources.queues import Queue
-from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.api.resources.trainingjobs import TrainingJob
+from cotenant.api.schema.kinds import RESOURCES, CustomResource
 from cotenant.api.schema.structural import Schema, structural
-from cotenant.api.validation.rules import Model, StatusModel, TransitionRule, validation
+from cotenant.api.validation.rules import validation
 
 HEADER = "# Generated from the models in operator/cotenant/api by `make crds`. Do not edit.\n"
 
+DEPRECATION = (
+    f"{names.API_VERSIONS[1]} {{kind}} is deprecated; write apiVersion: {names.API_VERSION}, nothing else changes"
+)
+"""What the API server tells everybody who uses the old version."""
 
 SPEC = "What is wanted. What is, and why, stands in `status`."
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    name: str
-    path: str
-    type: str = "string"
-    wide: bool = False
-    """Shown with `-o wide` only."""
-
-    def document(self) -> dict[str, Any]:
-        priority = {"priority": 1} if self.wide else {}
-        return {"name": self.name, "type": self.type, "jsonPath": self.path, **priority}
-
-
-@dataclass(frozen=True, slots=True)
-class CustomResource:
-    model: type[Model]
-    status: type[StatusModel]
-    plural: str
-    short: tuple[str, ...]
-    namespaced: bool
-    columns: tuple[Column, ...]
-    transitions: tuple[TransitionRule, ...] = ()
-
-    @property
-    def kind(self) -> str:
-        return self.model.__name__
-
-
-AGE = Column("Age", ".metadata.creationTimestamp", "date")
-
-RESOURCES = (
-    CustomResource(
-        model=TrainingJob,
-        status=TrainingJobStatus,
-        plural="trainingjobs",
-        short=("tj",),
-        namespaced=True,
-        transitions=TrainingJob.TRANSITIONS,
-        columns=(
-            Column("Phase", ".status.phase"),
-            Column("Queue", ".spec.queue"),
-            Column("Workers", ".status.workers"),
-            Column("GPUs", ".status.gpus"),
-            Column("Progress", ".status.progress.summary"),
-            Column("Reason", ".status.reason"),
-            AGE,
-            Column("Attempts", ".status.attempts", "integer", wide=True),
-            Column("Isolation", ".status.isolation", wide=True),
-            Column("Compute", ".status.isolationLevels.compute", wide=True),
-            Column("Message", ".status.message", wide=True),
-        ),
-    ),
-    CustomResource(
-        model=Queue,
-        status=QueueStatus,
-        plural="queues",
-        short=("q",),
-        namespaced=False,
-        columns=(
-            Column("Parent", ".spec.parent"),
-            Column("Weight", ".spec.weight", "integer"),
-            Column("Used", ".status.used"),
-            Column("Borrowed", ".status.borrowed"),
-            Column("Running", ".status.running", "integer"),
-            Column("Pending", ".status.pending", "integer"),
-            AGE,
-            Column("Lent", ".status.lent", wide=True),
-            Column("Share", ".status.share", wide=True),
-            Column("Budget left", ".status.budget.left", wide=True),
-        ),
-    ),
-    CustomResource(
-        model=LocalQueue,
-        status=LocalQueueStatus,
-        plural="localqueues",
-        short=("lq",),
-        namespaced=True,
-        columns=(
-            Column("Guaranteed", ".status.guaranteed"),
-            Column("Used", ".status.used"),
-            Column("Borrowed", ".status.borrowed"),
-            Column("Free", ".status.free"),
-            Column("Used here", ".status.usedHere"),
-            Column("Running", ".status.running", "integer"),
-            Column("Pending", ".status.pending", "integer"),
-            AGE,
-        ),
-    ),
-    CustomResource(
-        model=GPUNode,
-        status=GPUNodeStatus,
-        plural="gpunodes",
-        short=("gn",),
-        namespaced=False,
-        columns=(
-            Column("GPUs", ".status.summary"),
-            Column("Health", ".status.health"),
-            Column("Node", ".status.node"),
-            Column("Driver", ".status.driverVersion"),
-            Column("Isolation", ".status.isolation"),
-            Column("Compute", ".status.isolationLevels.compute", wide=True),
-            Column("Simulated", ".status.simulated", "boolean"),
-            Column("Heartbeat", ".status.heartbeat", "date"),
-            AGE,
-        ),
-    ),
-)
-
-
 def document(resource: CustomResource) -> dict[str, Any]:
-    """The CustomResourceDefinition."""
-    version = {
-        "name": names.VERSION,
-        "served": True,
-        "storage": True,
+    """The CustomResourceDefinition. Its versions have one shape, so the API server converts by itself: there is no
+    webhook that can be down while objects are to be read.
+    """
+    shape = {
         "schema": {"openAPIV3Schema": _root(resource)},
         "subresources": {"status": {}},
         "additionalPrinterColumns": [column.document() for column in resource.columns],
     }
+    stored = {"name": names.VERSION, "served": True, "storage": True}
+    deprecated = {"name": names.DEPRECATED_VERSION, "served": True, "storage": False, "deprecated": True}
+    warning = {"deprecationWarning": DEPRECATION.format(kind=resource.kind)}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -156,7 +48,8 @@ def document(resource: CustomResource) -> dict[str, Any]:
                 "shortNames": list(resource.short),
                 "categories": ["cotenant"],
             },
-            "versions": [version],
+            "conversion": {"strategy": "None"},
+            "versions": [stored | shape, deprecated | warning | shape],
         },
     }
 

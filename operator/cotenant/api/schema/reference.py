@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from cotenant.api.resources import reserved_env
+from cotenant.api.resources.job_spec import reserved_env
 from cotenant.api.resources.trainingjobs import FIXED_FIELDS, TrainingJob
-from cotenant.api.schema import crds
+from cotenant.api.schema import crds, kinds
 from cotenant.api.schema.answered_names import NO_FIELD
 
 HEAD = """\
 <!-- Generated from the models in operator/cotenant/api by `make crds`. Do not edit. -->
-# API reference: `cotenant.dev/v1alpha1`
+# API reference: `cotenant.dev/v1beta1`
 
 How to write these documents: [tenants](tenants.md). `kubectl explain tj.spec` says the same as this page.
 `cotenant validate -f FILE` checks documents without a cluster; it takes and refuses exactly what the API server does.
@@ -50,7 +50,7 @@ says `unknown field`, and `cotenant validate` which is meant.
 
 def markdown() -> str:
     parts = [HEAD]
-    for resource in crds.RESOURCES:
+    for resource in kinds.RESOURCES:
         root = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         scope = "namespaced" if resource.namespaced else "cluster-scoped"
         parts.append(f"## {resource.kind}\n\n{root['description']} Short name `{resource.short[0]}`, {scope}.\n")

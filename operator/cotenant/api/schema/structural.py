@@ -78,7 +78,7 @@ class _Reader:
         if self.spec and raw.get("default") not in (None, [], ""):
             # Of an object the API server fills the fields in by their own defaults.
             node["default"] = {} if isinstance(raw["default"], dict) else raw["default"]
-        if "properties" in raw:
+        if raw.get("properties"):  # The API server stores no empty ones, and who applies them again would conflict.
             node["properties"] = {
                 name: self.node(inner, f"{where}.{name}") for name, inner in raw["properties"].items()
             }
@@ -96,9 +96,16 @@ class _Reader:
         return node
 
     def _answer_names(self, node: Schema, model: str) -> None:
-        if model in answered_names.REQUIRED_BY_RULE:
-            required = answered_names.required_rules(model, node.pop("required", []))
+        fields = node.get("required", [])
+        by_rule = [
+            one for one in fields if model in answered_names.REQUIRED_BY_RULE or (model, one) in answered_names.UNLESS
+        ]
+        if by_rule:
+            node["required"] = [one for one in fields if one not in by_rule]
+            required = answered_names.required_rules(model, by_rule)
             node["x-kubernetes-validations"] = [*required, *node.get("x-kubernetes-validations", ())]
+        if not node.get("required", True):
+            del node["required"]
         if model in REFUSED and "properties" in node and issubclass(self.kind, Model):
             node["properties"] |= answered_names.properties(model, self.kind)
 

@@ -36,6 +36,12 @@ class Rule:
     While the field is absent the API server does nothing then. A rule of the object is evaluated at every write, also
     of a status, and each look at a field costs it a copy of the list of all fields that the object may have.
     """
+    detail: Callable[[Any], str] | None = None
+    """Of an object that breaks it: what is wrong with this one, after the message."""
+
+    def said_of(self, broken: Any) -> str:
+        """Words of the parser."""
+        return f"{self.message}; {self.detail(broken)}" if self.detail is not None else self.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,11 @@ class Model(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _null_is_absent(cls, data: Any) -> Any:
+        return cls.as_written(data)
+
+    @classmethod
+    def as_written(cls, data: Any) -> Any:
+        """What its fields are read from: the object without the fields that are null."""
         if isinstance(data, Mapping) and None in data.values():
             known = cls.field_names() | REFUSED.get(cls.__name__, {}).keys()
             return {key: value for key, value in data.items() if value is not None or key not in known}
@@ -94,7 +105,7 @@ class Model(BaseModel):
 
     @model_validator(mode="after")
     def _rules_hold(self) -> Self:
-        faults = [(rule.field, rule.message) for rule in self.RULES if not rule.check(self)]
+        faults = [(rule.field, rule.said_of(self)) for rule in self.RULES if not rule.check(self)]
         if faults:
             raise violated(faults)
         return self

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from cotenant.cli.queries.connection import add_arguments, connect
-from cotenant.cli.queries.output import add_format, print_document, table
+from cotenant.cli.terminal.connection import add_arguments, connect
+from cotenant.cli.terminal.output import add_format, printed, table
+from cotenant.cli.terminal.watch import add_watch, show
 
 HEADER = ("QUEUE", "CLASS", "GUARANTEED", "BORROWABLE", "LARGEST GANG", "ON ONE NODE", "LARGEST SHARE")
 
@@ -17,21 +18,31 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = verbs.add_parser("offer", help="what could start now: guaranteed and borrowable GPUs, by class")
     add_arguments(parser)
     add_format(parser)
+    add_watch(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     connection = connect(args)
-    answer = connection.get(f"/namespaces/{quote(connection.namespace, safe='')}/offers")
-    if args.output == "name":
-        print("\n".join(f"queue.cotenant.dev/{one['metadata']['name']}" for one in answer["items"]))
-    elif not print_document(answer, args.output):
-        rows = list(cells(answer))
-        print(table(HEADER, rows) if rows else f"No queue serves namespace {connection.namespace}.")
-        for one in answer["items"]:
-            if message := one["status"].get("message"):
-                print(f"{one['metadata']['name']}: {message}")
-    return 0
+
+    def answer() -> str:
+        found = connection.get(f"/namespaces/{quote(connection.namespace, safe='')}/offers")
+        return printed(
+            found,
+            args.output,
+            lambda: [f"queue.cotenant.dev/{one['metadata']['name']}" for one in found["items"]],
+            lambda _: "\n".join(lines(found, connection.namespace)),
+        )
+
+    return show(args, answer)
+
+
+def lines(answer: Mapping[str, Any], namespace: str) -> Iterator[str]:
+    rows = list(cells(answer))
+    yield table(HEADER, rows) if rows else f"No queue serves namespace {namespace}."
+    for one in answer["items"]:
+        if message := one["status"].get("message"):
+            yield f"{one['metadata']['name']}: {message}"
 
 
 def cells(answer: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -1,50 +1,75 @@
-"""`cotenant ps`: jobs that hold GPUs or wait for them, with place in line and start."""
+"""`cotenant ps`: jobs that hold GPUs or wait for them, with place in line and start, and those that are set aside."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from cotenant.cli.queries.connection import add_arguments, connect
-from cotenant.cli.queries.output import about_when, add_format, print_document, table
+from cotenant.cli.terminal.connection import add_arguments, connect
+from cotenant.cli.terminal.output import about_when, add_format, printed, table
+from cotenant.cli.terminal.watch import add_watch, show
 
 HEADER = ("NAME", "STANDING", "QUEUE", "ASKS", "PLACE", "STARTS ABOUT", "REASON", "AGE")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("ps", help="jobs that hold GPUs or wait for them, with place in line and start")
+    parser = verbs.add_parser(
+        "ps", help="jobs that hold GPUs, wait for them or are set aside, with place in line and start"
+    )
     add_arguments(parser, all_namespaces=True)
     add_format(parser)
+    add_watch(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     connection = connect(args)
     within = "" if args.all_namespaces else f"/namespaces/{quote(connection.namespace, safe='')}"
-    answer = connection.get(f"{within}/explanations")
-    jobs = sorted(answer["items"], key=_order)
-    if args.output == "name":
-        print("\n".join(f"trainingjob.cotenant.dev/{one['metadata']['name']}" for one in jobs))
-    elif not print_document(answer, args.output):
-        now, wide = datetime.now(UTC), args.output == "wide"
-        header = (("NAMESPACE",) if args.all_namespaces else ()) + HEADER + (("WOULD START IF",) if wide else ())
-        rows = [
-            ((one["metadata"]["namespace"],) if args.all_namespaces else ())
-            + cells(one, now)
-            + ((one["status"].get("wouldStartIf", ""),) if wide else ())
-            for one in jobs
-        ]
-        print(table(header, rows) if rows else "No job waits or holds GPUs here.")
-    return 0
+
+    def answer() -> str:
+        found = connection.get(f"{within}/explanations")
+        jobs = sorted(found["items"], key=order)
+        return printed(
+            found,
+            args.output,
+            lambda: [f"trainingjob.cotenant.dev/{one['metadata']['name']}" for one in jobs],
+            lambda wide: as_table(jobs, datetime.now(UTC), wide=wide, namespaces=args.all_namespaces),
+        )
+
+    return show(args, answer)
 
 
-def _order(job: Mapping[str, Any]) -> tuple[bool, int, str, str]:
-    """Who holds first, then the line."""
+def as_table(jobs: Sequence[Mapping[str, Any]], now: datetime, *, wide: bool, namespaces: bool) -> str:
+    header = (("NAMESPACE",) if namespaces else ()) + HEADER + (("WOULD START IF",) if wide else ())
+    rows = [
+        ((one["metadata"]["namespace"],) if namespaces else ())
+        + cells(one, now)
+        + ((one["status"].get("wouldStartIf", ""),) if wide else ())
+        for one in jobs
+    ]
+    if not rows:
+        return "No job waits or holds GPUs here."
+    return "\n".join([table(header, rows), *aside(jobs, namespaces=namespaces)])
+
+
+def aside(jobs: Sequence[Mapping[str, Any]], *, namespaces: bool) -> Iterator[str]:
+    """Lines for jobs that neither wait nor hold anything: why, and what brings each back."""
+    for one in jobs:
+        status, metadata = one["status"], one["metadata"]
+        if status.get("returnsIf"):
+            name = f"{metadata['namespace']}/{metadata['name']}" if namespaces else metadata["name"]
+            message = status.get("message", "").split("\n", 1)[0]
+            yield f"{name}: {message}; back in line when {status['returnsIf']}"
+
+
+def order(job: Mapping[str, Any]) -> tuple[int, int, str, str]:
+    """Who holds first, then the line, then who is set aside."""
     status, metadata = job["status"], job["metadata"]
-    return status["standing"] == "Waiting", status.get("position", 1 << 30), metadata["namespace"], metadata["name"]
+    group = 2 if status.get("returnsIf") else int(status["standing"] == "Waiting")
+    return group, status.get("position", 1 << 30), metadata["namespace"], metadata["name"]
 
 
 def cells(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
@@ -54,11 +79,11 @@ def cells(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         job["metadata"]["name"],
         status["standing"],
         status["queue"],
-        status["asks"],
+        status.get("asks", ""),
         str(status.get("position", "")),
         about_when(start, now) if start else "",
         status.get("reason", ""),
-        _age(status["submittedAt"], now),
+        _age(status["submittedAt"], now) if "submittedAt" in status else "",
     )
 
 

@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cotenant.cli.queries.connection import add_arguments, connect
-from cotenant.cli.queries.output import Colour, add_format, painted, print_document, table
+from cotenant.cli.terminal.connection import add_arguments, connect
+from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
+from cotenant.cli.terminal.watch import add_watch, show
 
 HEADER = ("QUEUE", "GUARANTEED", "USED", "BORROWED", "LIMIT", "RUNNING", "WAITING", "SHARE")
+BUDGET_HEADER = ("BUDGET LEFT", "ENDS", "RENEWS")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("queues", help="the tree of queues: guaranteed, borrowed, limit, fair share")
     add_arguments(parser)
     add_format(parser)
+    add_watch(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    answer = connect(args).get("/queuetrees")
-    if args.output == "name":
-        print("\n".join(f"queue.cotenant.dev/{one['metadata']['name']}" for one in answer["items"]))
-    elif not print_document(answer, args.output):
-        print(table(HEADER, (cells(one) for one in answer["items"])))
-        if args.output == "wide":
-            print("\n".join(line for one in answer["items"] for line in arithmetic(one)))
-    return 0
+    connection = connect(args)
+
+    def answer() -> str:
+        found = connection.get("/queuetrees")
+        return printed(
+            found,
+            args.output,
+            lambda: [f"queue.cotenant.dev/{one['metadata']['name']}" for one in found["items"]],
+            lambda wide: "\n".join(lines(found["items"], wide=wide)),
+        )
+
+    return show(args, answer)
+
+
+def lines(queues: Sequence[Mapping[str, Any]], *, wide: bool) -> Iterator[str]:
+    if not queues:
+        yield "There is no Queue."
+    elif any("budget" in one["status"] for one in queues):
+        yield table((*HEADER, *BUDGET_HEADER), ((*cells(one), *budget_cells(one)) for one in queues))
+    else:
+        yield table(HEADER, (cells(one) for one in queues))
+    if wide:
+        yield from (line for one in queues for line in arithmetic(one))
 
 
 def cells(queue: Mapping[str, Any]) -> tuple[str, ...]:
@@ -46,6 +64,22 @@ def cells(queue: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def budget_cells(queue: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is left of its budget, when that ends at what its jobs hold now, and when the next period begins."""
+    budget = queue["status"].get("budget")
+    if budget is None:
+        return "-", "-", "-"
+    money = budget.get("money")
+    left = [f"{budget['left']} GPU-hours"] if budget.get("left") else []
+    left += [f"{money['left']} {money.get('currency', '')}".strip()] if money else []
+    return ", ".join(left), _day(budget.get("projectedEnd")), _day(budget.get("periodEnd"))
+
+
+def _day(timestamp: str | None) -> str:
+    """Day in UTC, as periods are: `2026-12-01 00:00Z`."""
+    return f"{timestamp[:10]} {timestamp[11:16]}Z" if timestamp else "-"
+
+
 def arithmetic(queue: Mapping[str, Any]) -> Iterator[str]:
     """How the share of one queue comes about, line by line: the largest term decides."""
     status, share = queue["status"], queue["status"]["share"]
@@ -54,12 +88,27 @@ def arithmetic(queue: Mapping[str, Any]) -> Iterator[str]:
     if status["broken"]:
         yield f"  {status['broken']}"
         return
+    for line in status["quotas"]:
+        yield f"  {_quota(line)}"
     for one in share["terms"]:
         of = one["class"] or "all GPUs"
         yield f"  borrows {one['borrowed']} of {one['capacity']} ({of}): {_percent(one['ppm'])}"
     most = max((one["ppm"] for one in share["terms"]), default=0)
     yield f"  {_percent(most)} + {_percent(share['pastPpm'])} by past borrowing, / weight {share['weight']}"
     yield f"  = {_percent(share['ppm'])}: the lower share goes first"
+
+
+def _quota(line: Mapping[str, Any]) -> str:
+    """One quota: what is guaranteed and there, what of it is used, what is borrowed beyond, up to which limit."""
+    where = " in ".join(part for part in (line["class"] or "any class", line.get("zone")) if part)
+    guaranteed, there, used = (float(line[name]) for name in ("guaranteed", "effective", "used"))
+    text = f"{where}: guaranteed {guaranteed:g}"
+    if there != guaranteed:
+        text += f" (of which {there:g} are there)"
+    text += f", uses {used:g}: {min(used, there):g} of its own"
+    if used > there:
+        text += f" + {used - there:g} borrowed"
+    return text + (f", may hold {line['limit']}" if line["limit"] is not None else ", may borrow whatever is lent")
 
 
 def _percent(ppm: int) -> str:

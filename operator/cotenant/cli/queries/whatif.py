@@ -1,30 +1,53 @@
-"""`cotenant whatif -f FILE` and `cotenant whatif JOB --set gpu.count=2`: what would happen, before it is done."""
+"""`cotenant whatif -f FILE` and `cotenant whatif JOB --set gpu.count=2`: what would happen, before it is done.
+
+Of a change of the cluster: `cluster_whatif`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
-from urllib.parse import quote
+from typing import Any, Final
 
 from cotenant import names
 from cotenant.cli.documents import documents_of
-from cotenant.cli.errors import UserError
-from cotenant.cli.queries.connection import Connection, add_arguments, connect
-from cotenant.cli.queries.output import Colour, about_when, add_format, painted, print_document
+from cotenant.cli.errors import EXIT_USAGE, UserError
+from cotenant.cli.queries import cluster_whatif
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.output import Colour, about_when, add_format, painted, printed
+from cotenant.sdk import plan
+from cotenant.sdk.job_paths import question_path, what_if
+from cotenant.sdk.plan import Tone
 
 SHOWN = 5
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("whatif", help="what a job, or a change of one that waits, would do; nothing is made")
-    parser.add_argument("job", metavar="JOB", nargs="?", help="a job that waits, to be changed by --set")
+    parser = verbs.add_parser(
+        "whatif",
+        help="what a job, or a change of a job, a queue, a node or a setting would do; nothing is made",
+        epilog=cluster_whatif.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "about",
+        metavar="JOB",
+        nargs="*",
+        help="a job that waits, to be changed by --set; or queue NAME, node NAME, setting NAME with what changes",
+    )
     parser.add_argument(
         "--set", action="append", default=[], metavar="FIELD=VALUE", dest="changes",
         help="a field of its spec, such as gpu.count=2; null leaves it out",
     )  # fmt: skip
-    parser.add_argument("-f", "--filename", action="append", default=[], help="manifests: file, folder, or - for stdin")
+    parser.add_argument(
+        "-f",
+        "--filename",
+        metavar="FILE|-|DIR",
+        action="append",
+        default=[],
+        help="manifests: file, folder, or - for stdin",
+    )
     parser.add_argument("-R", "--recursive", action="store_true", help="folders below folders too")
     add_arguments(parser)
     add_format(parser)
@@ -32,31 +55,37 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    if bool(args.job) == bool(args.filename):
-        raise UserError("give either JOB with --set FIELD=VALUE, or manifests with -f", 2)
-    questions = list(_of_job(args)) if args.job else list(_of_manifests(args))
+    if cluster_whatif.is_about_the_cluster(args.about):
+        return cluster_whatif.run(args)
+    if bool(args.about) == bool(args.filename) or len(args.about) > 1:
+        raise UserError(
+            "give JOB with --set FIELD=VALUE, manifests with -f, or queue NAME, node NAME or setting NAME", EXIT_USAGE
+        )
+    questions = list(_of_job(args)) if args.about else list(_of_manifests(args))
     if not questions:
-        raise UserError("there is no TrainingJob in what was given", 2)
+        raise UserError("there is no TrainingJob in what was given", EXIT_USAGE)
     connection = connect(args)
-    answers = [_ask(connection, namespace, spec) for namespace, spec in questions]
-    if args.output == "name":
-        print("\n".join(f"trainingjob.cotenant.dev/{one['metadata']['name']}" for one in answers))
-        return 0
+    answers = [ask(connection, namespace, spec) for namespace, spec in questions]
     whole = answers[0] if len(answers) == 1 else {"kind": "List", "apiVersion": "v1", "items": answers}
-    if not print_document(whole, args.output):
-        print("\n\n".join("\n".join(sentences(one, wide=args.output == "wide")) for one in answers))
+    text = printed(
+        whole,
+        args.output,
+        lambda: [f"trainingjob.cotenant.dev/{one['metadata']['name']}" for one in answers],
+        lambda wide: "\n\n".join("\n".join(sentences(one, wide=wide)) for one in answers),
+    )
+    print(text.rstrip("\n"))
     return 0
 
 
 def _of_job(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-    namespace, _, name = args.job.rpartition("/")
-    yield namespace, {"job": name, "change": dict(_change(one) for one in args.changes)}
+    namespace, _, name = args.about[0].removeprefix("tj/").rpartition("/")
+    yield namespace, {"job": name, "change": dict(change_of(one) for one in args.changes)}
 
 
-def _change(text: str) -> tuple[str, object]:
+def change_of(text: str) -> tuple[str, object]:
     field, given, value = text.partition("=")
     if not field or not given:
-        raise UserError(f"--set {text}: give FIELD=VALUE, such as gpu.count=2", 2)
+        raise UserError(f"--set {text}: give FIELD=VALUE, such as gpu.count=2", EXIT_USAGE)
     try:
         parsed: object = json.loads(value, parse_float=str)  # fractions are texts in every manifest
     except ValueError:
@@ -65,49 +94,35 @@ def _change(text: str) -> tuple[str, object]:
 
 
 def _of_manifests(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-    from cotenant.api.validation.errors import DocumentError
+    from cotenant.api.validation.problems import DocumentError
 
     try:
         for document in documents_of(args.filename, recursive=args.recursive):
-            if document.get("kind") == "TrainingJob" and str(document.get("apiVersion")) == names.API_VERSION:
+            if document.get("kind") == "TrainingJob" and document.get("apiVersion") in names.API_VERSIONS:
                 yield (document.get("metadata") or {}).get("namespace") or "", {"manifest": document}
     except DocumentError as error:
         raise UserError(str(error)) from error
 
 
-def _ask(connection: Connection, namespace: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    body = {"apiVersion": f"{names.QUERY_GROUP}/{names.VERSION}", "kind": "WhatIf", "spec": spec}
-    return connection.post(f"/namespaces/{quote(namespace or connection.namespace, safe='')}/whatifs", body)
+def ask(connection: Connection, namespace: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return connection.call("POST", question_path(namespace or connection.namespace, "whatifs"), what_if(spec))
 
 
 def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:
     """The answer in words, a line each."""
     metadata, status = answer["metadata"], answer.get("status") or {}
-    job = painted(f"{metadata['namespace']}/{metadata['name']}", Colour.BOLD)
-    nodes = ", ".join(f"{node} ({workers})" for node, workers in (status.get("nodes") or {}).items())
-    match status.get("outcome"):
-        case "Starts":
-            yield painted(f"{job} would start now for {status['asks']}, workers on {nodes}.", Colour.GREEN)
-        case "StartsAfterEvictions":
-            yield f"{job} would start for {status['asks']} on {nodes}, as soon as others have left:"
-        case _:
-            reason = painted(status.get("reason", ""), Colour.RED if status.get("needsChange") else Colour.YELLOW)
-            yield f"{job} would wait for {status['asks']}: {reason}"
-            yield status.get("message", "")
-    for one in status.get("victims") or []:
-        yield f"  would have to leave: {one['job']}, {one['asks']}: {one['why']}"
-    yield from _delayed(status, wide=wide)
-    if start := status.get("estimatedStart"):
-        by = f", nine times out of ten by {about_when(status['latestStart'])}" if status.get("latestStart") else ""
-        yield f"Would start at about {about_when(start)}{by}."
-    if status.get("wouldStartIf"):
-        yield painted(f"Would start now if {status['wouldStartIf']}.", Colour.GREEN)
+    most = len(status.get("delayed") or []) if wide else SHOWN
+    job = f"{metadata['namespace']}/{metadata['name']}"
+    return plan.sentences(job, status, most=most, painted=_painted, when=about_when)
 
 
-def _delayed(status: Mapping[str, Any], *, wide: bool) -> Iterator[str]:
-    delayed = status.get("delayed") or []
-    shown = delayed if wide else delayed[:SHOWN]
-    for one in shown:
-        yield f"  delayed by it: {one['job']}, {one['asks']}: {one['why']}"
-    if more := len(delayed) - len(shown) + status.get("delayedMore", 0):
-        yield f"  and {more} more"
+def _painted(text: str, tone: Tone) -> str:
+    return painted(text, _COLOURS[tone])
+
+
+_COLOURS: Final = {
+    Tone.NAME: Colour.BOLD,
+    Tone.STARTS: Colour.GREEN,
+    Tone.WAITS: Colour.YELLOW,
+    Tone.NEEDS_CHANGE: Colour.RED,
+}

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from cotenant.cli.errors import UserError
-from cotenant.cli.queries.connection import add_arguments, connect
-from cotenant.cli.queries.output import Colour, about_when, add_format, painted, print_document
+from cotenant.cli.terminal.connection import add_arguments, connect, job_named
+from cotenant.cli.terminal.output import Colour, about_when, add_format, painted, printed
+from cotenant.cli.terminal.watch import add_watch, show
 
 SHOWN = 5
 """Jobs ahead that are listed; `-o wide` lists all that the answer has."""
@@ -21,20 +21,25 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
     add_arguments(parser)
     add_format(parser)
+    add_watch(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    namespace, _, name = args.job.removeprefix("trainingjob/").removeprefix("tj/").rpartition("/")
-    if not name or "/" in namespace:
-        raise UserError(f"{args.job!r} is not the name of a job: give NAME, or NAMESPACE/NAME", 2)
+    namespace, name = job_named(args.job)
     connection = connect(args)
-    answer = connection.get(f"/namespaces/{namespace or connection.namespace}/explanations/{quote(name, safe='')}")
-    if args.output == "name":
-        print(f"trainingjob.cotenant.dev/{name}")
-    elif not print_document(answer, args.output):
-        print("\n".join(sentences(answer, wide=args.output == "wide")))
-    return 0
+    path = f"/namespaces/{namespace or connection.namespace}/explanations/{quote(name, safe='')}"
+
+    def answer() -> str:
+        found = connection.get(path)
+        return printed(
+            found,
+            args.output,
+            lambda: [f"trainingjob.cotenant.dev/{name}"],
+            lambda wide: "\n".join(sentences(found, wide=wide)),
+        )
+
+    return show(args, answer)
 
 
 def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:
@@ -45,6 +50,12 @@ def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]
         yield f"{painted(job, Colour.BOLD)} does not wait: {_of_standing(standing)}"
         if status.get("message"):
             yield status["message"]
+        if status.get("returnsIf"):
+            yield f"It is in line again when {status['returnsIf']}"
+        if status.get("ifResumed"):
+            yield f"Resumed now, {status['ifResumed']}"
+        if status.get("wouldStartIf"):
+            yield painted(f"Would start now if {status['wouldStartIf']}.", Colour.GREEN)
         return
     reason = painted(status.get("reason") or "Pending", Colour.RED if status.get("needsChange") else Colour.YELLOW)
     yield f"{painted(job, Colour.BOLD)} waits in queue {status['queue']} for {status['asks']}: {reason}"

@@ -35,8 +35,14 @@ class Resource:
 
 
 TRAINING_JOBS: Final = Resource(names.GROUP, names.VERSION, "trainingjobs")
+SWEEPS: Final = Resource(names.GROUP, names.VERSION, "sweeps")
 QUEUES: Final = Resource(names.GROUP, names.VERSION, "queues", namespaced=False)
 LOCAL_QUEUES: Final = Resource(names.GROUP, names.VERSION, "localqueues")
+QUOTA_REQUESTS: Final = Resource(names.GROUP, names.VERSION, "quotarequests")
+BOOKINGS: Final = Resource(names.GROUP, names.VERSION, "bookings", namespaced=False)
+SESSIONS: Final = Resource(names.GROUP, names.VERSION, "sessions")
+PROFILES: Final = Resource(names.GROUP, names.VERSION, "trainingprofiles")
+CLUSTER_PROFILES: Final = Resource(names.GROUP, names.VERSION, "clustertrainingprofiles", namespaced=False)
 GPU_NODES: Final = Resource(names.GROUP, names.VERSION, "gpunodes", namespaced=False)
 NODES: Final = Resource("", "v1", "nodes", namespaced=False)
 NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
@@ -99,6 +105,10 @@ class UnreachableError(ConnectionError):
 
     A write that raises it is uncertain: it may have happened, and only its answer was lost.
     """
+
+
+class MissingKindError(UnreachableError):
+    """The API server has no such kind (yet): its CustomResourceDefinition is not installed."""
 
 
 class VersionGoneError(RuntimeError):

@@ -24,6 +24,7 @@ from cotenant.controller.client.kube import (
     Document,
     FencedError,
     Listing,
+    MissingKindError,
     Reply,
     Resource,
     UnreachableError,
@@ -99,8 +100,10 @@ class RestKube:
                 items, _ = [], query.pop("continue", None)
                 continue
             if not reply.done:
-                hint = "; is its CustomResourceDefinition installed?" if reply.code == 404 else ""
-                raise UnreachableError(f"list of {resource.plural} refused ({reply.code}): {reply.message}{hint}")
+                refused = f"list of {resource.plural} refused ({reply.code}): {reply.message}"
+                if reply.code == 404:
+                    raise MissingKindError(f"{refused}; is its CustomResourceDefinition installed?")
+                raise UnreachableError(refused)
             items += reply.document.get("items") or []
             metadata = reply.document["metadata"]
             if not metadata.get("continue"):
@@ -221,6 +224,7 @@ class RestKube:
             connector=aiohttp.TCPConnector(limit=self._in_flight + 2 + WATCHES, ssl=tls(self._configuration)),
             timeout=aiohttp.ClientTimeout(total=self._retry.call_timeout_s, sock_connect=5.0),
             headers={"Accept": "application/json", "User-Agent": "cotenant-operator"},
+            cookie_jar=aiohttp.DummyCookieJar(),  # the API server sets none, and a jar is searched at every call
         )
 
     async def _reopen(self, refused: aiohttp.ClientSession) -> None:

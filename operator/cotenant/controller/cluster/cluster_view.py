@@ -6,30 +6,33 @@ orphaned allocation stands in. So nothing is handed out twice, after a crash or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from cotenant.api.conversion.booking_terms import terms_of
+from cotenant.api.conversion.quota_grants import effective_queues
 from cotenant.api.conversion.to_core import to_queue
 from cotenant.controller.client.kube import QUEUES
-from cotenant.controller.cluster.budgets import Budgets
+from cotenant.controller.cluster.budgets.budgets import Budgets
+from cotenant.controller.cluster.budgets.job_meters import JobMeters
 from cotenant.controller.cluster.core_jobs import CoreJobs
+from cotenant.controller.cluster.counted_pods import CountedPods
 from cotenant.controller.cluster.failover import failover_state
-from cotenant.controller.cluster.foreign_claims import claim_holder, claim_key
 from cotenant.controller.cluster.gpu_holders import GpuHolders
+from cotenant.controller.cluster.held_by_others import HeldByOthers
 from cotenant.controller.cluster.nodes import ClusterNodes
 from cotenant.controller.cluster.orphaned_allocations import orphaned_allocations
-from cotenant.controller.cluster.placement_validation import PlacementValidator, covers, pod_contradiction
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import CoreReading, JobMemories
 from cotenant.controller.informers.job_record import JobId, JobRecord
-from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.settings import Settings
-from cotenant.core.model.lifecycle import HOLDING, TERMINAL
-from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.model.lifecycle import TERMINAL
+from cotenant.core.model.objects import Job, JobKey, TenantQueue
 from cotenant.core.model.plan import Action, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.cluster_state import ClusterState
-from cotenant.core.state.facts import JobGone, JobObserved, QueueGone, QueueObserved
+from cotenant.core.state.facts import BookingGone, BookingObserved, JobGone, JobObserved, QueueGone, QueueObserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +55,24 @@ class ClusterView:
         self._memories = memories
         self._budgets = budgets
         self._budget_revision = -1
+        self._budget_s = settings.queue_s
+        self._charged_at: float | None = None
+        self._grants_until: float | None = None
+        """When the first of the quota grants that count now ends."""
         self._state = ClusterState(history_half_life_s=settings.history_half_life_s)
         self._watched_since: float | None = None
         self._labelled_only = settings.tenant_namespaces == "labelled"
-        self._served: set[str] = set()
-        """Namespaces that some queue serves."""
+        self._booked_names: set[str] = set()
+        """Bookings that are counted."""
         self._with_exclusions: set[JobKey] = set()
-        """Waiting jobs that avoid a node for some time."""
+        """Waiting jobs that avoid a node for some time, and jobs that are asked to move."""
         self._resolved: list[tuple[JobId, Action, int | None]] = []
         self._gpu_holders = GpuHolders()
-        self._core_jobs = CoreJobs(cache, memories, settings)
         self.nodes = ClusterNodes(cache, self._state, settings)
-        self.placements = PlacementValidator(cache, self.nodes, self._gpu_holders, self._core_jobs)
+        self.meters = JobMeters(cache, self.nodes, self._state)
+        self.core_jobs = CoreJobs(cache, memories, settings, self.nodes, self._gpu_holders)
+        self._others = HeldByOthers(cache.claims, self.nodes, self._gpu_holders, self._state)
+        self._counted = CountedPods(cache, memories, self.core_jobs, self._state)
 
     def restore(self, now: float) -> None:
         """Look at everything anew as a new leader, go on from what the last one wrote down, and give what is not found
@@ -95,8 +104,10 @@ class ClusterView:
         changes = self._cache.pop_changes()
         changed |= self.nodes.sync(changes.nodes, now)
         of_nodes = (self._cache.claims.on_node(name) for name in changes.nodes)
-        changed |= self._sync_claims(changes.claims.union(*of_nodes))
-        if changes.queues or self._budget_revision != self._budgets.revision:
+        changed |= self._others.sync_claims(changes.claims.union(*of_nodes))
+        self._charge_budgets(now, bool(changes.queues))
+        grants_end = self._grants_until is not None and now >= self._grants_until
+        if changes.queues or grants_end or self._budget_revision != self._budgets.revision:
             self._budget_revision = self._budgets.revision
             changed |= self._sync_queues(now)
         failures: dict[JobId, Exception] = {}
@@ -107,6 +118,8 @@ class ClusterView:
                 changed |= self._sync_orphaned(job)
             except Exception as error:  # what was counted of its pods stays
                 failures[job] = error
+        # 5. Whole devices that pods of others hold: of those that nothing of ours holds by now.
+        changed |= self._others.sync_devices()
         return Synced(frozenset(changes.jobs), changed, failures)
 
     def jobs_alone(self, now: float) -> Snapshot:
@@ -132,7 +145,7 @@ class ClusterView:
         self._resolved.append((job, action, version))
 
     def read_job(self, record: JobRecord, now: float) -> CoreReading:
-        return self._core_jobs.reading(record, now)
+        return self.core_jobs.reading(record, now)
 
     def _read_or_none(self, record: JobRecord, now: float) -> Job | None:
         try:
@@ -142,58 +155,58 @@ class ClusterView:
 
     def _sync_queues(self, now: float) -> bool:
         changed = False
-        for name in set(self._state.queues) - set(self._cache.queues):
+        effective = effective_queues(self._read_queues(), self._cache.quota_grants.values(), now)
+        self._grants_until = effective.until
+        for name in set(self._state.queues) - set(effective.queues):
             changed |= self._state.observe(QueueGone(name))
+        for queue in effective.queues.values():
+            changed |= self._state.observe(QueueObserved(queue))
+        for name in self._booked_names - self._cache.bookings.keys():
+            changed |= self._state.observe(BookingGone(name))
+        for booking in self._cache.bookings.values():
+            changed |= self._state.observe(BookingObserved(terms_of(booking)))
+        self._booked_names = set(self._cache.bookings)
+        self._counted.serve({namespace for queue in self._state.queues.values() for namespace in queue.namespaces})
+        return changed
+
+    def _charge_budgets(self, now: float, queues_changed: bool) -> None:
+        """Charge before it is decided: no decision rests on an account that is older than `queue_s`, nor, at the start
+        of this leader, on none.
+        """
+        due = self._charged_at is None or queues_changed or not 0 <= now - self._charged_at < self._budget_s
+        if due and any(queue.spec.budget for queue in self._cache.queues.values()):
+            self._charged_at = now
+            self._budgets.charge(self._cache.queues, self.meters.read(now), now)
+
+    def _read_queues(self) -> dict[str, TenantQueue]:
+        """Queues as they are written. One that cannot be read grants nothing."""
+        found = {}
         for name, document in self._cache.queues.items():
-            spent = self._budgets.spent(name)
             try:
-                queue = to_queue(
+                found[name] = to_queue(
                     document,
                     namespaces=self._cache.namespaces,
-                    spent_milli_gpu_seconds=spent,
-                    budget_until=self._budgets.until(document, now),
+                    standing=self._budgets.standing(name, document),
                     labelled_only=self._labelled_only,
                 )
             except Exception as error:
                 self._cache.note_unreadable(QUEUES, name, error)
-                changed |= self._state.observe(QueueGone(name))  # it grants nothing
-            else:
-                changed |= self._state.observe(QueueObserved(queue))
-        served = {namespace for queue in self._state.queues.values() for namespace in queue.namespaces}
-        if served != self._served:
-            pods = (pod.worker.job for pod in self._pods.ours() if pod.worker)
-            self._cache.mark_changed(job for job in pods if job.namespace in served ^ self._served)
-            self._served = served
-        return changed
-
-    def _sync_claims(self, keys: Iterable[str]) -> bool:
-        """What ResourceClaims of others hold, of GPUs that are listed now."""
-        changed = False
-        for key in keys:
-            claim = self._cache.claims.get(key)
-            holder = claim_holder(claim, self.nodes.known()) if claim is not None else None
-            if holder is None:
-                if claim_key(key) in self._state.jobs:
-                    changed |= self._drop(claim_key(key), orphaned=True)
-                continue
-            self._gpu_holders.replace(self._state.jobs.get(holder.key), holder, orphaned=True)
-            changed |= self._state.observe(JobObserved(holder))
-        return changed
+        return found
 
     def _sync_job(self, key: JobKey, now: float, failures: dict[JobId, Exception]) -> bool:
         record = self._cache.jobs.get(key)
         if record is None:
             return self._drop(key)
         try:
-            return self._observe(record, self._core_jobs.job(record, now))
+            return self._observe(record, self.core_jobs.job(record, now))
         except Exception as error:
             failures[record.id] = error
-            return self._observe(record, self._core_jobs.as_it_holds(record))
+            return self._observe(record, self.core_jobs.as_it_holds(record))
 
     def _observe(self, record: JobRecord, job: Job | None) -> bool:
         if job is None:
             return self._drop(record.key, ran_s=_ran_s(record))
-        if job.excluded_nodes and job.placement is None:
+        if job.move_asked or (job.excluded_nodes and job.placement is None):
             self._with_exclusions.add(record.key)
         else:
             self._with_exclusions.discard(record.key)
@@ -202,28 +215,16 @@ class ClusterView:
 
     def granted_pods(self, job: JobId) -> tuple[PodRecord, ...]:
         """Pods of the job, without those that no decision of ours can have made."""
-        return tuple(pod for pod in self._pods.of_job(job).values() if self._is_granted(pod))
-
-    def _is_granted(self, pod: PodRecord) -> bool:
-        """Anybody may write a contract into a pod where no policy looks. One counts in a namespace that a queue serves,
-        or where its attempt has been committed.
-        """
-        if pod.worker is None:
-            return False
-        job, memory = pod.worker.job, self._memories[pod.worker.job]
-        record = self._cache.job(job)
-        if record is not None:
-            memory.attempts = max(memory.attempts, record.status.attempts)
-        if job.namespace in self._served:
-            memory.attempts = max(memory.attempts, pod.worker.attempt)
-        return 1 <= pod.worker.attempt <= memory.attempts
+        return self._counted.granted(job)
 
     def _sync_orphaned(self, job: JobId) -> bool:
         """One allocation for each attempt that still has pods which no committed placement covers."""
-        uncovered = [pod for pod in self._uncovered_pods(job) if self._is_granted(pod)]
-        self.nodes.note_ungranted(job, [pod for pod in self._pods.of_job(job).values() if not self._is_granted(pod)])
-        orphaned = orphaned_allocations(uncovered, job, self._queue_of(job, uncovered)) if uncovered else {}
+        uncovered = [pod for pod in self._counted.uncovered(job) if self._counted.is_granted(pod)]
         memory, changed = self._memories[job], False
+        self.nodes.note_ungranted(
+            memory, [pod for pod in self._pods.of_job(job).values() if not self._counted.is_granted(pod)]
+        )
+        orphaned = orphaned_allocations(uncovered, job, self._counted.queue_of(job, uncovered)) if uncovered else {}
         for key in memory.orphaned - set(orphaned):
             changed |= self._drop(key, orphaned=True)
         for key, allocation in orphaned.items():
@@ -237,39 +238,7 @@ class ClusterView:
         self._gpu_holders.replace(self._state.jobs.get(key), None, orphaned=orphaned)
         return self._state.observe(JobGone(key, ran_s))
 
-    def _queue_of(self, job: JobId, pods: Iterable[PodRecord]) -> str:
-        """Queue of its spec; where the job is gone, one that serves its namespace: that of a label, if it does."""
-        record = self._cache.job(job)
-        if record is not None and record.job is not None:
-            return record.job.spec.queue
-        serving = sorted(name for name, queue in self._state.queues.items() if job.namespace in queue.namespaces)
-        labels = {pod.queue_label for pod in pods}
-        return next((name for name in serving if name in labels), serving[0] if serving else "")
-
-    def _uncovered_pods(self, job: JobId) -> list[PodRecord]:
-        """Pods of the job whose GPUs no committed placement covers: those that may be there already included."""
-        pods, departed = self._pods.holding(job)
-        seen = {pod.name for pod in pods}
-        unsettled = [pod for name, pod in self._memories[job].unsettled.items() if name not in seen]
-        record = self._cache.job(job)
-        if (
-            record is None
-            or record.phase not in HOLDING
-            or record.placement is None
-            or self._core_jobs.gave_back(record)
-        ):
-            return [*pods, *departed, *unsettled]
-        # Of the running attempt, the status counts only as far as it names what the pod was given.
-        attempt, placement = record.status.attempts, record.placement
-        uncovered = [
-            pod
-            for pod in pods
-            if not pod.is_before(attempt) and (not pod.is_of(attempt) or pod_contradiction(placement, [pod]))
-        ]
-        uncovered += [pod for pod in unsettled if not pod.is_of(attempt)]
-        return uncovered + [pod for pod in departed if not (pod.is_of(attempt) and covers(placement, pod))]
-
 
 def _ran_s(record: JobRecord) -> int | None:
-    """How long a job ran that came to its end."""
+    """Seconds that a job ran which came to its end."""
     return record.status.usage.run_seconds if record.phase in TERMINAL and record.status.usage else None

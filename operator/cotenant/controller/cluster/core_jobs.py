@@ -1,12 +1,22 @@
-"""TrainingJobs as the core sees them: read from their documents, with what pods of earlier attempts still hold."""
+"""TrainingJobs as the core sees them: read from their documents, with what pods of earlier attempts still hold.
+
+The loop never commits what does not fit. But the status is the store of the plan, and can be edited by everyone who may
+write one: so before its pods are made and while they run, what stands there is checked against the GPUs that there are,
+what others hold of them, the spec, and what its pods were really given.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from cotenant import names
+from cotenant.api.conversion.job_moves import read_move, with_move
 from cotenant.api.conversion.to_core import to_job
 from cotenant.api.resources.trainingjobs import TrainingJob
-from cotenant.api.validation.errors import DocumentError
+from cotenant.api.validation.problems import DocumentError
+from cotenant.controller.cluster.gpu_holders import GpuHolders
+from cotenant.controller.cluster.nodes import ClusterNodes
+from cotenant.controller.cluster.placement_validation import pod_contradiction, server_count_error, shape_error
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import CoreReading, JobMemories
 from cotenant.controller.informers.job_record import JobRecord
@@ -17,10 +27,14 @@ from cotenant.core.model.objects import GpuRequest, Job, Placement
 
 
 class CoreJobs:
-    def __init__(self, cache: ObjectCache, memories: JobMemories, settings: Settings) -> None:
+    def __init__(
+        self, cache: ObjectCache, memories: JobMemories, settings: Settings, nodes: ClusterNodes, holders: GpuHolders
+    ) -> None:
         self._cache, self._pods = cache, cache.pods
         self._memories = memories
         self._reserve_mib = settings.reserve_head_mib
+        self._nodes = nodes
+        self._gpu_holders = holders
 
     def reading(self, record: JobRecord, now: float) -> CoreReading:
         """Read once for each state of what it is read from: every step of a job needs it several times."""
@@ -43,7 +57,7 @@ class CoreJobs:
         if record.phase is not Phase.PENDING or record.deleting or record.job is None or record.job.spec.suspend:
             return None
         quarantined = self._memories[record.id].is_quarantined(record.generation, now)
-        return None if quarantined else self.reading(record, now).job
+        return None if quarantined else _as_asked(self.reading(record, now).job, record, now)
 
     def gave_back(self, record: JobRecord) -> bool:
         """Nothing of its attempt runs, and that cannot be written into its status: the placement counts no more."""
@@ -54,13 +68,41 @@ class CoreJobs:
         holds = record.phase in HOLDING and record.placement is not None and not self.gave_back(record)
         return self._as_it_holds(record) if holds else None
 
+    def placement_error(self, record: JobRecord, now: float) -> str | None:
+        """Error of a committed placement, such as no decision of the loop would have.
+
+        Whether it fits beside other jobs is checked only as long as pods have to be made for it, and beside
+        ResourceClaims of others until all its pods are bound: then the kube-scheduler has let them have it.
+        """
+        placement = record.placement
+        if placement is None or record.phase not in {Phase.STARTING, Phase.RUNNING}:
+            return None
+        if self.gave_back(record):
+            return "nothing of it ran any more while its status could not be written, and its room was given back"
+        gang = [pod for pod in self._pods.of_job(record.id).values() if pod.is_of(record.status.attempts)]
+        servers = (record.status.placement.servers or 0) if record.status.placement else 0
+        spec = self.reading(record, now).job
+        mismatch = (shape_error(spec, placement) or server_count_error(servers, record.servers)) if spec else None
+        if error := mismatch or pod_contradiction(placement, gang):
+            return error
+        ranks = [pod for pod in gang if pod.worker and not pod.worker.server]
+        complete = len(ranks) >= len(placement.nodes)
+        if record.phase is Phase.RUNNING or (complete and all(pod.node for pod in ranks)):
+            return None
+        job = self.job(record, now)
+        if job is None:
+            return None
+        judge = self._gpu_holders.conflict_with_claims if complete else self._gpu_holders.conflict
+        return judge(job, self._nodes.known())
+
     def _holding(self, record: JobRecord, now: float) -> Job | None:
         memory = self._memories[record.id]
         stage = memory.quarantine.stage if memory.quarantine and memory.is_quarantined(record.generation, now) else None
         job = None if stage is Stage.CONVERSION else self.reading(record, now).job
         if job is None:
             return self._as_it_holds(record)
-        return replace(set_aside(job) if stage is Stage.SCHEDULING else job, resizing_from=self._left_behind(record))
+        lies = set_aside(job) if stage is Stage.SCHEDULING else _as_asked(job, record, now)
+        return None if lies is None else replace(lies, resizing_from=self._left_behind(record))
 
     def _as_it_holds(self, record: JobRecord) -> Job | None:
         if record.placement is None:
@@ -80,11 +122,20 @@ class CoreJobs:
         return CoreReading(read, None, job, excluded, classes)
 
     def _left_behind(self, record: JobRecord) -> Placement | None:
-        """Where pods of an earlier attempt still run: after a resize, or on a node that does not answer."""
+        """Placement of pods of earlier attempts that still run: after a resize, or on a node that does not answer."""
         attempt = record.status.attempts
         earlier = [pod for pod in self._pods.of_job(record.id).values() if pod.held and pod.is_before(attempt)]
         nodes = tuple(pod.worker.placement for pod in earlier if pod.worker and pod.worker.placement)
         return Placement(nodes=nodes) if nodes else None
+
+
+def _as_asked(job: Job | None, record: JobRecord, now: float) -> Job | None:
+    """The job where an administrator asked its running attempt to lie."""
+    text = record.job.metadata.annotations.get(names.ANNOTATION_MOVE) if record.job else None
+    move = read_move(text) if text else None
+    if job is None or move is None or move.attempt != record.status.attempts or now >= move.until:
+        return job
+    return with_move(job, move)
 
 
 def unreadable_job(record: JobRecord, placement: Placement) -> Job:

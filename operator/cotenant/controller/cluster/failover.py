@@ -37,7 +37,7 @@ def failover_state(
 
 
 def _changed_at(record: JobRecord) -> float:
-    """When the job arrived, or ended; 0 where neither can be read."""
+    """Time at which the job arrived, or ended; 0 where neither can be read."""
     created = record.job.metadata.creation_timestamp if record.job is not None else None
     return max((at.timestamp() for at in (created, record.status.finished_at) if at is not None), default=0.0)
 

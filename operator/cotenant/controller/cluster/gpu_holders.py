@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cotenant.controller.cluster.foreign_claims import is_claim
+from cotenant.controller.cluster.foreign.foreign_claims import is_claim
+from cotenant.controller.cluster.foreign.foreign_devices import is_devices
 from cotenant.core.allocation.placements import union_during_resize
 from cotenant.core.model.objects import WHOLE, Gpu, GrantedGpu, Job, JobKey, Node, Placement, Sharing
 
@@ -50,6 +51,14 @@ class GpuHolders:
     def conflict_with_claims(self, job: Job, nodes: Mapping[str, Node]) -> str | None:
         """The same, of what it holds beside ResourceClaims of others, which the kube-scheduler has allocated."""
         return self._conflict(job, nodes, is_claim)
+
+    def held_on(self, node: Node) -> set[str]:
+        """UUIDs of its GPUs that jobs of ours hold."""
+        return {
+            gpu.uuid
+            for gpu in node.gpus
+            if any(not is_devices(key) for key in self._of_gpu.get((node.name, gpu.uuid), ()))
+        }
 
     def _conflict(self, job: Job, nodes: Mapping[str, Node], beside: Callable[[JobKey], bool]) -> str | None:
         own = _holds(job, orphaned=False)

@@ -16,9 +16,9 @@ from cotenant.controller.cluster.duplicate_gpus import DuplicateGpus
 from cotenant.controller.cluster.missing_gpus import MissingGpus
 from cotenant.controller.cluster.taints import untolerated_taint
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.informers.job_record import JobId
-from cotenant.controller.informers.pod_record import NodeLoad, PodRecord
-from cotenant.controller.isolation.choice import evidence_of, isolation_on, node_isolation, verify_all
+from cotenant.controller.informers.job_memory import JobMemory
+from cotenant.controller.informers.pods.pod_record import NodeLoad, PodRecord
+from cotenant.controller.isolation.choice import evidence_of, isolation_on, node_isolation, verify_all, without_claims
 from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Verification
 from cotenant.controller.manifests.attempt import GpuFacts
 from cotenant.controller.settings import Settings
@@ -34,15 +34,20 @@ class ClusterNodes:
     def __init__(self, cache: ObjectCache, state: ClusterState, settings: Settings) -> None:
         self.gpus: dict[str, GpuFacts] = {}
         """UUID → what a pod must know of it; kept, because a pod may be made while its agent is silent."""
-        self.ungranted: dict[JobId, Mapping[str, PodRecord]] = {}
-        """Job that they name → uid → pod with a contract that nothing of ours can have given it."""
+        self.ungranted: dict[str, PodRecord] = {}
+        """uid → pod with a contract that nothing of ours can have given it."""
         self.disputes: dict[str, Mapping[str, str]] = {}
         """Node → UUID → the reason why the GPU is not handed out, though its agent says that it is healthy."""
+        self.requested: dict[str, Mapping[str, int]] = {}
+        """Node with devices that the kubelet hands out → extended resource → how many pods of others have requested;
+        without nodes where all devices are offered and nobody else has requested any."""
+        self._resources: dict[str, str] = {}
+        """UUID → extended resource; kept, as `gpus` is."""
         self._heartbeats, self._duplicates = AgentHeartbeats(), DuplicateGpus()
         self._cache, self._index, self._pods = cache, cache.nodes, cache.pods
         self._state = state
         self._tolerations = settings.toleration_list
-        self._runtime_class = settings.runtime_class
+        self._runtime_class, self._claims = settings.runtime_class, settings.device_claims != "off"
         self._missing = MissingGpus()
 
     def sync(self, changed: set[str], now: float) -> bool:
@@ -65,12 +70,13 @@ class ClusterNodes:
             differs |= self._state.observe(NodeGone(name) if node is None else NodeObserved(node))
         return differs
 
-    def note_ungranted(self, job: JobId, pods: Iterable[PodRecord]) -> None:
-        """Pods that have a contract, and that nothing of ours can have made: all those of this job."""
-        now = {pod.uid: pod for pod in pods}
-        before = self.ungranted.pop(job, {})
-        if now:
-            self.ungranted[job] = now
+    def note_ungranted(self, memory: JobMemory, pods: Iterable[PodRecord]) -> None:
+        """Pods that have a contract, and that nothing of ours can have made: all those that name this job."""
+        before, now = memory.ungranted, {pod.uid: pod for pod in pods}
+        memory.ungranted = now
+        for uid in before:
+            del self.ungranted[uid]
+        self.ungranted |= now
         for uid in now.keys() - before.keys():
             pod = now[uid]
             log.warning("pod %s/%s on node %s has a contract that nothing of ours gave it: it holds no GPU",
@@ -80,7 +86,7 @@ class ClusterNodes:
 
     def _without_disputed(self, node: Node, agent: GPUNode) -> Node:
         """The node, of which nothing is handed out that another node lists too, or that such a pod is on."""
-        strange = {uid: pod for pods in self.ungranted.values() for uid, pod in pods.items()}
+        strange = self.ungranted
         disputes: dict[str, str] = {}
         for gpu in agent.status.gpus:
             if others := self._duplicates.others(node.name, gpu.uuid):
@@ -103,6 +109,14 @@ class ClusterNodes:
             if before.get(uuid) != text:
                 log.warning("%s; it is not handed out, and who runs on it stays", text)
 
+    def _note_requests(self, node: Node, requested: Mapping[str, int]) -> None:
+        resources = {gpu.resource for gpu in node.gpus if gpu.resource}
+        counted = {name: number for name, number in requested.items() if number and name in resources}
+        if counted or any(gpu.resource and not gpu.healthy for gpu in node.gpus):
+            self.requested[node.name] = counted
+        else:
+            self.requested.pop(node.name, None)
+
     def known(self) -> Mapping[str, Node]:
         """Name → node, as the core last observed it; without those of which no GPU is known."""
         return self._state.nodes
@@ -113,6 +127,7 @@ class ClusterNodes:
         if facts is None or agent is None:
             # Deleted, or out of its agent's sight: until its pods are gone their queues hold its GPUs.
             self.disputes.pop(name, None)
+            self.requested.pop(name, None)
             known, gpus = self._state.nodes.get(name), self._missing.update(name, (), now)
             if known is None or not gpus:
                 if agent is None and known is not None:
@@ -130,7 +145,12 @@ class ClusterNodes:
         node = replace(node, ready=facts.ready and heard, unready_because=why)
         node = self._without_disputed(node, agent)
         simulated = agent.status.simulated
-        self.gpus |= {gpu.uuid: GpuFacts(memory_mib=gpu.memory_mib, simulated=simulated) for gpu in node.gpus}
+        self.gpus |= {
+            gpu.uuid: GpuFacts(memory_mib=gpu.memory_mib, simulated=simulated, resource=gpu.resource)
+            for gpu in node.gpus
+        }
+        self._resources |= {gpu.uuid: gpu.resource for gpu in node.gpus if gpu.resource}
+        self._note_requests(node, load.devices)
         return replace(node, gpus=self._missing.update(name, node.gpus, now))
 
     def _silent(self, now: float) -> set[str]:
@@ -145,7 +165,8 @@ class ClusterNodes:
 
     def isolation_on(self, node: str) -> GpuIsolation:
         """Paths by which GPUs of this node get into pods, as its agent reported last."""
-        return isolation_on(node_isolation(self._index.gpu_nodes.get(node)), self._runtime_class)
+        found = node_isolation(self._index.gpu_nodes.get(node))
+        return isolation_on(found if self._claims else without_claims(found), self._runtime_class, self._resources)
 
     def verify_isolation(
         self,
@@ -183,12 +204,19 @@ class ClusterNodes:
             for gpu in rank.gpus
         )
 
+    def gpu_class_of(self, placement: Placement) -> str:
+        """Class of its GPUs, which is one; empty where their node does not list them now."""
+        first = placement.nodes[0]
+        agent, granted = self._index.gpu_nodes.get(first.node), first.ranks[0].gpus
+        listed = agent.status.gpus if agent and granted else ()
+        return next((gpu.gpu_class for gpu in listed if gpu.uuid == granted[0].uuid), "")
+
     def _grant_milli(self, uuid: str, memory_mib: int, compute_milli: int) -> int:
         facts = self.gpus.get(uuid)
         return compute_milli if facts is None else share_cost(memory_mib, compute_milli, facts.memory_mib)
 
     def violations(self, pods: Mapping[str, PodRecord]) -> dict[str, Violation]:
-        """By uid of the pod."""
+        """Use beyond a share, by uid of the pod."""
         found: dict[str, Violation] = {}
         for node in {pod.node for pod in pods.values() if pod.node}:
             seen = self._index.gpu_nodes.get(node)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.controller.informers.job_record import JobId
-from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.core.model.objects import GpuRequest, Job, JobKey, Placement
 
 

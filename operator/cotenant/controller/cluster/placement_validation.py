@@ -1,57 +1,12 @@
-"""Validates a committed placement, before its pods are made and while they run.
-
-The loop never commits what does not fit. But the status is the store of the plan, and can be edited by everyone who may
-write one: so what stands there is checked against the GPUs that there are, what others hold of them, the spec,
-and what its pods were really given.
-"""
+"""Validates a committed placement against the spec of its job and what its pods were really given. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cotenant.controller.cluster.core_jobs import CoreJobs
-from cotenant.controller.cluster.gpu_holders import GpuHolders
-from cotenant.controller.cluster.nodes import ClusterNodes
-from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.core.model.formatting import counted
-from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import Job, NodePlacement, Placement
-
-
-class PlacementValidator:
-    def __init__(self, cache: ObjectCache, nodes: ClusterNodes, gpu_holders: GpuHolders, core_jobs: CoreJobs) -> None:
-        self._pods = cache.pods
-        self._nodes = nodes
-        self._gpu_holders = gpu_holders
-        self._core_jobs = core_jobs
-
-    def error(self, record: JobRecord, now: float) -> str | None:
-        """Error of a committed placement, such as no decision of the loop would have.
-
-        Whether it fits beside other jobs is checked only as long as pods have to be made for it, and beside
-        ResourceClaims of others until all its pods are bound: then the kube-scheduler has let them have it.
-        """
-        placement = record.placement
-        if placement is None or record.phase not in {Phase.STARTING, Phase.RUNNING}:
-            return None
-        if self._core_jobs.gave_back(record):
-            return "nothing of it ran any more while its status could not be written, and its room was given back"
-        gang = [pod for pod in self._pods.of_job(record.id).values() if pod.is_of(record.status.attempts)]
-        spec = self._core_jobs.reading(record, now).job
-        mismatch = (shape_error(spec, placement) or server_count_error(record)) if spec else None
-        if error := mismatch or pod_contradiction(placement, gang):
-            return error
-        ranks = [pod for pod in gang if pod.worker and not pod.worker.server]
-        complete = len(ranks) >= len(placement.nodes)
-        if record.phase is Phase.RUNNING or (complete and all(pod.node for pod in ranks)):
-            return None
-        job = self._core_jobs.job(record, now)
-        if job is None:
-            return None
-        judge = self._gpu_holders.conflict_with_claims if complete else self._gpu_holders.conflict
-        return judge(job, self._nodes.known())
 
 
 def shape_error(job: Job, placement: Placement) -> str | None:
@@ -71,16 +26,13 @@ def shape_error(job: Job, placement: Placement) -> str | None:
     return None
 
 
-def server_count_error(record: JobRecord) -> str | None:
+def server_count_error(held: int, asked: int) -> str | None:
     """An attempt of a version that put servers into the pods of the ranks has none of their own, and is left alone."""
-    held = (record.status.placement.servers or 0) if record.status.placement else 0
-    if held in {0, record.servers}:
-        return None
-    return f"it has {counted(held, 'parameter server')}, and the job asks for {record.servers}"
+    return None if held in {0, asked} else f"it has {counted(held, 'parameter server')}, and the job asks for {asked}"
 
 
 def pod_contradiction(placement: Placement, pods: Iterable[PodRecord]) -> str | None:
-    """Which pod was given something else than stands in the placement."""
+    """Contradiction to the placement by a pod that was given something else; None where there is none."""
     for pod in pods:
         given = pod.worker.placement if pod.worker else None
         if pod.worker is None or given is None or not pod.held:

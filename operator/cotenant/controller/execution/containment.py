@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Restraint:
-    """What the quarantine of a job means for its next step."""
+    """Consequence of a job's quarantine for its next step."""
 
     left_alone: bool = False
     to_report: Quarantine | None = None
@@ -87,7 +87,7 @@ class Containment:
         return quarantine.retry_at if quarantine is not None and now < quarantine.retry_at else None
 
     def restraint(self, record: JobRecord, now: float) -> Restraint:
-        """What the job's quarantine means for its next step. Where a pause is over, the job is let out to be tried."""
+        """Find what a quarantine means for the next step. Where a pause is over, the job is let out to be tried."""
         quarantine = self.memories[record.id].quarantine
         if quarantine is None:
             return Restraint()

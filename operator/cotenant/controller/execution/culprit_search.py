@@ -34,7 +34,7 @@ class CulpritSearch:
         return {} if error is None else self._bisect(sorted(candidates), error)
 
     def _bisect(self, group: Sequence[JobKey], error: Exception) -> dict[JobKey, Exception]:
-        """Of a group that fails."""
+        """Culprits in a group that fails."""
         if len(group) == 1 or self.trials >= TRIALS_MAX:
             return dict.fromkeys(group, error)
         middle = len(group) // 2
@@ -45,7 +45,7 @@ class CulpritSearch:
         return found or self._last_straw(group, middle, error)
 
     def _last_straw(self, group: Sequence[JobKey], low: int, error: Exception) -> dict[JobKey, Exception]:
-        """Of a group that fails only together, and whose first `low` do not: the first job with which it does."""
+        """First job with which a group fails that fails only together, and whose first `low` do not."""
         high = len(group)
         while high - low > 1 and self.trials < TRIALS_MAX:
             middle = (low + high) // 2

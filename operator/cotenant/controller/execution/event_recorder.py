@@ -12,12 +12,12 @@ import uuid
 from datetime import UTC, datetime
 
 from cotenant import names
+from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.client.kube import EVENTS, Document, FencedError, Kube, UnreachableError
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.telemetry.logs import error_text
 from cotenant.controller.telemetry.metrics import Metrics
-from cotenant.decoding.plain_text import plain_text
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +36,12 @@ class EventRecorder:
         self._queue: asyncio.Queue[Document] = asyncio.Queue(QUEUE_LENGTH_MAX)
         self._disabled = not per_second
 
-    def record(self, job: JobRecord | JobId, event: EventToRecord) -> None:
-        """Queue it; never waits."""
+    def record(self, job: JobRecord | JobId, event: EventToRecord, *, kind: str = "TrainingJob") -> None:
+        """Queue it; never waits. `kind`: of what the identity is."""
         if self._disabled:
             return
         try:
-            self._queue.put_nowait(kubernetes_event(job, event, self._identity, datetime.now(UTC)))
+            self._queue.put_nowait(kubernetes_event(job, event, self._identity, datetime.now(UTC), kind=kind))
         except asyncio.QueueFull:
             self._metrics.events_dropped.inc()
 
@@ -62,13 +62,17 @@ class EventRecorder:
             await asyncio.sleep(max(0.0, self._pause - (time.monotonic() - started)))
 
 
-def kubernetes_event(job: JobRecord | JobId, event: EventToRecord, identity: str, now: datetime) -> Document:
-    """In the core's group: only there the times are set that `kubectl get events --sort-by=.lastTimestamp` reads."""
+def kubernetes_event(
+    job: JobRecord | JobId, event: EventToRecord, identity: str, now: datetime, *, kind: str = "TrainingJob"
+) -> Document:
+    """Event of the core's group: only there are times set that `kubectl get events --sort-by=.lastTimestamp` reads.
+    Events of what has no namespace live in `default`.
+    """
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{job.name}.{uuid.uuid4().hex[:16]}", "namespace": job.namespace},
+        "metadata": {"name": f"{job.name}.{uuid.uuid4().hex[:16]}", "namespace": job.namespace or "default"},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "firstTimestamp": moment,
         "lastTimestamp": moment,
@@ -80,7 +84,7 @@ def kubernetes_event(job: JobRecord | JobId, event: EventToRecord, identity: str
         "reason": plain_text(event.reason, REASON_CHARS_MAX),
         "involvedObject": {
             "apiVersion": names.API_VERSION,
-            "kind": "TrainingJob",
+            "kind": kind,
             "namespace": job.namespace,
             "name": job.name,
             "uid": job.uid,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.resources.trainingjob_status import SuggestionStatus
 from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, JobMemory
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.lifecycle.idle_timeout import activity_of
 from cotenant.controller.lifecycle.observation import Observation, PlacementObserved, PodsObserved
+from cotenant.controller.lifecycle.policies import share_suggestion
+from cotenant.controller.lifecycle.policies.idle_timeout import activity_of
 from cotenant.controller.lifecycle.progress import progress_update
+from cotenant.core.runtimes.templates import template_of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,7 +28,7 @@ class Observer:
         memory, agents = self.memories[record.id], self.cache.nodes
         pods = self.cache.pods_of(record.id)
         memory.activity = activity_of(record, memory, agents.gpu_nodes, now)
-        sample = memory.progress_of(record.status.attempts)
+        sample, finding, peak = memory.progress_of(record.status.attempts), memory.use_finding, memory.peak
         return Observation(
             record=record,
             problem=record.problem if record.job is None else memory.reading_problem,
@@ -39,8 +43,24 @@ class Observer:
             progress=progress_update(record.status.progress, sample.progress, now) if sample else None,
             idle_since=memory.activity.at if memory.activity else None,
             begun=memory.activity is None or memory.activity.begun,
+            low_use=finding if finding and finding.attempt == record.status.attempts else None,
+            peak=peak if peak and peak.attempt == record.status.attempts else None,
+            of_another=self._suggested_to_another(record),
             now=now,
         )
+
+    def _suggested_to_another(self, record: JobRecord) -> SuggestionStatus | None:
+        """What is suggested to the newest job of its template, where it would take that and has nothing of its own."""
+        if not share_suggestion.takes_of_another(record):
+            return None
+        template = template_of(record.key)
+        found = [
+            (unix_seconds(one.status.suggestion.at) or 0.0, one.key, one.status.suggestion)
+            for one in self.cache.jobs.values()
+            if one.status.suggestion is not None and one.namespace == record.namespace and one.id != record.id
+            and template_of(one.key) == template
+        ]  # fmt: skip
+        return max(found, key=lambda one: one[:2])[2] if found else None
 
     def _placement(self, record: JobRecord, memory: JobMemory, now: float) -> PlacementObserved:
         creation, sample = memory.creation_of(record.status.attempts), memory.progress_of(record.status.attempts)
@@ -51,7 +71,8 @@ class Observer:
         gang = {pod.worker.node_rank: pod for pod in workers if pod.worker}
         return PlacementObserved(
             held_milli=nodes.held_milli(placement),
-            error=self.cluster.placements.error(record, now),
+            gpu_class=nodes.gpu_class_of(placement),
+            error=self.cluster.core_jobs.placement_error(record, now),
             isolation=nodes.verify_isolation(placement, gang, sample.progress.observed_gpus if sample else {}),
             sick_gpus=nodes.sick_gpus(placement),
             creation_rejection=creation.rejection if creation else None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.execution.action_executor import ActionExecutor
 from cotenant.controller.execution.executor import Executor
 from cotenant.controller.execution.job_writes import JobWrites
 from cotenant.controller.execution.verdict_throttle import VerdictThrottle
@@ -24,6 +25,7 @@ class PlanExecutor:
     cluster: ClusterView
     memories: JobMemories
     executor: Executor
+    action_executor: ActionExecutor
     writes: JobWrites
     verdict_throttle: VerdictThrottle
 
@@ -47,11 +49,11 @@ class PlanExecutor:
 
     def _start(self, record: JobRecord, action: Action) -> None:
         if isinstance(action, Admit):
-            write = self.executor.admit(record, action)
+            write = self.action_executor.admit(record, action)
         elif isinstance(action, Evict):
-            write = self.executor.evict(record, action)
+            write = self.action_executor.evict(record, action)
         else:
-            write = self.executor.resize(record, action)
+            write = self.action_executor.resize(record, action)
         self.writes.start(record.id, write, partial(self.cluster.resolve_assumption, record.id, action, None))
 
     def _end_if_quarantined(self, action: Action, now: float) -> None:
@@ -70,7 +72,7 @@ class PlanExecutor:
         to_write = self.verdict_throttle.verdicts_to_write(verdicts, self.cache.jobs, now, is_idle)
         self.verdict_throttle.note_written(verdicts, to_write, now)
         for record, verdict in to_write:
-            self.writes.start(record.id, self.executor.report_pending(record, verdict))
+            self.writes.start(record.id, self.action_executor.report_pending(record, verdict))
 
     def _is_idle(self, key: JobKey, now: float) -> bool:
         """The job is there, and nothing is being written about it, nor is it left alone."""

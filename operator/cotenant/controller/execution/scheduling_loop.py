@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cotenant.controller.client.kube import UnreachableError
 from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.execution.action_executor import ActionExecutor
 from cotenant.controller.execution.containment import Containment
 from cotenant.controller.execution.culprit_search import CulpritSearch
 from cotenant.controller.execution.executor import Executor
@@ -33,12 +34,11 @@ from cotenant.controller.lifecycle.observation import ReconcileResult
 from cotenant.controller.lifecycle.reconcile import reconcile, reconcile_orphans
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
-from cotenant.core.model.plan import Admit, Plan
+from cotenant.core.model.plan import Action, Admit, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
-Schedule = Callable[[Snapshot], Plan]
 FOLLOWER_POLL_S = 0.5
 """Longest pause of a replica that does not lead: what is due is due for the leader."""
 
@@ -49,9 +49,10 @@ class SchedulingLoop:
     cluster: ClusterView
     memories: JobMemories
     executor: Executor
+    action_executor: ActionExecutor
     containment: Containment
     observer: Observer
-    schedule: Schedule
+    schedule: Callable[[Snapshot], Plan]
     metrics: Metrics
     settings: Settings
     is_leader: Callable[[], bool]
@@ -62,6 +63,8 @@ class SchedulingLoop:
     """Adds to verdicts when their jobs start; never waits for it."""
     on_plan: Callable[[Snapshot, Plan], None]
     """Receives every plan: for the statuses of Queues, budgets and metrics."""
+    on_decision: Callable[[Snapshot, Plan, Sequence[Action], float], None] = lambda *_: None
+    """Receives every decision as it was made, what of it was carried out, and its seconds: for the decision log."""
     clock: Callable[[], float] = time.time
     wake_up: asyncio.Event = field(default_factory=asyncio.Event)
     last_alive: float = 0.0
@@ -81,7 +84,7 @@ class SchedulingLoop:
         )  # fmt: skip
         self._plan_executor = PlanExecutor(
             cache=self.cache, cluster=self.cluster, memories=self.memories, executor=self.executor,
-            writes=self._writes, verdict_throttle=self.verdict_throttle,
+            action_executor=self.action_executor, writes=self._writes, verdict_throttle=self.verdict_throttle,
         )  # fmt: skip
 
     async def run(self) -> None:
@@ -103,7 +106,7 @@ class SchedulingLoop:
         self.cache.pop_changes()
 
     async def _wait(self) -> None:
-        """Until something has changed, or is due; then a moment more, for what comes with it."""
+        """Wait until something has changed, or is due; then a moment more, for what comes with it."""
         due_at = self._queue.next_at() if self.is_leader() else self.clock() + FOLLOWER_POLL_S
         pause = self.settings.tick_s if due_at is None else min(self.settings.tick_s, due_at - self.clock())
         with contextlib.suppress(TimeoutError):
@@ -198,8 +201,7 @@ class SchedulingLoop:
             self._writes.start(job, self.executor.settle_pods(job))
             return
         self._queue.done(job)
-        times = [at for at in (result.requeue_at, restraint.look_at) if at is not None]
-        if times:
+        if times := [at for at in (result.requeue_at, restraint.look_at) if at is not None]:
             self._queue.add_after(job, min(times))
 
     async def _plan(self, now: float) -> None:
@@ -212,13 +214,15 @@ class SchedulingLoop:
         except Exception as error:
             await self._contain_culprits(error, now)
             return
-        self.metrics.decisions.observe(time.monotonic() - started)
+        seconds = time.monotonic() - started
+        self.metrics.decisions.observe(seconds)
         if not self.is_leader() or not self._restored:
             return  # led no more, or for a moment not: another replica may have decided meanwhile
         # 2. Carry out what still can be.
-        plan = self.explained(plan, now)
-        actions = self._plan_executor.carry_out(plan, now)
-        self.on_plan(snapshot, plan)
+        explained = self.explained(plan, now)
+        actions = self._plan_executor.carry_out(explained, now)
+        self.on_plan(snapshot, explained)
+        self.on_decision(snapshot, plan, actions, seconds)
         if actions:
             admitted = sum(isinstance(action, Admit) for action in actions)
             log.info("cycle: %d jobs, %d admitted, %d asked to leave, %d wait, %.3f s", len(snapshot.jobs), admitted,

@@ -25,8 +25,6 @@ class VerdictThrottle:
     def __init__(self, memories: JobMemories, *, rewrite_s: float) -> None:
         self._memories = memories
         self._rewrite_s = rewrite_s
-        self._told: dict[JobKey, tuple[Verdict, JobRecord]] = {}
-        """Verdicts that stand in the status of this very record."""
         self._last: Mapping[JobKey, Verdict] = {}
 
     def verdicts_to_write(
@@ -41,15 +39,18 @@ class VerdictThrottle:
         worth_it, rewrites = [], 0
         for key, verdict in verdicts.items():
             record = jobs.get(key)
-            told = self._told.get(key)
-            if record is None or (told is not None and told[1] is record and told[0] == verdict):
+            if record is None:
+                continue
+            memory = self._memories[record.id]
+            shown = memory.shown
+            if shown is not None and shown[1] is record and shown[0] == verdict:
                 continue
             if record.phase is not Phase.PENDING or not is_idle(key):
                 continue
             if _new_reason(record, verdict):
                 worth_it.append((record, verdict))
             elif not _new_message(record.status.pending, verdict):
-                self._told[key] = verdict, record
+                memory.shown = verdict, record
             elif rewrites < REWRITES_PER_CYCLE_MAX and self._has_rested(record, now):
                 rewrites += 1
                 worth_it.append((record, verdict))
@@ -61,10 +62,8 @@ class VerdictThrottle:
         """A job that has no verdict in this cycle begins anew when it has one again."""
         if verdicts.keys() != self._last.keys():
             for memory in self._memories:
-                if memory.pending_written_at and memory.id.key not in verdicts:
-                    memory.pending_written_at = 0.0
-            for key in self._told.keys() - verdicts.keys():
-                del self._told[key]
+                if memory.id.key not in verdicts:
+                    memory.pending_written_at, memory.shown = 0.0, None
         self._last = verdicts
         for record, _ in written:
             self._memories[record.id].pending_written_at = now
@@ -90,7 +89,7 @@ def _new_message(pending: PendingStatus | None, verdict: Verdict) -> bool:
 
 
 def _bound_moved(written: float | None, bound: float | None) -> bool:
-    """A bound that has come nearer is still true as it was written; it is told every hour."""
+    """A bound that has come nearer is still true as it was written; it is written every hour."""
     if written is None or bound is None:
         return written is not bound
     return bound > written + 60.0 or bound < written - 3_600.0

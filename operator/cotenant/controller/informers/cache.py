@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cotenant import names
-from cotenant.api.conversion.to_core import parse_queue
-from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.api.conversion.quota_grants import grant_of
+from cotenant.api.conversion.to_core import parse_booking, parse_queue, parse_quota_request
+from cotenant.api.resources.bookings import Booking
 from cotenant.api.resources.queues import Queue
-from cotenant.api.validation.errors import DocumentError
+from cotenant.api.resources.quota_requests import QuotaRequest
+from cotenant.api.validation.problems import DocumentError
 from cotenant.controller.client.kube import (
+    BOOKINGS,
+    CLUSTER_PROFILES,
     GPU_NODES,
     NAMESPACES,
     NETWORK_POLICIES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    PROFILES,
     QUEUES,
+    QUOTA_REQUESTS,
     RESOURCE_CLAIMS,
     TRAINING_JOBS,
     Document,
@@ -34,29 +39,20 @@ from cotenant.controller.client.kube import (
     key_of,
     version_of,
 )
+from cotenant.controller.informers.changes import Changes
 from cotenant.controller.informers.claim_index import ClaimIndex
-from cotenant.controller.informers.job_record import JobId, JobRecord, read_job, unreadable_job
+from cotenant.controller.informers.job_record import JobId, JobRecord, unreadable_job
 from cotenant.controller.informers.node_index import NodeIndex
 from cotenant.controller.informers.object_versions import ObjectVersions
-from cotenant.controller.informers.pod_index import PodIndex, counts_as_load
-from cotenant.controller.informers.pod_record import PodRecord, read_pod
+from cotenant.controller.informers.pods.pod_index import PodIndex
+from cotenant.controller.informers.pods.pod_record import PodRecord, read_pod
+from cotenant.controller.informers.profile_index import ProfileIndex
 from cotenant.controller.telemetry.logs import error_text
-from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey
+from cotenant.core.model.plan import BookedGpus
+from cotenant.core.quota.bookings import BookingStanding
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Changes:
-    """Changes that the loop has not looked at yet."""
-
-    jobs: set[JobId] = field(default_factory=set)
-    """Jobs that changed, or whose pods did; the job itself may be gone."""
-    nodes: set[str] = field(default_factory=set)
-    claims: set[str] = field(default_factory=set)
-    """ResourceClaims of others, by namespace and name."""
-    queues: bool = False
 
 
 class ObjectCache:
@@ -68,6 +64,15 @@ class ObjectCache:
         self.queues: dict[str, Queue] = {}
         self.queue_statuses: dict[str, Mapping[str, Any]] = {}
         """As written, to write only what differs: a default that was never written reads like one that was."""
+        self.quota_requests: dict[str, QuotaRequest] = {}
+        """By namespace/name."""
+        self.quota_grants: dict[str, QuotaRequest] = {}
+        """Those of them that something was granted to. Tenants make as many requests as they like; these are few."""
+        self.tenancy_revision = 0
+        """Grows when the spec of a queue or the labels of a namespace change."""
+        self.bookings: dict[str, Booking] = {}
+        self.booked: dict[str, tuple[BookingStanding, BookedGpus]] = {}
+        """Name of a booking → what the last plan came to for it."""
         self.namespaces: dict[str, dict[str, str]] = {}
         self.priority_classes: dict[str, int] = {}
         self.base_network_policies: dict[str, Document] = {}
@@ -75,6 +80,7 @@ class ObjectCache:
         self.unreadable: dict[tuple[str, str], str] = {}
         """(plural, namespace/name) → why the newest version of it cannot be read. Of pods and nodes, the last one that
         could be read still counts; a queue that cannot be read grants nothing."""
+        self.profiles = ProfileIndex(self.unreadable)
         self._changes = Changes()
         self._wake, self._clock = wake, clock
         self._versions = ObjectVersions()
@@ -169,20 +175,21 @@ class ObjectCache:
             self.unreadable.pop((resource.plural, key), None)
 
     def _store_unreadable(self, resource: Resource, key: str, document: Document, why: str) -> None:
-        """What could be read of it last still counts, as far as it is the same object."""
+        """Keep what could be read of it last, as far as it is the same object."""
         if resource == TRAINING_JOBS:
             self._store_job(key, unreadable_job(document, f"the document cannot be read: {why}"))
         elif resource == PODS:
-            self._note_pods(self.pods.keep_same(key, document["metadata"]["uid"], self._clock()))
-        elif resource == QUEUES:
-            self.queues.pop(key, None)  # it grants nothing
-            self._changes.queues = True
+            self._changes.note_pods(self.pods.keep_same(key, document["metadata"]["uid"], self._clock()))
+        elif resource in {QUEUES, QUOTA_REQUESTS, BOOKINGS}:
+            self._drop_queue_part(resource, key)  # it grants nothing
+        elif resource in {PROFILES, CLUSTER_PROFILES}:
+            self._drop_profile(resource, key)  # no job is begun by an earlier version of it
 
     def _note_deletion(self, key: str, document: Document) -> None:
         try:
             last = read_pod(document, self.pods.get(key))
             if (known := self.pods.get(key)) is not None and known.uid == last.uid:
-                self._note_pods(self.pods.put(key, last, self._clock()))  # it may have ended in its last state
+                self._changes.note_pods(self.pods.put(key, last, self._clock()))  # it may have ended in its last state
             self.pods.note_deletion(last)
         except Exception as error:
             log.error("the last state of pod %s cannot be read: %s", key, error_text(error))
@@ -190,23 +197,33 @@ class ObjectCache:
     def _store(self, resource: Resource, key: str, document: Document) -> None:
         name, changes = document["metadata"]["name"], self._changes
         if resource == TRAINING_JOBS:
-            self._store_job(key, read_job(document))
+            self._store_job(key, self.profiles.read(key, document, self.jobs.get(key)))
         elif resource == PODS:
-            self._note_pods(self.pods.put(key, read_pod(document, self.pods.get(key)), self._clock()))
+            self._changes.note_pods(self.pods.put(key, read_pod(document, self.pods.get(key)), self._clock()))
         elif resource == NODES:
-            became_unreachable = self.nodes.put_node(name, document, self._clock())
-            self._note_node(name, became_unreachable=became_unreachable)
+            self._note_node(name, became_unreachable=self.nodes.put_node(name, document, self._clock()))
         elif resource == GPU_NODES:
             self._store_gpu_node(name, document)
         elif resource == QUEUES:
             self._store_queue(name, document)
+        elif resource == QUOTA_REQUESTS:
+            self._note_quota_request(key, parse_quota_request(document))
+        elif resource == BOOKINGS:
+            self.bookings[name] = parse_booking(document)
+            changes.queues = True
+        elif resource in {PROFILES, CLUSTER_PROFILES}:
+            self.profiles.put(resource, key, document)
+            self.unreadable.pop((resource.plural, key), None)
+            self._read_jobs_again()
         elif resource == NAMESPACES:
-            self.namespaces[name] = document["metadata"].get("labels") or {}
+            labels = document["metadata"].get("labels") or {}
+            self.tenancy_revision += self.namespaces.get(name) != labels
+            self.namespaces[name] = labels
             changes.queues = True
         elif resource == NETWORK_POLICIES and name == names.BASE_NETWORK_POLICY:
             self.base_network_policies[document["metadata"]["namespace"]] = document
         elif resource == RESOURCE_CLAIMS:
-            self._note_claim(key, self.claims.put(key, document))
+            self._changes.note_claim(key, self.claims.put(key, document), self.jobs.values())
         elif resource == PRIORITY_CLASSES:
             self.priority_classes[name] = int(document.get("value", 0))
             changes.jobs |= {one.id for one in self.jobs.values() if one.job and one.job.spec.priority_class_name}
@@ -220,50 +237,74 @@ class ObjectCache:
             self.pods.forget_job(replaced.id)
 
     def _drop(self, resource: Resource, key: str) -> None:
+        changes = self._changes
         self.unreadable.pop((resource.plural, key), None)
         if resource == TRAINING_JOBS:
             record = self.jobs.pop(key, None)
+            self.profiles.forget(key)
             if record is not None:
                 self._changes.jobs.add(record.id)
                 self.pods.forget_job(record.id)
         elif resource == PODS:
-            self._note_pods(self.pods.drop(key, self._clock()))
+            self._changes.note_pods(self.pods.drop(key, self._clock()))
         elif resource == NODES:
             self._note_node(key, became_unreachable=self.nodes.drop_node(key, self._clock()))
         elif resource == GPU_NODES:
             self.nodes.drop_gpu_node(key)
-            self._note_node(key, became_unreachable=False)
-        elif resource in {QUEUES, NAMESPACES}:
-            (self.queues if resource == QUEUES else self.namespaces).pop(key, None)
-            self._changes.queues = True
+            changes.nodes.add(key)
+        elif resource in {QUEUES, NAMESPACES, QUOTA_REQUESTS, BOOKINGS}:
+            self._drop_queue_part(resource, key)
+        elif resource in {PROFILES, CLUSTER_PROFILES}:
+            self._drop_profile(resource, key)
         elif resource == NETWORK_POLICIES and key.endswith(f"/{names.BASE_NETWORK_POLICY}"):
             self.base_network_policies.pop(key.partition("/")[0], None)
         elif resource == RESOURCE_CLAIMS:
-            self._note_claim(key, self.claims.drop(key))
+            self._changes.note_claim(key, self.claims.drop(key), self.jobs.values())
         elif resource == PRIORITY_CLASSES:
             self.priority_classes.pop(key, None)
 
-    def _note_pods(self, pods: Iterable[PodRecord]) -> None:
-        for pod in pods:
-            if pod.worker is not None:
-                self._changes.jobs.add(pod.worker.job)
-            if counts_as_load(pod):
-                self._changes.nodes.add(pod.node)
+    def _drop_profile(self, resource: Resource, key: str) -> None:
+        self.profiles.drop(resource, key)
+        self._read_jobs_again()
 
-    def _note_claim(self, key: str, nodes: Collection[str]) -> None:
-        """Jobs that start there may have lost their place to it."""
-        if not nodes:
+    def _read_jobs_again(self) -> None:
+        for key, record in self.profiles.read_again(self.jobs):
+            self._store_job(key, record)
+
+    def _drop_queue_part(self, resource: Resource, key: str) -> None:
+        if resource == QUOTA_REQUESTS:
+            self._note_quota_request(key, None)
             return
-        self._changes.claims.add(key)
-        for record in self.jobs.values():
-            placed = record.placement.nodes if record.placement and record.phase is Phase.STARTING else ()
-            if any(part.node in nodes for part in placed):
-                self._changes.jobs.add(record.id)
+        if resource == BOOKINGS:
+            self.bookings.pop(key, None)
+            self._changes.queues = True
+            return
+        (self.queues if resource == QUEUES else self.namespaces).pop(key, None)
+        self.tenancy_revision += 1
+        self._changes.queues = True
+
+    def _note_quota_request(self, key: str, request: QuotaRequest | None) -> None:
+        """Take a request in, or drop it; queues change by what it grants, and not by what it asks for."""
+        before = self.quota_grants.pop(key, None)
+        self.quota_requests.pop(key, None)
+        if request is not None:
+            self.quota_requests[key] = request
+            if grant_of(request) is not None:
+                self.quota_grants[key] = request
+        after = self.quota_grants.get(key)
+        if (before and grant_of(before)) != (after and grant_of(after)):
+            self._changes.queues = True
 
     def _note_node(self, name: str, *, became_unreachable: bool) -> None:
-        self._changes.nodes.add(name)
-        if became_unreachable:
-            self._changes.jobs |= {pod.worker.job for pod in self.pods.ours() if pod.worker and pod.node == name}
+        self._changes.note_node(name, self.pods.ours() if became_unreachable else ())
+
+    def _store_queue(self, name: str, document: Document) -> None:
+        self.queue_statuses[name] = document.get("status") or {}
+        queue = parse_queue(document)
+        known = self.queues.get(name)
+        self.tenancy_revision += known is None or known.spec != queue.spec
+        self.queues[name] = queue
+        self._changes.queues = True
 
     def _store_gpu_node(self, name: str, document: Document) -> None:
         before = self.nodes.gpu_nodes.get(name)
@@ -271,24 +312,5 @@ class ObjectCache:
         seen = self.nodes.gpu_nodes.get(name)
         if seen is None or seen is before:
             return
-        self._changes.nodes.add(name)
-        all_there = before is not None and (
-            before.status.isolation is not seen.status.isolation or _drained(before) != _drained(seen)
-        )
-        self._changes.jobs |= {
-            pod.worker.job
-            for pod in self.pods.ours()
-            if pod.worker and (pod.uid in named or (all_there and pod.node == name))
-        }
-        holders = seen.status.holders
-        self._changes.jobs |= self.pods.departed.report(name, holders, self._clock())
-
-    def _store_queue(self, name: str, document: Document) -> None:
-        self.queue_statuses[name] = document.get("status") or {}
-        self.queues[name] = parse_queue(document)
-        self._changes.queues = True
-
-
-def _drained(node: GPUNode) -> frozenset[str]:
-    """UUIDs of the GPUs that their tenants are to leave."""
-    return frozenset(gpu.uuid for gpu in node.status.gpus if gpu.drain)
+        self._changes.note_report(name, before, seen, self.pods.ours(), named)
+        self._changes.jobs |= self.pods.departed.report(name, seen.status.holders, self._clock())

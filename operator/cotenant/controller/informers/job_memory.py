@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 
 from cotenant import contract
 from cotenant.api.resources.trainingjobs import TrainingJob
-from cotenant.controller.informers.job_record import JobId
-from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.informers.quarantine import Quarantine
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.model.plan import Action
+from cotenant.core.model.plan import Action, Verdict
+from cotenant.core.outlook.estimates import Estimate
+from cotenant.decision_log.low_use import LowUse
+from cotenant.decision_log.use_window import UseWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,36 @@ class Activity:
     """It has made a step, or kept a GPU busy; before it imports, and `at` is when it was first seen to run."""
 
 
+@dataclass(frozen=True, slots=True)
+class UseFinding:
+    """What is to be said of the use of one attempt, other than its status says."""
+
+    attempt: int
+    kind: LowUse | None
+    """None: nothing any more."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPeak:
+    """The most GPU memory that the processes of one attempt had on one GPU, where its status knows less."""
+
+    attempt: int
+    peak_mib: int
+    needed_mib: int
+    """That and a quarter more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedStart:
+    """A verdict with the estimate of the start in it, and what it was made of."""
+
+    verdict: Verdict
+    estimate: Estimate
+    ahead: str
+    result: Verdict
+
+
 @dataclass(slots=True)
 class JobMemory:
     id: JobId
@@ -77,10 +110,23 @@ class JobMemory:
     progress: ProgressSample | None = None
     activity: Activity | None = None
     """Kept for a running job with an idle timeout."""
+    use: UseWindow | None = None
+    """How a running job used its GPUs in the last minutes."""
+    use_finding: UseFinding | None = None
+    """Kept until the status has it."""
+    peak: MeasuredPeak | None = None
+    """Kept until the status has it."""
     reported_slow_gpus: set[str] = field(default_factory=set)
     """UUIDs: reported once, so that what the administrator removed stays removed."""
     pending_written_at: float = 0.0
     """Time of the last write of the reason that it waits for, in Unix seconds."""
+    shown: tuple[Verdict, JobRecord] | None = None
+    """The verdict that stands in the status of this very record."""
+    first_estimate: Estimate | None = None
+    """Of its start: the first that was published since it waits."""
+    explained: ExplainedStart | None = None
+    ungranted: Mapping[str, PodRecord] = field(default_factory=dict)
+    """uid → pod that names it, with a contract that nothing of ours can have given it."""
     uncertain: Action | None = None
     """A commit whose answer never came: assumed to hold until the API server has shown what it has."""
     quarantine: Quarantine | None = None

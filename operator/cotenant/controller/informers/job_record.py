@@ -8,17 +8,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from pydantic import ValidationError
+
+from cotenant import contract
+from cotenant.api.conversion.job_profiles import NO_PROFILES, Profiles, UnknownProfileError, meaning_of, with_profile
 from cotenant.api.conversion.placements import to_placement
 from cotenant.api.conversion.to_core import parse_job
-from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.api.resources.object_meta import ObjectMeta
+from cotenant.api.resources.trainingjob_status import ProfileStatus, TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
 from cotenant.api.scalars.fields import DNS_LABEL
-from cotenant.api.scalars.quantities import show_decimal, show_memory
-from cotenant.api.validation.errors import DocumentError
+from cotenant.api.scalars.quantities import show_decimal, show_memory, show_mib
+from cotenant.api.validation.problems import DocumentError
+from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.client.kube import Document, version_of
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey, Placement
-from cotenant.decoding.plain_text import plain_text
 
 PROBLEM_CHARS_MAX: Final = 2000
 
@@ -52,10 +57,13 @@ class JobRecord:
     id: JobId
     version: int
     generation: int
+    raw_spec: Mapping[str, Any]
     raw_status: Mapping[str, Any]
     status: TrainingJobStatus
     job: TrainingJob | None
     problem: str | None = None
+    profile_missing: bool = False
+    """The problem is that the profile which it names is not there: it waits for that."""
     queue_named: str = ""
     """Queue in its spec, whether the rest of that can be read or not; empty where there is none."""
     deleting: bool = False
@@ -91,6 +99,12 @@ class JobRecord:
         return self.status.model_copy(update={"observed_generation": self.generation, **self.size_requested})
 
     @property
+    def profile_unwritten(self) -> bool:
+        """What its profile stands for is not in its status yet."""
+        written = self.raw_status.get("profile") or {}
+        return bool(written.get("name") != (self.status.profile.name if self.status.profile else None))
+
+    @property
     def servers(self) -> int:
         """Number of pods of parameter servers that its spec asks for."""
         wanted = self.job.spec.runtime.servers if self.job else None
@@ -103,6 +117,14 @@ class JobRecord:
         return spec is not None and spec.min_workers is not None and spec.min_workers < spec.workers
 
     @property
+    def may_have_token(self) -> bool:
+        """Its last attempt had a token, for Ray or for its parameter servers, as far as can be seen."""
+        placed = self.status.placement
+        if self.job is None or placed is None:
+            return True
+        return contract.needs_ray(self.job.spec.runtime.mode, placed.workers) or bool(placed.servers)
+
+    @property
     def size_requested(self) -> dict[str, str | None]:
         """Workers and GPUs that its spec asks for, as the status shows them; None where it cannot be read."""
         if self.job is None:
@@ -111,17 +133,66 @@ class JobRecord:
         workers = f"{spec.min_workers}-{spec.workers}" if self.is_elastic else str(spec.workers)
         return {"workers": workers, "gpus": format_gpus_of(spec, spec.workers)}
 
-    def size_placed(self, workers: int) -> dict[str, str | None]:
-        """The same for a placement of so many workers."""
-        return {"workers": str(workers), "gpus": format_gpus_of(self.job.spec, workers) if self.job else None}
+    def size_placed(self, placement: Placement) -> dict[str, str | None]:
+        """The same for a placement."""
+        workers = placement.workers
+        shown = format_gpus_of(self.job.spec, workers, placement) if self.job else None
+        return {"workers": str(workers), "gpus": shown}
 
 
-def read_job(document: Document) -> JobRecord:
+def read_job(document: Document, profiles: Profiles = NO_PROFILES, seen: JobRecord | None = None) -> JobRecord:
+    """The job with what its profile stood for when it was first seen: as its status has it, or `seen`, the record of
+    an earlier version of it whose status may not have been written yet; else as the profile is now. A spec that is
+    still the same as in `seen` is not read again: most of what comes of a job is a new status.
+    """
+    document = _without_managed_fields(document)
     try:
-        job = parse_job(document)
+        job = _with_spec_of(seen, document) or parse_job(document)
     except DocumentError as error:
-        return unreadable_job(document, "; ".join(str(one) for one in error.problems))
-    return _record(document, job.status, job=job)
+        return unreadable_job(document, _sentence(error))
+    try:
+        whole = with_profile(job, _recorded(job, seen) or meaning_of(job, profiles))
+    except DocumentError as error:
+        missing = isinstance(error, UnknownProfileError)
+        return _record(document, job.status, problem=_sentence(error), profile_missing=missing)
+    return _record(document, whole.status, job=whole)
+
+
+def _without_managed_fields(document: Document) -> Document:
+    """Drops the record of who wrote which field, which is often the larger half of a document, and would be kept."""
+    metadata = document["metadata"]
+    if "managedFields" not in metadata:
+        return document
+    return document | {"metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+
+
+def _with_spec_of(seen: JobRecord | None, document: Document) -> TrainingJob | None:
+    """The job with the spec that was read before; None: it has to be read, or what is wrong has to be said."""
+    if seen is None or seen.job is None or seen.job.spec.profile is not None:
+        return None
+    metadata = document["metadata"]
+    if seen.uid != metadata["uid"] or seen.raw_spec != document.get("spec"):
+        return None
+    try:
+        parts = {
+            "metadata": ObjectMeta.model_validate(metadata),
+            "status": TrainingJobStatus.model_validate(document.get("status") or {}),
+        }
+    except ValidationError:
+        return None
+    return seen.job.model_copy(update=parts)
+
+
+def _sentence(error: DocumentError) -> str:
+    return "; ".join(str(one) for one in error.problems)
+
+
+def _recorded(job: TrainingJob, seen: JobRecord | None) -> ProfileStatus | None:
+    """What its profile stood for, of the profile that it names now."""
+    known = [job.status.profile]
+    if seen is not None and seen.uid == job.metadata.uid:
+        known.append(seen.status.profile)
+    return next((one for one in known if one is not None and one.name == job.spec.profile), None)
 
 
 def unreadable_job(document: Document, problem: str) -> JobRecord:
@@ -130,17 +201,24 @@ def unreadable_job(document: Document, problem: str) -> JobRecord:
 
 
 def _record(
-    document: Document, status: TrainingJobStatus, *, job: TrainingJob | None = None, problem: str | None = None
+    document: Document,
+    status: TrainingJobStatus,
+    *,
+    job: TrainingJob | None = None,
+    problem: str | None = None,
+    profile_missing: bool = False,
 ) -> JobRecord:
     metadata = document["metadata"]
     return JobRecord(
         id=JobId(metadata["namespace"], metadata["name"], metadata["uid"]),
         version=version_of(document),
         generation=int(metadata.get("generation") or 0),
+        raw_spec=document.get("spec") or {},
         raw_status=document.get("status") or {},
         status=status,
         job=job,
         problem=None if problem is None else plain_text(problem, PROBLEM_CHARS_MAX),
+        profile_missing=profile_missing,
         queue_named=job.spec.queue if job else _queue_named(document.get("spec")),
         deleting="deletionTimestamp" in metadata,
     )
@@ -159,13 +237,17 @@ def _read_status(raw: Mapping[str, Any]) -> TrainingJobStatus:
         return TrainingJobStatus()
 
 
-def format_gpus_of(spec: TrainingJobSpec, workers: int) -> str:
-    """GPUs of so many workers: `2 × 0.4`, `4`, `2 × 16Gi`."""
+def format_gpus_of(spec: TrainingJobSpec, workers: int, placement: Placement | None = None) -> str:
+    """GPUs of so many workers: `2 × 0.4`, `4`, `2 × 16Gi`; with `autoSize` as much as the placement has; of shares of
+    several GPUs all of them: 2 workers of 2 × 0.4 are `4 × 0.4`."""
     gpu = spec.gpu
+    shares = workers * (gpu.count or 1) if gpu.is_share else workers
     if gpu.memory_fraction is not None:
         each = show_decimal(gpu.memory_fraction)
+    elif gpu.auto_size and placement is not None and placement.nodes[0].ranks[0].gpus:
+        each = show_mib(placement.nodes[0].ranks[0].gpus[0].memory_mib)
     elif gpu.memory is not None:
         each = show_memory(gpu.memory)
     else:
         each = str(gpu.count or 1)
-    return each if workers == 1 else f"{workers} × {each}"
+    return each if shares == 1 else f"{shares} × {each}"

@@ -36,7 +36,7 @@ WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, GPU_NODES, QUEUES)
 
 
 def watched(device_claims: str) -> tuple[Resource, ...]:
-    """What an operator with this setting watches."""
+    """Resources that an operator with this setting watches."""
     return (*WATCHED, RESOURCE_CLAIMS) if device_claims == "counted" else WATCHED
 
 
@@ -52,7 +52,7 @@ class FeedStoppedError(RuntimeError):
 
 
 class EventBridge:
-    """From kopf's thread to the operator's loop, in order. Events that come close together share one wake-up: each is a
+    """Bridge from kopf's thread to the operator's loop, in order. Close events share one wake-up: each is a
     system call and a change of threads.
     """
 

@@ -9,7 +9,7 @@ from cotenant.api.conversion.nodes import NodeFacts, to_node_facts
 from cotenant.api.conversion.to_core import parse_gpunode
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.controller.client.kube import Document
-from cotenant.controller.informers.pod_record import unix
+from cotenant.controller.informers.pods.pod_record import unix
 
 
 class NodeIndex:

@@ -1,25 +1,22 @@
-"""Which version of each object was seen last, and which uids are gone: what is old news in whatever order it comes.
+"""Versions of the objects as last seen: what is old news, in whatever order it comes.
 
 Watch events, lists and the answers to our own writes overtake each other. The newest version of an object wins, and a
-uid that was deleted never comes back.
+uid that was deleted never comes back (`tombstones`).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Set
 
 from cotenant.controller.client.kube import Resource
-
-TOMBSTONES_MAX = 20_000
-"""Deleted uids that are remembered: enough for everything that may still be on its way."""
+from cotenant.controller.informers.tombstones import Tombstones
 
 
 class ObjectVersions:
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], tuple[str, int]] = {}
         """(plural, namespace/name) → (uid, version)."""
-        self._tombstones: OrderedDict[str, None] = OrderedDict()
+        self._tombstones = Tombstones()
 
     def is_gone(self, uid: str) -> bool:
         """An object with this uid was deleted."""
@@ -31,7 +28,7 @@ class ObjectVersions:
         return known is not None and known[0] == uid
 
     def note(self, resource: Resource, key: str, uid: str, version: int) -> bool:
-        """Returns whether that is news: an object not seen so far, or a newer version of it."""
+        """True if that is news: an object not seen so far, or a newer version of it."""
         known = self._seen.get((resource.plural, key))
         if known is not None and known[0] == uid and version <= known[1]:
             return False
@@ -39,10 +36,8 @@ class ObjectVersions:
         return True
 
     def note_gone(self, resource: Resource, key: str, uid: str) -> bool:
-        """Returns whether the name is free by this: False where another object has it already."""
-        self._tombstones[uid] = None
-        if len(self._tombstones) > TOMBSTONES_MAX:
-            self._tombstones.popitem(last=False)
+        """True if the name is free by this: False where another object has it already."""
+        self._tombstones.add(uid)
         known = self._seen.get((resource.plural, key))
         if known is not None and known[0] != uid:
             return False

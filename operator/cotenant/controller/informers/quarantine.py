@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import Condition, PendingStatus, TrainingJobStatus
+from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.telemetry.logs import shorten
 from cotenant.core.model.lifecycle import HOLDING, Phase
-from cotenant.decoding.plain_text import plain_text
 
 CONDITION: Final = "Quarantined"
 PAUSE_MIN_S, PAUSE_MAX_S = 1.0, 300.0
@@ -30,7 +30,7 @@ MESSAGE_CHARS_MAX = 600
 
 
 class Stage(StrEnum):
-    """Where the operator failed; the reason of the condition."""
+    """Stage at which the operator failed; the reason of the condition."""
 
     CONVERSION = "ConversionFailed"
     RECONCILE = "ReconcileFailed"
@@ -113,7 +113,7 @@ def quarantine_after(
 
 
 def pause_s(since: float, now: float, *, holding: bool) -> float:
-    """As long as it has failed by now: each pause is about as long as all before it together."""
+    """Pause as long as it has failed by now: each pause is about as long as all before it together."""
     return min(max(now - since, PAUSE_MIN_S), HOLDING_PAUSE_MAX_S if holding else PAUSE_MAX_S)
 
 

@@ -19,12 +19,17 @@ from typing import Final
 
 from cotenant import names
 from cotenant.controller.client.kube import (
+    BOOKINGS,
+    CLUSTER_PROFILES,
     NETWORK_POLICIES,
     PODS,
+    PROFILES,
+    QUOTA_REQUESTS,
     TRAINING_JOBS,
     Document,
     Kube,
     Listing,
+    MissingKindError,
     Resource,
     UnreachableError,
     VersionGoneError,
@@ -34,9 +39,21 @@ from cotenant.controller.client.kube import (
 log = logging.getLogger(__name__)
 
 REFLECTED: Final[Mapping[Resource, str]] = MappingProxyType(
-    {TRAINING_JOBS: "", PODS: "", NETWORK_POLICIES: names.BASE_NETWORK_POLICY}
+    {
+        PROFILES: "",
+        CLUSTER_PROFILES: "",
+        TRAINING_JOBS: "",
+        PODS: "",
+        NETWORK_POLICIES: names.BASE_NETWORK_POLICY,
+        QUOTA_REQUESTS: "",
+        BOOKINGS: "",
+    }
 )
 """Kind → the name of the objects of it that matter; empty where all do."""
+ADDED_LATER: Final = frozenset({QUOTA_REQUESTS, BOOKINGS, PROFILES, CLUSTER_PROFILES})
+"""Kinds that a release brought whose definitions an upgrade may not have installed yet: without one there are none."""
+MISSING_S: Final = 30.0
+"""Pause where the kind is missing."""
 GATHER_S: Final = 0.01
 """Time for which events are gathered: little beside the batching of the scheduling loop."""
 FAILURES_MAX: Final = 3
@@ -59,7 +76,7 @@ class Reflector:
     """Version up to which everything was taken in; None before the first list."""
 
     async def run(self) -> None:
-        """Until cancelled; an outage of any length ends nothing."""
+        """Run until cancelled; an outage of any length ends nothing."""
         failures, now = 0, asyncio.get_running_loop().time
         while True:
             before, started = self._version, now()
@@ -67,6 +84,9 @@ class Reflector:
                 await self._list_and_watch()
             except VersionGoneError:
                 self._version = None
+            except MissingKindError as error:
+                log.warning("%s", error)
+                await asyncio.sleep(MISSING_S)
             except UnreachableError as error:
                 log.warning("%s", error)
             at_once = self._version in (before, None) and now() - started < CALM_S
@@ -77,7 +97,7 @@ class Reflector:
                 await asyncio.sleep(pause_s(failures))
 
     async def _list_and_watch(self) -> None:
-        """Until the server ends the watch. Raises VersionGoneError, UnreachableError."""
+        """Follow until the server ends the watch. Raises VersionGoneError, UnreachableError."""
         resource = self.resource
         if self._version is None:
             listing = await self.kube.list(resource, name=self.name)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
-from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.api.resources.gpunodes import GPUNode, IsolationPath
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.isolation.device_claim import DeviceClaimPath
+from cotenant.controller.isolation.device_plugin import DevicePluginPath
+from cotenant.controller.isolation.extended_resource import ExtendedResourcePath
 from cotenant.controller.isolation.gpu_isolation import GpuIsolation, NodeIsolation, PodEvidence, Verification, weakest
 from cotenant.controller.isolation.memory_limit import MemoryLimitPath
 from cotenant.controller.isolation.mig_instance import MigInstancePath
+from cotenant.controller.isolation.mps_namespace import MpsNamespacePath
 from cotenant.controller.isolation.runtime_class import RuntimeClassPath
 from cotenant.core.model.objects import NodePlacement
 
@@ -30,23 +35,34 @@ def node_isolation(node: GPUNode | None) -> NodeIsolation:
     )
 
 
-def isolation_on(node: NodeIsolation, runtime_class: str) -> GpuIsolation:
+def without_claims(node: NodeIsolation) -> NodeIsolation:
+    """The node as it is where ResourceClaims were switched off, while its agent may still offer its GPUs for them."""
+    of_claims = {IsolationPath.DEVICE_CLAIM, IsolationPath.MPS_NAMESPACE}
+    return replace(node, available=node.available - of_claims)
+
+
+def isolation_on(
+    node: NodeIsolation, runtime_class: str, resources: Mapping[str, str] = MappingProxyType({})
+) -> GpuIsolation:
     """Every path, one around the other: each renders where the node has what it requires, and claims on evidence.
 
-    So a pod that was made while a node could more, or less, than now is judged by what is found of it.
+    So a pod that was made while a node could more, or less, than now is judged by what is found of it. `resources`:
+    UUID → extended resource, of devices that the kubelet hands out.
     """
     limited = MemoryLimitPath(RuntimeClassPath(node, runtime_class), node)
-    return DeviceClaimPath(MigInstancePath(limited, node), node)
+    counted = DevicePluginPath(MigInstancePath(limited, node), node)
+    claimed = MpsNamespacePath(DeviceClaimPath(counted, node), node)
+    return ExtendedResourcePath(claimed, node, resources)
 
 
 def verify_all(found: Iterable[tuple[NodePlacement, GpuIsolation, PodEvidence]]) -> Verification:
-    """Of a whole placement: the first contradiction, or the weakest level in each dimension."""
+    """Verify a whole placement: the first contradiction, or the weakest level in each dimension."""
     judged = [path.verify(placement, evidence) for placement, path, evidence in found]
     wrong = next((one for one in judged if one.mismatch), None)
     return wrong or Verification(levels=weakest(one.levels for one in judged))
 
 
 def evidence_of(node: GPUNode | None, pod_uid: str, seen: Mapping[str, Sequence[str]]) -> PodEvidence:
-    """What is known of one pod: by its ranks, and by the agent of its node; no uid where it is not there yet."""
+    """Evidence of one pod: by its ranks, and by the agent of its node; no uid where it is not there yet."""
     limits = tuple(one for one in node.status.limits if one.pod_uid == pod_uid) if node and pod_uid else ()
     return PodEvidence(seen=seen, limits=limits)

@@ -7,11 +7,11 @@ Paths that only add to another one (a limit on top of the GPUs themselves) hold 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
-from cotenant.api.resources.gpunodes import DeviceLimit, Dimension
+from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, LimitState
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
 from cotenant.controller.client.kube import Document, Resource
 from cotenant.core.model.objects import NodePlacement
@@ -24,7 +24,7 @@ SideObjects: TypeAlias = tuple[tuple[Resource, Document], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIsolation:
-    """What one node can do to keep pods apart, as its agent reports it."""
+    """Means of one node to keep pods apart, as its agent reports them."""
 
     simulated: bool
     best: Isolation
@@ -39,7 +39,7 @@ class NodeIsolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEvidence:
-    """What has been found of one pod since it was made."""
+    """Findings about one pod since it was made."""
 
     seen: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Rank → UUIDs, as counted inside the container. A rank may see those of the other ranks in its pod: the container
@@ -55,7 +55,7 @@ class PodEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What is enforced on one pod, or that it is not what was rendered."""
+    """Levels that are enforced on one pod, or the contradiction to what was rendered."""
 
     levels: IsolationLevels = NOTHING
     mismatch: str = ""
@@ -115,6 +115,14 @@ def with_env(pod: Document, variables: Mapping[str, str]) -> Document:
     return pod | {"spec": pod["spec"] | {"containers": [container | {"env": env}, *others]}}
 
 
+def with_extended_resources(pod: Document, asked: Mapping[str, str]) -> Document:
+    """The pod whose first container requests these. The API server wants extended resources with equal limits."""
+    container, *others = pod["spec"]["containers"]
+    before = container.get("resources", {})
+    resources = before | {kind: before.get(kind, {}) | dict(asked) for kind in ("requests", "limits")}
+    return pod | {"spec": pod["spec"] | {"containers": [container | {"resources": resources}, *others]}}
+
+
 def weakest(levels: Iterable[IsolationLevels]) -> IsolationLevels:
     """The weakest in each dimension; nothing of no levels."""
     of_all = list(levels)
@@ -127,6 +135,25 @@ def weakest(levels: Iterable[IsolationLevels]) -> IsolationLevels:
 
 
 def is_lower(now: IsolationLevels, before: IsolationLevels) -> bool:
-    """Whether a dimension is held less than before."""
+    """True if a dimension is held less than before."""
     return any(STRENGTH.index(a) < STRENGTH.index(b) for a, b in
                ((now.memory, before.memory), (now.compute, before.compute)))  # fmt: skip
+
+
+def with_limits(
+    found: Verification,
+    placement: NodePlacement,
+    shares: Mapping[str, int],
+    limits: Mapping[str, DeviceLimit],
+    contradiction: Callable[[DeviceLimit, int], str],
+) -> tuple[Verification, bool]:
+    """What was found, or the first limit that contradicts its share (GPU UUID → amount); and whether every GPU of the
+    pod has its limit in force. What the agent could not read is neither.
+    """
+    if found.mismatch or not limits:
+        return found, False
+    for uuid, share in shares.items():
+        if (limit := limits.get(uuid)) is not None and (wrong := contradiction(limit, share)):
+            text = f"GPU {uuid} of node {placement.node}: {wrong}"
+            return Verification(mismatch=text, node=placement.node), False
+    return found, all(uuid in limits and limits[uuid].state is LimitState.IN_FORCE for uuid in shares)

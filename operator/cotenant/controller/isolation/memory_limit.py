@@ -23,6 +23,7 @@ from cotenant.controller.isolation.gpu_isolation import (
     Verification,
     memory_by_gpu,
     with_env,
+    with_limits,
 )
 from cotenant.core.model.objects import NodePlacement
 
@@ -64,16 +65,9 @@ class MemoryLimitPath:
 
         What the agent could not read is neither: the level stays what holds without it.
         """
-        found = self.inner.verify(placement, evidence)
-        limits, shares = evidence.of(Dimension.MEMORY), memory_by_gpu(placement)
-        if found.mismatch or not limits:
-            return found
-        for uuid, share in shares.items():
-            if (limit := limits.get(uuid)) is not None and (wrong := _contradiction(limit, share)):
-                text = f"GPU {uuid} of node {placement.node}: {wrong}"
-                return Verification(mismatch=text, node=placement.node)
-        known = all(uuid in limits and limits[uuid].state is LimitState.IN_FORCE for uuid in shares)
-        if not known or self.node.simulated:
+        before, limits = self.inner.verify(placement, evidence), evidence.of(Dimension.MEMORY)
+        found, in_force = with_limits(before, placement, memory_by_gpu(placement), limits, _contradiction)
+        if not in_force or self.node.simulated:
             return found
         return Verification(levels=found.levels.model_copy(update={"memory": Isolation.HARD}))
 

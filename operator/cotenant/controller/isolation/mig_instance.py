@@ -44,7 +44,7 @@ class MigInstancePath:
         return Verification(levels=HARD)
 
     def _whole_instances(self, placement: NodePlacement) -> bool:
-        """Whether each GPU of the pod is an instance of which it has everything."""
+        """True if each GPU of the pod is an instance of which it has everything."""
         return all(
             uuid in self.node.instances and mib >= self.node.memory_mib.get(uuid, mib + 1)
             for uuid, mib in memory_by_gpu(placement).items()

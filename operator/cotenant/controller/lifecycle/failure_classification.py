@@ -13,11 +13,14 @@ from types import MappingProxyType
 
 from cotenant import names
 from cotenant.api.resources.trainingjob_status import ExitStatus
-from cotenant.controller.informers.disruption import Disruption
-from cotenant.controller.informers.pod_record import Exit, PodRecord
+from cotenant.controller.informers.pods.disruption import Disruption
+from cotenant.controller.informers.pods.pod_record import Exit, PodRecord
 
 QUOTE_CHARS_MAX = 500
 """Characters of a message of the kubelet or the container runtime that are passed on."""
+REFUSED = "UnexpectedAdmissionError"
+OUT_OF_RESOURCE = "OutOf"
+"""How the kubelet names that it did not let a pod in: `OutOfcpu`, for example."""
 SETTLE_S = 5.0
 """Time that the exit of one pod waits for those of the others."""
 
@@ -31,7 +34,9 @@ class AttemptOutcome(StrEnum):
     PLATFORM_FAULT = "PlatformFault"
     """By a fault of the platform."""
     EXTERNAL_DISRUPTION = "ExternalDisruption"
-    """A pod was taken away from outside: a drain, an eviction, `kubectl delete pod`. Not charged."""
+    """A pod was taken away from outside: a drain, an eviction, `kubectl delete pod`. Or its node did not let it in,
+    since somebody holds there what the ledger gave away. Not charged.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +63,15 @@ def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd
     failed = [pod for pod in ended.values() if pod.exit and pod.exit.code != 0]
     first = min((pod.exit.at for pod in ended.values() if pod.exit and pod.exit.at), default=now)
     all_ended = len(ended) == size
-    if not all_ended and now < first + SETTLE_S and (failed or 0 in ended):
+    refused = next((pod for pod in failed if is_refused_by_kubelet(pod)), None)
+    if not all_ended and refused is None and now < first + SETTLE_S and (failed or 0 in ended):
         return Undecided(first + SETTLE_S)
     if failed:
-        culprit = min(failed, key=_explanatory_rank)
+        culprit = refused or min(failed, key=_explanatory_rank)
         by = _disruption_of(culprit)
+        if refused is not None:
+            refusal = exit_status(culprit, pods)
+            return AttemptEnd(outcome=AttemptOutcome.EXTERNAL_DISRUPTION, exit=refusal, pod=culprit)
         if by is None:
             return AttemptEnd(outcome=_outcome(culprit), exit=exit_status(culprit, pods), pod=culprit)
         kind = AttemptOutcome.PLATFORM_FAULT if by.by_kubelet else AttemptOutcome.EXTERNAL_DISRUPTION
@@ -89,6 +98,16 @@ def pod_lost(pod_name: str, node: str, disruption: Disruption | None, now: float
         else AttemptOutcome.EXTERNAL_DISRUPTION,
         exit=seen,
         message_is_complete=True,
+    )
+
+
+def is_refused_by_kubelet(pod: PodRecord) -> bool:
+    """True if its node never let it in: its devices, CPU or memory are held by others there. That explains itself, and
+    has no time.
+    """
+    ended = pod.exit
+    return (
+        ended is not None and ended.code == -1 and (ended.reason == REFUSED or ended.reason.startswith(OUT_OF_RESOURCE))
     )
 
 
@@ -146,6 +165,8 @@ def _describe_exit(pod: PodRecord, ended: Exit) -> str:
         of = "spec.runtime.parameterServer.resources" if pod.worker and pod.worker.server else "spec.resources"
         return f"pod {pod.name} used more memory than it has; ask for more in {of}.memory"
     quoted = ended.runtime_message[:QUOTE_CHARS_MAX]
+    if is_refused_by_kubelet(pod):
+        return f"the kubelet of node {pod.node} refused pod {pod.name} ({ended.reason}): {quoted}"
     if ended.code == -1 or ended.reason == _UNKNOWN:
         return f"pod {pod.name} was ended by the platform ({ended.reason})" + (f": {quoted}" if quoted else "")
     if _killed_from_outside(pod):

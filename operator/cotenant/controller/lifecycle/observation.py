@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from cotenant.api.resources.gpunodes import Violation
-from cotenant.api.resources.trainingjob_status import ProgressStatus, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import ProgressStatus, SuggestionStatus, TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJobSpec
-from cotenant.controller.informers.disruption import Disruption
+from cotenant.controller.informers.job_memory import MeasuredPeak, UseFinding
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.informers.pods.disruption import Disruption
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.isolation.gpu_isolation import UNVERIFIED, Verification
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, Undecided, classify
 from cotenant.controller.manifests.attempt import pod_name
@@ -40,6 +41,8 @@ class PlacementObserved:
 
     held_milli: int = 0
     """Milli-GPU that it holds."""
+    gpu_class: str = ""
+    """Of its GPUs; empty where that is not known."""
     error: str | None = None
     """Its error, such as no decision of the operator would have."""
     isolation: Verification = UNVERIFIED
@@ -67,6 +70,12 @@ class Observation:
     """Since when neither the step nor the GPUs have moved; None for a job without an idle timeout."""
     begun: bool = True
     """It has made a step or kept a GPU busy, as far as this leader has seen."""
+    low_use: UseFinding | None = None
+    """What its use of GPUs came to, where that is not in its status yet."""
+    peak: MeasuredPeak | None = None
+    """The most GPU memory that it needed, where its status knows less."""
+    of_another: SuggestionStatus | None = None
+    """Of a job that nothing was measured of: what is suggested to one like it."""
     now: float
 
     @property
@@ -75,7 +84,7 @@ class Observation:
 
     @property
     def spec(self) -> TrainingJobSpec | None:
-        """None where it cannot be read; `problem` has the reason."""
+        """Spec of the job; None where it cannot be read, and `problem` has the reason."""
         return self.record.job.spec if self.record.job and self.problem is None else None
 
     @property
@@ -128,7 +137,7 @@ class Observation:
 
     @property
     def gpus_until(self) -> float:
-        """Until when the attempt had its GPUs: the end of its last pod, however much later it is looked at."""
+        """Time until which the attempt had its GPUs: the end of its last pod, however much later it is looked at."""
         ends = [pod.exit.at for rank, pod in self.gang.items() if rank < self.nodes and pod.exit and pod.exit.at]
         return min(self.now, max(ends)) if len(ends) == self.nodes > 0 else self.now
 

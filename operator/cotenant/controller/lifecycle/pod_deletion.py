@@ -16,12 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.trainingjob_status import Condition, TrainingJobStatus
 from cotenant.api.scalars.quantities import show_duration
-from cotenant.controller.informers.pod_record import PodRecord
-from cotenant.controller.lifecycle import status_transitions
-from cotenant.controller.lifecycle.observation import EventToRecord, ForcedDeletion, Observation, ReconcileResult
+from cotenant.controller.informers.pods.pod_record import PodRecord
+from cotenant.controller.lifecycle.observation import EventToRecord, ForcedDeletion
 from cotenant.controller.settings import Settings
 
 KILL_AFTER_S: Final = 30.0
@@ -35,7 +32,7 @@ NAMED_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class PodsToEnd:
-    """What is to be asked of pods now, and when to look at them again."""
+    """Deletions that are due now, pods that are overdue, and the time of the next look."""
 
     forced: tuple[ForcedDeletion, ...] = ()
     overdue: tuple[PodRecord, ...] = ()
@@ -48,7 +45,7 @@ def effective_grace_s(grace_s: int, settings: Settings) -> int:
     return min(grace_s, settings.max_grace_period_s)
 
 
-def _overdue_at(pod: PodRecord) -> float | None:
+def overdue_at(pod: PodRecord) -> float | None:
     """Time from which a pod that is being deleted should not be there any more, in Unix seconds."""
     return pod.deletion.asked_at + pod.deletion.grace_s + KILL_AFTER_S if pod.deletion else None
 
@@ -97,59 +94,3 @@ def named(pods: Iterable[PodRecord]) -> str:
     all_of = sorted(pods, key=lambda pod: pod.name)
     first = ", ".join(f"pod {pod.name} on node {pod.node}" for pod in all_of[:NAMED_MAX])
     return f"{first} and {len(all_of) - NAMED_MAX} more" if len(all_of) > NAMED_MAX else first
-
-
-def with_forced_deletions(o: Observation, result: ReconcileResult, settings: Settings) -> ReconcileResult:
-    """A step of the job, whatever its phase, with what its pods that are on their way out need."""
-    to_end = pods_to_end(o.pods, o.now, settings)
-    status = _with_condition(o, result.status, to_end.overdue)
-    times = [result.requeue_at, to_end.next_at, unconfirmed_at(o)]
-    due = [at for at in times if at is not None and (at > o.now or at == result.requeue_at)]
-    return replace(result, status=status, forced_deletions=to_end.forced, requeue_at=min(due, default=None))
-
-
-def unconfirmed_at(o: Observation) -> float | None:
-    """Time from which overdue pods of the job are not waited for, in Unix seconds; None while none is overdue."""
-    found = next((one for one in o.status.conditions if one.type == status_transitions.OVERDUE), None)
-    since = unix_seconds(found.last_transition_time) if found and found.status == "True" else None
-    return None if since is None else since + CONFIRM_S
-
-
-def is_unconfirmed(o: Observation, pod: PodRecord) -> bool:
-    """Its node had its time to end it, and has not reported that it did."""
-    at, overdue = unconfirmed_at(o), _overdue_at(pod)
-    killed = pod.deletion is not None and pod.deletion.grace_s <= KILL_GRACE_S
-    return pod.held and killed and at is not None and o.now >= at and overdue is not None and o.now >= overdue
-
-
-def _with_condition(
-    o: Observation, changed: TrainingJobStatus | None, overdue: tuple[PodRecord, ...]
-) -> TrainingJobStatus | None:
-    """The status with the condition as it is now; None where there is nothing to write."""
-    if o.record.deleting:
-        return changed
-    present = next((one for one in o.status.conditions if one.type == status_transitions.OVERDUE), None)
-    if bool(overdue) == (present is not None and present.status == "True"):
-        return changed
-    status = changed or o.status
-    message = (
-        f"{named(overdue)} should have ended, and has not; its GPUs stay taken until its node reports that it has"
-        if overdue
-        else "all pods that were asked to end have ended"
-    )
-    condition = Condition(
-        type=status_transitions.OVERDUE,
-        status=str(bool(overdue)),
-        reason=_reason(o, overdue),
-        message=message,
-        last_transition_time=o.now,
-        observed_generation=status.observed_generation,
-    )
-    others = tuple(one for one in status.conditions if one.type != status_transitions.OVERDUE)
-    return status.model_copy(update={"conditions": (*others, condition)})
-
-
-def _reason(o: Observation, overdue: tuple[PodRecord, ...]) -> str:
-    if not overdue:
-        return "PodsEnded"
-    return "NodeNotReady" if all(pod.node in o.unreachable_nodes for pod in overdue) else "PodsDoNotEnd"

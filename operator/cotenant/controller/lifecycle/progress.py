@@ -1,4 +1,4 @@
-"""From the progress that a launcher reports (`contract`) to `status.progress`. Pure.
+"""Progress as a launcher reports it (`contract`), turned into `status.progress`. Pure.
 
 What is kept of each rank is bounded together, so that the status of the largest job stays far below what etcd takes.
 """
@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from cotenant import contract
 from cotenant.api.resources.trainingjob_status import CheckpointStatus, ProgressStatus
+from cotenant.api.scalars.fields import moment
 from cotenant.api.scalars.quantities import show_duration
-from cotenant.controller.lifecycle.status_transitions import moment
+from cotenant.controller.lifecycle import staged_data
 
 PER_RANK_BYTES_MAX: Final = 16 << 10
 """Of `observedGpus`, and of `memoryPeakMiB`: some hundreds of ranks."""
@@ -22,7 +23,7 @@ WARNINGS_MAX: Final = 32
 
 
 def summary(progress: contract.Progress) -> ProgressStatus:
-    """As the status has it, without the time: what is equal here is not written again."""
+    """Progress as the status has it, without the time: what is equal here is not written again."""
     checkpoint = None
     if progress.last_checkpoint_step is not None or progress.last_checkpoint_at is not None:
         checkpoint = CheckpointStatus(step=progress.last_checkpoint_step, at=progress.last_checkpoint_at)
@@ -31,9 +32,13 @@ def summary(progress: contract.Progress) -> ProgressStatus:
     warnings = progress.warnings[-WARNINGS_MAX:]
     if len(observed) < len(progress.observed_gpus) or len(peaks) < len(progress.memory_peak_mib):
         warnings += (f"observedGpus and memoryPeakMiB show the first {len(observed)} ranks of more",)
+    fields = _step_fields(progress.step, progress.of, progress.remaining_s)
+    if progress.state == staged_data.STATE:
+        fields["summary"] = staged_data.sentence(progress)
     return ProgressStatus(
-        **_step_fields(progress.step, progress.of, progress.remaining_s),
+        **fields,
         state=progress.state,
+        staging=staged_data.staging_status(progress),
         restarts=progress.restarts,
         rate=round(progress.rate, 3),
         metrics=dict(progress.metrics),
@@ -41,6 +46,8 @@ def summary(progress: contract.Progress) -> ProgressStatus:
         collective=progress.collective,
         observed_gpus=observed,
         memory_peak_mib=peaks,
+        busy=progress.busy,
+        last_activity=progress.active_at,
         warnings=warnings,
     )
 
@@ -101,6 +108,6 @@ def _step_fields(step: int, of: int, remaining_s: float | None = None) -> dict[s
 
 
 def coarse(seconds: int) -> int:
-    """For a table: whole minutes from five minutes on, tens of seconds from one minute on."""
+    """Time left as a table shows it: whole minutes from five minutes on, tens of seconds from one minute on."""
     grain = 60 if seconds >= 300 else 10 if seconds >= 60 else 1
     return seconds - seconds % grain

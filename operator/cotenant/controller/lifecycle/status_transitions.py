@@ -1,19 +1,16 @@
 """The status of a TrainingJob after something has happened to it. Pure.
 
 The phase always comes from the core's transition table, the conditions from the phase. One call is one transition, and
-becomes one write.
+becomes one write. The one that ends an attempt charges what it held (`attempt_usage`).
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from cotenant.api.conversion.placements import from_placement
-from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.placement_status import IsolationLevels
 from cotenant.api.resources.trainingjob_status import (
     EARLIER_EXITS_MAX,
+    LOW_USE,
     Condition,
     EarlierExit,
     EvictionStatus,
@@ -23,12 +20,11 @@ from cotenant.api.resources.trainingjob_status import (
     TrainingJobStatus,
     UsageStatus,
 )
+from cotenant.api.scalars.fields import moment
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.controller.informers import quarantine
-from cotenant.core.model.formatting import shown_evidence
+from cotenant.controller.lifecycle.attempt_usage import Loss, charged, loss_of_eviction, ran_for
 from cotenant.core.model.lifecycle import HOLDING, LifecycleEvent, Phase, next_phase
-from cotenant.core.model.objects import Placement
-from cotenant.core.model.plan import Verdict
 
 OVERDUE: Final = "TerminationOverdue"
 """Condition: pods that were asked to end are there beyond their time. It does not follow from the phase."""
@@ -66,7 +62,7 @@ def _earlier(last: ExitStatus) -> EarlierExit:
 
 
 def explained(status: TrainingJobStatus, *, reason: str, message: str, now: float) -> TrainingJobStatus:
-    """In the same phase for another reason."""
+    """Status in the same phase for another reason."""
     changed = status.model_copy(update={"reason": plain_word(reason), "message": plain_sentence(message)})
     return changed.model_copy(update={"conditions": conditions(changed, now)})
 
@@ -97,68 +93,7 @@ def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
                 observed_generation=status.observed_generation,
             )
         )
-    return (*made, *(one for one in status.conditions if one.type in {OVERDUE, quarantine.CONDITION}))
-
-
-def admitted(
-    status: TrainingJobStatus,
-    placement: Placement,
-    isolation: IsolationLevels,
-    message: str,
-    now: float,
-    *,
-    backfilled_until: float | None = None,
-    servers: int = 0,
-) -> TrainingJobStatus:
-    """The commit of an admission: from here on the job holds its GPUs."""
-    return moved(
-        status,
-        LifecycleEvent.ADMITTED,
-        reason="Admitted",
-        message=message,
-        now=now,
-        placement=from_placement(
-            placement, admitted_at=now, isolation=isolation.memory, backfilled_until=backfilled_until, servers=servers
-        ),
-        pending=None,
-        isolation=isolation.memory,
-        isolation_levels=isolation,
-        attempts=status.attempts + 1,
-        restarts=status.restarts + (status.attempts > 0),
-        progress=None,
-    )
-
-
-def resized(
-    status: TrainingJobStatus,
-    placement: Placement,
-    *,
-    isolation: IsolationLevels,
-    message: str,
-    milli: int,
-    now: float,
-    servers: int = 0,
-) -> TrainingJobStatus:
-    """An elastic job gets other GPUs: the next attempt begins, without ever having waited again, and what it promised
-    for those that it started on still holds.
-    """
-    until = unix_seconds(status.placement.backfilled_until) if status.placement else None
-    return moved(
-        status,
-        LifecycleEvent.RESIZED,
-        reason="Resized",
-        message=message,
-        now=now,
-        placement=from_placement(
-            placement, admitted_at=now, isolation=isolation.memory, backfilled_until=until, servers=servers
-        ),
-        usage=charged(status, now, milli=milli),
-        isolation=isolation.memory,
-        isolation_levels=isolation,
-        attempts=status.attempts + 1,
-        restarts=status.restarts + 1,
-        progress=None,
-    )
+    return (*made, *(one for one in status.conditions if one.type in {OVERDUE, LOW_USE, quarantine.CONDITION}))
 
 
 def evicting(
@@ -177,7 +112,9 @@ def evicting(
     return moved(status, event, reason=kind, message=message, now=now, eviction=eviction, usage=ran, **fields)
 
 
-def released(status: TrainingJobStatus, *, milli: int, over_at: float, now: float) -> TrainingJobStatus:
+def released(
+    status: TrainingJobStatus, *, milli: int, over_at: float, now: float, gpu_class: str = ""
+) -> TrainingJobStatus:
     """The last pod is gone: the placement is free, and the job waits again with the age it had."""
     eviction = status.eviction.model_copy(update={"done": True}) if status.eviction else None
     reason = status.reason or "Evicted"
@@ -193,7 +130,7 @@ def released(status: TrainingJobStatus, *, milli: int, over_at: float, now: floa
         isolation_levels=None,
         eviction=eviction,
         pending=PendingStatus(reason=reason, message=message, since=now),
-        usage=charged(status, over_at, milli=milli),
+        usage=charged(status, over_at, milli=milli, gpu_class=gpu_class, loss=loss_of_eviction(status)),
     )
 
 
@@ -206,8 +143,10 @@ def finished(
     milli: int,
     over_at: float,
     now: float,
+    gpu_class: str = "",
     **fields: Any,
 ) -> TrainingJobStatus:
+    loss = Loss.FAULT if event is LifecycleEvent.GAVE_UP else Loss.NONE
     return moved(
         status,
         event,
@@ -217,65 +156,12 @@ def finished(
         placement=None,
         pending=None,
         finished_at=moment(now),
-        usage=charged(status, over_at, milli=milli),
+        usage=charged(status, over_at, milli=milli, gpu_class=gpu_class, loss=loss),
         **fields,
     )
 
 
-def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> TrainingJobStatus:
-    """Pending, with the verdict of the scheduler. `since` is kept while the reason stays."""
-    before = status.pending
-    since = before.since if before and before.reason == verdict.reason.value and before.since else now
-    pending = PendingStatus(
-        reason=verdict.reason.value,
-        message=plain_sentence(verdict.message),
-        since=since,
-        estimated_start=verdict.estimated_start_at,
-        latest_start=verdict.latest_start_at,
-        position=verdict.position,
-        ahead=verdict.ahead or None,
-        starts_by=verdict.starts_by,
-        starts_by_basis=verdict.starts_by_basis or None,
-        would_start_if=verdict.would_start_if or None,
-        change=dict(verdict.change) or None,
-        evidence=shown_evidence(verdict.evidence),
-    )
-    changed = status.model_copy(
-        update={
-            "phase": Phase.PENDING,
-            "reason": verdict.reason.value,
-            "message": plain_sentence(verdict.message),
-            "pending": pending,
-        }
-    )
-    return changed.model_copy(update={"conditions": conditions(changed, now)})
-
-
 def with_progress(status: TrainingJobStatus, progress: ProgressStatus | None) -> TrainingJobStatus:
-    """With what is known of the running attempt; starts of its ranks in their pods count as restarts of the job."""
+    """Status with the running attempt's progress; starts of its ranks in their pods count as restarts of the job."""
     counted, now = (one.restarts if one else 0 for one in (status.progress, progress))
     return status.model_copy(update={"progress": progress, "restarts": status.restarts + max(0, now - counted)})
-
-
-def charged(status: TrainingJobStatus, over_at: float, *, milli: int) -> UsageStatus:
-    """Usage with the attempt that was over then; `milli` is what its placement holds, in milli-GPU."""
-    before = status.usage or UsageStatus()
-    held = over_at - (unix_seconds(status.placement.admitted_at) or over_at) if status.placement else 0.0
-    exact = before.gpu_milliseconds + int(milli * max(0.0, held))
-    return UsageStatus(
-        gpu_seconds=exact // 1000,
-        gpu_milliseconds=exact,
-        run_seconds=before.run_seconds + int(ran_for(status, over_at)),
-    )
-
-
-def ran_for(status: TrainingJobStatus, now: float) -> float:
-    """Seconds that the running attempt has run; 0 when none runs."""
-    for condition in status.conditions:
-        if condition.type == "Running" and condition.status == "True":
-            return max(0.0, now - (unix_seconds(condition.last_transition_time) or now))
-    return 0.0
-
-
-def moment(now: float) -> datetime:
-    return datetime.fromtimestamp(now, UTC)

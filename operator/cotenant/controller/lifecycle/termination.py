@@ -1,17 +1,28 @@
-"""Termination of an attempt: the job gives its GPUs back for good, or to wait in its queue again. Pure."""
+"""Termination of an attempt: the job gives its GPUs back for good, or to wait in its queue again. Pure.
+
+Pods that were asked to end and have not are shown in the condition `TerminationOverdue`, in every phase of their job.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import Condition, TrainingJobStatus
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, exit_status
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
-from cotenant.controller.lifecycle.pod_deletion import effective_grace_s, is_unconfirmed, named
+from cotenant.controller.lifecycle.pod_deletion import (
+    CONFIRM_S,
+    KILL_GRACE_S,
+    effective_grace_s,
+    named,
+    overdue_at,
+    pods_to_end,
+)
 from cotenant.controller.lifecycle.progress import final_progress
 from cotenant.controller.settings import Settings
 from cotenant.core.model.formatting import counted
@@ -62,6 +73,7 @@ def terminate(o: Observation, ending: Ending) -> ReconcileResult:
             reason=reason,
             message=ending.message,
             milli=o.of_placement.held_milli,
+            gpu_class=o.of_placement.gpu_class,
             over_at=o.gpus_until,
             now=o.now,
             **ending.fields,
@@ -122,7 +134,10 @@ def _released(o: Observation, status: TrainingJobStatus) -> TrainingJobStatus:
     """Free, and suspended by the same write where the spec has `suspend`."""
     failed = status.progress is not None and status.progress.state == "failed"
     told = _with_departure(o, _with_last_progress(o, status, "failed" if failed else "stopped"))
-    freed = status_transitions.released(told, milli=o.of_placement.held_milli, over_at=o.gpus_until, now=o.now)
+    held = o.of_placement
+    freed = status_transitions.released(
+        told, milli=held.held_milli, gpu_class=held.gpu_class, over_at=o.gpus_until, now=o.now
+    )
     freed = freed.model_copy(update=o.record.size_requested)
     if o.spec is None or not o.spec.suspend:
         return freed
@@ -134,7 +149,7 @@ def _released(o: Observation, status: TrainingJobStatus) -> TrainingJobStatus:
 
 
 def _with_last_progress(o: Observation, status: TrainingJobStatus, state: str) -> TrainingJobStatus:
-    """With all that is known of the attempt by what its pods left behind."""
+    """Status with all that is known of the attempt by what its pods left behind."""
     terminations = [pod.exit.termination for pod in o.ended.values() if pod.exit and pod.exit.termination]
     known = o.progress or status.progress
     return status_transitions.with_progress(status, final_progress(known, terminations, state=state, now=o.now))
@@ -151,3 +166,59 @@ def _with_departure(o: Observation, status: TrainingJobStatus) -> TrainingJobSta
     clauses = dict.fromkeys(clause for one in exits for clause in one.message.split("; "))
     left = exits[0].model_copy(update={"message": "; ".join(clauses)})
     return status.model_copy(update=status_transitions.exit_fields(status, left))
+
+
+def with_forced_deletions(o: Observation, result: ReconcileResult, settings: Settings) -> ReconcileResult:
+    """A step of the job, whatever its phase, with what its pods that are on their way out need."""
+    to_end = pods_to_end(o.pods, o.now, settings)
+    status = _with_overdue_condition(o, result.status, to_end.overdue)
+    times = [result.requeue_at, to_end.next_at, unconfirmed_at(o)]
+    due = [at for at in times if at is not None and (at > o.now or at == result.requeue_at)]
+    return replace(result, status=status, forced_deletions=to_end.forced, requeue_at=min(due, default=None))
+
+
+def unconfirmed_at(o: Observation) -> float | None:
+    """Time from which overdue pods of the job are not waited for, in Unix seconds; None while none is overdue."""
+    found = next((one for one in o.status.conditions if one.type == status_transitions.OVERDUE), None)
+    since = unix_seconds(found.last_transition_time) if found and found.status == "True" else None
+    return None if since is None else since + CONFIRM_S
+
+
+def is_unconfirmed(o: Observation, pod: PodRecord) -> bool:
+    """Its node had its time to end it, and has not reported that it did."""
+    at, overdue = unconfirmed_at(o), overdue_at(pod)
+    killed = pod.deletion is not None and pod.deletion.grace_s <= KILL_GRACE_S
+    return pod.held and killed and at is not None and o.now >= at and overdue is not None and o.now >= overdue
+
+
+def _with_overdue_condition(
+    o: Observation, changed: TrainingJobStatus | None, overdue: tuple[PodRecord, ...]
+) -> TrainingJobStatus | None:
+    """The status with the condition as it is now; None where there is nothing to write."""
+    if o.record.deleting:
+        return changed
+    present = next((one for one in o.status.conditions if one.type == status_transitions.OVERDUE), None)
+    if bool(overdue) == (present is not None and present.status == "True"):
+        return changed
+    status = changed or o.status
+    message = (
+        f"{named(overdue)} should have ended, and has not; its GPUs stay taken until its node reports that it has"
+        if overdue
+        else "all pods that were asked to end have ended"
+    )
+    condition = Condition(
+        type=status_transitions.OVERDUE,
+        status=str(bool(overdue)),
+        reason=_overdue_reason(o, overdue),
+        message=message,
+        last_transition_time=o.now,
+        observed_generation=status.observed_generation,
+    )
+    others = tuple(one for one in status.conditions if one.type != status_transitions.OVERDUE)
+    return status.model_copy(update={"conditions": (*others, condition)})
+
+
+def _overdue_reason(o: Observation, overdue: tuple[PodRecord, ...]) -> str:
+    if not overdue:
+        return "PodsEnded"
+    return "NodeNotReady" if all(pod.node in o.unreachable_nodes for pod in overdue) else "PodsDoNotEnd"

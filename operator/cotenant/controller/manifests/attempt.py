@@ -36,6 +36,7 @@ class Program:
     collective: contract.Collective = "auto"
     precision: contract.Precision = "fp32"
     checkpoint: contract.CheckpointSpec | None = None
+    data: tuple[contract.DataSource, ...] = ()
     env: tuple[Mapping[str, Any], ...] = ()
     volumes: tuple[Mapping[str, Any], ...] = ()
     mounts: tuple[Mapping[str, Any], ...] = ()
@@ -50,6 +51,8 @@ class Program:
 class GpuFacts:
     memory_mib: int
     simulated: bool
+    resource: str = ""
+    """Extended resource as which the kubelet hands it out; empty: by its UUID."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +99,7 @@ class Attempt:
 
     @property
     def is_one_pod(self) -> bool:
-        """Nobody but the operator has to reach it."""
+        """True if only the operator has to reach it."""
         return not self.needs_names
 
     @property

@@ -116,6 +116,7 @@ def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contrac
         precision=program.precision,
         checkpoint=program.checkpoint,
         grace_s=attempt.grace_s,
+        data=program.data,
         workers_min=program.workers_min,
         servers=tuple(
             f"{attempt.pod_name(len(attempt.placement.nodes) + index)}.{domain}" for index in range(attempt.servers)
@@ -132,4 +133,5 @@ def _grant(attempt: Attempt, gpu: GrantedGpu) -> contract.GpuGrant:
         compute_milli=gpu.compute_milli,
         whole=gpu.compute_milli == WHOLE and facts is not None and gpu.memory_mib >= facts.memory_mib,
         simulated=facts is not None and facts.simulated,
+        resource="" if facts is None else facts.resource,
     )

@@ -9,18 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from cotenant import contract, names
-from cotenant.api.resources.checkpoints import Checkpoint
-from cotenant.api.resources.env_vars import EnvVar
-from cotenant.api.resources.runtime import Runtime
+from cotenant.api.resources.job_spec.checkpoints import Checkpoint
+from cotenant.api.resources.job_spec.data import volume_of
+from cotenant.api.resources.job_spec.env_vars import EnvVar
+from cotenant.api.resources.job_spec.runtime import Runtime
+from cotenant.api.resources.job_spec.volumes import ClaimSource, Code, Volume
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob
-from cotenant.api.resources.volumes import ClaimSource, Code, Volume
 from cotenant.api.scalars.quantities import mib_up
 from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program, ServerRequest
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import Placement
 
 CHECKPOINT_VOLUME = "cotenant-checkpoints"
+DATA_VOLUME = "cotenant-data"
 
 
 def attempt_of(
@@ -55,9 +57,13 @@ def program_of(job: TrainingJob, settings: Settings) -> Program:
         claim = checkpoint.volume.persistent_volume_claim
         volumes.append({"name": CHECKPOINT_VOLUME, **_claim(claim)})
         mounts.append({"name": CHECKPOINT_VOLUME, "mountPath": names.CHECKPOINT_PATH, **_sub_path(claim)})
+    for index, one in enumerate(job.spec.data):
+        if volume_of(one.to, runtime.volumes) is None:
+            volumes.append({"name": f"{DATA_VOLUME}-{index}", "emptyDir": {}})
+            mounts.append({"name": f"{DATA_VOLUME}-{index}", "mountPath": one.to})
     return Program(
         image=runtime.image or settings.worker_image,
-        mode=_mode(runtime),
+        mode=runtime.mode,
         command=(*(runtime.command or ()), *(runtime.args or ())),
         entrypoint=runtime.entrypoint or "",
         framework=runtime.framework.value if runtime.framework else "",
@@ -65,6 +71,7 @@ def program_of(job: TrainingJob, settings: Settings) -> Program:
         collective=runtime.collective.value,
         precision=runtime.precision.value,
         checkpoint=_checkpoint(checkpoint, job.metadata.name or ""),
+        data=tuple(contract.DataSource(one.source, one.to, one.size_limit or 0) for one in job.spec.data),
         env=tuple(_env(entry) for entry in runtime.env),
         volumes=tuple(volumes),
         mounts=tuple(mounts),
@@ -84,12 +91,6 @@ def _servers(runtime: Runtime) -> ServerRequest | None:
         node_selector=dict(runtime.servers.node_selector),
         tolerate_gpu_taints=runtime.servers.tolerate_gpu_taints,
     )
-
-
-def _mode(runtime: Runtime) -> contract.Mode:
-    if runtime.entrypoint is not None:
-        return "entrypoint"
-    return "rayTrain" if runtime.ray_train else "command"
 
 
 def _checkpoint(checkpoint: Checkpoint | None, job: str) -> contract.CheckpointSpec | None:

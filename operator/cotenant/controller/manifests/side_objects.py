@@ -21,7 +21,7 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 def side_objects(
     attempt: Attempt, token: str, settings: Settings, *, closed_by_base: bool = False
 ) -> list[tuple[Resource, Document]]:
-    """As far as this attempt needs them: each object costs a write at every admission. `closed_by_base`: the base
+    """Objects as far as this attempt needs them: each costs a write at every admission. `closed_by_base`: the base
     NetworkPolicy is in force in its namespace.
     """
     objects = []
@@ -89,7 +89,7 @@ def base_network_policy(namespace: str, settings: Settings) -> Document:
 
 
 def _closed(pods: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Rules of pods that nobody reaches but the operator, and that reach DNS and what the administrator opened."""
+    """Rules of pods that only the operator reaches, and that reach DNS and what the administrator opened."""
     operator = {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.namespace}}}
     dns: dict[str, Any] = {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
     if settings.dns_namespace:

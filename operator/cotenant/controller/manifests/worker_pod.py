@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from cotenant import names
-from cotenant.api.resources import reserved_env
+from cotenant.api.resources.job_spec import reserved_env
 from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Rendered
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.manifests.base_pod import base_pod

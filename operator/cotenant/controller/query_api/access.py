@@ -39,7 +39,7 @@ class CallerAccess:
         return await self._allowed(caller, names.QUERY_GROUP, verb, resource, namespace)
 
     async def sees(self, caller: Caller, namespaces: Collection[str]) -> Sees:
-        """Which of these they may read TrainingJobs of. Raises UnknownAccessError."""
+        """Namespaces of these in which they may read TrainingJobs. Raises UnknownAccessError."""
         if await self._reads(caller, ""):
             return lambda _: True
         asked = sorted(namespaces)[:NAMESPACES_MAX]

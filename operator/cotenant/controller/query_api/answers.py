@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -13,18 +14,29 @@ from cotenant import names
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.query_api import documents
 from cotenant.controller.query_api.access import CallerAccess
+from cotenant.controller.query_api.cluster_proposals import cluster_proposal
 from cotenant.controller.query_api.front_proxy import Caller
-from cotenant.controller.query_api.proposals import annotated_user, proposed_job, spec_of
+from cotenant.controller.query_api.jobs_aside import aside_status, jobs_aside
+from cotenant.controller.query_api.proposals import ProposalError, annotated_user, proposed_job, spec_of
 from cotenant.controller.query_api.questions import NoSituationError, Questions, Subject
+from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.query.cluster_change import ClusterWhatIf, what_if_cluster
 from cotenant.query.explanation import Explanation, explain
+from cotenant.query.job_move import MovePlan, plan_move
 from cotenant.query.offer import offers
 from cotenant.query.queue_tree import queue_tree
-from cotenant.query.what_if import WhatIf, what_if
+from cotenant.query.what_if import ProposalOutcome, WhatIf, what_if
 
 PLAY_S: Final = 2.0
 """CPU seconds of a played future in one answer."""
 LISTED_MAX: Final = 5_000
 """Jobs of one list."""
+
+
+def _clock() -> Callable[[], bool]:
+    ends = time.thread_time() + PLAY_S
+    return lambda: time.thread_time() < ends
 
 
 class NotFoundError(RuntimeError):
@@ -39,9 +51,11 @@ class Answers:
     is_leader: Callable[[], bool]
     reserve_mib: int = 0
     """Memory that the operator adds to each worker's."""
+    labelled_only: bool = False
+    """Queues serve labelled namespaces alone."""
 
     async def explanation(self, request: web.Request, caller: Caller) -> documents.Document:
-        """Why one job waits."""
+        """Explain why one job waits."""
         self._require_leader()
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         key = f"{namespace}/{name}"
@@ -54,48 +68,67 @@ class Answers:
         record = self.cache.jobs.get(key)
         if record is None:
             raise NotFoundError(f'trainingjobs.{names.GROUP} "{name}" not found in namespace "{namespace}"')
-        status = {
-            "standing": record.phase.value,
-            "queue": record.queue_named,
-            "message": record.problem or record.status.message or "",
-            "needsChange": record.problem is not None,
-        }
+        status = aside_status(record, self.cache.priority_classes)
+        if record.phase is Phase.SUSPENDED and record.job is not None:
+            status |= await self._resumed(namespace, name, caller)
         return documents.answer("Explanation", name, namespace, status)
 
+    async def _resumed(self, namespace: str, name: str, caller: Caller) -> documents.Document:
+        """What would become of a suspended job, were it resumed now."""
+        change = {"job": name, "change": {"spec.suspend": False}}
+        try:
+            found = await self._played(change, namespace, caller)
+        except ProposalError as error:
+            return {"ifResumed": str(error)}
+        if found.outcome is ProposalOutcome.STARTS:
+            return {"wouldStartIf": "it is resumed"}
+        if found.outcome is ProposalOutcome.AFTER_EVICTIONS:
+            return {"ifResumed": "it would start as soon as others have left"}
+        return {"ifResumed": f"it would wait: {found.message}"}
+
     async def explanations(self, request: web.Request, caller: Caller) -> documents.Document:
-        """Jobs that wait or hold GPUs, of a namespace or of all; who is ahead of each is counted, not listed."""
+        """Jobs that wait, hold GPUs or are set aside, of a namespace or of all; who is ahead of each is counted, not
+        listed."""
         self._require_leader()
         namespace = request.match_info.get("namespace", "")
 
-        def listed(subject: Subject) -> list[Explanation]:
-            jobs = subject.situation.jobs.values()
-            keys = sorted(job.key for job in jobs if namespace in ("", job.namespace))
+        def listed(subject: Subject) -> tuple[list[Explanation], Mapping[JobKey, Job]]:
+            jobs = subject.situation.jobs
+            keys = sorted(job.key for job in jobs.values() if namespace in ("", job.namespace))
             keys = [key for key in keys if key in self.cache.jobs][:LISTED_MAX]
-            return [one for key in keys if (one := subject.summary(key)) is not None]
+            return [one for key in keys if (one := subject.summary(key)) is not None], jobs
 
-        found = await self.questions.ask(annotated_user(caller.user), listed)
+        found, decided = await self.questions.ask(annotated_user(caller.user), listed)
         sees = await self.access.sees(caller, {one for about in found for one in about.namespaces})
-        return documents.explanation_list([one.as_seen(sees) for one in found])
+        answered = documents.explanation_list([one.as_seen(sees) for one in found])
+        aside = islice(jobs_aside(self.cache, namespace, decided), LISTED_MAX - len(found))
+        answered["items"] += [
+            documents.answer("Explanation", one.name, one.namespace, aside_status(one, self.cache.priority_classes))
+            for one in aside
+        ]
+        return answered
 
     async def what_if(self, request: web.Request, caller: Caller) -> documents.Document:
-        """What a proposed job, or a change of one that waits, would do."""
+        """Play a proposed job, or a change of one that waits."""
         self._require_leader()
         namespace = request.match_info["namespace"]
-        spec = spec_of(await request.read())
+        seen = await self._played(spec_of(await request.read()), namespace, caller)
+        return documents.answer("WhatIf", seen.job.partition("/")[2], namespace, documents.what_if_status(seen))
+
+    async def _played(self, spec: Mapping[str, Any], namespace: str, caller: Caller) -> WhatIf:
+        """The answer as the caller may see it. Raises ProposalError."""
         job = proposed_job(
             spec, namespace, user=caller.user, cache=self.cache, reserve_mib=self.reserve_mib, now=time.time()
         )
 
         def asked(subject: Subject) -> WhatIf:
-            ends = time.thread_time() + PLAY_S
-            return what_if(subject.situation, job, lambda: time.thread_time() < ends)
+            return what_if(subject.situation, job, _clock())
 
         found = await self.questions.ask(annotated_user(caller.user), asked)
-        seen = found.as_seen(await self.access.sees(caller, found.namespaces))
-        return documents.answer("WhatIf", job.key.partition("/")[2], namespace, documents.what_if_status(seen))
+        return found.as_seen(await self.access.sees(caller, found.namespaces))
 
     async def offers(self, request: web.Request, caller: Caller) -> documents.Document:
-        """What jobs of a namespace could get now."""
+        """List what jobs of a namespace could get now."""
         self._require_leader()
         namespace = request.match_info["namespace"]
         found = await self.questions.ask(
@@ -106,9 +139,34 @@ class Answers:
     async def queue_trees(self, _: web.Request, caller: Caller) -> documents.Document:
         """All queues with what they hold."""
         self._require_leader()
-        return documents.queue_tree_list(
-            await self.questions.ask(annotated_user(caller.user), lambda subject: queue_tree(subject.situation))
-        )
+        found = await self.questions.ask(annotated_user(caller.user), lambda subject: queue_tree(subject.situation))
+        budgets = {
+            name: queue.status.budget.to_document()
+            for name, queue in self.cache.queues.items()
+            if queue.spec.budget is not None and queue.status.budget is not None
+        }
+        return documents.queue_tree_list(found, budgets)
+
+    async def what_if_cluster(self, request: web.Request, caller: Caller) -> documents.Document:
+        """Play a change of a queue, a node or a setting, for all jobs."""
+        self._require_leader()
+        spec = spec_of(await request.read())
+        proposal = cluster_proposal(spec, self.cache, labelled_only=self.labelled_only)
+
+        def asked(subject: Subject) -> tuple[ClusterWhatIf, MovePlan | None]:
+            changed = proposal.change(subject.situation)
+            moved = next((one for one in changed.snapshot.jobs if one.key == changed.moved), None)
+            found = what_if_cluster(subject.situation, changed, _clock)
+            return found, None if moved is None else plan_move(subject.situation, moved)
+
+        found, move = await self.questions.ask(annotated_user(caller.user), asked)
+        own = {move.job.partition("/")[0]} if move else set()
+        sees = await self.access.sees(caller, found.namespaces | own)
+        if move is not None and not all(map(sees, own)):
+            raise NotFoundError(f'trainingjobs.{names.GROUP} "{move.job}" not found')
+        status = documents.cluster_what_if_status(found.as_seen(sees)) | {"command": proposal.command}
+        status |= {"move": documents.move_status(move)} if move else {}
+        return documents.answer("ClusterWhatIf", "proposed", "", status)
 
     def _require_leader(self) -> None:
         if not self.is_leader():

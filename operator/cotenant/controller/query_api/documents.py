@@ -9,25 +9,33 @@ from typing import Any, Final, TypeAlias
 
 from cotenant import names
 from cotenant.core.model.formatting import format_gpus, shown_evidence
+from cotenant.query.cluster_change import ClusterWhatIf, MovedStart
 from cotenant.query.explanation import Explanation
+from cotenant.query.job_move import MovePlan
 from cotenant.query.offer import Offer
 from cotenant.query.queue_tree import QueueLine
 from cotenant.query.redaction import ANONYMOUS, JobMention
 from cotenant.query.what_if import WhatIf
 
 Document: TypeAlias = dict[str, Any]
-API_VERSION: Final = f"{names.QUERY_GROUP}/{names.VERSION}"
+API_VERSION: Final = f"{names.QUERY_GROUP}/{names.QUERY_VERSION}"
 RESOURCES: Final = (
+    ("advices", "Advice", True, ("get", "list")),
+    ("clusterwhatifs", "ClusterWhatIf", False, ("create",)),
     ("explanations", "Explanation", True, ("get", "list")),
+    ("runs", "Run", True, ("get", "list")),
+    ("showbacks", "Showback", True, ("list",)),
     ("offers", "Offer", True, ("list",)),
     ("queuetrees", "QueueTree", False, ("list",)),
+    ("decisions", "Decision", False, ("list",)),
+    ("capsules", "Capsule", False, ("get", "list")),
     ("whatifs", "WhatIf", True, ("create",)),
 )
 """(name, kind, namespaced, verbs)."""
 
 
 def discovery() -> Document:
-    """What the API has: the answer to `/apis/query.cotenant.dev/v1alpha1`."""
+    """Resources of the API: the answer to `/apis/query.cotenant.dev/v1alpha1`."""
     resources = [
         {"name": name, "singularName": kind.lower(), "namespaced": namespaced, "kind": kind, "verbs": list(verbs)}
         for name, kind, namespaced, verbs in RESOURCES
@@ -100,6 +108,43 @@ def what_if_status(found: WhatIf) -> Document:
     return kept | {"needsChange": found.needs_change}
 
 
+def cluster_what_if_status(found: ClusterWhatIf) -> Document:
+    """Lists that are empty are left out."""
+    lists: Document = {
+        "starts": mentions(found.starts),
+        "promised": mentions(found.promised),
+        "evicted": mentions(found.evicted),
+        "keptWaiting": mentions(found.kept_waiting),
+        "sooner": _moves(found.sooner),
+        "later": _moves(found.later),
+    }
+    counts = {name: number for name, number in found.counts if number}
+    waiting = {"before": found.waiting[0], "after": found.waiting[1]}
+    return {name: one for name, one in lists.items() if one} | {"counts": counts, "waiting": waiting}
+
+
+def _moves(starts: Iterable[MovedStart]) -> list[Document]:
+    """Jobs with their starts, as far as they are known."""
+    moved = []
+    for one in starts:
+        times = {"before": timestamp(one.before), "after": timestamp(one.after)}
+        moved.append(mentions([one.job])[0] | {name: at for name, at in times.items() if at is not None})
+    return moved
+
+
+def move_status(plan: MovePlan) -> Document:
+    return {
+        "job": plan.job,
+        "fits": plan.fits,
+        "there": plan.there,
+        "from": dict(plan.held),
+        "to": dict(plan.to),
+        "message": plan.message,
+        "unsavedSeconds": plan.unsaved_s,
+        "unsavedGpuSeconds": format_gpus(plan.unsaved_milli_s),
+    }
+
+
 def offer_list(namespace: str, found: Iterable[Offer]) -> Document:
     """GPUs as numbers, shares as fractions of one."""
     items = []
@@ -120,7 +165,7 @@ def offer_list(namespace: str, found: Iterable[Offer]) -> Document:
     return {"apiVersion": API_VERSION, "kind": "OfferList", "metadata": {}, "items": items}
 
 
-def queue_tree_list(found: Iterable[QueueLine]) -> Document:
+def queue_tree_list(found: Iterable[QueueLine], budgets: Mapping[str, Document]) -> Document:
     """Queues below their parents; amounts in GPUs, shares in parts per million."""
     items = []
     for line in found:
@@ -151,7 +196,7 @@ def queue_tree_list(found: Iterable[QueueLine]) -> Document:
             "quotas": quotas,
             "share": {"terms": terms, "pastPpm": share.past_ppm, "weight": share.weight, "ppm": share.ppm},
             "broken": line.broken,
-        }
+        } | ({"budget": budgets[line.name]} if line.name in budgets else {})
         items.append(answer("QueueTree", line.name, "", status))
     return {"apiVersion": API_VERSION, "kind": "QueueTreeList", "metadata": {}, "items": items}
 

@@ -53,7 +53,7 @@ class FrontProxy:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> FrontProxy | None:
-        """From the ConfigMap's data; None where the API server has no aggregator."""
+        """Read it from the ConfigMap's data; None where the API server has no aggregator."""
         authority = config.get("requestheader-client-ca-file", "")
         users = _names(config, "requestheader-username-headers")
         if not authority or not users:

@@ -1,4 +1,4 @@
-"""Proposals as the core's jobs: a manifest that nobody has applied, or fields of a job that waits written otherwise."""
+"""Proposals as the core's jobs: a manifest that was not applied, or fields of a job that waits written otherwise."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from cotenant import names
+from cotenant.api.conversion.job_profiles import meaning_of, with_profile
 from cotenant.api.conversion.to_core import parse_job, to_job
-from cotenant.api.validation.errors import DocumentError
+from cotenant.api.validation.problems import DocumentError
+from cotenant.contract.decoding.bounded_json import Bounds, Malformed, parse
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.core.model.objects import Job
-from cotenant.decoding.bounded_json import Bounds, Malformed, parse
 
 BOUNDS: Final = Bounds(bytes_max=256 * 1024, depth_max=32, values_max=20_000)
 CHANGES_MAX: Final = 32
@@ -46,7 +47,11 @@ def proposed_job(
     adds to each worker's; `user`: who would submit it. Raises ProposalError."""
     document = _changed(spec, namespace, cache) if "job" in spec else _manifest(spec, namespace, user, now)
     try:
-        job = to_job(parse_job(document), priority_classes=dict(cache.priority_classes))
+        parsed = parse_job(document)
+        known = cache.jobs[f"{namespace}/{spec['job']}"].status.profile if "job" in spec else None
+        same = known is not None and known.name == parsed.spec.profile
+        whole = with_profile(parsed, known if same else meaning_of(parsed, cache.profiles.known))
+        job = to_job(whole, priority_classes=dict(cache.priority_classes))
     except DocumentError as error:
         raise ProposalError("; ".join(str(one) for one in error.problems)) from error
     return replace(job, memory_mib=job.memory_mib + reserve_mib)
@@ -75,7 +80,7 @@ def _manifest(spec: Mapping[str, Any], namespace: str, user: str, now: float) ->
 
 
 def annotated_user(user: str) -> str:
-    """As the chart's policy writes it on what a user submits: all ServiceAccounts of a namespace are one."""
+    """User as the chart's policy writes it on what is submitted: all ServiceAccounts of a namespace are one."""
     parts = user.split(":")
     return f"system:serviceaccount:{parts[2]}:*" if user.startswith("system:serviceaccount:") else user
 
@@ -93,11 +98,11 @@ def _changed(spec: Mapping[str, Any], namespace: str, cache: ObjectCache) -> dic
         raise ProposalError(f"spec.change must be an object of at most {CHANGES_MAX} fields by their paths")
     document = copy.deepcopy(record.job.to_document())
     for path, value in change.items():
-        _write(document, str(path), value)
+        write_field(document, str(path), value)
     return {key: value for key, value in document.items() if key != "status"}
 
 
-def _write(document: dict[str, Any], path: str, value: object) -> None:
+def write_field(document: dict[str, Any], path: str, value: object) -> None:
     """`spec.gpu.count` → there; null: left out."""
     parts = path.split(".")
     if len(parts) < 2 or parts[0] != "spec" or not all(part and set(part) <= set(_SEGMENT) for part in parts):

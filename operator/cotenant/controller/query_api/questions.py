@@ -1,6 +1,6 @@
 """Runs questions over the last plan, one at a time, in a thread: bounded in number and time.
 
-The plan and its snapshot are values that nobody writes, so a question needs no lock and a cycle none either; the two
+The plan and its snapshot are values that are not written to: a question needs no lock and a cycle none either; the two
 share the interpreter, so a cycle is at most slowed down while one question is worked on.
 """
 
@@ -39,7 +39,7 @@ class TooManyQuestionsError(RuntimeError):
 
 @dataclass(frozen=True)
 class Subject:
-    """What questions are about, with what several of them share."""
+    """Plan that questions are about, with what several of them share."""
 
     situation: Situation
 

@@ -24,6 +24,7 @@ from cotenant.controller.query_api.answers import Answers, NotFoundError
 from cotenant.controller.query_api.front_proxy import CONFIG_MAP, NAMESPACE, Caller, FrontProxy
 from cotenant.controller.query_api.proposals import MissingJobError, ProposalError
 from cotenant.controller.query_api.questions import NoSituationError, TooManyQuestionsError
+from cotenant.controller.query_api.record_answers import RecordAnswers
 from cotenant.serving.certificate import ServingCertificate
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class QueryServer:
     kube: Kube
     """Writes without a fence, and writes nothing but reviews."""
     answers: Answers
+    records: RecordAnswers
     access: CallerAccess
     address: tuple[str, int]
     certificate: Path
@@ -109,13 +111,24 @@ class QueryServer:
     def _application(self) -> web.Application:
         app = web.Application(client_max_size=BODY_BYTES)
         app.router.add_get(ROOT, self._respond(_discover))
-        own, answers = "/namespaces/{namespace}", self.answers
+        own, answers, records = "/namespaces/{namespace}", self.answers, self.records
         for method, path, verb, resource, answer in (
             ("GET", own + "/explanations/{name}", "get", "explanations", answers.explanation),
             ("GET", own + "/explanations", "list", "explanations", answers.explanations),
             ("GET", "/explanations", "list", "explanations", answers.explanations),
             ("GET", own + "/offers", "list", "offers", answers.offers),
             ("GET", "/queuetrees", "list", "queuetrees", answers.queue_trees),
+            ("GET", own + "/runs", "list", "runs", records.runs),
+            ("GET", own + "/runs/{name}", "get", "runs", records.run),
+            ("GET", "/runs", "list", "runs", records.runs),
+            ("GET", own + "/advices", "list", "advices", records.advices),
+            ("GET", own + "/advices/{name}", "get", "advices", records.advice),
+            ("GET", own + "/showbacks", "list", "showbacks", records.showbacks),
+            ("GET", "/showbacks", "list", "showbacks", records.showbacks),
+            ("GET", "/decisions", "list", "decisions", records.decisions),
+            ("GET", "/capsules", "list", "capsules", records.capsules),
+            ("GET", "/capsules/{name}", "get", "capsules", records.capsule),
+            ("POST", "/clusterwhatifs", "create", "clusterwhatifs", answers.what_if_cluster),
             ("POST", own + "/whatifs", "create", "whatifs", answers.what_if),
         ):
             app.router.add_route(method, ROOT + path, self._respond(self._authorised(verb, resource, answer)))
@@ -123,7 +136,7 @@ class QueryServer:
         return app
 
     def _respond(self, answer: _Answer) -> Callable[[web.Request], Awaitable[web.Response]]:
-        """To whom the aggregator speaks for; every failure as a Status."""
+        """Answers whom the aggregator speaks for; every failure as a Status."""
 
         async def respond(request: web.Request) -> web.Response:
             if self._serving is not None:

@@ -37,7 +37,7 @@ class GpuDisputeReporter:
     async def report(self) -> None:
         """Write an Event for each dispute that was not there the last time."""
         disputes = {(node, text) for node, texts in self._nodes.disputes.items() for text in texts.values()}
-        ungranted = [pod for pods in self._nodes.ungranted.values() for pod in pods.values()]
+        ungranted = list(self._nodes.ungranted.values())
         self._metrics.disputes.labels("GPU").set(len(disputes))
         self._metrics.disputes.labels("Pod").set(len(ungranted))
         for pod in ungranted:

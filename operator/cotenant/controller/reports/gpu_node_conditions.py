@@ -55,7 +55,7 @@ class GpuNodeConditionReporter:
 
 
 def changes(status: GPUNodeStatus, now: float) -> Iterator[tuple[tuple[str, str, str], tuple[str, str, bool]]]:
-    """What to name of one node: (what, how, when) → reason of the Event, its words, whether it is a warning."""
+    """Changes to name of one node: (what, how, when) → reason of the Event, its words, whether it is a warning."""
     for condition in status.conditions:
         if _is_news(condition.last_transition_time, now):
             lowered = condition.status == "True"

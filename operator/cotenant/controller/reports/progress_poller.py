@@ -23,7 +23,7 @@ from cotenant import contract, names
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, ProgressSample
 from cotenant.controller.informers.job_record import JobId, JobRecord
-from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.progress import summary
 from cotenant.controller.manifests.attempt import pod_name
 from cotenant.controller.reports.fair_semaphore import FairSemaphore
@@ -108,7 +108,7 @@ class ProgressPoller:
                 memory.reported_slow_gpus.clear()
 
     async def _poll(self, record: JobRecord) -> None:
-        """What goes wrong with one job stays with it."""
+        """Poll one job; what goes wrong with it stays with it."""
         self._asking.add(record.id)
         try:
             async with self._connections.acquire(record.namespace):
@@ -122,7 +122,7 @@ class ProgressPoller:
             self._asking.discard(record.id)
 
     async def _ask_head(self, record: JobRecord) -> tuple[JobRecord | None, bytes | contract.Malformed | None]:
-        """The job as it is after it has waited for others of its namespace, None where nobody is asked; the answer."""
+        """The job as it is after it has waited for others of its namespace, None where no pod is asked; the answer."""
         current = self._cache.jobs.get(record.key)
         if current is None or current.id != record.id or current.placement is None or not self._is_leader():
             return None, None

@@ -11,7 +11,7 @@ import asyncio
 import re
 from typing import Final
 
-from cotenant.decoding.bounded_json import Malformed
+from cotenant.contract.decoding.bounded_json import Malformed
 
 DEADLINE_S: Final = 2.0
 """From the first packet to the last."""
@@ -21,7 +21,7 @@ _HEADER: Final = re.compile(rb"\r\n(content-length|content-encoding|transfer-enc
 
 
 async def get_progress(host: str, port: int, *, bytes_max: int) -> bytes | Malformed | None:
-    """The body of the answer; None where nobody answers in time, or says no. `host` is a literal address."""
+    """The body of the answer; None without an answer in time, or after a refusal. `host` is a literal address."""
     try:
         async with asyncio.timeout(DEADLINE_S):
             reader, writer = await asyncio.open_connection(host, port, limit=HEAD_BYTES_MAX)

@@ -10,11 +10,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import ExplainedStart, JobMemories, JobMemory
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey
@@ -33,18 +34,22 @@ STAGE: Final = "EstimatesFailed"
 """As the metric of contained failures has it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the plays of one snapshot came to."""
+
+    estimates: Mapping[JobKey, Estimate]
+    ahead: Mapping[JobKey, str]
+    """Who is before the job in the line, in words."""
+
+
 class StartEstimates:
-    def __init__(self, cache: ObjectCache, metrics: Metrics, policy: Policy) -> None:
-        self._cache, self._metrics, self._policy = cache, metrics, policy
+    def __init__(self, cache: ObjectCache, memories: JobMemories, metrics: Metrics, policy: Policy) -> None:
+        self._cache, self._memories, self._metrics, self._policy = cache, memories, metrics, policy
         self._outlook = Outlook(policy)
         self._snapshot: Snapshot | None = None
         """The newest that the plays have not seen."""
-        self._explained: dict[JobKey, tuple[Verdict, Estimate, str, Verdict]] = {}
-        """Job → verdict, estimate and who is ahead; and what they came to."""
-        self._published: Mapping[JobKey, Estimate] = {}
-        self._ahead: Mapping[JobKey, str] = {}
-        self._first: dict[JobKey, Estimate] = {}
-        """Of each waiting job, the first that was published."""
+        self._published = Published({}, {})
         self._learned: list[tuple[str, Estimate, float]] = []
         self._planned = asyncio.Event()
 
@@ -52,20 +57,22 @@ class StartEstimates:
         """The plan, with what is known by now of the starts of jobs that wait."""
         verdicts = dict(plan.verdicts)
         for key, verdict in plan.verdicts.items():
-            estimate = self._published.get(key)
-            if estimate is None:
+            estimate, memory = self._published.estimates.get(key), self._memory(key)
+            if estimate is None or memory is None:
                 continue
-            verdicts[key] = self._explain(verdict, estimate, now)
-        self._explained = {key: one for key, one in self._explained.items() if key in verdicts}
+            verdicts[key] = self._explain(memory, verdict, estimate, now)
         return replace(plan, verdicts=verdicts)
 
-    def _explain(self, verdict: Verdict, estimate: Estimate, now: float) -> Verdict:
+    def _explain(self, memory: JobMemory, verdict: Verdict, estimate: Estimate, now: float) -> Verdict:
         """The same value as before where nothing is other than it was: thousands wait, and few of them move."""
-        ahead = self._ahead.get(verdict.job, "")
-        before = self._explained.get(verdict.job)
-        is_same = before is not None and before[0] is verdict and before[1:3] == (estimate, ahead)
-        if before is not None and is_same and now <= estimate.p50:
-            return before[3]
+        ahead, before = self._published.ahead.get(verdict.job, ""), memory.explained
+        if (
+            before is not None
+            and before.verdict is verdict
+            and (before.estimate, before.ahead) == (estimate, ahead)
+            and now <= estimate.p50
+        ):
+            return before.result
         p50, p90 = max(now, estimate.p50), max(now, estimate.p90)
         explained = replace(
             verdict,
@@ -74,7 +81,7 @@ class StartEstimates:
             position=estimate.position,
             ahead=ahead,
         )
-        self._explained[verdict.job] = verdict, estimate, ahead, explained
+        memory.explained = ExplainedStart(verdict, estimate, ahead, explained)
         return explained
 
     def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
@@ -82,21 +89,33 @@ class StartEstimates:
         jobs = {job.key: job for job in snapshot.jobs}
         known = {queue.name for queue in snapshot.queues}
         for action in plan.actions:
-            job, estimate = jobs.get(action.job), self._first.pop(action.job, None)
+            job, memory = jobs.get(action.job), self._memory(action.job)
+            if memory is None:
+                continue
+            estimate, memory.first_estimate, memory.explained = memory.first_estimate, None, None
             if isinstance(action, Admit) and estimate is not None and job is not None and job.queue in known:
                 self._measure(job.queue, estimate, snapshot.now)
                 self._learned.append((job.queue, estimate, snapshot.now))
-        self._first = {key: one for key, one in self._first.items() if key in jobs}
+        for memory in self._memories:
+            if memory.first_estimate is not None and memory.id.key not in jobs:
+                memory.first_estimate = None
         for key in plan.verdicts:
-            if key not in self._first and key in self._published:
-                self._first[key] = self._published[key]
+            estimate, memory = self._published.estimates.get(key), self._memory(key)
+            if memory is not None and memory.first_estimate is None:
+                memory.first_estimate = estimate
         self._snapshot = snapshot
         self._planned.set()
 
     def forget(self) -> None:
         """Another replica leads: what was estimated here is not kept up any more."""
-        self._published, self._ahead, self._first, self._snapshot = {}, {}, {}, None
+        self._published, self._snapshot = Published({}, {}), None
+        for memory in self._memories:
+            memory.first_estimate = memory.explained = None
         self._outlook = Outlook(self._policy)
+
+    def _memory(self, key: JobKey) -> JobMemory | None:
+        record = self._cache.jobs.get(key)
+        return None if record is None else self._memories[record.id]
 
     async def run(self) -> None:
         while True:
@@ -127,7 +146,7 @@ class StartEstimates:
         estimates = await asyncio.to_thread(outlook.estimates)
         ahead = await asyncio.to_thread(ahead_of, snapshot, estimates)
         if outlook is self._outlook:
-            self._published, self._ahead = estimates, ahead
+            self._published = Published(estimates, ahead)
 
     def _ends(self, snapshot: Snapshot) -> dict[JobKey, float]:
         """Running job → its end, as its own program counts: steps left, at the present rate."""

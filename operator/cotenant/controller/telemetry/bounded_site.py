@@ -29,7 +29,7 @@ ACCEPT_PAUSE_S: Final = 0.1
 
 
 class BoundedSite(web.BaseSite):
-    """To be started on a runner that was set up; `address` is host and port."""
+    """Site to be started on a runner that was set up; `address` is host and port."""
 
     def __init__(self, runner: web.BaseRunner, address: tuple[str, int], *, tls: SSLContext | None = None) -> None:
         super().__init__(runner, ssl_context=tls)

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cotenant.decoding.plain_log import PlainFormatter
-from cotenant.decoding.plain_text import plain_text
+from cotenant.contract.decoding.plain_log import PlainFormatter
+from cotenant.contract.decoding.plain_text import plain_text
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LINES_PER_WINDOW, WINDOW_S = 5, 30.0

@@ -58,6 +58,22 @@ class Metrics:
             "Mean share of time in which a kernel ran, of the GPUs that a queue holds.",
             ["queue"],
         )
+        self.gpu_seconds = counter(
+            "cotenant_gpu_seconds",
+            "GPU-seconds held by attempts that are over; used, idle, lost_to_preemption or lost_to_faults.",
+            ["queue", "gpu_class", "part"],
+        )
+        self.cost = counter("cotenant_cost", "What they cost, in the currency.", ["queue", "gpu_class", "currency"])
+        self.budget_left = gauge(
+            "cotenant_queue_budget_left", "Left of a queue's budget; unit: gpu_hours, or a currency.", ["queue", "unit"]
+        )
+        self.decision_log_records = counter("cotenant_decision_log_records", "Cycles and runs that were recorded.")
+        self.decision_log_dropped = counter(
+            "cotenant_decision_log_dropped", "What was not recorded because the log did not keep up.", ["item"]
+        )
+        self.decision_log_failures = counter(
+            "cotenant_decision_log_failures", "Batches that the volume of the decision log did not take."
+        )
         self.events_dropped = counter("cotenant_events_dropped", "Kubernetes Events not written (rate limit).")
         self.polls = counter("cotenant_progress_polls", "Progress polls of rank 0, by outcome.", ["outcome"])
 

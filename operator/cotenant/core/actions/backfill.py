@@ -7,7 +7,8 @@ it will have then. A job later in the order may use those GPUs only if it is sur
 They are held to their word: who is still there when it was to have ended is the first to leave for whoever can use its
 place, of its own queue or, where it is borrowed, of any (`victims`). So a lie delays a reservation by an eviction.
 Reservations last one cycle and are made only for starts within `Policy.reserve_within_s`, so GPUs stand idle for a
-known and short time. Example: 8 GPUs, 6 busy for 10 minutes more, a gang of 8 waits: a job of 5 minutes takes a free
+known and short time. GPUs that are kept for bookings (`booked_places`) are used in the same way, by who will be gone
+in time. Example: 8 GPUs, 6 busy for 10 minutes more, a gang of 8 waits: a job of 5 minutes takes a free
 one, a job of an hour does not.
 """
 
@@ -19,11 +20,12 @@ from dataclasses import dataclass
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.booked_places import BookedPlace, BookedPlaces
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.explain.forecast import Forecast
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.model.plan import WAITING_FOR_SPACE, Refusal
+from cotenant.core.model.plan import Refusal
 from cotenant.core.quota.usage import Charge
 
 
@@ -37,6 +39,8 @@ class Reservation:
     """GPUs, CPU and memory; of the queue's quota only where it is collected."""
     is_collected: bool = False
     """Kept until the job starts, however late: only who must end by then goes first, not who hopes to."""
+    booked: BookedPlace | None = None
+    """Kept for a booking, which `job` names, and for no job."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,18 +48,18 @@ class Backfill:
     """A start on GPUs that are reserved for another job."""
 
     result: PlacementResult
-    ends_at: float
-    """By the job's own word."""
+    ends_at: float | None
+    """By the job's own word; None: on GPUs that are kept for bookings alone, which take it at no word."""
 
 
 class Reservations:
     """Reservations of one cycle, at most one per GPU class."""
 
-    __slots__ = ("_by_class", "_moment", "_tried", "_within_s")
+    __slots__ = ("_booked", "_by_class", "_moment", "_tried", "_within_s")
 
-    def __init__(self, moment: Moment, within_s: int) -> None:
+    def __init__(self, moment: Moment, within_s: int, booked: BookedPlaces | None = None) -> None:
         """`within_s`: places are kept for starts that are no further away."""
-        self._moment, self._within_s = moment, within_s
+        self._moment, self._within_s, self._booked = moment, within_s, booked
         self._by_class: dict[str, Reservation | None] = {}
         """GPU class → the reservation of the first job that waits there, if its start could be estimated."""
         self._tried: set[tuple[Request, frozenset[JobKey]]] = set()
@@ -68,7 +72,7 @@ class Reservations:
     def claims_classes(self, request: Request, refusal: Refusal) -> bool:
         """True for the first request that waits for space in its classes; no later one gets a reservation there."""
         classes = {bucket[0] for option in request.options for bucket in option.buckets}
-        if refusal.reason not in WAITING_FOR_SPACE or classes & self._by_class.keys():
+        if not refusal.waits_for_space or classes & self._by_class.keys():
             return False
         self._by_class.update(dict.fromkeys(sorted(classes)))
         return True
@@ -94,15 +98,7 @@ class Reservations:
 
     def backfill(self, job: Job, request: Request, current: Occupancy) -> Backfill | None:
         """A place on reserved GPUs for a job that will have ended in time."""
-        runtime_s = job.max_runtime_s or job.expected_runtime_s
-        if runtime_s is None:
-            return None
-        must_end = job.max_runtime_s is not None
-        usable = [
-            kept
-            for kept in self.all()
-            if (must_end or not kept.is_collected) and not self._moment.is_past(kept.starts_at - runtime_s)
-        ]
+        usable = [*(kept for kept in self.all() if self._is_open_to(job, kept)), *self._of_bookings(job, request)]
         attempt = request, frozenset(kept.job for kept in usable)
         if not usable or attempt in self._tried:
             return None
@@ -110,7 +106,26 @@ class Reservations:
         if result is None:
             self._tried.add(attempt)
             return None
-        return Backfill(result, self._moment.now + runtime_s)
+        runtime_s = job.max_runtime_s or job.expected_runtime_s
+        promised = any(kept.booked is None for kept in usable)
+        return Backfill(result, self._moment.now + runtime_s if runtime_s is not None and promised else None)
+
+    def _is_open_to(self, job: Job, kept: Reservation) -> bool:
+        runtime_s = job.max_runtime_s or job.expected_runtime_s
+        if runtime_s is None or (kept.is_collected and job.max_runtime_s is None):
+            return False
+        return not self._moment.is_past(kept.starts_at - runtime_s)
+
+    def _of_bookings(self, job: Job, request: Request) -> list[Reservation]:
+        """Bookings with GPUs for the request that take the job."""
+        booked = self._booked
+        if booked is None:
+            return []
+        return [
+            Reservation(place.name, place.booking.starts_at, place.allocation, booked=place)
+            for place in booked.places
+            if place.allocation.nodes and booked.concerns(place, request) and booked.admits(place, job, request)
+        ]
 
     def clear(self) -> None:
         self._by_class.clear()

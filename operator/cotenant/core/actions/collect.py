@@ -25,40 +25,34 @@ wherever they do end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
+
+import numpy as np
 
 from cotenant.core.actions.backfill import Reservation
+from cotenant.core.actions.counted_ends import STEP_S, Holders
+from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.tenure import LEARNED_PERCENT, Tenures
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.gallop import first_true
-from cotenant.core.explain.forecast import Ending, Forecast
-from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.explain.forecast import EndingList, Forecast, Start
+from cotenant.core.gpus.inventory import FloatArray, IntArray
+from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Refusal
-from cotenant.core.runtimes.learned import LearnedRuntimes
+from cotenant.core.runtimes.learned import quantile
 
 _UNKNOWN: Final = 4
 """Times the patience: what a job that is counted without end is taken to run all the same, again and again."""
-STEP_S: Final = 60
-"""Time goes on in such steps for whoever outlives what is counted, or is looked at by how long it has run: a decision
-that collects is the same in between.
-"""
+_LOOKS: Final = 6
+"""Times within the patience that it is looked whether that is over."""
+_FEW: Final = 1_024
+"""Endings."""
 _LEAST_S: Final = 600
 """What a job of which nothing is known is likely to run on at least."""
-
-
-class Holder(NamedTuple):
-    """A job that holds GPUs, or will when others have left."""
-
-    job: Job
-    allocation: Allocation
-    begun: float
-    ends: float
-    """As counted; infinity: without end."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,61 +89,75 @@ COUNTS_ON_LEARNED: Final = (
 )
 
 
-def holder(tenures: Tenures, request: Request, job: Job, allocation: Allocation) -> Holder:
-    """A job that runs, or starts now."""
-    moment, ends = tenures.moment, tenures.counted_until(request, job)
-    begun = moment.now if job.admitted_at is None else min(job.admitted_at, moment.unnoted)
-    return Holder(job, allocation, begun, moment.rounded_up(STEP_S) if moment.has_come(ends) else ends)
-
-
 def collect(
-    occupancy: Occupancy, request: Request, holders: Sequence[Holder], tenures: Tenures, *, of_quota: bool
+    occupancy: Occupancy, request: Request, holders: Holders, tenures: Tenures, *, of_quota: bool
 ) -> Collection | None:
     """The place at which the request starts first as holders are counted, or else likely to; None where no ending makes
     one.
 
     `occupancy`: after the evictions that are under way; it is left as it was. `of_quota`: quota alone is kept.
     """
-    now = tenures.moment.rounded_up(STEP_S)
-    known = [_ending(one, one.ends) for one in holders if one.ends < inf]
-    moment = tenures.moment.unnoted  # all endings are later
-    start = Forecast(occupancy, _in_order(known), moment).start_of(request)
+    table, rows, moment = holders.table, holders.rows, tenures.moment
+    endless = rows[holders.ends[rows] == inf]
+    known = rows[holders.ends[rows] < inf]
+    start = _first_start(occupancy, request, (table, known, holders.ends), moment.unnoted)
     starts_by = None if start is None else start.at
-    endless: Sequence[Holder] = ()
     if start is None:
-        endless = [one for one in holders if one.ends == inf]
-        assumed_s = _UNKNOWN * tenures.patience_s
-        taken = known + [_ending(one, _assumed_end(one, now, assumed_s)) for one in endless]
-        start = Forecast(occupancy, _in_order(taken), moment).start_of(request)
+        taken = holders.ends.copy()
+        taken[endless] = _assumed_ends(holders.begun[endless], tenures)
+        start = _first_start(occupancy, request, (table, rows, taken), moment.unnoted)
         if start is None:
             return None
     place = start.result.allocation
-    rows = {node.row for node in place.nodes}
-    on_it = [one for one in holders if rows & {node.row for node in one.allocation.nodes}]
-    leaving = [(_likely_end(tenures.runtimes, one, now), one) for one in on_it]
-    free_at = _likely_free(occupancy, request, place, leaving, start.at)
+    counted = np.zeros(len(table.keys), dtype=np.bool_)
+    counted[rows] = True
+    on_it = [row for row in table.batch.on_rows({node.row for node in place.nodes}) if counted[row]]
+    leaving = [(_likely_end(holders, row, tenures), row) for row in on_it]
+    free_at = _likely_free(occupancy, request, place, (table, leaving), start.at)
     kept = Allocation((), place.charge) if of_quota else place
     return Collection(
         Reservation(request.job.key, free_at, kept, is_collected=True),
         starts_by,
-        tuple(one.job.key for one in endless if rows & {node.row for node in one.allocation.nodes}),
-        all(tenures.is_certain(request, one.job) for one in (holders if of_quota else on_it)),
+        tuple(table.keys[row] for row in on_it if holders.ends[row] == inf) if starts_by is None else (),
+        bool(holders.certain[rows if of_quota else on_it].all()),
         of_quota,
     )
 
 
+def _first_start(
+    occupancy: Occupancy, request: Request, holders: tuple[HolderTable, IntArray, FloatArray], now: float
+) -> Start | None:
+    """Number of these rows that have to end, soonest first, and of one moment in order of key. Few are looked at as
+    long as they are enough; else the others, after all of these."""
+    table, rows, ends = holders
+    order = rows[np.argsort(ends[rows], kind="stable")]
+    start = None
+    with occupancy.trial():
+        for some in (order[:_FEW], order[_FEW:]):
+            if start is None and len(some):
+                batch = table.batch.take(some)
+                start = Forecast(occupancy, EndingList(ends[some].tolist(), batch), now).start_of(request)
+                if start is None:
+                    occupancy.release_batch(batch, 0, len(batch))
+    return start
+
+
 def _likely_free(
-    occupancy: Occupancy, request: Request, place: Allocation, leaving: list[tuple[float, Holder]], latest: float
+    occupancy: Occupancy,
+    request: Request,
+    place: Allocation,
+    leaving: tuple[HolderTable, list[tuple[float, int]]],
+    latest: float,
 ) -> float:
-    """When the place is likely to be free, and at the latest when it is counted to be. `leaving`: who holds GPUs there,
-    and when each is likely to have ended."""
+    """Times at which the place is likely to be free, and is counted to be. `leaving`: when each is likely
+    to have ended who holds GPUs there, and its row."""
     whole = not request.job.gpu.is_share
-    ordered = sorted(leaving, key=lambda one: (one[0], one[1].job.key))
+    table, ordered = leaving[0], sorted(leaving[1])
 
     def is_free(count: int) -> bool:
         with occupancy.trial():
-            for _, one in ordered[:count]:
-                occupancy.release(one.allocation)
+            for _, row in ordered[:count]:
+                occupancy.release(table.allocations[row])
             return occupancy.fits(place, whole=whole)
 
     if not ordered or not is_free(len(ordered)):
@@ -157,23 +165,23 @@ def _likely_free(
     return min(latest, ordered[first_true(0, len(ordered), is_free) - 1][0])
 
 
-def _likely_end(runtimes: LearnedRuntimes, one: Holder, now: float) -> float:
-    """As declared, as learned, or as long again as it has run; not after its end as counted."""
-    job, ran_s = one.job, now - one.begun
-    if job.expected_runtime_s is not None and job.expected_runtime_s > ran_s:
-        return min(one.ends, one.begun + job.expected_runtime_s)
-    learned = runtimes.runtime_s(job, LEARNED_PERCENT, longer_than_s=int(ran_s))
-    return min(one.ends, now + max(_LEAST_S, ran_s) if learned is None else one.begun + learned)
+def _likely_end(holders: Holders, row: int, tenures: Tenures) -> float:
+    """End as declared, as learned, or after as long again as it has run; not after its end as counted."""
+    job, moment = holders.table.jobs[row], tenures.moment
+    begun, ends = float(holders.begun[row]), float(holders.ends[row])
+    if job.expected_runtime_s is not None and not moment.has_come(begun + job.expected_runtime_s):
+        return min(ends, begun + job.expected_runtime_s)
+    runs_s = tenures.runtimes.runs_like(job, longer_than_s=int(moment.unnoted - begun))
+    if runs_s:
+        moment.has_come(begun + runs_s[0])  # then fewer are longer
+        return min(ends, begun + quantile(runs_s, LEARNED_PERCENT))
+    now = float(moment.rounded_up_by_age(np.array([begun]), STEP_S)[0])
+    return min(ends, now + max(_LEAST_S, now - begun))
 
 
-def _assumed_end(one: Holder, now: float, assumed_s: float) -> float:
-    """The first multiple of the assumed time after its start that is still to come."""
-    return one.begun + assumed_s * ((now - one.begun) // assumed_s + 1)
-
-
-def _ending(one: Holder, at: float) -> Ending:
-    return at, one.job.key, one.allocation
-
-
-def _in_order(endings: list[Ending]) -> list[Ending]:
-    return sorted(endings, key=lambda ending: ending[:2])
+def _assumed_ends(begun: FloatArray, tenures: Tenures) -> FloatArray:
+    """Ends assumed: for each the first multiple of the assumed time after its start that is still to come."""
+    assumed_s = _UNKNOWN * tenures.patience_s
+    now = tenures.moment.rounded_up(max(STEP_S, tenures.patience_s // _LOOKS))
+    ends: FloatArray = begun + assumed_s * ((now - begun) // assumed_s + 1)
+    return ends

@@ -37,7 +37,7 @@ class CoveredJobs:
 
     @classmethod
     def among(cls, running: RunningJobs) -> CoveredJobs:
-        """As far as worked out before."""
+        """Covered jobs among these, as far as worked out before."""
         known: CoveredJobs | None = running.kept.get(cls)
         if known is None:
             known = running.kept[cls] = cls(running)
@@ -84,7 +84,7 @@ class CoveredJobs:
         return covered_by_guarantee(quotas, inside, running.allocations, first)
 
     def _place_of(self, job: Job) -> tuple[int, float, JobKey]:
-        """By priority, submission and key, in every queue above alike."""
+        """Place by priority, submission and key, in every queue above alike."""
         place = self._place.get(job.key)
         if place is None:
             place = -allowed_priority(self._running.tree, job), job.submitted_at, job.key

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.placements import placement_of, with_more
@@ -21,7 +19,8 @@ from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.formatting import counted
 from cotenant.core.model.objects import Job, JobKey, Placement, TopologyMode
 from cotenant.core.model.plan import Resize
-from cotenant.core.placement.gang import PlacementRequest, max_workers, place_gang
+from cotenant.core.placement.gang import max_workers, place_gang
+from cotenant.core.placement.gang_request import PlacementRequest, domains_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +38,7 @@ def growth_order(jobs: Iterable[Job]) -> list[Job]:
 
 
 def grow(job: Job, placement: Placement, request: Request, current: Occupancy) -> Growth | None:
-    """As many workers more as fit and as quotas allow, up to the job's maximum."""
+    """Growth by as many workers as fit and as quotas allow, up to the job's maximum."""
     option = _option_of(request, placement, current.inventory)
     if option is None or placement.workers >= job.workers_max:
         return None
@@ -65,18 +64,19 @@ def resize(job: JobKey, growth: Growth) -> Resize:
 
 
 def _option_of(request: Request, placement: Placement, inventory: Inventory) -> Option | None:
-    """The way in which the job runs now: growth stays with its class."""
+    """The way in which the job runs now: growth stays with its class, and with its kind of device."""
     first = placement.nodes[0]
     slot = inventory.slot_of.get((first.node, first.ranks[0].gpus[0].uuid))
     if slot is None:
         return None
-    gpu_class = inventory.kinds[inventory.kind[slot]].gpu_class
-    return next((option for option in request.options if option.gpu_class in (gpu_class, "")), None)
+    kind = inventory.kinds[inventory.kind[slot]]
+    ways = (option for option in request.options if option.gpu_class in (kind.gpu_class, ""))
+    return next((way for way in ways if way.placement_request.shape.only_resources in ((), (kind.resource,))), None)
 
 
 def _wanted(option: Option, placement: Placement, inventory: Inventory) -> PlacementRequest:
-    """Growth keeps the topology that is required, takes other GPUs than the job's own, and none that is suspect: one
-    slow GPU would slow down all those that the job has."""
+    """Growth keeps the topology that is required and the spread, takes other GPUs than the job's own, and none that is
+    suspect: one slow GPU would slow down all those that the job has."""
     held = frozenset(
         inventory.slot_of[part.node, grant.uuid]
         for part in placement.nodes
@@ -88,7 +88,14 @@ def _wanted(option: Option, placement: Placement, inventory: Inventory) -> Place
     rows, topology = request.allowed, request.topology
     if topology is not None and topology.mode is TopologyMode.REQUIRED:
         row = inventory.row_of[placement.nodes[0].node]
-        domain = {"zone": inventory.zone, "rack": inventory.rack}.get(topology.level, np.arange(len(inventory.nodes)))
+        domain = domains_of(inventory, topology.level)
         rows = rows & (domain == domain[row])
     excluded = inventory.suspects | (held if request.distinct else frozenset())
-    return replace(request, allowed=rows, unrestricted=False, excluded=excluded, topology=None)
+    there: dict[int, int] = {}
+    if request.spread is not None:
+        of_row = domains_of(inventory, request.spread.level)
+        for part in placement.nodes:
+            if part.node in inventory.row_of:
+                one = int(of_row[inventory.row_of[part.node]])
+                there[one] = there.get(one, 0) + len(part.ranks)
+    return replace(request, allowed=rows, unrestricted=False, excluded=excluded, topology=None, domain_workers=there)

@@ -173,7 +173,7 @@ def _is_still_lent(occupancy: Occupancy, place: Allocation) -> bool:
 def _reclaim_allowed(
     occupancy: Occupancy, request: Request, place: Allocation, victims: Sequence[EvictionCandidate]
 ) -> bool:
-    """With the place allocated, every queue in whose name something is reclaimed is inside its guarantee."""
+    """True if, with the place allocated, every queue in whose name something is reclaimed is inside its guarantee."""
     tree = occupancy.tree
     reclaimed = {victim.job.queue for victim in victims if victim.kind is EvictionKind.RECLAIMED and victim.is_job}
     forks = {tree.below_common_ancestor(request.queue, tree.index[queue]) for queue in reclaimed}

@@ -28,7 +28,7 @@ class EvictionRules:
     """False: as if no job were protected, to find out what protection is in the way of."""
 
     def may_be_evicted(self, job: Job, *, by_class: bool = False) -> bool:
-        """For another job; `by_class`: by the priority of that job's PriorityClass."""
+        """True if it may be, for another job; `by_class`: by the priority of that job's PriorityClass."""
         return job.preemptible and job.key not in self.evicted and (by_class or not self.is_protected(job))
 
     def is_protected(self, job: Job) -> bool:
@@ -46,11 +46,13 @@ class EvictionRules:
 
     def protected_s(self, job: Job) -> int:
         """Seconds for which the job is left in peace from its start on."""
+        return self.protected_in(None if self.has_overrun(job) else self.tree.index.get(job.queue))
+
+    def protected_in(self, queue: int | None) -> int:
+        """The same for who keeps to its word in a queue; None: it does not, or is in none, because that is gone, or
+        what it holds is a claim of others."""
         least = self.policy.protected_runtime_s
-        queue = self.tree.index.get(job.queue)
-        if queue is None or self.has_overrun(job):  # a claim of somebody else's, a queue that is gone
-            return least
-        return max(least, self.tree.queues[queue].protected_runtime_s)
+        return least if queue is None else max(least, self.tree.queues[queue].protected_runtime_s)
 
     def has_overrun(self, job: Job) -> bool:
         """The job started on GPUs that were kept for another, and has not ended when it said that it would have."""
@@ -65,9 +67,12 @@ class EvictionRules:
         """Milli-GPU-seconds: what `milli` of the job has not saved, and one restart.
 
         Example: 2 GPUs, checkpoint 300 s ago, restart 60 s → 720 GPU-seconds. Of a job that has overrun nothing counts,
-        so that it leaves before all others. Moves with time: who decides by it pins the moment.
+        so that it leaves before all others. Of one that holds GPUs and computes nothing one second counts, so that
+        it leaves before whoever computes. Moves with time: who decides by it pins the moment.
         """
         if self.has_overrun(job):
             return 0
+        if job.idle:
+            return milli
         since = max(job.admitted_at or job.submitted_at, job.last_checkpoint_at or 0.0)
         return milli * (max(0, int(self.moment.unnoted - since)) + self.policy.restart_cost_s)

@@ -7,10 +7,10 @@ request finds a place beside it when all others have left.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
-from typing import Final
+from typing import Final, TypeAlias
 
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
@@ -19,6 +19,7 @@ from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import fits
 from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.quota.tree import QueueTree
 
 _FEW: Final = 256
 """Running jobs without a maxRuntime that are asked one by one; where there are more, one is taken to be in the way."""
@@ -26,18 +27,22 @@ _FEW: Final = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HoldingTimes:
-    """Of the jobs of one cycle, whatever is learned."""
+    """Holding times of the jobs of one cycle, whatever is learned."""
 
     declared_s: int
     """The longest maxRuntime of any job that runs or waits."""
     waiting: Counter[tuple[int, str]]
     """(queue, class) → waiting jobs without one that may run there."""
     running: Sequence[Job]
-    """Without one, or not to be evicted."""
+    """Without one, or whom nobody asks to leave."""
+    oldest: Mapping[str, float] = field(default_factory=dict)
+    """Queue → when the first of those that run began; infinity: it is not known when."""
+    staying: Sequence[Job] = ()
+    """Those of them whom nobody asks to leave."""
 
     @classmethod
     def of(cls, running: RunningJobs, waiting: Iterable[tuple[Job, Request]]) -> HoldingTimes:
-        longest, undeclared = _of_running(running)
+        longest, open_ended, oldest, staying = _of_running(running)
         jobs: Counter[Request] = Counter()
         for job, request in waiting:
             if job.max_runtime_s is None:
@@ -47,43 +52,58 @@ class HoldingTimes:
         by_class: Counter[tuple[int, str]] = Counter()
         for request, number in jobs.items():
             by_class.update({(request.queue, name): number for name in request.classes})
-        return cls(longest, by_class, undeclared)
+        return cls(longest, by_class, open_ended, oldest, staying)
 
 
-def _of_running(running: RunningJobs) -> tuple[int, Sequence[Job]]:
-    known: tuple[int, Sequence[Job]] | None = running.kept.get(HoldingTimes)
+_OfRunning: TypeAlias = tuple[int, Sequence[Job], Mapping[str, float], Sequence[Job]]
+
+
+def _of_running(running: RunningJobs) -> _OfRunning:
+    known: _OfRunning | None = running.kept.get(HoldingTimes)
     if known is None:
         jobs = [job for job in running.by_key.values() if not job.evicting]
         longest = max((job.max_runtime_s or 0 for job in jobs), default=0)
-        open_ended = [job for job in jobs if job.max_runtime_s is None or not job.preemptible]
-        known = running.kept[HoldingTimes] = longest, open_ended
+        open_ended = [job for job in jobs if job.max_runtime_s is None or _stays(job, running.tree)]
+        oldest: dict[str, float] = {}
+        for job in open_ended:
+            begun = inf if job.admitted_at is None else job.admitted_at
+            oldest[job.queue] = min(begun, oldest.get(job.queue, inf))
+        staying = [job for job in open_ended if _stays(job, running.tree)]
+        known = running.kept[HoldingTimes] = longest, open_ended, oldest, staying
     return known
+
+
+def _stays(job: Job, tree: QueueTree) -> bool:
+    """The job is not evicted: it is not preemptible, a claim of others, or of a queue that is gone."""
+    return not job.preemptible or job.queue not in tree.index
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Holds:
-    """What the requests of one queue with equal rights have in common."""
+    """Facts that the requests of one queue with equal rights share."""
 
     longest_s: float
     is_learned: bool
     unknown: Counter[str]
     """Class → waiting jobs that are counted without end."""
     unknown_queues: frozenset[int]
-    leaving: Occupancy | None
-    """What is held when all have left who are not counted for longer; None: all do."""
+    may_stay: bool
+    """Too many run to ask each, and one of them may be in the way without end."""
 
 
 class LongestHolds:
     """h by request."""
 
     def __init__(
-        self, times: HoldingTimes, tenures: Tenures, held: Sequence[tuple[JobKey, Allocation]], occupancy: Occupancy
+        self, times: HoldingTimes, tenures: Tenures, held: Iterable[tuple[JobKey, Allocation]], occupancy: Occupancy
     ) -> None:
-        """`held`: what jobs hold in the occupancy, or what is kept there for them; some hold more than one place."""
+        """`held`: what jobs hold in the occupancy, or what is kept there for them; some hold more than one place. Read
+        once for each occupancy that is made of it."""
         self._times, self._tenures, self._held, self._occupancy = times, tenures, held, occupancy
         self._holds: dict[tuple[int, bool], _Holds] = {}
+        self._leaving: dict[tuple[int, bool], Occupancy | None] = {}
         self._fits: dict[Request, bool] = {}
-        self._oldest: dict[str, float] | None = None
+        self._last_stay: float | None = None
 
     def longest_s(self, job: Job, request: Request) -> tuple[float, bool]:
         """(h, is it enforced, and not only learned?)"""
@@ -95,7 +115,7 @@ class LongestHolds:
             itself = job.max_runtime_s is None and request.queue in holds.unknown_queues
             if any(holds.unknown[name] > itself for name in request.classes):
                 return inf, True
-        if holds.leaving is not None and not self._fits_beside(holds.leaving, request):
+        if holds.may_stay or not self._fits_beside(key, holds.longest_s, request):
             return inf, True
         return holds.longest_s, not holds.is_learned
 
@@ -107,7 +127,7 @@ class LongestHolds:
         if longest_s == inf:
             longest_s = max(self._times.declared_s, tenures.protected_s)
             queues = {queue for queue, _ in self._times.waiting}
-            for name in {job.queue for job in self._times.running}:
+            for name in self._times.oldest:
                 if name in tree.index:
                     queues.add(tree.index[name])
                 elif (learned_s := tenures.learned_s(name)) < inf:  # of a queue that is gone
@@ -121,34 +141,30 @@ class LongestHolds:
             for (queue, name), number in self._times.waiting.items():
                 if queue in unknown_queues:
                     unknown[name] += number
-        if not any(unknown[name] > 1 for name in request.classes) and len(self._times.running) <= _FEW:
-            leaving = self._without_those_who_leave(request, longest_s)
-        else:  # too many to ask each: as if one of them stayed in the way
-            leaving = None
-            if len(self._times.running) > _FEW and longest_s != tenures.longest_s and self._may_stay(request):
-                unknown.update(dict.fromkeys(request.classes, 2))
-        return _Holds(longest_s, is_learned, unknown, frozenset(unknown_queues), leaving)
+        may_stay = len(self._times.running) > _FEW and self._may_stay(request, longest_s)
+        return _Holds(longest_s, is_learned, unknown, frozenset(unknown_queues), may_stay)
 
-    def _may_stay(self, request: Request) -> bool:
-        """Some queue whose jobs count against the request has an oldest one that may run without end."""
-        tenures, tree = self._tenures, self._occupancy.tree
-        return any(
-            tenures.moment.has_come(begun + tenures.learned_s(queue)) or tenures.learned_s(queue) == inf
-            for queue, begun in self._oldest_by_queue().items()
+    def _may_stay(self, request: Request, longest_s: float) -> bool:
+        """A job that is not evicted stays for longer; or, without a tenure, some queue whose jobs count
+        against the request has an oldest one that may run without end."""
+        tenures, tree, now = self._tenures, self._occupancy.tree, self._tenures.moment.unnoted
+        if not tenures.moment.has_come(self._last_to_stay(request) - longest_s):
+            return True
+        return tenures.longest_s == inf and any(
+            tenures.moment.has_come(min(begun, now) + tenures.learned_s(queue)) or tenures.learned_s(queue) == inf
+            for queue, begun in self._times.oldest.items()
             if queue not in tree.index or not tenures.never_covers(request, tree.index[queue])
         )
 
-    def _oldest_by_queue(self) -> dict[str, float]:
-        """Queue → when the first of its open-ended jobs began."""
-        if self._oldest is None:
-            self._oldest = {}
-            for job in self._times.running:
-                begun = self._tenures.moment.unnoted if job.admitted_at is None else job.admitted_at
-                if begun < self._oldest.get(job.queue, inf):
-                    self._oldest[job.queue] = begun
-        return self._oldest
+    def _last_to_stay(self, request: Request) -> float:
+        """The last end, as counted, of a job that is not evicted; the same for every request."""
+        if self._last_stay is None:
+            ends = (self._tenures.counted_until(request, job) for job in self._times.staying)
+            self._last_stay = max(ends, default=-inf)
+        return self._last_stay
 
     def _without_those_who_leave(self, request: Request, longest_s: float) -> Occupancy | None:
+        """None: all leave."""
         moment, tenures = self._tenures.moment, self._tenures
         stay = {
             job.key
@@ -163,8 +179,14 @@ class LongestHolds:
                 occupancy.release(allocation)
         return occupancy
 
-    def _fits_beside(self, occupancy: Occupancy, request: Request) -> bool:
+    def _fits_beside(self, rights: tuple[int, bool], longest_s: float, request: Request) -> bool:
+        """The request finds a place when all have left who are not counted for longer. Where too many run to ask each,
+        all do: see `_may_stay`."""
         known = self._fits.get(request)
         if known is None:
-            known = self._fits[request] = fits(occupancy, request)
+            if rights not in self._leaving:
+                is_few = len(self._times.running) <= _FEW
+                self._leaving[rights] = self._without_those_who_leave(request, longest_s) if is_few else None
+            leaving = self._leaving[rights]
+            known = self._fits[request] = leaving is None or fits(leaving, request)
         return known

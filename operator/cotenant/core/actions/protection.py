@@ -23,7 +23,7 @@ from cotenant.core.queueing.service import ServiceOrder
 
 
 class ProtectionSearch:
-    """For requests that found no place in a cycle; it leaves the cycle as it was."""
+    """Search for requests that found no place in a cycle; it leaves the cycle as it was."""
 
     __slots__ = ("_candidates", "_cycle", "_rules", "_service")
 

@@ -59,7 +59,7 @@ class Waiting:
 
 
 def waiting_order(job: Job) -> tuple[float, JobKey]:
-    """Who has waited longest first."""
+    """Order by wait, the longest first."""
     return waits_since(job), job.key
 
 

@@ -20,14 +20,19 @@ leave.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+import numpy as np
+
 from cotenant.core.actions.covered import CoveredJobs
 from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.holders import HolderTable
 from cotenant.core.allocation.eviction_candidate import EvictionCandidate
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.gpus.inventory import BoolArray, FloatArray
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import EvictionKind
@@ -39,6 +44,27 @@ from cotenant.core.runtimes.learned import LearnedRuntimes, quantile
 LONGEST: Final = 4
 """Times the patience: who borrows keeps nothing for longer."""
 LEARNED_PERCENT: Final = 90
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
+    """Part of `Tenures` that is the same for one request and all jobs of a table."""
+
+    asked: BoolArray
+    """[J] the job may be asked to leave at all."""
+    longest_s: float
+    protected_s: FloatArray
+    """[J]."""
+    lent_most_s: float
+
+    def lent_s(self, table: HolderTable) -> FloatArray:
+        """[J] for how long each keeps what it borrows."""
+        return np.where(np.isinf(table.longest_s), 0.0, np.minimum(table.longest_s, self.lent_most_s))
+
+    def may_leave_after(self, table: HolderTable, *, lent: BoolArray) -> FloatArray:
+        """[J] seconds from its start after which each may be asked to leave."""
+        seconds = np.where(lent, np.minimum(self.longest_s, self.lent_s(table)), self.longest_s)
+        return np.where(self.asked, np.maximum(seconds, self.protected_s), inf)
 
 
 class Tenures:
@@ -56,6 +82,10 @@ class Tenures:
         """(queue of a request, queue of a job) → something is guaranteed where the two compete."""
 
     @property
+    def tree(self) -> QueueTree:
+        return self._tree
+
+    @property
     def moment(self) -> Moment:
         return self._rules.moment
 
@@ -65,18 +95,22 @@ class Tenures:
 
     def is_overdue(self, job: Job) -> bool:
         """The job has waited so long that GPUs are collected for it."""
-        return self.patience_s > 0 and self.moment.has_come(waits_since(job) + self.patience_s)
+        return self.moment.has_come(self.overdue_since(job))
+
+    def overdue_since(self, job: Job) -> float:
+        """Time at which it will have waited so long; infinity: never."""
+        return waits_since(job) + self.patience_s if self.patience_s > 0 else inf
 
     @property
     def longest_s(self) -> float:
-        """Nobody who may be evicted keeps its GPUs for longer from an overdue job; infinity: there is no tenure."""
+        """Longest time that a job which may be evicted keeps GPUs from an overdue one; infinity: no tenure."""
         tenure_s = self._rules.policy.tenure_s
         return max(tenure_s, self.protected_s) if tenure_s else inf
 
     @property
     def protected_s(self) -> int:
-        """Nobody is left in peace for longer from its start on."""
-        return max(self._rules.policy.protected_runtime_s, *(one.protected_runtime_s for one in self._tree.queues), 0)
+        """Longest time from its start for which a job is not evicted."""
+        return max([self._rules.policy.protected_runtime_s, *(one.protected_runtime_s for one in self._tree.queues)])
 
     def is_guaranteed(self, request: Request) -> bool:
         """The guarantee of its queue covers the request when the queue holds nothing else."""
@@ -94,7 +128,7 @@ class Tenures:
         return known
 
     def learned_s(self, queue: str) -> float:
-        """As long as nine out of ten earlier jobs of the queue ran; infinity: too few have."""
+        """Time within which nine out of ten earlier jobs of the queue ran; infinity: too few have."""
         known = self._learned.get(queue)
         if known is None:
             runs_s = self.runtimes.runs_of_queue(queue)
@@ -126,7 +160,7 @@ class Tenures:
         runs_s = self.runtimes.runs_of_queue(job.queue, longer_than_s=int(moment.unnoted - begun))
         if not runs_s:
             return inf
-        moment.has_come(begun + runs_s[0] + 1)  # then fewer are longer
+        moment.has_come(begun + runs_s[0])  # then fewer are longer
         return begun + quantile(runs_s, LEARNED_PERCENT)
 
     def is_certain(self, request: Request, job: Job) -> bool:
@@ -137,16 +171,49 @@ class Tenures:
         """Jobs whose tenure is over, least lost work first."""
         if not self.is_guaranteed(request) and not (self._rules.policy.tenure_s and self.is_entitled(request)):
             return []
-        covered, found = CoveredJobs.among(running), []
-        for queue in range(len(self._tree.queues)):
-            inside = covered.of(self._fork(request, queue))
-            for job in running.in_queue(queue):
-                at = self._begun(job) + self._may_leave_after(request, job, lent=(job.key, False) not in inside)
-                if self._rules.moment.has_come(at) and job.resizing_from is None and self._rules.may_be_evicted(job):
-                    allocation = running.allocations[job.key]
-                    lost_work = self._rules.lost_work(job, allocation.charge.milli)
-                    found.append(EvictionCandidate(job, allocation, EvictionKind.COLLECTED, lost_work))
+        table = HolderTable.among(running)
+        terms, lent = self.terms(request, table), self._lent(request, running, table)
+        begun = np.where(np.isnan(table.begun), self.moment.unnoted, table.begun)
+        may_leave = self.moment.have_come(np.where(table.leaves, inf, begun + terms.may_leave_after(table, lent=lent)))
+        found = []
+        for row in np.flatnonzero(may_leave & ~table.resized).tolist():
+            job, allocation = table.jobs[row], table.allocations[row]
+            if self._rules.may_be_evicted(job):
+                lost_work = self._rules.lost_work(job, allocation.charge.milli)
+                found.append(EvictionCandidate(job, allocation, EvictionKind.COLLECTED, lost_work))
         return sorted(found, key=lambda candidate: candidate.order)
+
+    def _lent(self, request: Request, running: RunningJobs, table: HolderTable) -> BoolArray:
+        """[J] the job lies outside the guarantee that counts against the request."""
+        lent = np.zeros(len(table.keys), dtype=np.bool_)
+        if self.is_guaranteed(request):
+            covered, known = CoveredJobs.among(running), running.kept.setdefault(Tenures, {})
+            for number, (name, _) in enumerate(table.kinds):
+                if (queue := self._tree.index.get(name)) is None:
+                    continue
+                at = number, self._fork(request, queue)
+                if at not in known:
+                    rows = np.flatnonzero(table.kind == number)
+                    inside = covered.of(at[1])
+                    known[at] = rows[[(table.keys[row], False) not in inside for row in rows.tolist()]]
+                lent[known[at]] = True
+        return lent
+
+    def terms(self, request: Request, table: HolderTable) -> Terms:
+        """Terms of each kind of jobs in the table."""
+        is_entitled = self.is_entitled(request)
+        by_kind = [is_preemptible and name in self._tree.index for name, is_preemptible in table.kinds]
+        asked = np.array(by_kind, dtype=np.bool_)[table.kind]
+        overrun = self.moment.have_come(np.where(asked, table.backfilled_until, inf))
+        queues = [self._tree.index.get(name) for name, _ in table.kinds]
+        protected = np.array([self._rules.protected_in(queue) for queue in queues], dtype=np.float64)[table.kind]
+        protected[overrun] = self._rules.policy.protected_runtime_s
+        return Terms(
+            asked,
+            self.longest_s if is_entitled else inf,
+            protected,
+            LONGEST * self.patience_s,
+        )
 
     def _may_leave_after(self, request: Request, job: Job, *, lent: bool) -> float:
         if not job.preemptible or job.queue not in self._tree.index:

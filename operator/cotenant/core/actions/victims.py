@@ -29,7 +29,9 @@ A fourth, where a queue orders by attained service: who has had much leaves for 
 (`ServiceOrder.may_yield`), of equal priority, if nobody else does. It is told as a preemption, and counts as one above.
 
 Surplus of an elastic job yields before any job is evicted: to any job of its own queue, and to other queues where it
-is borrowed. Cost of a victim: see `EvictionRules.lost_work`.
+is borrowed. Cost of a victim: see `EvictionRules.lost_work`. It orders those who may leave and makes nobody one of
+them, so that idle holders leave first changes nothing of the above; and that a job turns idle or busy is no change of
+the world.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ class CandidateFinder:
         rules: EvictionRules,
         service: ServiceOrder | None = None,
     ) -> None:
-        """`service`: who yields to jobs of its own queue and priority; without it nobody does."""
+        """`service`: who yields to jobs of its own queue and priority; without it none does."""
         self._running = running
         self._tree = running.tree
         self._inventory = inventory
@@ -216,7 +218,7 @@ def _in_order(candidates: Iterable[EvictionCandidate]) -> _InOrder:
 
 
 def not_yet_leaving(candidates: Iterable[EvictionCandidate], outcome: CycleOutcome) -> Iterator[EvictionCandidate]:
-    """Without those that this cycle has already asked to leave."""
+    """Candidates without those that this cycle has already evicted."""
     evictions, shrunk = outcome.evictions, outcome.shrunk
     for candidate in candidates:
         key = candidate.job.key

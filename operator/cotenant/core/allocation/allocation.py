@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +11,13 @@ from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import WHOLE, Job, Placement, Sharing
 from cotenant.core.model.share_cost import share_cost
-from cotenant.core.placement.gang import NodeAssignment
+from cotenant.core.placement.gang_request import NodeAssignment
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.quota.tree import Bucket, QueueTree
 from cotenant.core.quota.usage import Charge
 
 _NO_QUEUE = -1
+_FEW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,13 @@ def allocation_of_assignments(
     """Equal to `allocation_of` the placement that is made of the assignments, but for the order of nodes."""
     nodes: list[NodeAllocation] = []
     amounts: dict[Bucket, tuple[int, int]] = {}
-    per_gpu = [(*shape.per_gpu(kind), kind) for kind in inventory.kinds]
+    of_kind = shape.per_kind(inventory)
     for row, workers in assignments:
         columns = [column for worker in workers for column in worker]
         memory, compute = [], []
         for column in columns:
-            mib, milli, kind = per_gpu[inventory.kind[row, column]]
+            number = inventory.kind[row, column]
+            mib, milli, kind = int(of_kind[0][number]), int(of_kind[1][number]), inventory.kinds[number]
             memory.append(mib)
             compute.append(milli)
             bucket = (kind.gpu_class, inventory.nodes[row].zone)
@@ -96,10 +98,8 @@ def _node_allocation(
 
 
 def _charge(job: Job, amounts: dict[Bucket, tuple[int, int]], tree: QueueTree) -> Charge:
-    ordered = amounts.items() if len(amounts) == 1 else sorted(amounts.items())
-    return Charge(
-        tree.index.get(job.queue, _NO_QUEUE), job.user, tuple((bucket, *amount) for bucket, amount in ordered)
-    )
+    ordered = tuple((bucket, *amount) for bucket, amount in sorted(amounts.items()))
+    return Charge(tree.index.get(job.queue, _NO_QUEUE), job.user, ordered)
 
 
 def tenant_of(queue: str, tree: QueueTree) -> int:
@@ -110,10 +110,12 @@ def tenant_of(queue: str, tree: QueueTree) -> int:
 class AllocationBatch:
     """Many allocations in a row, so that any stretch of them is applied with a few array operations."""
 
-    __slots__ = ("_amounts", "_buckets", "_grants", "_nodes", "amount_ends", "grant_ends", "node_ends")
+    __slots__ = ("_amount_ends", "_amounts", "_buckets", "_grant_ends", "_grants", "_node_ends", "_nodes")
 
     def __init__(self, allocations: Iterable[Allocation] = ()) -> None:
-        self.grant_ends, self.node_ends, self.amount_ends = [0], [0], [0]
+        self._grant_ends: IntArray = np.zeros(1, dtype=np.int64)
+        """After each allocation, how many of its rows of `_grants` there are so far; the others likewise."""
+        self._node_ends, self._amount_ends = self._grant_ends, self._grant_ends
         self._grants: IntArray = np.zeros((0, 9), dtype=np.int64)
         self._nodes: IntArray = np.zeros((0, 3), dtype=np.int64)
         self._amounts: IntArray = np.zeros((0, 3), dtype=np.int64)
@@ -127,7 +129,7 @@ class AllocationBatch:
         nodes: list[tuple[int, int, int]] = []
         amounts: list[tuple[int, int, int]] = []
         buckets = self._buckets
-        of_grants, of_nodes, of_amounts = self.grant_ends[-1], self.node_ends[-1], self.amount_ends[-1]
+        ends: list[tuple[int, int, int]] = []
         for allocation in allocations:
             for node in allocation.nodes:
                 nodes.append((node.row, node.cpu_milli, node.host_mib))
@@ -136,20 +138,45 @@ class AllocationBatch:
             for bucket, milli, mib in charge.amounts:
                 index = buckets.setdefault((charge.queue, charge.user, bucket), len(buckets))
                 amounts.append((index, milli, mib))
-            self.grant_ends.append(of_grants + len(grants))
-            self.node_ends.append(of_nodes + len(nodes))
-            self.amount_ends.append(of_amounts + len(amounts))
-        self._grants = np.concatenate([self._grants, np.array(grants, dtype=np.int64).reshape(-1, 9)])
-        self._nodes = np.concatenate([self._nodes, np.array(nodes, dtype=np.int64).reshape(-1, 3)])
-        self._amounts = np.concatenate([self._amounts, np.array(amounts, dtype=np.int64).reshape(-1, 3)])
+            ends.append((len(grants), len(nodes), len(amounts)))
+        grant_ends, node_ends, amount_ends = np.array(ends, dtype=np.int64).reshape(len(ends), 3).T
+        self._grant_ends = np.concatenate([self._grant_ends, self._grant_ends[-1] + grant_ends])
+        self._node_ends = np.concatenate([self._node_ends, self._node_ends[-1] + node_ends])
+        self._amount_ends = np.concatenate([self._amount_ends, self._amount_ends[-1] + amount_ends])
+        self._grants = np.concatenate([self._grants, np.array(grants, dtype=np.int64).reshape(len(grants), 9)])
+        self._nodes = np.concatenate([self._nodes, np.array(nodes, dtype=np.int64).reshape(len(nodes), 3)])
+        self._amounts = np.concatenate([self._amounts, np.array(amounts, dtype=np.int64).reshape(len(amounts), 3)])
 
     def __len__(self) -> int:
-        return len(self.grant_ends) - 1
+        return len(self._grant_ends) - 1
+
+    @property
+    def is_wide(self) -> bool:
+        """It knows far more queues, users and buckets than it has allocations."""
+        return len(self._buckets) > 2 * len(self) + _FEW
+
+    def take(self, order: IntArray) -> AllocationBatch:
+        """The batch of the allocations at these places, in this order."""
+        twin = AllocationBatch.__new__(AllocationBatch)
+        twin._buckets = self._buckets.copy()
+        twin._grant_ends, rows = _stretches(self._grant_ends, order)
+        twin._grants = self._grants[rows]
+        twin._node_ends, rows = _stretches(self._node_ends, order)
+        twin._nodes = self._nodes[rows]
+        twin._amount_ends, rows = _stretches(self._amount_ends, order)
+        twin._amounts = self._amounts[rows]
+        return twin
+
+    def on_rows(self, rows: Collection[int]) -> list[int]:
+        """Places of allocations that hold something on any of these nodes."""
+        on = np.flatnonzero(np.isin(self._nodes[:, 0], list(rows)))
+        found: list[int] = np.unique(np.searchsorted(self._node_ends, on, side="right") - 1).tolist()
+        return found
 
     def apply(self, ledger: Ledger, start: int, stop: int, sign: int) -> None:
         """Allocate (`sign` 1) or release (-1) the stretch [start, stop)."""
-        grants = self._grants[self.grant_ends[start] : self.grant_ends[stop]]
-        nodes = self._nodes[self.node_ends[start] : self.node_ends[stop]]
+        grants = self._grants[self._grant_ends[start] : self._grant_ends[stop]]
+        nodes = self._nodes[self._node_ends[start] : self._node_ends[stop]]
         at = (grants[:, 0], grants[:, 1])
         np.add.at(ledger.free_memory, at, -sign * grants[:, 2])
         np.add.at(ledger.free_compute, at, -sign * grants[:, 3])
@@ -164,13 +191,13 @@ class AllocationBatch:
         """[len] some GPU of the allocation lacks memory or compute for it: it cannot be held, whatever else is."""
         row, column, memory, compute = self._grants[:, :4].T
         lacks = (ledger.free_memory[row, column] < memory) | (ledger.free_compute[row, column] < compute)
-        owner = np.repeat(np.arange(len(self)), np.diff(self.grant_ends))
+        owner = np.repeat(np.arange(len(self)), np.diff(self._grant_ends))
         blocked: BoolArray = np.bincount(owner[lacks], minlength=len(self)) > 0
         return blocked
 
     def charges(self, start: int, stop: int) -> list[Charge]:
         """Charges of the stretch [start, stop), added up per queue, user and bucket."""
-        amounts = self._amounts[self.amount_ends[start] : self.amount_ends[stop]]
+        amounts = self._amounts[self._amount_ends[start] : self._amount_ends[stop]]
         sums = np.zeros((len(self._buckets), 2), dtype=np.int64)
         np.add.at(sums, amounts[:, 0], amounts[:, 1:])
         return [
@@ -178,6 +205,14 @@ class AllocationBatch:
             for (queue, user, bucket), (milli, mib) in zip(self._buckets, sums.tolist(), strict=True)
             if milli or mib
         ]
+
+
+def _stretches(ends: IntArray, order: IntArray) -> tuple[IntArray, IntArray]:
+    """(ends of the stretches in this order, places of all that lies in them). `ends`: of stretches one after the other,
+    a 0 before them."""
+    lengths = ends[order + 1] - ends[order]
+    new = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+    return new, np.arange(int(new[-1])) + np.repeat(ends[order] - new[:-1], lengths)
 
 
 def _grants(node: NodeAllocation) -> list[tuple[int, ...]]:

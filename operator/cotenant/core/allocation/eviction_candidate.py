@@ -34,7 +34,7 @@ class EvictionCandidate:
         last, the highest level first: one job that has had very much makes room for many, and is evicted once."""
         own_queue = self.kind is EvictionKind.PREEMPTED
         newest = -(self.job.admitted_at or 0.0)
-        last = 0 if self.ranks is None else self.ranks[-1]
+        last = self.ranks[-1] if self.ranks else 0
         by_service = self.level > 0
         return by_service, -self.level, self.lost_work, own_queue, self.job.priority, newest, self.job.key, -last
 

@@ -16,6 +16,7 @@ from cotenant.core.placement import Scorer
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import fits_exactly
 from cotenant.core.placement.score_book import ScoreBook
+from cotenant.core.quota.headroom import within_lending_limits
 from cotenant.core.quota.tree import Bucket
 from cotenant.core.quota.usage import Usage
 
@@ -30,7 +31,7 @@ class Occupancy:
         self, ledger: Ledger, usage: Usage, scorer: Scorer, book: ScoreBook | None = None, kept: FitCache | None = None
     ) -> None:
         """`book`: scores of another ledger of the same inventory, under the same scorer. `kept`: fits of an earlier
-        ledger, which nobody asks any more."""
+        ledger, which is not asked any more."""
         self.ledger = ledger
         self.usage = usage
         self.inventory = ledger.inventory
@@ -51,6 +52,11 @@ class Occupancy:
         """Release the stretch [start, stop) of the batch."""
         if start < stop:
             self._apply(((batch, start, stop), -1))
+
+    def allocate_batch(self, batch: AllocationBatch, start: int, stop: int) -> None:
+        """Allocate the stretch [start, stop) of the batch."""
+        if start < stop:
+            self._apply(((batch, start, stop), 1))
 
     def _apply(self, change: _Change) -> None:
         what, sign = change
@@ -77,7 +83,7 @@ class Occupancy:
 
     def within_lending_limits(self, allocation: Allocation) -> bool:
         """The allocation, not yet held, leaves other queues what they do not lend."""
-        return not self.tree.limits_lending or self.usage.within_lending_limits(allocation.charge, self.ledger.idle())
+        return not self.tree.limits_lending or within_lending_limits(self.usage, allocation.charge, self.ledger.idle())
 
     def trial(self) -> Trial:
         return Trial(self, len(self._log))

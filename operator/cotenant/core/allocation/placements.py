@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Sequence
 
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import GrantedGpu, NodePlacement, Placement, RankPlacement
-from cotenant.core.placement.gang import NodeAssignment
+from cotenant.core.placement.gang_request import NodeAssignment
 from cotenant.core.placement.shapes import Shape
 
 
 def placement_of(assignments: Sequence[NodeAssignment], shape: Shape, inventory: Inventory) -> Placement:
     rank = 0
     nodes = []
-    needs = [shape.per_gpu(kind) for kind in inventory.kinds]
+    memory, compute, _ = shape.per_kind(inventory)
     ordered = sorted(assignments, key=lambda assignment: (-len(assignment[1]), assignment[0]))
     for row, workers in ordered:
         uuids = inventory.uuids[row]
@@ -25,8 +25,9 @@ def placement_of(assignments: Sequence[NodeAssignment], shape: Shape, inventory:
         for columns in workers:
             grants = []
             for column in columns:
-                memory, compute = needs[inventory.kind[row, column]]
-                grants.append(GrantedGpu(uuid=uuids[column], memory_mib=memory, compute_milli=compute))
+                kind = inventory.kind[row, column]
+                grant = GrantedGpu(uuid=uuids[column], memory_mib=int(memory[kind]), compute_milli=int(compute[kind]))
+                grants.append(grant)
             ranks.append(RankPlacement(rank=rank, gpus=tuple(grants)))
             rank += 1
         nodes.append(NodePlacement(node=inventory.nodes[row].name, ranks=tuple(ranks)))

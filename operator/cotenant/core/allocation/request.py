@@ -13,14 +13,16 @@ from typing import TypeAlias
 import numpy as np
 
 from cotenant.core.allocation.allocation import tenant_of
-from cotenant.core.gpus.inventory import BoolArray, Inventory
-from cotenant.core.model.objects import Job
+from cotenant.core.gpus.inventory import BoolArray, GpuKind, Inventory
+from cotenant.core.model.objects import GpuRequest, Job
 from cotenant.core.placement.fitting import Rows, Tenancy
-from cotenant.core.placement.gang import PlacementRequest
+from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.shapes import Shape, worker_shape
 from cotenant.core.quota.tree import Bucket, QueueTree
 
 RequestKey: TypeAlias = tuple[object, ...]
+_SERVING = 256
+"""Sets of rows that are kept."""
 GuaranteeTerms: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 """Alternatives; each a set of (index of a quota line, milli-GPU that may be used of it already at most)."""
 
@@ -57,7 +59,7 @@ class Request:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Of GPUs on which it may run."""
+        """Classes of GPUs on which it may run."""
         return tuple(sorted({bucket[0] for option in self.options for bucket in option.buckets}))
 
 
@@ -75,31 +77,47 @@ def request_key(job: Job) -> RequestKey:
         job.cpu_milli,
         job.memory_mib,
         job.topology,
+        job.spread,
         job.distinct_gpus,
         job.preemptible,
         job.excluded_nodes,
+        job.only_nodes,
+        job.move_asked,
     )
 
 
 def options_of(job: Job, inventory: Inventory, tree: QueueTree) -> tuple[Option, ...]:
     """Every way to run the job that its queue's lines cover at all, whatever is free or used now."""
     queue = tree.index[job.queue]
-    present = sorted({kind.gpu_class for kind in inventory.kinds})
-    classes = [name for name in (job.gpu.classes or present) if name in present]
+    ways = {(kind.gpu_class, kind.resource): None for kind in kinds_of(job.gpu, inventory)}
     options = []
-    for gpu_class in classes:
-        option = _option(job, queue, (gpu_class,), inventory, tree)
+    for gpu_class, resource in ways:
+        option = _option(job, queue, ((gpu_class,), resource), inventory, tree)
         if option is not None:
             options.append(option)
     if not job.gpu.classes and len(options) > 1 and not _names_classes(tree, queue):
-        mixed = _option(job, queue, tuple(classes), inventory, tree)
+        classes, resource = tuple(gpu_class for gpu_class, _ in ways), next(iter(ways))[1]
+        mixed = _option(job, queue, (classes, resource), inventory, tree)
         if mixed is not None:
             # One worker may as well choose freely; a gang prefers one class and is mixed only as the last way.
             options = [mixed] if job.workers_max == 1 else [*options, mixed]
     return tuple(options)
 
 
-def _option(job: Job, queue: int, classes: Sequence[str], inventory: Inventory, tree: QueueTree) -> Option | None:
+def kinds_of(gpu: GpuRequest, inventory: Inventory) -> tuple[GpuKind, ...]:
+    """Kinds that are asked for, shared or not, in the order of preference. A request that names no class is for one
+    kind of device, so that its ranks never lie on two.
+    """
+    if not gpu.classes:
+        return tuple(kind for kind in inventory.kinds if kind.resource == inventory.default_resource)
+    return tuple(kind for name in gpu.classes for kind in inventory.kinds if kind.gpu_class == name)
+
+
+def _option(
+    job: Job, queue: int, devices: tuple[Sequence[str], str], inventory: Inventory, tree: QueueTree
+) -> Option | None:
+    """Way to run on GPUs of these classes. `devices`: the classes, and what they are handed out as."""
+    classes, resource = devices
     zones = [
         zone
         for zone in inventory.zones
@@ -109,6 +127,8 @@ def _option(job: Job, queue: int, classes: Sequence[str], inventory: Inventory, 
     shape = worker_shape(job)
     if len(classes) == 1:
         shape = replace(shape, only_class=classes[0])
+    if len(inventory.resources) > 1:
+        shape = replace(shape, only_resources=(resource,))
     kinds = [kind for kind in inventory.kinds if kind.gpu_class in classes and shape.allows(kind)]
     if not zones or not kinds:
         return None
@@ -120,9 +140,10 @@ def _option(job: Job, queue: int, classes: Sequence[str], inventory: Inventory, 
             tenancy=Tenancy(tenant_of(job.queue, tree), job.gpu.sharing),
             allowed=allowed,
             unrestricted=bool(allowed.all()),
-            rows=rows_of(shape, allowed, inventory),
+            rows=_rows_for(job, shape, zones, allowed, inventory),
             distinct=job.distinct_gpus,
             topology=job.topology,
+            spread=job.spread,
         ),
         milli=max(shape.cost(kind) for kind in kinds),
         mib=max(shape.per_gpu(kind)[0] for kind in kinds) * shape.count,
@@ -132,13 +153,32 @@ def _option(job: Job, queue: int, classes: Sequence[str], inventory: Inventory, 
 
 
 def _allowed(job: Job, zones: Sequence[str], inventory: Inventory) -> BoolArray:
-    serves = np.array([zone in zones for zone in inventory.zones], dtype=np.bool_)
-    allowed: BoolArray = serves[inventory.zone]
+    allowed = inventory.rows_in_zones(tuple(zones))
+    if not job.only_nodes and not job.excluded_nodes:
+        return allowed
+    allowed = allowed.copy()
+    if job.only_nodes:
+        chosen = np.zeros_like(allowed)
+        chosen[[inventory.row_of[name] for name in job.only_nodes if name in inventory.row_of]] = True
+        allowed &= chosen
     for name in job.excluded_nodes:
         row = inventory.row_of.get(name)
         if row is not None:
             allowed[row] = False
     return allowed
+
+
+def _rows_for(job: Job, shape: Shape, zones: Sequence[str], allowed: BoolArray, inventory: Inventory) -> Rows:
+    """The rows of `rows_of`; one array for all requests in the same zones and classes."""
+    if job.only_nodes or job.excluded_nodes:
+        return rows_of(shape, allowed, inventory)
+    key = (*zones, bool(shape.count), shape.classes, shape.only_class)
+    known = inventory.serving.get(key)
+    if known is None:
+        if len(inventory.serving) >= _SERVING:
+            inventory.serving.clear()
+        known = inventory.serving[key] = rows_of(shape, allowed, inventory)
+    return known
 
 
 def rows_of(shape: Shape, allowed: BoolArray, inventory: Inventory) -> Rows:
@@ -149,4 +189,9 @@ def rows_of(shape: Shape, allowed: BoolArray, inventory: Inventory) -> Rows:
 
 
 def _names_classes(tree: QueueTree, queue: int) -> bool:
-    return any(line.quota.gpu_class is not None for ancestor in tree.paths[queue] for line in tree.quotas_of[ancestor])
+    """Some quota or limit of users counts one class apart from the others."""
+    return any(
+        any(line.quota.gpu_class is not None for line in tree.quotas_of[ancestor])
+        or any(line.limit.gpu_class is not None for line in tree.user_lines_of[ancestor])
+        for ancestor in tree.paths[queue]
+    )

@@ -34,7 +34,7 @@ class Accounts:
 
     @property
     def after_evictions(self) -> Occupancy | None:
-        """None while no job leaves."""
+        """Accounts after all evictions; None while no job leaves."""
         if self._after_evictions is None and self._leaving:
             self.open_after_evictions()
         return self._after_evictions

@@ -46,15 +46,15 @@ class Cycle:
     def open(
         cls, snapshot: Snapshot, policy: Policy, known: RunningJobs | None = None, fits: FitCache | None = None
     ) -> Cycle:
-        """`known`: running jobs of an earlier cycle; what was worked out of them is, if they are the same. `fits`: of
-        an earlier cycle that is over."""
+        """`known`: running jobs of an earlier cycle; what was worked out of them is, as far as they are the same.
+        `fits`: of an earlier cycle that is over."""
         counted = snapshot.accounting or Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
         placer = policy.placer if counted.inventory.kinds else BestFit()  # without GPUs there is no mix to learn
         scorer = placer.prepare(counted.ledger, counted.demands(snapshot.demand_history))
         moment = Moment(snapshot.now)
         running = known
         if running is None or not running.are_of(counted):
-            running = RunningJobs(counted.running, counted.allocations, counted.tree)
+            running = RunningJobs(counted.running, counted.allocations, counted.tree, before=known)
         return cls(
             snapshot=snapshot,
             policy=policy,

@@ -35,6 +35,8 @@ class Entry:
     """Of a start on GPUs that are kept for another job."""
     reason: Refusal | None = None
     """For which it waits; equal requests share it."""
+    advised_end: float | None = None
+    """The advice to it tells the time that is left until then."""
     bound: StartBound = NO_BOUND
     """When it has started at the latest, whoever comes meanwhile."""
 
@@ -52,10 +54,10 @@ class Entry:
 
     @property
     def admitted_to(self) -> Placement | None:
-        """None unless it is admitted."""
+        """Placement of an admitted job, else None."""
         return self.placement if self.outcome is EntryOutcome.ADMITTED else None
 
     @property
     def nominated_to(self) -> Placement | None:
-        """None unless it is nominated."""
+        """Placement of a nominated job, else None."""
         return self.placement if self.outcome is EntryOutcome.NOMINATED else None

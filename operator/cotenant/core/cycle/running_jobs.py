@@ -26,13 +26,22 @@ class RunningJobs:
         "_leaving",
         "_lowest",
         "_may_grow",
+        "_to_move",
         "allocations",
         "by_key",
+        "carried",
         "kept",
         "tree",
     )
 
-    def __init__(self, by_key: Mapping[JobKey, Job], allocations: Mapping[JobKey, Allocation], tree: QueueTree) -> None:
+    def __init__(
+        self,
+        by_key: Mapping[JobKey, Job],
+        allocations: Mapping[JobKey, Allocation],
+        tree: QueueTree,
+        before: RunningJobs | None = None,
+    ) -> None:
+        """`before`: of an earlier cycle, some of which may be the same."""
         self.by_key = by_key
         self.allocations = allocations
         """Key → everything the job holds, workers that are still leaving after a resize included."""
@@ -43,10 +52,13 @@ class RunningJobs:
         self._held: dict[int, dict[Bucket, int]] = {}
         self._lowest: dict[int, int] = {}
         self._may_grow: Sequence[Job] | None = None
+        self._to_move: Sequence[Job] | None = None
         self._leaving: Sequence[Job] | None = None
         self._incomplete: Sequence[JobKey] | None = None
         self.kept: dict[type, Any] = {}
         """What others have worked out of these jobs alone."""
+        self.carried: dict[type, Any] = {} if before is None else before.carried
+        """What they worked out of the jobs of earlier cycles, and can bring up to date."""
 
     def are_of(self, counted: Accounting) -> bool:
         return self.by_key is counted.running and self.allocations is counted.allocations and self.tree is counted.tree
@@ -67,6 +79,14 @@ class RunningJobs:
         if self._may_grow is None:
             self._may_grow = [job for job in self.by_key.values() if job.workers_max > job.workers_min]
         return self._may_grow
+
+    @property
+    def to_move(self) -> Sequence[Job]:
+        """Jobs that an administrator asked to move, by key."""
+        if self._to_move is None:
+            asked = [job for job in self.by_key.values() if job.move_asked]
+            self._to_move = sorted(asked, key=lambda job: job.key)
+        return self._to_move
 
     @property
     def incomplete(self) -> Sequence[JobKey]:
@@ -93,7 +113,7 @@ class RunningJobs:
         return held
 
     def lowest_priority(self, queue: int) -> int | None:
-        """Of those of this very queue, as far as it is allowed; None: there are none."""
+        """Lowest priority in this very queue, as far as it is allowed; None: there are none."""
         jobs = self.in_queue(queue)
         if queue not in self._lowest and jobs:
             self._lowest[queue] = min(allowed_priority(self.tree, job) for job in jobs)

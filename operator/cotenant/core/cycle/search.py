@@ -15,13 +15,19 @@ from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.placements import placement_of
 from cotenant.core.allocation.request import Option, Request
 from cotenant.core.model.objects import Placement
-from cotenant.core.placement.gang import NodeAssignment, PlacementRequest, max_workers, place_gang
+from cotenant.core.placement.gang import max_workers, place_gang
+from cotenant.core.placement.gang_request import NodeAssignment, PlacementRequest
+from cotenant.core.placement.nvlink import linkage
+from cotenant.core.placement.spreading import crowding
 from cotenant.core.queueing.fair_share import charge_within_guarantee
+from cotenant.core.quota.guarantee_limits import limit_to_guarantees
+from cotenant.core.quota.headroom import Headroom, headroom_of
 from cotenant.core.quota.tree import Bucket
-from cotenant.core.quota.usage import Headroom, Usage
+from cotenant.core.quota.usage import Usage
 
-_Way: TypeAlias = tuple[tuple[int, int, int], Option, tuple[NodeAssignment, ...]]
-"""(rank: nodes, −score, place among the options; the option; its nodes and GPUs)."""
+_Way: TypeAlias = tuple[tuple[int, ...], Option, tuple[NodeAssignment, ...]]
+"""(rank: how close the workers of a gang that is to be spread, nodes, −linkage, −score, place among the options; the
+option; its nodes and GPUs)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,8 +47,8 @@ def fits(occupancy: Occupancy, request: Request) -> bool:
 
 
 def find(occupancy: Occupancy, request: Request, workers: int) -> PlacementResult | None:
-    """The best place for the gang. The tenant's order of classes decides; without one the fewest nodes do, then the
-    scores."""
+    """The best place for the gang. The tenant's order of classes decides; without one the fewest nodes do, or how
+    well the gang is spread; then NVLink, then the scores."""
     found: list[_Way] = []
     for index, (option, wanted) in enumerate(_allowed_options(occupancy, request, workers)):
         if not option.gpu_class and (result := _best(occupancy, request, found)) is not None:
@@ -54,7 +60,10 @@ def find(occupancy: Occupancy, request: Request, workers: int) -> PlacementResul
             if (result := _result(occupancy, request, option, assignments)) is not None:
                 return result
             continue
-        found.append(((len(assignments), -_score(occupancy, wanted, assignments), index), option, assignments))
+        linked = linkage(occupancy.inventory, assignments)
+        apart = crowding(occupancy.inventory, wanted, assignments)
+        score = _score(occupancy, wanted, assignments)
+        found.append(((*apart, len(assignments), -linked, -score, index), option, assignments))
     return _best(occupancy, request, found)
 
 
@@ -73,12 +82,15 @@ def within_guarantees(occupancy: Occupancy, request: Request, allocation: Alloca
 
 
 def headroom(usage: Usage, request: Request, option: Option, idle: Mapping[Bucket, int] | None) -> Headroom:
-    """Workers that quotas still allow. `idle`: as `Usage.headroom` needs it."""
-    if not option.limited:
+    """Workers that quotas still allow; of a job that may not be evicted, guarantees. `idle`: as for `headroom_of`."""
+    if not option.limited and request.job.preemptible:
         return _UNLIMITED
-    return usage.headroom(
-        request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib, idle=idle
+    allowed = headroom_of(
+        usage, request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib, idle=idle
     )
+    if not request.job.preemptible:
+        limit_to_guarantees(allowed, usage, request.queue, option.buckets, milli=option.milli)
+    return allowed
 
 
 _UNLIMITED = Headroom()
@@ -105,5 +117,6 @@ def _result(
 
 
 def _score(occupancy: Occupancy, wanted: PlacementRequest, assignments: tuple[NodeAssignment, ...]) -> int:
-    fit = occupancy.fit_cache.shape_fit(wanted.shape, wanted.tenancy, distinct=wanted.distinct)
+    """`assignments`: on rows with GPUs of the classes that are wanted."""
+    fit = occupancy.fit_cache.any_class_fit(wanted)
     return sum(fit.node_score(row) for row, _ in assignments)

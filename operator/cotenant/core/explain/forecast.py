@@ -8,8 +8,7 @@ Bounded: `Policy.forecasts` kinds of request per cycle and the next `_HORIZON` e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -31,6 +30,19 @@ Ending: TypeAlias = tuple[float, JobKey, Allocation]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class EndingList:
+    """Endings, soonest first."""
+
+    at: Sequence[float]
+    batch: AllocationBatch
+    """What each gives back."""
+
+    @classmethod
+    def of(cls, endings: Sequence[Ending]) -> EndingList:
+        return cls([at for at, _, _ in endings], AllocationBatch([allocation for _, _, allocation in endings]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Start:
     """Expected moment and place of a start."""
 
@@ -43,42 +55,50 @@ class Start:
 class Forecast:
     """Starts of waiting jobs over the endings that are known; each request counts on those that came before it."""
 
-    __slots__ = ("_ahead", "_batch", "_endings", "_now", "_occupancy")
+    __slots__ = ("_ahead", "_endings", "_now", "_occupancy")
 
-    def __init__(self, occupancy: Occupancy, endings: Sequence[Ending], now: float) -> None:
+    def __init__(self, occupancy: Occupancy, endings: EndingList, now: float) -> None:
         """`occupancy`: after the evictions that are under way; it is left as it was."""
         self._occupancy = occupancy
         self._endings = endings
-        self._batch = AllocationBatch([allocation for _, _, allocation in endings])
         self._now = now
         self._ahead: list[Start] = []
 
     def start_of(self, request: Request) -> Start | None:
         """The first moment at which the whole gang fits. Its place is taken for the requests that follow."""
-        count = gallop(lambda count: min(count, len(self._endings)), lambda count: self._fits_after(count, request))
-        if count is None:
+        most, after = len(self._endings.at), _After(self._occupancy, self._endings.batch, self._ahead)
+        with self._occupancy.trial():
+            count = gallop(lambda count: min(count, most), lambda count: fits(after.endings(count), request))
+            result = None if count is None else find(after.endings(count), request, request.workers)
+        if count is None or result is None:
             return None
-        with self._after(count):
-            result = find(self._occupancy, request, request.workers)
-        if result is None:
-            return None
-        start = Start(max(self._now, self._endings[count - 1][0]), count, result)
+        start = Start(max(self._now, self._endings.at[count - 1]), count, result)
         self._ahead.append(start)
         return start
 
-    def _fits_after(self, endings: int, request: Request) -> bool:
-        with self._after(endings):
-            return fits(self._occupancy, request)
 
-    @contextmanager
-    def _after(self, endings: int) -> Iterator[None]:
-        """The occupancy after so many endings, with the jobs ahead at their places."""
-        with self._occupancy.trial():
-            self._occupancy.release_batch(self._batch, 0, endings)
-            for ahead in self._ahead:
-                if ahead.endings <= endings:
-                    self._occupancy.allocate(ahead.result.allocation)
-            yield
+class _After:
+    """The occupancy after some endings, with the jobs ahead at their places. From one number of endings to the next
+    only what lies between them moves."""
+
+    __slots__ = ("_ahead", "_batch", "_count", "_occupancy")
+
+    def __init__(self, occupancy: Occupancy, batch: AllocationBatch, ahead: Sequence[Start]) -> None:
+        self._occupancy, self._batch, self._ahead = occupancy, batch, ahead
+        self._count = 0
+
+    def endings(self, count: int) -> Occupancy:
+        before, self._count = self._count, count
+        if before < count:
+            self._occupancy.release_batch(self._batch, before, count)
+        else:
+            self._occupancy.allocate_batch(self._batch, count, before)
+        for one in self._ahead:
+            if before < one.endings <= count:
+                self._occupancy.allocate(one.result.allocation)
+            elif count < one.endings <= before:
+                self._occupancy.release(one.result.allocation)
+        return self._occupancy
 
 
 def endings_of(

@@ -9,18 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cotenant.core.allocation.request import Option, Request, RequestKey, options_of, request_key
+from cotenant.core.explain.queue_refusals import (
+    budget_spent,
+    no_queue,
+    not_served,
+    priority_not_allowed,
+    queue_held,
+)
 from cotenant.core.explain.unsatisfiable import exceeds_cluster, no_such_gpus
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import describe_request, format_gpus, format_mib, join_or
-from cotenant.core.model.objects import Job, JobKey, TenantQueue
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.queueing.fair_share import within_guarantee
-from cotenant.core.queueing.priority_bounds import priority_bounds
+from cotenant.core.quota.headroom import MEMORY_METRICS, UNLIMITED, BindingLimit, headroom_of
 from cotenant.core.quota.tree import QueueTree
-from cotenant.core.quota.usage import UNLIMITED, BindingLimit, Usage
+from cotenant.core.quota.usage import Usage
 
 
 class RequestResolver:
@@ -42,18 +49,20 @@ class RequestResolver:
         self._empty_before = None if before is None else before._empty
         self._of_kind: dict[RequestKey, Request | Refusal] = {}
         """What quotas, classes and zones make of it, for this cycle's kinds."""
-        is_same = before is not None and before._tree is tree and before._inventory.has_frame_of(inventory)
-        self._before: Mapping[RequestKey, Request | Refusal] = before._of_kind if before is not None and is_same else {}
+        self._before: Mapping[RequestKey, Request | Refusal] = {}
+        if before is not None and before._tree is tree and before._inventory.has_frame_of(inventory):
+            self._before = before._of_kind
 
     def resolve(self, job: Job) -> Request | Refusal:
         """The request behind a job, or the reason why it can never start."""
-        asked, known = self._of_job.get(job.key, (None, None))
-        if known is None or asked is not job:
-            key = request_key(job)
-            known = self._known.get(key)
-            if known is None:
-                known = self._known[key] = self._resolve(job, key)
-            self._of_job[job.key] = job, known
+        last = self._of_job.get(job.key)
+        if last is not None and last[0] is job:
+            return last[1]
+        key = request_key(job)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._resolve(job, key)
+        self._of_job[job.key] = job, known
         return known
 
     def least_milli(self, job: Job) -> int | None:
@@ -74,11 +83,12 @@ class RequestResolver:
     def _allowed(self, job: Job) -> Request | Refusal:
         tree, inventory = self._tree, self._inventory
         refusal = (
-            _no_queue(job, tree)
-            or _not_served(job, tree)
-            or _priority_not_allowed(job, tree)
+            no_queue(job, tree)
+            or not_served(job, tree)
+            or queue_held(job, tree)
+            or priority_not_allowed(job, tree)
             or no_such_gpus(job, inventory)
-            or _budget_spent(job, tree)
+            or budget_spent(job, tree)
         )
         if refusal is not None:
             return refusal
@@ -95,95 +105,6 @@ class RequestResolver:
             self._empty = FitCache(empty, BestFit()) if before is None else before.over(empty, before.scorer)
             self._empty_before = None
         return self._empty
-
-
-def _no_queue(job: Job, tree: QueueTree) -> Refusal | None:
-    if job.queue in tree.broken:
-        return Refusal(
-            reason=Reason.QUEUE_NOT_FOUND, message=f"Queue {job.queue} cannot be used: {tree.broken[job.queue]}."
-        )
-    if job.queue in tree.index:
-        return None
-    serving = [queue.name for queue in tree.queues if job.namespace in queue.namespaces]
-    hint = f"namespace {job.namespace} is served by {join_or(serving)}" if serving else _unserved(job.namespace, tree)
-    return Refusal(
-        reason=Reason.QUEUE_NOT_FOUND,
-        message=f"There is no queue {job.queue or '(none named)'}; {hint}.",
-        evidence=(("queue", job.queue),),
-    )
-
-
-def _unserved(namespace: str, tree: QueueTree) -> str:
-    if any(namespace in queue.unlabelled for queue in tree.queues):
-        return f"namespace {namespace} is not labelled cotenant.dev/tenant=true, ask an administrator to label it"
-    return f"no queue serves namespace {namespace}, ask an administrator to add it to one"
-
-
-def _not_served(job: Job, tree: QueueTree) -> Refusal | None:
-    if job.namespace in tree.queues[tree.index[job.queue]].namespaces:
-        return None
-    serving = [queue.name for queue in tree.queues if job.namespace in queue.namespaces]
-    hint = f"it is served by {join_or(serving)}" if serving else _unserved(job.namespace, tree)
-    return Refusal(
-        reason=Reason.NAMESPACE_NOT_SERVED,
-        message=f"Queue {job.queue} does not serve namespace {job.namespace}; {hint}.",
-        evidence=(("queue", job.queue), ("namespace", job.namespace)),
-    )
-
-
-def _priority_not_allowed(job: Job, tree: QueueTree) -> Refusal | None:
-    bounds = priority_bounds(tree, tree.index[job.queue], of_class=bool(job.priority_class))
-    if job.priority == bounds.nearest(job.priority):
-        return None
-    high = job.priority > bounds.most
-    limit, queue = (bounds.most, bounds.most_of) if high else (bounds.least, bounds.least_of)
-    word, end, field = ("above", "highest", "maxPriority") if high else ("below", "lowest", "minPriority")
-    rule = f"the {end} that queue {queue} allows ({field})" if queue else f"the {end} where no queue says otherwise"
-    if job.priority_class:
-        what = f"PriorityClass {job.priority_class} has priority {job.priority}"
-        write = f"name a class of {limit} or {'less' if high else 'more'} in spec.priorityClassName"
-    else:
-        what, write = f"Priority {job.priority} is asked for", f"write spec.priority: {limit}"
-    return Refusal(
-        reason=Reason.PRIORITY_NOT_ALLOWED,
-        message=(
-            f"{what}, {word} {limit}, {rule}; {write}, or ask an administrator for another {field} of queue"
-            f" {queue or job.queue}."
-        ),
-        evidence=(
-            ("metric", "priority"),
-            ("scope", f"queue {queue or job.queue}"),
-            ("limit", limit),
-            ("asked", job.priority),
-        ),
-    )
-
-
-def _budget_spent(job: Job, tree: QueueTree) -> Refusal | None:
-    for ancestor in tree.paths[tree.index[job.queue]]:
-        queue = tree.queues[ancestor]
-        if queue.budget_left is not None and queue.budget_left <= 0:
-            return Refusal(
-                reason=Reason.BUDGET_SPENT,
-                message=_spent(queue),
-                evidence=(
-                    ("metric", "GPU-hours"),
-                    ("scope", f"queue {queue.name}"),
-                    *((("limit", format_gpus(queue.budget // 3600)),) if queue.budget is not None else ()),
-                    ("available", 0),
-                ),
-            )
-    return None
-
-
-def _spent(queue: TenantQueue) -> str:
-    hours = "" if queue.budget is None else f" of {format_gpus(queue.budget // 3600)} GPU-hours"
-    if not queue.budget_until:
-        return f"The budget{hours} of queue {queue.name} is spent; it starts again with the next period."
-    return (
-        f"The budget{hours} of queue {queue.name} is spent until {queue.budget_until}; the job starts with the next"
-        " period, or when an administrator raises spec.budget.gpuHours."
-    )
 
 
 def _no_quota(job: Job, tree: QueueTree) -> Refusal:
@@ -207,7 +128,9 @@ def _exceeds_limit(request: Request, tree: QueueTree) -> Refusal | None:
     unused = Usage(tree)
     tightest: tuple[int, Option, BindingLimit] | None = None
     for option in request.options:
-        allowed = unused.headroom(request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib)
+        allowed = headroom_of(
+            unused, request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib
+        )
         zones = sorted({zone for _, zone in option.buckets})
         by_zone = sum(allowed.zone_workers.get(zone, UNLIMITED) for zone in zones)
         workers = min(allowed.workers, by_zone)
@@ -248,12 +171,12 @@ def _most_guaranteed(request: Request, tree: QueueTree, queue: int) -> int:
     """Milli-GPU, where the request could lie: the tightest of the lines that guarantee something there."""
     buckets = {bucket for option in request.options for bucket in option.buckets}
     lines = [line for line in tree.quotas_of[queue] if line.quota.guaranteed]
-    return max((min((line.guaranteed for line in lines if line.matches(one)), default=0) for one in buckets), default=0)
+    return max(min((line.guaranteed for line in lines if line.matches(one)), default=0) for one in buckets)
 
 
 def exceeded(reason: Reason, request: Request, option: Option, limit: BindingLimit) -> Refusal:
     """The refusal of a quota, with metric, scope, limit, used, asked and available."""
-    of_memory = limit.metric == "GPU memory"
+    of_memory = limit.metric in MEMORY_METRICS
     asked = request.workers * (option.mib if of_memory else option.milli)
     amount: Callable[[int], str] = format_mib if of_memory else lambda milli: f"{format_gpus(milli)} GPU"
     if reason is Reason.EXCEEDS_LIMIT:

@@ -5,7 +5,7 @@ Names how the GPUs in question stand, so that a tenant sees the same cluster as 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,18 +13,28 @@ import numpy as np
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.search import headroom
+from cotenant.core.explain.binding_quota import BindingQuota, binding_quota
 from cotenant.core.explain.inadmissible import exceeded
-from cotenant.core.model.formatting import counted, describe_request, format_gpus, format_instant, format_mib
-from cotenant.core.model.objects import WHOLE, JobKey, Placement, Sharing
+from cotenant.core.model.formatting import (
+    counted,
+    describe_request,
+    describe_spread,
+    format_gpus,
+    format_instant,
+    format_mib,
+)
+from cotenant.core.model.objects import WHOLE, JobKey, Placement, Sharing, TopologyMode
 from cotenant.core.model.plan import Reason, Refusal
-from cotenant.core.placement.fitting import Rows
-from cotenant.core.placement.gang import PlacementRequest, max_workers
-from cotenant.core.quota.usage import BindingLimit
+from cotenant.core.placement.fit_cache import FitCache
+from cotenant.core.placement.fitting import Rows, Tenancy
+from cotenant.core.placement.gang import max_workers
+from cotenant.core.placement.gang_request import PlacementRequest
+from cotenant.core.placement.shapes import Shape
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What keeps a request from a place that it would be given."""
+    """Protection that keeps a request from a place that it would be given."""
 
     until: float
     """Unix seconds: when the last of the jobs that would leave for it may be evicted."""
@@ -34,24 +44,45 @@ class Protection:
     """All of them are of other queues, and hold what these borrow."""
 
 
-def explain(current: Occupancy, request: Request, reserved_for: Collection[JobKey]) -> Refusal:
+class GpuStandings:
+    """How GPUs stand in one occupancy, in words: the same for all requests for the same amounts on the same nodes."""
+
+    __slots__ = ("_changes", "_known", "_occupancy")
+
+    def __init__(self, occupancy: Occupancy) -> None:
+        self._occupancy = occupancy
+        self._known: dict[tuple[Shape, Tenancy | None, bytes], str] = {}
+        self._changes = len(occupancy.ledger.changed_rows)
+        """Of the ledger, that the words follow."""
+
+    def of(self, wanted: PlacementRequest) -> str:
+        """State of the GPUs that could serve: `on 2 GPUs 0.8 is taken and 0.2 left`."""
+        changes = len(self._occupancy.ledger.changed_rows)
+        if changes != self._changes:
+            self._known.clear()
+            self._changes = changes
+        tenancy = None if wanted.shape.whole else wanted.tenancy
+        key = wanted.shape, tenancy, np.packbits(wanted.allowed).tobytes()
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _gpus_in_question(self._occupancy, wanted)
+        return known
+
+
+def explain(current: Occupancy, request: Request, reserved_for: Collection[JobKey], standings: GpuStandings) -> Refusal:
     """The dominant reason: the rule or resource that is nearest to letting the job start.
 
-    `reserved_for`: jobs ahead for which places are kept.
+    `reserved_for`: jobs ahead for which places are kept. `standings`: of the same occupancy.
     """
-    idle = current.lendable_idle()
-    blocked: list[tuple[int, Option, BindingLimit]] = []
+    blocked: list[tuple[BindingQuota, Option]] = []
     for option in request.options:
-        allowed = headroom(current.usage, request, option, idle)
-        short_zone = _short_zone(request, allowed.zone_workers, option)
-        if allowed.workers < request.workers and allowed.binding is not None:
-            blocked.append((allowed.workers, option, allowed.binding))
-        elif short_zone is not None:
-            blocked.append((0, option, allowed.zone_binding[short_zone]))
-        else:
-            return _no_space(current, request, option, reserved_for)
-    _, option, limit = max(blocked, key=lambda one: one[0])
-    return exceeded(Reason.WAITING_FOR_QUOTA, request, option, limit)
+        binding = binding_quota(current, request, option)
+        if binding is None:
+            return _no_space(current, request, option, reserved_for, standings)
+        blocked.append((binding, option))
+    nearest, option = max(blocked, key=lambda one: one[0].workers)
+    refusal = exceeded(Reason.WAITING_FOR_QUOTA, request, option, nearest.limit)
+    return replace(refusal, message=f"{refusal.message} {nearest.why}".rstrip(), or_space=nearest.or_space)
 
 
 def waiting_for_eviction(placement: Placement) -> Refusal:
@@ -81,16 +112,11 @@ def protected(refusal: Refusal, protection: Protection) -> Refusal:
     )
 
 
-def _short_zone(request: Request, zone_workers: Mapping[str, int], option: Option) -> str | None:
-    """The zone with most left, where quotas of all zones together allow too few workers."""
-    names = sorted({zone for _, zone in option.buckets})
-    if all(zone in zone_workers for zone in names) and sum(zone_workers[zone] for zone in names) < request.workers:
-        return max(names, key=lambda zone: zone_workers[zone])
-    return None
-
-
-def _no_space(current: Occupancy, request: Request, option: Option, reserved_for: Collection[JobKey]) -> Refusal:
-    nodes, wanted = current.fit_cache, option.placement_request
+def _no_space(
+    current: Occupancy, request: Request, option: Option, reserved_for: Collection[JobKey], standings: GpuStandings
+) -> Refusal:
+    allowed = headroom(current.usage, request, option, current.lendable_idle())
+    nodes, wanted = current.fit_cache, replace(option.placement_request, zone_workers=allowed.zone_workers)
     fits = max_workers(nodes, wanted)
     without_cpu = replace(wanted, shape=replace(wanted.shape, cpu_milli=0, host_mib=0))
     job = request.job
@@ -105,6 +131,8 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
             message=f"{start} inside one {wanted.topology.level}; spread over several there would be room.",
             evidence=(*evidence, ("level", wanted.topology.level)),
         )
+    if wanted.spread is not None and (refusal := _not_so_far_apart(nodes, request, wanted, (start, evidence))):
+        return refusal
     if max_workers(nodes, without_cpu) >= request.workers:
         return Refusal(
             reason=Reason.WAITING_FOR_CPU_OR_MEMORY,
@@ -118,8 +146,28 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
     ahead = f"; places are kept for {names}, which comes first" if names else ""
     return Refusal(
         reason=Reason.WAITING_FOR_GPUS,
-        message=f"{start}: {_gpus_in_question(current, wanted)}{ahead}.",
+        message=f"{start}: {standings.of(wanted)}{ahead}.",
         evidence=evidence,
+    )
+
+
+def _not_so_far_apart(
+    nodes: FitCache, request: Request, wanted: PlacementRequest, said: tuple[str, tuple[tuple[str, str | int], ...]]
+) -> Refusal | None:
+    """There is room, but the workers would lie closer together than the spread lets them."""
+    spread, topology = wanted.spread, wanted.topology
+    if spread is None or spread.mode is TopologyMode.PREFERRED:
+        return None
+    start, evidence = said
+    inside = ""
+    if max_workers(nodes, replace(wanted, spread=None)) < request.workers:
+        if topology is None or max_workers(nodes, replace(wanted, spread=None, topology=None)) < request.workers:
+            return None
+        inside = f" inside one {topology.level}"
+    return Refusal(
+        reason=Reason.WAITING_FOR_SPREAD,
+        message=f"{start}{inside} with {describe_spread(spread)}; otherwise there would be room.",
+        evidence=(*evidence, ("level", spread.level), ("max_workers", spread.most)),
     )
 
 
@@ -163,6 +211,9 @@ def _gpus_in_question(current: Occupancy, wanted: PlacementRequest) -> str:
             f"{format_gpus(WHOLE - amount)} is taken and {format_gpus(amount)} left" if amount else "nothing is left"
         )
         parts.append(f"on {counted(number, 'GPU')} {taken}")
+    if wanted.shape.count > 1:
+        best = int(np.count_nonzero(fits, axis=1).max(initial=0))
+        parts.append(f"at most {counted(best, 'GPU')} of one node would do")
     if foreign:
         verb = "is" if foreign == 1 else "are"
         parts.append(f"{counted(foreign, 'GPU')} with room {verb} not shared with this job ({_why_unshared(wanted)})")

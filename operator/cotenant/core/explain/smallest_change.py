@@ -7,6 +7,13 @@ So the advice holds whether it is followed in the cycle that gave it or in the n
 - jobs that were before it decide as they did, since the order looks at nothing that the change moves but the guarantee,
   and a change that takes the job out of a guarantee is not advised;
 - its own reservation, if it had one, is gone with its wait; one of somebody else can only lie where it lies now.
+
+A job that is sure to end within the time until some kept place is taken may use that place, and all that are taken
+later. Which these are is told by comparing the instants with each other, and not with the time as it is told: that is
+rounded down, so a job that ends within it has ended by all of these instants, at whatever moment it is told. So what is
+found depends on the moment only where an instant is less than a minute away, or less than the job says that it runs,
+and these comparisons are noted. Nothing is lost: what a shorter time would open besides, by its rounding alone, the
+earliest instant of all that it opens opens as well.
 """
 
 from __future__ import annotations
@@ -16,9 +23,11 @@ from dataclasses import dataclass, replace
 
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
-from cotenant.core.allocation.request import Request
+from cotenant.core.allocation.request import Request, kinds_of
 from cotenant.core.cycle.search import find, fits
-from cotenant.core.explain.job_changes import Change, Surroundings, changes
+from cotenant.core.explain.deadline import Deadline
+from cotenant.core.explain.job_changes import changes
+from cotenant.core.explain.spec_change import SpecChange, Surroundings
 from cotenant.core.model.formatting import format_gpus, format_mib
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
@@ -27,11 +36,13 @@ from cotenant.core.placement import BestFit
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.queueing.priority_bounds import priority_bounds
-from cotenant.core.quota.usage import BindingLimit
+from cotenant.core.quota.headroom import MEMORY_METRICS, BindingLimit, raised_limit
 
 _NO_CHANGE_HELPS = frozenset(
     {Reason.QUEUE_NOT_FOUND, Reason.NAMESPACE_NOT_SERVED, Reason.BUDGET_SPENT, Reason.TOO_MANY_PENDING}
 )
+SHORTEST_S = 60
+"""Nobody is advised to end sooner: hardly a program starts and does something in less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,9 +57,10 @@ class KeptFor:
 
 
 class ChangeSearch:
-    """Changes of waiting jobs, tried on the occupancy that the turns of one cycle have left. Leaves it as it was."""
+    """Changes of waiting jobs, tried on the occupancy that the turns of one cycle have left. `close` leaves it as it
+    was."""
 
-    __slots__ = ("_by_fit", "_current", "_in_line", "_moment", "_resolve", "_trials_left")
+    __slots__ = ("_ahead", "_by_fit", "_current", "_in_line", "_moment", "_resolve", "_trials_left")
 
     def __init__(
         self,
@@ -65,46 +77,75 @@ class ChangeSearch:
         self._by_fit = Occupancy(current.ledger, current.usage, BestFit())
         """The same, where any place is as good as another."""
         self._moment, self._trials_left = moment, trials
+        self._ahead: list[tuple[KeptFor, int]] = []
+        """Places that are taken for now, each with the mark of the occupancy before."""
 
-    def smallest_change(self, job: Job, refusal: Refusal, ahead: Sequence[KeptFor]) -> Change | None:
+    def smallest_change(self, job: Job, refusal: Refusal, ahead: Sequence[KeptFor]) -> SpecChange | None:
         """The first change, in the order of `changes`, that would start the job at once; then one of its quota.
 
         `ahead`: places that were kept for ahead at its turn, and are not allocated any more.
         """
         if refusal.reason in _NO_CHANGE_HELPS or self._trials_left <= 0:
             return None
-        with self._current.trial():
-            for kept in ahead:
-                self._current.allocate(kept.allocation)
-            found = changes(job, self._surroundings(job, ahead), lambda changed: self._starts(job, changed, ahead))
-            change = next(found, None)
-            if change is None and refusal.reason is Reason.WAITING_FOR_QUOTA:
-                change = self._more_quota(job, refusal)
+        self._take(ahead)
+        around = self._surroundings(job, ahead)
+        found = changes(job, around, lambda changed, ends_by=None: self._starts(job, changed, ahead, ends_by))
+        change = next(found, None)
+        if change is None and refusal.reason is Reason.WAITING_FOR_QUOTA:
+            change = self._more_quota(job, refusal)
         return change
+
+    def close(self) -> None:
+        """Give back the places that are taken."""
+        self._take(())
+
+    def _take(self, ahead: Sequence[KeptFor]) -> None:
+        """Take these places. The first of them are mostly those of the job before, and stay."""
+        same = 0
+        while same < min(len(self._ahead), len(ahead)) and self._ahead[same][0] is ahead[same]:
+            same += 1
+        if same < len(self._ahead):
+            self._current.roll_back(self._ahead[same][1])
+            del self._ahead[same:]
+        for kept in ahead[same:]:
+            self._ahead.append((kept, self._current.mark))
+            self._current.allocate(kept.allocation)
 
     def _surroundings(self, job: Job, ahead: Sequence[KeptFor]) -> Surroundings:
         inventory, tree = self._current.inventory, self._current.tree
+        asked = {kind.resource for kind in kinds_of(job.gpu, inventory)}
+        resources: set[str | None] = {*asked} or {inventory.default_resource}
         bounds = priority_bounds(tree, tree.index[job.queue], of_class=False)
         above = {kept.job.priority + 1 for kept in ahead if kept.job.queue == job.queue}
         priorities = sorted({bounds.nearest(job.priority), *above} - {job.priority})
         return Surroundings(
-            classes=tuple(sorted({kind.gpu_class for kind in inventory.kinds})),
+            classes=tuple(sorted({kind.gpu_class for kind in inventory.kinds if kind.resource in resources})),
+            any_class=inventory.default_resource in resources,
             zones=tuple(sorted(zone for zone in inventory.zones if zone)),
             priorities=tuple(one for one in priorities if bounds.least <= one <= bounds.most),
             workers=self._largest_gang(job),
-            deadlines_s=tuple(sorted({_time_left(kept.starts_at, self._moment) for kept in ahead} - {0}, reverse=True)),
+            deadlines=self._deadlines(job, ahead),
+        )
+
+    def _deadlines(self, job: Job, ahead: Sequence[KeptFor]) -> tuple[Deadline, ...]:
+        """Deadlines of kept places, latest first; of a job that says how long it runs only those that are nearer."""
+        said = job.max_runtime_s or job.expected_runtime_s
+        instants = sorted({kept.starts_at for kept in ahead}, reverse=True)
+        told_at = Moment(self._moment.unnoted)
+        return tuple(
+            Deadline.told(at, told_at)
+            for at in instants
+            if not self._moment.is_past(at - SHORTEST_S) and (said is None or self._moment.is_past(at - said))
         )
 
     def _largest_gang(self, job: Job) -> int:
         """Where quotas do not count; so a search for fewer workers takes as long for a gang of any size."""
-        one = self._resolve(replace(job, workers_min=1, workers_max=max(1, job.workers_max - job.workers_min + 1)))
+        one = self._resolve(replace(job, workers_min=1, workers_max=1))
         if isinstance(one, Refusal):
             return 0
-        return max(
-            (max_workers(self._current.fit_cache, option.placement_request) for option in one.options), default=0
-        )
+        return max(max_workers(self._current.fit_cache, option.placement_request) for option in one.options)
 
-    def _starts(self, job: Job, changed: Job, ahead: Sequence[KeptFor]) -> bool:
+    def _starts(self, job: Job, changed: Job, ahead: Sequence[KeptFor], ends_by: float | None) -> bool:
         if self._trials_left <= 0:
             return False
         self._trials_left -= 1
@@ -113,7 +154,7 @@ class ChangeSearch:
             return False
         if self._finds_place(request):
             return self._in_line(changed)
-        open_to_it = [kept.allocation for kept in ahead if self._may_go_before(changed, kept)]
+        open_to_it = [kept.allocation for kept in ahead if self._may_go_before(changed, kept, ends_by)]
         if not open_to_it:
             return False
         with self._current.trial():
@@ -121,10 +162,14 @@ class ChangeSearch:
                 self._current.release(allocation)
             return self._finds_place(request) and self._in_line(changed)
 
-    def _may_go_before(self, changed: Job, kept: KeptFor) -> bool:
-        """The changed job will have ended in time, or has its turn before the other."""
+    def _may_go_before(self, changed: Job, kept: KeptFor, ends_by: float | None) -> bool:
+        """The changed job will have ended in time, or has its turn before the other. `ends_by`: it is sure to have."""
         runtime_s = changed.max_runtime_s or (None if kept.is_collected else changed.expected_runtime_s)
-        if runtime_s is not None and not self._moment.is_past(kept.starts_at - runtime_s):
+        if ends_by is not None:
+            in_time = ends_by <= kept.starts_at
+        else:
+            in_time = runtime_s is not None and not self._moment.is_past(kept.starts_at - runtime_s)
+        if in_time:
             return True
         return not kept.is_collected and kept.job.queue == changed.queue and kept.job.priority < changed.priority
 
@@ -144,30 +189,16 @@ class ChangeSearch:
             within_guarantee(usage, changed, queue) or not within_guarantee(usage, before, queue) for queue in path
         )
 
-    def _more_quota(self, job: Job, refusal: Refusal) -> Change | None:
+    def _more_quota(self, job: Job, refusal: Refusal) -> SpecChange | None:
         """The limit that binds, raised by what is missing, where that is the only thing in the way."""
         request = self._resolve(job)
         if isinstance(request, Refusal):
             return None
         facts = dict(refusal.evidence)
-        asked, available = int(facts["asked"]), int(facts["available"])
         limit = BindingLimit(str(facts["metric"]), str(facts["scope"]), int(facts["limit"]), int(facts["used"]))
-        missing = asked - available
-        with self._current.usage.with_more(request.queue, limit, missing) as raised:
+        missing = int(facts["asked"]) - (limit.limit - limit.used)
+        with raised_limit(self._current.usage, request.queue, limit, missing) as raised:
             if not raised or not self._finds_place(request):
                 return None
-        amount = format_mib(missing) if limit.metric == "GPU memory" else f"{format_gpus(missing)} GPU"
-        return Change(f"{limit.scope} had {amount} more")
-
-
-def _time_left(until: float, moment: Moment) -> int:
-    """Whole seconds, and of a longer time tens of seconds or minutes, rounded down: who is advised has some time to
-    follow, and the advice is not another one each second."""
-    left = max(0, int(until - moment.unnoted))
-    rounded = next((left - left % unit for least, unit in _UNITS if left >= least), left)
-    moment.is_past(until - rounded)
-    return rounded
-
-
-_UNITS = ((600, 60), (60, 10))
-"""(from so many seconds on, rounded down to these)."""
+        amount = format_mib(missing) if limit.metric in MEMORY_METRICS else f"{format_gpus(missing)} GPU"
+        return SpecChange(f"{limit.scope} had {amount} more")

@@ -6,15 +6,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from cotenant.core.allocation.request import Option, Request, options_of
+from cotenant.core.allocation.request import Option, Request, kinds_of, options_of
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.model.formatting import counted, describe_request, describe_worker, format_gpus, format_mib, join_or
+from cotenant.core.model.formatting import (
+    counted,
+    describe_request,
+    describe_spread,
+    describe_worker,
+    format_gpus,
+    format_mib,
+    join_or,
+)
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import ANY_TENANT, FitCache
-from cotenant.core.placement.gang import PlacementRequest, max_workers
+from cotenant.core.placement.gang import max_workers
+from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.quota.tree import QueueTree
 
@@ -40,14 +49,34 @@ def no_such_gpus(job: Job, inventory: Inventory) -> Refusal | None:
             message=f"No node is in zone {join_or(job.gpu.zones)}; there is {', '.join(zones) or 'no zone at all'}.",
             evidence=(("asked", join_or(job.gpu.zones)), ("available", ", ".join(zones))),
         )
+    if not job.gpu.classes and inventory.default_resource is None:
+        return Refusal(
+            reason=Reason.CLASS_NOT_FOUND,
+            message=(
+                "This cluster has devices of several makers and no GPU of CUDA: name the class that the program is"
+                f" written for (spec.gpu.classes); there is {', '.join(present)}."
+            ),
+            evidence=(("asked", "any"), ("available", ", ".join(present))),
+        )
     return _too_large(job, inventory)
 
 
 def _too_large(job: Job, inventory: Inventory) -> Refusal | None:
-    shape = worker_shape(job)
-    if any(shape.allows(kind) for kind in inventory.kinds):
+    shape, kinds = worker_shape(job), kinds_of(job.gpu, inventory)
+    if any(shape.allows(kind) for kind in kinds):
         return None
-    largest = max(kind for kind in inventory.kinds if not job.gpu.classes or kind.gpu_class in job.gpu.classes)
+    shared = [kind for kind in kinds if not kind.whole_only]
+    if not shared:
+        classes = join_or(sorted({kind.gpu_class for kind in kinds}))
+        return Refusal(
+            reason=Reason.CLASS_NOT_SHARED,
+            message=(
+                f"One worker needs {describe_worker(job.gpu)}, and class {classes} is not shared:"
+                " ask for whole devices (spec.gpu.count)."
+            ),
+            evidence=(("class", classes),),
+        )
+    largest = max(shared)
     return Refusal(
         reason=Reason.EXCEEDS_CLUSTER,
         message=(
@@ -88,11 +117,7 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
             ),
             evidence=(("asked", request.workers), ("available", fits), ("nodes_not_ready", len(down))),
         )
-    where = ""
-    if job.topology is not None and job.topology.mode == "Required":
-        where = f" inside one {job.topology.level}"
-    elif job.excluded_nodes:
-        where = f" outside the nodes that failed to start it ({', '.join(sorted(job.excluded_nodes))})"
+    where = _restriction(job)
     why = _ill_gpus(everything, request, tree) or ("" if with_all else _bottleneck(everything, job))
     why = why or _binding_resource(all_ready, request)
     return Refusal(
@@ -103,6 +128,22 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
         ),
         evidence=(("metric", "workers"), ("asked", request.workers), ("limit", with_all)),
     )
+
+
+def _restriction(job: Job) -> str:
+    """Where alone the job may lie, if that is not anywhere."""
+    inside = apart = ""
+    if job.topology is not None and job.topology.mode == "Required":
+        inside = f" inside one {job.topology.level}"
+    if job.spread is not None and job.spread.mode == "Required":
+        apart = f" with {describe_spread(job.spread)}"
+    if inside or apart:
+        return inside + apart
+    if job.move_asked:
+        return " where an administrator moves it"
+    if job.excluded_nodes:
+        return f" outside the nodes that failed to start it ({', '.join(sorted(job.excluded_nodes))})"
+    return ""
 
 
 def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
@@ -176,9 +217,8 @@ def _largest_gang(nodes: FitCache, request: Request) -> int:
 def _bottleneck(inventory: Inventory, job: Job) -> str:
     """The need of one worker that no node could ever meet; empty where it is only their combination."""
     nodes = [node for node in inventory.nodes if node.gpus]
-    gpus = job.gpu.count if not job.gpu.is_share else 1
     needs: tuple[tuple[int, int, Callable[[int], str]], ...] = (
-        (gpus, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
+        (job.gpu.count, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
         (job.cpu_milli, max(node.cpu_milli for node in nodes), lambda milli: f"{format_gpus(milli)} CPU"),
         (job.memory_mib, max(node.memory_mib for node in nodes), lambda mib: f"{format_mib(mib)} of memory"),
     )

@@ -6,7 +6,7 @@ with kind -1. Never written after it is built.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
@@ -17,15 +17,23 @@ from cotenant.core.model.objects import Gpu, Node
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 _Label = TypeVar("_Label", str, tuple[str, str])
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class GpuKind:
-    """GPUs that are the same to a request: equal class and equal memory."""
+    """GPUs that are the same to a request: of one class, with equal memory, handed out in the same way."""
 
     gpu_class: str
     memory_mib: int
+    whole_only: bool = False
+    resource: str = ""
+    """Programs for one are not programs for another."""
+
+    @classmethod
+    def of(cls, gpu: Gpu) -> GpuKind:
+        return cls(gpu.gpu_class, gpu.memory_mib, gpu.whole_only, gpu.resource)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +66,8 @@ class Inventory:
     rack: IntArray
     nvlink_group: IntArray
     """[N, G] NVLink group on the node; GPUs that reach each other share it."""
+    linked: bool
+    """Some GPUs reach each other by NVLink."""
     equivalence: IntArray
     """[N] equal numbers for nodes that differ in nothing but their name and place."""
     cpu_milli: IntArray
@@ -66,12 +76,19 @@ class Inventory:
     """Some node has GPUs of several kinds."""
     _rows_of_classes: dict[tuple[tuple[str, ...], str], BoolArray] = field(default_factory=dict)
     """Filled on demand; the same for the same frame."""
+    _rows_in_zones: dict[tuple[str, ...], BoolArray] = field(default_factory=dict)
+    """Likewise."""
+    serving: dict[Hashable, IntArray | slice] = field(default_factory=dict, repr=False)
+    """Rows that may serve a kind of request. Likewise."""
+    amounts: dict[Hashable, tuple[IntArray, IntArray, BoolArray]] = field(default_factory=dict, repr=False)
+    """What a request takes of one GPU of each kind, by request: MiB, milli, and whether the kind may serve at all.
+    Filled on demand; the same for the same kinds."""
 
     @classmethod
     def of(cls, nodes: Iterable[Node]) -> Inventory:
         ordered = tuple(sorted(nodes, key=lambda node: node.name))
         height, width = len(ordered), max((len(node.gpus) for node in ordered), default=0)
-        kinds = tuple(sorted({GpuKind(gpu.gpu_class, gpu.memory_mib) for node in ordered for gpu in node.gpus}))
+        kinds = tuple(sorted({GpuKind.of(gpu) for node in ordered for gpu in node.gpus}))
         kind_of = {kind: number for number, kind in enumerate(kinds)}
         zones, zone = _numbered([node.zone for node in ordered])
         racks, rack = _numbered([(node.zone, node.rack or f"(node {node.name})") for node in ordered])
@@ -82,7 +99,7 @@ class Inventory:
         slot_of: dict[tuple[str, str], tuple[int, int]] = {}
         for row, node in enumerate(ordered):
             for column, gpu in enumerate(_by_index(node)):
-                kind[row, column] = kind_of[GpuKind(gpu.gpu_class, gpu.memory_mib)]
+                kind[row, column] = kind_of[GpuKind.of(gpu)]
                 memory[row, column] = gpu.memory_mib
                 usable[row, column] = gpu.healthy and node.ready
                 slot_of[node.name, gpu.uuid] = (row, column)
@@ -106,6 +123,10 @@ class Inventory:
             racks=racks,
             rack=rack,
             nvlink_group=peers,
+            linked=any(
+                len(set(groups[: len(node.gpus)])) < len(node.gpus)
+                for groups, node in zip(peers.tolist(), ordered, strict=True)
+            ),
             equivalence=_equivalence(np.hstack([kind, usable, peers, ready[:, None], shared[:, None]])),
             cpu_milli=np.array([node.cpu_milli for node in ordered], dtype=np.int64),
             host_mib=np.array([node.memory_mib for node in ordered], dtype=np.int64),
@@ -125,6 +146,29 @@ class Inventory:
         found.flags.writeable = False
         self._rows_of_classes[classes, only_class] = found
         return found
+
+    def rows_in_zones(self, zones: tuple[str, ...]) -> BoolArray:
+        """[N] rows in one of these zones. Read-only: whoever asks for the same zones gets the same array."""
+        known = self._rows_in_zones.get(zones)
+        if known is None:
+            serves = np.array([zone in zones for zone in self.zones], dtype=np.bool_)
+            known = serves[self.zone]
+            known.flags.writeable = False
+            self._rows_in_zones[zones] = known
+        return known
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Kinds of devices that are here, GPUs of CUDA first."""
+        return tuple(sorted({kind.resource for kind in self.kinds}))
+
+    @property
+    def default_resource(self) -> str | None:
+        """Kind of device of a request that names no class: GPUs of CUDA where there are any, else the only kind that
+        there is. None: there are several, and none of CUDA.
+        """
+        resources = self.resources
+        return resources[0] if "" in resources or len(resources) == 1 else None
 
     def has_frame_of(self, other: Inventory) -> bool:
         """The same nodes, zones and kinds of GPUs, of which amounts, health, readiness and sharing may differ: one was

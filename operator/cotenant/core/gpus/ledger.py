@@ -11,6 +11,7 @@ Example: holders of queues 2, 2 → n=2, Σ=4, Σ²=8, 16 = 16, tenant 2. Holder
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -46,6 +47,7 @@ class Ledger:
     """
 
     __slots__ = (
+        "_cells",
         "changed_rows",
         "exclusive",
         "free_compute",
@@ -63,9 +65,11 @@ class Ledger:
     def __init__(self, inventory: Inventory, packed: IntArray | None = None) -> None:
         height, width = inventory.kind.shape
         self.inventory = inventory
-        self.changed_rows: list[int] = []
+        self.changed_rows: array[int] = array("q")
         """Rows in the order in which they were written; append-only while the ledger lives."""
         self.packed: IntArray = np.zeros((height, 3 + 7 * width), dtype=np.int64) if packed is None else packed
+        self._cells = self.packed.reshape(-1).data
+        """The same row after row: single numbers are written here at a fraction of what it costs in an array."""
         columns = [self.packed[:, 3 + place * width : 3 + (place + 1) * width] for place in range(7)]
         self.free_cpu: IntArray = self.packed[:, 1]
         self.free_host: IntArray = self.packed[:, 2]
@@ -109,24 +113,31 @@ class Ledger:
         self._move(allocation, -1)
 
     def _move(self, allocation: NodeAllocation, sign: int) -> None:
-        row, tenant = allocation.row, allocation.tenant
+        row, tenant, cells, width = allocation.row, allocation.tenant, self._cells, self.inventory.kind.shape[1]
+        node = row * self.packed.shape[1]
         grants = zip(allocation.columns, allocation.memory_mib, allocation.compute_milli, strict=True)
         for column, memory, compute in grants:
-            at = (row, column)
-            self.free_memory[at] -= sign * memory
-            self.free_compute[at] -= sign * compute
-            self.holders[at] += sign
+            at = node + 3 + column  # in `free_memory`; the other arrays follow, each `width` further
+            cells[at] -= sign * memory
+            cells[at + width] -= sign * compute
+            cells[at + 2 * width] += sign
             if compute >= WHOLE:
                 continue  # no job can join: the tenant makes no difference, and equal nodes stay in equal states
-            self.tenant_sum[at] += sign * tenant
-            self.tenant_square[at] += sign * tenant * tenant
+            cells[at + 3 * width] += sign * tenant
+            cells[at + 4 * width] += sign * tenant * tenant
             if allocation.sharing is not Sharing.ANY:
-                self.queue_only[at] += sign
+                cells[at + 6 * width] += sign
                 if allocation.sharing is Sharing.NEVER:
-                    self.exclusive[at] += sign
-        self.free_cpu[row] -= sign * allocation.cpu_milli
-        self.free_host[row] -= sign * allocation.host_mib
+                    cells[at + 5 * width] += sign
+        cells[node + 1] -= sign * allocation.cpu_milli
+        cells[node + 2] -= sign * allocation.host_mib
         self.changed_rows.append(row)
+
+    def free_amounts(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """([R] milli-CPU, [R] MiB of the host, [R, G] MiB, [R, G] milli) that are free there, as copies."""
+        width = self.inventory.kind.shape[1]
+        packed = self.packed.take(rows, axis=0)
+        return packed[:, 1], packed[:, 2], packed[:, 3 : 3 + width], packed[:, 3 + width : 3 + 2 * width]
 
     def empty(self, rows: IntArray) -> BoolArray:
         """[len(rows), G] no grant lies on the GPU."""

@@ -9,12 +9,19 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Final
 
-from cotenant.core.model.objects import WHOLE, GpuRequest, Job
+from cotenant.core.model.objects import WHOLE, GpuRequest, Job, Spread
 
 
 def format_gpus(milli: int) -> str:
     """1500 → `1.5`."""
     return f"{milli / WHOLE:.3f}".rstrip("0").rstrip(".")
+
+
+def format_money(micros: int) -> str:
+    """Micro-units of a currency, exactly, with at least two decimals: 2500000 → `2.50`, 1 → `0.000001`."""
+    whole, rest = divmod(abs(micros), 1_000_000)
+    decimals = f"{rest:06d}"
+    return f"{'-' if micros < 0 else ''}{whole}.{decimals[:2]}{decimals[2:].rstrip('0')}"
 
 
 def format_mib(mib: int) -> str:
@@ -48,6 +55,8 @@ def join_or(names: Sequence[str]) -> str:
 def describe_worker(request: GpuRequest) -> str:
     if not request.is_share:
         return counted(request.count, "GPU")
+    if request.count > 1:
+        return _describe_shares(request)
     if request.memory_mib is not None:
         compute = "" if request.compute_milli is None else f" and {format_gpus(request.compute_milli)} of its compute"
         return f"{format_mib(request.memory_mib)} of a GPU{compute}"
@@ -56,6 +65,15 @@ def describe_worker(request: GpuRequest) -> str:
     if request.compute_milli is not None and request.compute_milli != memory:
         compute = f" ({format_gpus(request.compute_milli)} of its compute)"
     return f"{format_gpus(memory)} GPU{compute}"
+
+
+def _describe_shares(request: GpuRequest) -> str:
+    """`0.5 of each of 2 GPUs`, `16 GiB of each of 2 GPUs and 0.25 of their compute`."""
+    memory = request.memory_milli if request.memory_milli is not None else request.compute_milli or 0
+    each = format_gpus(memory) if request.memory_mib is None else format_mib(request.memory_mib)
+    is_even = request.compute_milli is None or (request.memory_mib is None and request.compute_milli == memory)
+    compute = "" if is_even else f" and {format_gpus(request.compute_milli or 0)} of their compute"
+    return f"{each} of each of {request.count} GPUs{compute}"
 
 
 def describe_request(job: Job) -> str:
@@ -69,8 +87,14 @@ def describe_request(job: Job) -> str:
     if request.zones:
         text += f" in zone {join_or(request.zones)}"
     if job.workers_min > 1 and request.is_share and job.distinct_gpus:
-        text += ", each on a GPU of its own"
+        text += ", each on a GPU of its own" if request.count == 1 else ", each on GPUs of its own"
     return text
+
+
+def describe_spread(spread: Spread) -> str:
+    """`at most 1 worker on one node`."""
+    where = "on" if spread.level == "node" else "in"
+    return f"at most {counted(spread.most, 'worker')} {where} one {spread.level}"
 
 
 def shown_evidence(evidence: Sequence[tuple[str, str | int]]) -> dict[str, str | int | float]:
@@ -82,7 +106,7 @@ def shown_evidence(evidence: Sequence[tuple[str, str | int]]) -> dict[str, str |
             shown[name] = value
         elif name in _AMOUNTS and metric in {"GPU", "GPU per user"}:
             shown[name] = value // WHOLE if value % WHOLE == 0 else value / WHOLE
-        elif (name in _AMOUNTS and metric == "GPU memory") or name == "memory_mib":
+        elif (name in _AMOUNTS and metric in {"GPU memory", "GPU memory per user"}) or name == "memory_mib":
             shown[name.removesuffix("_mib")] = f"{value // 1024}Gi" if value % 1024 == 0 else f"{value}Mi"
         elif name == "cpu_milli":
             shown["cpu"] = format_gpus(value)
@@ -92,3 +116,11 @@ def shown_evidence(evidence: Sequence[tuple[str, str | int]]) -> dict[str, str |
 
 
 _AMOUNTS: Final = frozenset({"limit", "used", "asked", "available"})
+
+
+def format_duration(seconds: int) -> str:
+    """Text as a manifest has it: 5400 → "1h30m", 0 → "0s"."""
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
+    return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "0s"

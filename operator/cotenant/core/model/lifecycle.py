@@ -43,6 +43,8 @@ class LifecycleEvent(StrEnum):
     """The gang was not running in time."""
     DEADLINE = "Deadline"
     """`maxRuntime` is over."""
+    STOPPED = "Stopped"
+    """Ended for good by what it was made for."""
     EVICTED = "Evicted"
     """Preempted, reclaimed, moved, over its GPU memory, or its node is lost."""
     SUSPENDED = "Suspended"
@@ -61,12 +63,14 @@ TRANSITIONS: Final[Mapping[tuple[Phase, LifecycleEvent], Phase]] = {
     (Phase.PENDING, LifecycleEvent.ADMITTED): Phase.STARTING,
     (Phase.PENDING, LifecycleEvent.SUSPENDED): Phase.SUSPENDED,
     (Phase.PENDING, LifecycleEvent.REFUSED): Phase.INVALID,
+    (Phase.PENDING, LifecycleEvent.STOPPED): Phase.FAILED,
     (Phase.STARTING, LifecycleEvent.WORKERS_READY): Phase.RUNNING,
     (Phase.STARTING, LifecycleEvent.COMPLETED): Phase.SUCCEEDED,
     (Phase.STARTING, LifecycleEvent.CRASHED): Phase.EVICTING,
     (Phase.STARTING, LifecycleEvent.GAVE_UP): Phase.FAILED,
     (Phase.STARTING, LifecycleEvent.START_TIMED_OUT): Phase.EVICTING,
     (Phase.STARTING, LifecycleEvent.DEADLINE): Phase.FAILED,
+    (Phase.STARTING, LifecycleEvent.STOPPED): Phase.FAILED,
     (Phase.STARTING, LifecycleEvent.EVICTED): Phase.EVICTING,
     (Phase.STARTING, LifecycleEvent.SUSPENDED): Phase.EVICTING,
     (Phase.STARTING, LifecycleEvent.RESIZED): Phase.STARTING,
@@ -75,6 +79,7 @@ TRANSITIONS: Final[Mapping[tuple[Phase, LifecycleEvent], Phase]] = {
     (Phase.RUNNING, LifecycleEvent.CRASHED): Phase.EVICTING,
     (Phase.RUNNING, LifecycleEvent.GAVE_UP): Phase.FAILED,
     (Phase.RUNNING, LifecycleEvent.DEADLINE): Phase.FAILED,
+    (Phase.RUNNING, LifecycleEvent.STOPPED): Phase.FAILED,
     (Phase.RUNNING, LifecycleEvent.EVICTED): Phase.EVICTING,
     (Phase.RUNNING, LifecycleEvent.SUSPENDED): Phase.EVICTING,
     (Phase.EVICTING, LifecycleEvent.RELEASED): Phase.PENDING,
@@ -83,8 +88,10 @@ TRANSITIONS: Final[Mapping[tuple[Phase, LifecycleEvent], Phase]] = {
     (Phase.EVICTING, LifecycleEvent.DEADLINE): Phase.FAILED,
     (Phase.SUSPENDED, LifecycleEvent.RESUMED): Phase.PENDING,
     (Phase.SUSPENDED, LifecycleEvent.REFUSED): Phase.INVALID,
+    (Phase.SUSPENDED, LifecycleEvent.STOPPED): Phase.FAILED,
     (Phase.INVALID, LifecycleEvent.ACCEPTED): Phase.PENDING,
     (Phase.INVALID, LifecycleEvent.SUSPENDED): Phase.SUSPENDED,
+    (Phase.INVALID, LifecycleEvent.STOPPED): Phase.FAILED,
 }
 
 TERMINAL: Final[frozenset[Phase]] = frozenset(Phase) - {phase for phase, _ in TRANSITIONS}

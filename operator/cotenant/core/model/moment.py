@@ -9,6 +9,13 @@ makes a decision short-lived, and never wrong.
 from __future__ import annotations
 
 from math import inf
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+_PARTS: Final = 16
+"""What is looked at by its age is so at least so many times before that has doubled."""
 
 
 class Moment:
@@ -37,6 +44,12 @@ class Moment:
         self.until = min(self.until, at)
         return False
 
+    def have_come(self, instants: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        """`has_come` of each."""
+        come: npt.NDArray[np.bool_] = instants <= self._at
+        self.until = min(self.until, float(instants[~come].min(initial=inf)))
+        return come
+
     def is_past(self, at: float) -> bool:
         """That instant is past, and not now."""
         if at < self._at:
@@ -49,6 +62,16 @@ class Moment:
         at = float(-(-self._at // step_s) * step_s)
         self.until = min(self.until, at)
         return at
+
+    def rounded_up_by_age(self, since: npt.NDArray[np.float64], step_s: int) -> npt.NDArray[np.float64]:
+        """The same for each of what began then, in steps that grow with its age: of `step_s`, doubled as long as they
+        are no more than a sixteenth of it. Example: of 60 s up to an age of 32 minutes, of an hour at 16 hours."""
+        doublings = np.frexp(np.maximum((self._at - since) // (_PARTS * step_s), 1.0))[1] - 1
+        steps = np.ldexp(float(step_s), doublings)
+        rounded: npt.NDArray[np.float64] = -np.floor_divide(-self._at, steps) * steps
+        grows = since + 2 * _PARTS * steps
+        self.until = min(self.until, float(rounded.min(initial=inf)), float(grows.min(initial=inf)))
+        return rounded
 
     def pin(self) -> None:
         """The decision depends on how much time has passed: it holds for this moment alone."""

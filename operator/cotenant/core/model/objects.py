@@ -25,6 +25,14 @@ class Sharing(StrEnum):
     ANY = "Any"
 
 
+class Period(StrEnum):
+    """Of a budget, in UTC: a day, a week from Monday on, a month."""
+
+    DAY = "Day"
+    WEEK = "Week"
+    MONTH = "Month"
+
+
 class TimeOrder(StrEnum):
     """Who of equal priority goes first in a queue."""
 
@@ -41,17 +49,31 @@ class TopologyMode(StrEnum):
     REQUIRED = "Required"
 
 
+Level: TypeAlias = str
+"""Domains of the cluster: `node`, `rack` or `zone`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Keep the gang inside one domain of this level: `node`, `rack` or `zone`."""
+    """Keep the gang inside one domain of this level."""
 
-    level: str
+    level: Level
     mode: TopologyMode
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Spread the gang over domains of this level, which is lower than that of its topology, as evenly as possible."""
+
+    level: Level
+    mode: TopologyMode
+    most: int = 1
+    """Workers in one domain at most, where the mode is `Required`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuRequest:
-    """GPUs of one worker: `count` whole GPUs, or one share of one GPU (then `count` is 1).
+    """GPUs of one worker: `count` whole GPUs, or the same share of each of `count` GPUs of one node.
 
     A share names its memory either absolutely (`memory_mib`) or as a fraction of the GPU that it lands on
     (`memory_milli`). Compute that is not named follows memory.
@@ -82,6 +104,11 @@ class Gpu:
     """UUIDs on the same node that this GPU reaches by NVLink."""
     suspect: bool = False
     """A job found it far slower than its other GPUs. It serves, after all others that are as good a place."""
+    whole_only: bool = False
+    """It cannot be shared: who gets it gets all of it."""
+    resource: str = ""
+    """Extended resource under which the kubelet hands it out, such as `amd.com/gpu`: another kind of device, for
+    other programs. Empty: a GPU of CUDA, which gets into a pod by its UUID."""
     missing_since: float | None = None
     """Since when its node does not list it any more. Not healthy; its holder keeps it until it is given up."""
 
@@ -152,11 +179,14 @@ class Job:
     workers_min: int
     workers_max: int
     gpu: GpuRequest
+    asked_memory_mib: int | None = None
+    """GPU memory that its document asks for, where `gpu` has less of it, or may: as much as was measured to do."""
     cpu_milli: int = 0
     """Per worker."""
     memory_mib: int = 0
     """Per worker, host memory."""
     topology: Topology | None = None
+    spread: Spread | None = None
     distinct_gpus: bool = True
     """Ranks never share a physical GPU with each other (NCCL refuses that); false with `collective: gloo`."""
     submitted_at: float
@@ -174,9 +204,16 @@ class Job:
     expected_runtime_s: int | None = None
     max_runtime_s: int | None = None
     excluded_nodes: frozenset[str] = frozenset()
-    """Nodes that failed to start this job lately."""
+    """Nodes that failed to start this job lately, or that an administrator moves it off."""
+    only_nodes: frozenset[str] = frozenset()
+    """Nodes to which an administrator moves it; empty: any."""
+    move_asked: bool = False
+    """An administrator asked it to lie where its request, its `excluded_nodes` and `only_nodes` let it: where it holds
+    something else, it moves as soon as there is such a place for it."""
     evicting: bool = False
     """Still holds its placement, but its eviction is under way."""
+    idle: bool = False
+    """It holds GPUs, and for minutes nothing computed on them and no step was made."""
     resizing_from: Placement | None = None
     """While a resize is under way: the placement before it. Its GPUs stay held until the workers have left them."""
 
@@ -200,6 +237,20 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UserLimit:
+    """What one user may hold of a queue: besides its quotas, of which it grants nothing. `None` for class or zone means
+    any; amounts are counted as in `Quota`.
+    """
+
+    user: str | None = None
+    """None: every user whom no other limit of the same class and zone names, each for himself."""
+    gpu_class: str | None = None
+    zone: str | None = None
+    limit: int | None = None
+    memory_limit_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingBounds:
     """Waiting jobs of one queue that take part in a cycle: how many, with how many workers and milli-GPU together."""
 
@@ -220,11 +271,18 @@ class TenantQueue:
     weight: int = 1
     quotas: tuple[Quota, ...] = ()
     user_limit: int | None = None
-    """Milli-GPU that one user may hold in this queue."""
+    """Milli-GPU that one user may hold in this queue: short for one of `user_limits` without a user, class and zone."""
+    user_limits: tuple[UserLimit, ...] = ()
+    """At most one for each user, class and zone."""
     budget_left: int | None = None
     """Milli-GPU-seconds left in the running period; None: no budget."""
     budget: int | None = None
-    """Milli-GPU-seconds of a period."""
+    """Milli-GPU-seconds of the running period, with what the one before left over."""
+    money_left: int | None = None
+    """Micro-units of `currency` left in the running period; None: no budget in money."""
+    money: int | None = None
+    """Micro-units of the running period, with what the one before left over."""
+    currency: str = ""
     budget_until: str = ""
     """End of the running period, for a message: `2026-01-01T00:00Z`."""
     consolidation: bool = False
@@ -236,6 +294,8 @@ class TenantQueue:
     min_priority: int | None = None
     pending: PendingBounds | None = None
     """Of its own jobs, not of those below it. None: all of them are in line."""
+    hold: str = ""
+    """Why none of its jobs, nor of queues below, may start or grow; empty: they may. What runs goes on."""
     half_life_s: int | None = None
     """After this time past borrowing counts half, in the whole tree below. Read on roots; None: the operator's."""
     order: TimeOrder = TimeOrder.AGE

@@ -24,15 +24,23 @@ class Reason(StrEnum):
     BUDGET_SPENT = "BudgetSpent"
     PRIORITY_NOT_ALLOWED = "PriorityNotAllowed"
     """Outside the priorities that the queue allows."""
+    QUEUE_HELD = "QueueHeld"
+    """An administrator lets no job of the queue start."""
     TOO_MANY_PENDING = "TooManyPending"
     """So many jobs of the queue wait that this one is not looked at yet."""
     CLASS_NOT_FOUND = "ClassNotFound"
+    CLASS_NOT_SHARED = "ClassNotShared"
+    """Asks for a share of what is handed out whole."""
     ZONE_NOT_FOUND = "ZoneNotFound"
     EXCEEDS_CLUSTER = "ExceedsCluster"
     """No set of nodes of this cluster, even empty, could hold the gang."""
     WAITING_FOR_GPUS = "WaitingForGPUs"
     WAITING_FOR_CPU_OR_MEMORY = "WaitingForCPUOrMemory"
     WAITING_FOR_TOPOLOGY = "WaitingForTopology"
+    GPUS_BOOKED = "GPUsBooked"
+    """There would be room on GPUs that are booked for another queue."""
+    WAITING_FOR_SPREAD = "WaitingForSpread"
+    """There is room, but not on as many nodes, racks or zones as the gang is to be spread over."""
     WAITING_FOR_EVICTION = "WaitingForEviction"
     """Jobs were asked to leave in favour of this one."""
     NODES_NOT_READY = "NodesNotReady"
@@ -50,17 +58,20 @@ _NEEDS_CHANGE = frozenset(
         Reason.NO_QUOTA,
         Reason.EXCEEDS_LIMIT,
         Reason.PRIORITY_NOT_ALLOWED,
+        Reason.QUEUE_HELD,
         Reason.CLASS_NOT_FOUND,
+        Reason.CLASS_NOT_SHARED,
         Reason.ZONE_NOT_FOUND,
         Reason.EXCEEDS_CLUSTER,
     }
 )
 
 
-WAITING_FOR_SPACE = frozenset({Reason.WAITING_FOR_GPUS, Reason.WAITING_FOR_CPU_OR_MEMORY, Reason.WAITING_FOR_TOPOLOGY})
+_NOT_SO = frozenset({Reason.WAITING_FOR_TOPOLOGY, Reason.WAITING_FOR_SPREAD})
+WAITING_FOR_SPACE = frozenset({Reason.WAITING_FOR_GPUS, Reason.WAITING_FOR_CPU_OR_MEMORY, Reason.GPUS_BOOKED}) | _NOT_SO
 """The queue allows the job; nodes have no place for it now."""
 
-HELPED_BY_MOVES = WAITING_FOR_SPACE - {Reason.WAITING_FOR_TOPOLOGY}
+HELPED_BY_MOVES = WAITING_FOR_SPACE - _NOT_SO
 """Moving other jobs aside can help."""
 
 WAITING_FOR_ENDINGS = WAITING_FOR_SPACE | {Reason.WAITING_FOR_QUOTA}
@@ -142,7 +153,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class StartBound:
-    """When a job has started at the latest."""
+    """Time at which a job has started at the latest."""
 
     at: float = inf
     """Infinity: there is no bound."""
@@ -163,6 +174,12 @@ class Refusal:
     estimated_start_at: float | None = None
     would_start_if: str = ""
     change: tuple[tuple[str, str], ...] = ()
+    or_space: bool = False
+    """Of a reason that is no lack of space: a place that becomes free elsewhere would do as well."""
+
+    @property
+    def waits_for_space(self) -> bool:
+        return self.or_space or self.reason in WAITING_FOR_SPACE
 
     def verdict(self, job: JobKey, bound: StartBound = NO_BOUND) -> Verdict:
         return Verdict(
@@ -178,6 +195,16 @@ class Refusal:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class BookedGpus:
+    """What a decision found of one booking."""
+
+    kept: tuple[tuple[str, str], ...]
+    """(node, UUID) of the GPUs that are kept for it, in order: free, or held by who will be gone in time."""
+    used: int
+    """Milli-GPU of it that its queue holds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     actions: tuple[Action, ...] = ()
@@ -186,3 +213,5 @@ class Plan:
     nominations: Mapping[JobKey, Placement] = field(default_factory=dict)
     """Waiting jobs whose place is becoming free. `ClusterState.assume` keeps them for the next snapshot, so that no
     other job is given what was evicted for them."""
+    booked: Mapping[str, BookedGpus] = field(default_factory=dict)
+    """By the booking's name. `ClusterState.assume` keeps them, so that the same GPUs are kept in the next cycle."""

@@ -5,13 +5,18 @@ The rules are the production core's (`actions/collect`, `actions/tenure`); `turn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
 
 from cotenant.core.actions.backfill import Reservation, Reservations
-from cotenant.core.actions.collect import Holder, collect, holder
+from cotenant.core.actions.collect import collect
+from cotenant.core.actions.counted_ends import Holders, holders_of
 from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.start_bounds import waiting_order
-from cotenant.core.actions.tenure import Tenures, waits_since
+from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.eviction_candidate import CandidateList
 from cotenant.core.allocation.request import Request
 from cotenant.core.model.objects import Job, JobKey
@@ -19,7 +24,7 @@ from cotenant.core.outlook.played_cluster import LEAVING_S, PlayedCluster
 
 
 class Collecting:
-    """Of one cycle of a play. `close` gives back what is kept."""
+    """Collecting in one cycle of a play. `close` gives back what is kept."""
 
     def __init__(self, cluster: PlayedCluster, rules: EvictionRules) -> None:
         self._cluster = cluster
@@ -34,8 +39,7 @@ class Collecting:
         return bool(self._kept)
 
     def overdue_since(self, job: Job) -> float:
-        patience_s = self._tenures.patience_s
-        return waits_since(job) + patience_s if patience_s else float("inf")
+        return self._tenures.overdue_since(job)
 
     def overdue(self, heads: Iterable[tuple[Job, Request]]) -> tuple[list[Request], list[Request]]:
         """Requests of jobs that have waited too long, who waited longest first: those that are entitled, and those that
@@ -53,7 +57,7 @@ class Collecting:
         """Keep the place at which the job will start; False where no ending makes one. `for_quota`: quota lacks."""
         occupancy = self._cluster.occupancy
         of_quota = for_quota and not self._tenures.is_entitled(request)
-        found = collect(occupancy, request, list(self._holders(request)), self._tenures, of_quota=of_quota)
+        found = collect(occupancy, request, self._holders(request), self._tenures, of_quota=of_quota)
         if found is None:
             return False
         kept = self._kept[job.key] = found.reservation
@@ -66,10 +70,8 @@ class Collecting:
             self._cluster.occupancy.release(kept.allocation)
         self._kept.clear()
 
-    def _holders(self, request: Request) -> Iterator[Holder]:
-        running, now = self._cluster.running, self._cluster.now
-        for key, job in running.by_key.items():
-            if job.evicting:
-                yield Holder(job, running.allocations[key], now, now + LEAVING_S)
-            else:
-                yield holder(self._tenures, request, job, running.allocations[key])
+    def _holders(self, request: Request) -> Holders:
+        """All that run; who was asked to leave has left soon."""
+        table = HolderTable.among(self._cluster.running)
+        found = holders_of(request, self._tenures, table, np.arange(len(table.keys)))
+        return replace(found, ends=np.where(table.leaves, self._cluster.now + LEAVING_S, found.ends))

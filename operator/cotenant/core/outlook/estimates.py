@@ -110,9 +110,10 @@ class Outlook:
         return True
 
     def estimates(self) -> dict[JobKey, Estimate]:
-        """Of waiting jobs that start in more than half of the plays that they waited in. A job that starts in fewer
-        than nine of ten has an infinite `p90`, and so has one that no play knew yet but the one that is on its way: in
-        that one, what has started has started."""
+        """Estimates of waiting jobs that start in more than half of the plays that they waited in.
+
+        A job that starts in fewer than nine of ten has an infinite `p90`, and so has one that no play knew yet but the
+        one that is on its way: in that one, what has started has started."""
         made_at = max((future.began for future in self._played.values()), default=0.0)
         found = [(*self._quantiles(key), key) for key in self._queue_of]
         order = sorted((p50, key, p90, began) for p50, p90, began, key in found if p50 < inf)
@@ -159,5 +160,5 @@ class Outlook:
 
 
 def chance_of(job: Job, number: int) -> float:
-    """Between 0 and 1: the same for a job and a play, and spread evenly over the plays of a job."""
+    """Number between 0 and 1: the same for a job and a play, and spread evenly over the plays of a job."""
     return (crc32(job.uid.encode()) / 2**32 + number * _GOLDEN) % 1.0

@@ -4,20 +4,22 @@ Turns are the production core's (`turns`), on a cluster that is kept from ending
 goes on in small steps, from its very beginning, so that it can be interrupted anywhere. Of equal places the fullest is
 taken: learning the mix for each play would cost more than the play.
 
-Jobs that come meanwhile are played as the caller supposes them. Not played: elastic growth and shrinking, the bounds of
-lines, moves, and what an eviction loses; `estimates` learns what they do.
+Jobs that come meanwhile are played as the caller supposes them; bookings begin and end when they are to. Not played:
+elastic growth and shrinking, the bounds of lines, moves, and what an eviction loses; `estimates` learns what they do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.outlook.played_bookings import BookingCalendar
 from cotenant.core.outlook.played_cluster import Draw, PlayedCluster
 from cotenant.core.outlook.turns import Turns
 from cotenant.core.placement import BestFit
@@ -87,14 +89,20 @@ class Play:
         for key, placement in snapshot.nominations:
             if key in waiting:
                 cluster.start_nominated(waiting[key], placement)
+        calendar = BookingCalendar(snapshot)
         turns = yield from _rounds(cluster)
         coming = next(arrivals, None)
         for _ in range(_EVENTS + _EVENTS_PER_JOB * len(snapshot.jobs)):
-            ending = cluster.next_ending
-            if ending is None or not cluster.unstarted:
+            ending, change = cluster.next_ending or inf, calendar.next_change or inf
+            if min(ending, change) == inf or not (cluster.unstarted or (change < inf and cluster.refused)):
                 return
             cluster.evicted.clear()
-            if coming is None or coming.submitted_at >= ending:
+            if change <= ending and (coming is None or coming.submitted_at >= change):
+                turns.close()
+                cluster.go_to(change)
+                cluster.change_queues(*calendar.turn())
+                turns = yield from _rounds(cluster)
+            elif coming is None or coming.submitted_at >= ending:
                 turns.close()
                 cluster.end_next()
                 if cluster.next_ending != cluster.now:

@@ -14,20 +14,26 @@ from math import inf
 from typing import Final, TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation, allocation_of
+from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import PlacementResult
 from cotenant.core.explain.forecast import Ending, ends_at
+from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.failover import BorrowingRecord
 from cotenant.core.model.moment import Moment
-from cotenant.core.model.objects import Job, JobKey, Placement
+from cotenant.core.model.objects import Job, JobKey, Placement, TenantQueue
 from cotenant.core.model.plan import Refusal
+from cotenant.core.outlook.played_bookings import PlayedBookings
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.fair_share import DominantShares, past_shares
 from cotenant.core.queueing.order import order_in_queue
 from cotenant.core.queueing.service import ServiceOrder
 from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
+from cotenant.core.quota.bookings import BookingStanding
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.quota.usage import Usage
 from cotenant.core.runtimes.learned import LearnedRuntimes
 from cotenant.core.snapshot.snapshot import Snapshot
 
@@ -40,7 +46,7 @@ LEAVING_S: Final = 30.0
 
 
 class PlayedCluster:
-    """Begins as the cycle finds it, with nobody: `hold` and `wait` bring the jobs in."""
+    """Begins as the cycle finds it, without jobs: `hold` and `wait` bring the jobs in."""
 
     def __init__(self, cycle: Cycle, draw: Draw, resolve: Resolve) -> None:
         self.moment = Moment(cycle.now)
@@ -55,8 +61,11 @@ class PlayedCluster:
         """In each, by priority and age."""
         self.evicted: set[JobKey] = set(cycle.snapshot.evicted)
         """Since anything last came or ended."""
-        self._snapshot, self._draw = cycle.snapshot, draw
+        self.refused: dict[JobKey, Job] = {}
+        """Jobs that can never start, as far as quotas are what they are now."""
+        self._cycle, self._snapshot, self._draw = cycle, cycle.snapshot, draw
         self._jobs: dict[JobKey, Job] = {}
+        self._last: RunningJobs | None = None
         self._allocations: dict[JobKey, Allocation] = {}
         self._ends: dict[JobKey, float] = {}
         self._endings: list[tuple[float, JobKey]] = []
@@ -69,6 +78,7 @@ class PlayedCluster:
         self._history = UsageHistory(half_life_s)
         self._history.restore(_records(cycle.snapshot), (), self.now)
         self._history.advance(self.now, self.occupancy.usage)
+        self.booked = self._bookings(cycle.snapshot.bookings)
 
     @property
     def now(self) -> float:
@@ -83,8 +93,9 @@ class PlayedCluster:
 
     @property
     def running(self) -> RunningJobs:
-        """As they are now; later changes do not reach it."""
-        return RunningJobs(dict(self._jobs), dict(self._allocations), self.tree)
+        """Jobs as they run now; later changes do not reach it."""
+        self._last = RunningJobs(dict(self._jobs), dict(self._allocations), self.tree, before=self._last)
+        return self._last
 
     @property
     def runtimes(self) -> LearnedRuntimes:
@@ -105,15 +116,15 @@ class PlayedCluster:
         )
 
     def has_overrun(self) -> bool:
-        """A job runs that was backfilled and has outlived its word."""
+        """True if a job runs that was backfilled and has outlived its declared run time."""
         return any((self._jobs[key].backfilled_until or inf) <= self.now for key in self._backfilled)
 
     def has_outlived(self) -> bool:
-        """A job runs that was to end by now, since it was last settled."""
+        """True if a job runs that was to end by now, since it was last settled."""
         return bool(self._said) and self._said[0][0] <= self.now
 
     def settle_declared(self) -> None:
-        """Of who has outlived what it expected, its maximum counts from now on."""
+        """Corrects jobs that have outlived what they expected: the maximum counts from now on."""
         while self.has_outlived():
             _, key = self._said.pop(0)
             self._note_declared(key)
@@ -127,6 +138,31 @@ class PlayedCluster:
         if at > self.now:
             self._history.advance(at, self.occupancy.usage)
             self.moment = Moment(at)
+            self.booked.go_to(self.moment)
+
+    def change_queues(self, queues: tuple[TenantQueue, ...], standings: tuple[BookingStanding, ...]) -> None:
+        """Bookings begin or end: the same queues have other quotas, and who waits is judged by them."""
+        self.booked.clear()
+        earlier, before = self.booked.earlier, self.occupancy
+        self.tree = QueueTree.of(queues, self.inventory)
+        usage = Usage(self.tree)
+        for allocation in self._allocations.values():
+            usage.add(allocation.charge)
+        self.occupancy = Occupancy(before.ledger, usage, before.fit_cache.scorer, before.fit_cache.book)
+        self.resolve, self._last = RequestResolver(self.inventory, self.tree).resolve, None
+        self.booked = self._bookings(standings)
+        self.booked.earlier = earlier
+        jobs = [job for same in self.waiting.values() for job in same] + list(self.refused.values())
+        asked = {job.key for job in self._snapshot.jobs if job.placement is None} - self.starts.keys()
+        self.waiting, self.refused = {}, {}
+        for job in jobs:
+            (self.unstarted.add if self.wait(job) and job.key in asked else self.unstarted.discard)(job.key)
+
+    def _bookings(self, standings: tuple[BookingStanding, ...]) -> PlayedBookings:
+        running = RunningJobs(self._jobs, self._allocations, self.tree)
+        found = PlayedBookings(self._cycle, standings, self.occupancy, running)
+        found.go_to(self.moment)
+        return found
 
     def hold(self, job: Job, allocation: Allocation, since: float) -> None:
         """The job runs, and holds what is allocated already."""
@@ -141,11 +177,13 @@ class PlayedCluster:
             self._priorities[job.queue, job.priority] += 1
         if job.backfilled_until is not None:
             self._backfilled.add(job.key)
+        self.booked.note(job, allocation, gave_back=False)
 
     def wait(self, job: Job) -> Request | None:
         """The job waits from now on; None where it can never start."""
         request = self.resolve(job)
         if isinstance(request, Refusal):
+            self.refused[job.key] = job
             return None
         insort(self.waiting.setdefault(request, []), job, key=order_in_queue)
         return request
@@ -206,6 +244,7 @@ class PlayedCluster:
     def _give_back(self, key: JobKey) -> Job:
         job, allocation = self._jobs.pop(key), self._allocations.pop(key)
         self.occupancy.release(allocation)
+        self.booked.note(job, allocation, gave_back=True)
         del self._ends[key]
         self._backfilled.discard(key)
         if not job.evicting:

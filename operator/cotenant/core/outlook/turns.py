@@ -1,7 +1,7 @@
 """The turns of one cycle of a play: who starts, on what, who leaves for whom, for whom places are kept.
 
 The rules are the production core's, each called where the production cycle calls it: order of queues, search for a
-place, backfill, victims, reservations by declared endings. Left out is what nobody reads: reasons and advice. Of equal
+place, backfill, victims, reservations by declared endings. Left out are reasons and advice. Of equal
 jobs only the first takes a turn, because where it finds no place the others find none, but for backfill.
 """
 
@@ -22,7 +22,7 @@ from cotenant.core.allocation.eviction_candidate import CandidateList
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.search import PlacementResult, find, headroom
-from cotenant.core.explain.forecast import Forecast
+from cotenant.core.explain.forecast import EndingList, Forecast
 from cotenant.core.model.objects import Job, JobKey, TimeOrder
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.outlook.collecting import Collecting
@@ -40,7 +40,9 @@ class Turns:
         self._cluster = cluster
         self._service = cluster.service()
         cluster.settle_declared()
-        self._reservations = Reservations(cluster.moment, cluster.policy.reserve_within_s)
+        cluster.booked.settle()
+        self._booked = cluster.booked
+        self._reservations = Reservations(cluster.moment, cluster.policy.reserve_within_s, cluster.booked)
         self._refused: set[Request] = set()
         self._guarantee_waits = False
         self._outcome = CycleOutcome()
@@ -67,7 +69,7 @@ class Turns:
         return bool(self._outcome.evictions)
 
     def of_all(self) -> Iterator[bool]:
-        """Turns until nobody starts any more, one at a time."""
+        """Turns until no job starts any more, one at a time."""
         cluster, usage = self._cluster, self._usage
         borrowers = self._collect_for_overdue()
         has_overdue = bool(borrowers or self._collecting)
@@ -114,7 +116,7 @@ class Turns:
         self._collecting.close()
 
     def _heads(self) -> list[tuple[Job, Request]]:
-        """Of each kind of request the job that is next, without those for which places are collected."""
+        """The next job of each kind of request, without those for which places are collected."""
         collecting = self._collecting
         found = []
         for request, jobs in self._cluster.waiting.items():
@@ -150,6 +152,10 @@ class Turns:
     def _collect_for(self, request: Request) -> bool:
         """The turn of the oldest job of this kind, if it is overdue: it starts, or a place is kept for it. True if it
         starts, and the next one has its turn."""
+        with self._booked.opened_to(request.queue):
+            return self._collect_place(request)
+
+    def _collect_place(self, request: Request) -> bool:
         cluster, job = self._cluster, self._cluster.waiting[request][0]
         if self._collecting.overdue_since(job) > cluster.now:
             return False
@@ -180,7 +186,9 @@ class Turns:
             return None
         if request not in self._refused:
             return self._first(jobs)
-        last = max((kept.starts_at for kept in self._reservations.all()), default=0.0) - self._cluster.now
+        kept_until = [kept.starts_at for kept in self._reservations.all()]
+        kept_until += [place.booking.starts_at for place in self._booked.places]
+        last = max(kept_until, default=0.0) - self._cluster.now
         too_long = self._too_long.get(request, inf)
         for other in jobs[bisect_right(jobs, order_in_queue(job), key=order_in_queue) :] if last > 0 else ():
             runtime_s = other.max_runtime_s or other.expected_runtime_s
@@ -192,6 +200,10 @@ class Turns:
         return other.queue == job.queue and self._service.turn(other) < self._service.turn(job)
 
     def _take(self, job: Job, request: Request) -> None:
+        with self._booked.opened_to(request.queue):
+            self._take_place(job, request)
+
+    def _take_place(self, job: Job, request: Request) -> None:
         cluster, known = self._cluster, request in self._refused
         place = None if known else find(cluster.occupancy, request, request.workers)
         until = None
@@ -208,10 +220,10 @@ class Turns:
     def _backfill(self, job: Job, request: Request) -> Backfill | None:
         """Where it finds no place, no equal job finds one that runs for longer."""
         runtime_s = job.max_runtime_s or job.expected_runtime_s
-        if runtime_s is None or not (self._kept_for or self._collecting):
+        if not self._booked and (runtime_s is None or not (self._kept_for or self._collecting)):
             return None
         found = self._reservations.backfill(job, request, self._cluster.occupancy)
-        if found is None:
+        if found is None and runtime_s is not None:
             self._too_long[request] = min(runtime_s, self._too_long.get(request, inf))
         return found
 
@@ -246,7 +258,8 @@ class Turns:
         self._guarantee_waits |= within_guarantee(cluster.occupancy.usage, request, request.queue)
         if not self._waits_for_space(request) or not self._reservations.claims_classes(request, _NO_SPACE):
             return
-        forecast = Forecast(cluster.occupancy, cluster.declared_endings(), cluster.now)
+        endings = sorted((*cluster.declared_endings(), *self._booked.endings()), key=lambda ending: ending[:2])
+        forecast = Forecast(cluster.occupancy, EndingList.of(endings), cluster.now)
         kept = self._reservations.reserve(job, request, forecast)
         if kept is not None:
             cluster.occupancy.allocate(kept.allocation)

@@ -15,6 +15,7 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
+from cotenant.core.gpus.row_reductions import counts
 from cotenant.core.model.objects import Sharing
 from cotenant.core.placement.shapes import Shape
 
@@ -73,14 +74,17 @@ def capacity(ledger: Ledger, shape: Shape, rows: Rows, fits: BoolArray, *, disti
     if shape.count == 0:
         workers = np.where(ledger.inventory.ready[rows], _MANY, 0)
     elif distinct or shape.whole:
-        workers = fits.sum(axis=1) // shape.count
+        workers = counts(fits)
+        if shape.count > 1:
+            workers //= shape.count
     else:
-        workers = np.where(fits, shares_per_gpu(ledger, shape, rows), 0).sum(axis=1)
+        workers = stacked_workers(np.where(fits, shares_per_gpu(ledger, shape, rows), 0), shape.count)
     if shape.cpu_milli:
         workers = np.minimum(workers, ledger.free_cpu[rows] // shape.cpu_milli)
     if shape.host_mib:
         workers = np.minimum(workers, ledger.free_host[rows] // shape.host_mib)
-    return np.maximum(workers, 0).astype(np.int64)
+    found: IntArray = np.maximum(workers, 0)
+    return found
 
 
 def fits_exactly(ledger: Ledger, allocation: NodeAllocation, *, whole: bool) -> bool:
@@ -107,6 +111,24 @@ def fits_exactly(ledger: Ledger, allocation: NodeAllocation, *, whole: bool) -> 
         if ledger.free_memory[at] < memory or ledger.free_compute[at] < compute:
             return False
     return True
+
+
+def stacked_workers(shares: IntArray, count: int) -> IntArray:
+    """[R] workers with a share of each of `count` different GPUs, where workers may lie on the same GPU. `shares`:
+    [R, G] that each GPU takes.
+
+    k workers have a place exactly if Σ min(shares, k) ≥ k · count, because none is twice on a GPU (as in McNaughton's
+    rule for machines); the largest such k is reached from above. Example: GPUs that take 5, 1 and 1, count 2 → 2.
+    """
+    workers: IntArray = np.ascontiguousarray(shares.T).sum(axis=0)
+    if count == 1:
+        return workers
+    workers //= count
+    while True:
+        fewer = np.minimum(shares, workers[:, None]).sum(axis=1) // count
+        if np.array_equal(fewer, workers):
+            return workers
+        workers = fewer
 
 
 def shares_per_gpu(ledger: Ledger, shape: Shape, rows: Rows) -> IntArray:

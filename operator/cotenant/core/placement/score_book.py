@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.placement.fitting import room
 from cotenant.core.placement.scoring import Scorer, ScoreScope
 from cotenant.core.placement.shapes import Shape, without_classes
 
@@ -28,6 +27,7 @@ _STATES = 8_192
 _ANSWERS = 12 << 20
 """Scores of GPUs that are kept over all shapes; 8 bytes each."""
 _UNKNOWN = -1
+_FEW = 8
 _Number = TypeVar("_Number", np.int64, np.bool_)
 
 
@@ -36,11 +36,12 @@ class ScoreBook:
 
     __slots__ = ("_answers", "_numbers", "generation", "scorer")
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Scorer, before: ScoreBook | None = None) -> None:
+        """`before`: of the cycle before. States keep their numbers; scores are others."""
         self.scorer = scorer
-        self.generation = 0
+        self.generation: int = 0 if before is None else before.generation
         """States of another generation are numbered anew."""
-        self._numbers: dict[bytes, int] = {}
+        self._numbers: dict[bytes, int] = {} if before is None else before._numbers
         self._answers: dict[Shape, StateScores] = {}
         """Last asked last."""
 
@@ -51,7 +52,7 @@ class ScoreBook:
             self.generation += 1
             self._answers.clear()
             known = self._numbers = {}
-        return [known.setdefault(packed[row].tobytes(), len(known)) for row in rows]
+        return [known.setdefault(state, len(known)) for state in _states_of(packed, rows)]
 
     def answers(self, shape: Shape) -> StateScores:
         bare = without_classes(shape)
@@ -76,8 +77,8 @@ class StateScores:
         self._scorer, self._shape, self.scope = scorer, shape, scorer.scope(shape)
         self._slots: IntArray = np.zeros(0, dtype=np.int64)
         """State → its row in the answers, where fits make no difference."""
-        self._slots_of_fits: dict[tuple[int, bytes], int] = {}
-        """(state, GPUs that fit) → its row, where they do: most rows look the same to most tenants."""
+        self._slots_of_fits: dict[int, int] = {}
+        """State and GPUs that fit → its row, where they do: most rows look the same to most tenants."""
         self._known = 0
         self._node: IntArray = np.zeros(0, dtype=np.int64)
         self._gpu: IntArray = np.zeros((0, 0), dtype=np.int64)
@@ -90,48 +91,51 @@ class StateScores:
         self, ledger: Ledger, rows: IntArray, states: IntArray, fits: BoolArray
     ) -> tuple[IntArray | None, IntArray | None]:
         """([R] score of each row, [R, G] scores of its GPUs); None for what the scope leaves out: a row is as good as
-        its best GPU, or all its GPUs are as good. `fits`: [R, G] GPUs that may serve whoever asks."""
+        its best GPU, or all its GPUs are as good. `fits`: [R, G] GPUs that may serve whoever asks; where each is
+        scored by itself all that have room, because the answer is everybody's."""
         if self.scope is ScoreScope.FIT:
             slots = self._slots_by_fits(ledger, rows, states, fits)
         else:
-            slots = self._slots_by_state(ledger, rows, states)
-        node = None if self.scope is ScoreScope.GPU else self._node[slots]
-        return node, None if self.scope is ScoreScope.NODE else self._gpu[slots]
+            slots = self._slots_by_state(ledger, rows, states, fits)
+        node = None if self.scope is ScoreScope.GPU else self._node.take(slots)
+        return node, None if self.scope is ScoreScope.NODE else self._gpu.take(slots, axis=0)
 
     def known_gpus(self, state: int, fits: BoolArray) -> IntArray | None:
         """[G] scores of the GPUs of a row in this state; None where they were not asked for."""
         if self.scope is ScoreScope.NODE:
             return None
         if self.scope is ScoreScope.FIT:
-            slot = self._slots_of_fits.get((state, bytes(np.packbits(fits))), _UNKNOWN)
+            slot = self._slots_of_fits.get(_questions([state], fits[None])[0], _UNKNOWN)
         else:
             slot = int(self._slots[state]) if state < len(self._slots) else _UNKNOWN
         return None if slot == _UNKNOWN else self._gpu[slot]
 
-    def _slots_by_state(self, ledger: Ledger, rows: IntArray, states: IntArray) -> IntArray:
+    def _slots_by_state(self, ledger: Ledger, rows: IntArray, states: IntArray, room: BoolArray) -> IntArray:
         most = int(states.max(initial=0))
         if most >= len(self._slots):
             self._slots = _longer(self._slots, 2 * most + 1, _UNKNOWN)
-        slots = self._slots[states]
-        new = slots == _UNKNOWN
-        if new.any():
-            unknown, first = np.unique(states[new], return_index=True)
-            of = rows[new][first]
-            self._slots[unknown] = self._score(ledger, of, room(ledger, self._shape, of))
-            slots = self._slots[states]
+        slots = self._slots.take(states)
+        if int(slots.min(initial=0)) == _UNKNOWN:
+            new = (slots == _UNKNOWN).nonzero()[0]
+            unknown = states.take(new)
+            self._slots[unknown] = new  # of rows in one state one is left, and stands for all
+            of = new[self._slots.take(unknown) == new]
+            self._slots[states.take(of)] = self._score(ledger, rows.take(of), room.take(of, axis=0))
+            slots = self._slots.take(states)
         return slots
 
     def _slots_by_fits(self, ledger: Ledger, rows: IntArray, states: IntArray, fits: BoolArray) -> IntArray:
-        known = self._slots_of_fits
-        asked = list(zip(states.tolist(), map(bytes, np.packbits(fits, axis=1)), strict=True))
-        new: dict[tuple[int, bytes], int] = {}
-        for place, question in enumerate(asked):
-            if question not in known:
-                new.setdefault(question, place)
-        if new:
+        known, asked = self._slots_of_fits, _questions(states.tolist(), fits)
+        slots = [known.get(question, _UNKNOWN) for question in asked]
+        if _UNKNOWN in slots:
+            new: dict[int, int] = {}
+            for place, question in enumerate(asked):
+                if slots[place] == _UNKNOWN:
+                    new.setdefault(question, place)
             places = list(new.values())
             known.update(zip(new, self._score(ledger, rows[places], fits[places]).tolist(), strict=True))
-        return np.array([known[question] for question in asked], dtype=np.int64)
+            slots = [known[question] for question in asked]
+        return np.array(slots, dtype=np.int64)
 
     def _score(self, ledger: Ledger, rows: IntArray, fits: BoolArray) -> IntArray:
         """Their places in the answers."""
@@ -142,6 +146,21 @@ class StateScores:
         if self.scope is not ScoreScope.NODE:
             self._gpu = _filled(self._gpu, before, scores.gpu)
         return np.arange(before, self._known)
+
+
+def _states_of(packed: IntArray, rows: Sequence[int]) -> list[bytes]:
+    """Content of each of the rows; of many read in one go."""
+    if len(rows) <= _FEW:
+        return [packed[row].tobytes() for row in rows]
+    content, size = packed.take(rows, axis=0).tobytes(), packed.shape[1] * packed.itemsize
+    return [content[start : start + size] for start in range(0, len(content), size)]
+
+
+def _questions(states: list[int], fits: BoolArray) -> list[int]:
+    """A number for each pair of a state and GPUs that fit: a bit for each GPU, and the state above them."""
+    width = fits.shape[1]
+    bits = fits @ np.array([1 << column for column in range(width)], dtype=np.int64 if width < 63 else object)
+    return [state << width | fit for state, fit in zip(states, bits.tolist(), strict=True)]
 
 
 def _filled(array: IntArray, known: int, more: IntArray) -> IntArray:

@@ -6,7 +6,7 @@ several workers side by side on one node are one merged shape (`times`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -36,6 +36,19 @@ class Shape:
     only_class: str = ""
     """Narrows the placement to one class of those (quota, or one class per gang). Scarcity reads `classes`, the filter
     reads both."""
+    only_resources: tuple[str, ...] = ()
+    """Narrows the placement to these kinds of devices. Empty: any, where the cluster has one kind."""
+
+    _hash: int = field(init=False, repr=False, compare=False)
+    """Of the amounts; a shape is looked up far more often than it is made."""
+
+    def __post_init__(self) -> None:
+        amounts = (self.count, self.whole, self.memory_mib, self.memory_milli, self.compute_milli, self.cpu_milli)
+        narrowed = (self.host_mib, self.classes, self.only_class, self.only_resources)
+        object.__setattr__(self, "_hash", hash((amounts, narrowed)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def times(self, workers: int) -> Shape:
         """`workers` of these on one node, each on GPUs of its own."""
@@ -66,12 +79,25 @@ class Shape:
             return False
         if self.only_class and kind.gpu_class != self.only_class:
             return False
+        if kind.whole_only and not self.whole:
+            return False
+        if self.only_resources and kind.resource not in self.only_resources:
+            return False
         memory, compute = self.per_gpu(kind)
         return memory <= kind.memory_mib and compute <= WHOLE
 
     def per_kind(self, inventory: Inventory) -> tuple[IntArray, IntArray, BoolArray]:
         """Per kind of the inventory: MiB, milli, and whether the kind may serve at all."""
-        return _per_kind(self, inventory.kinds)
+        known = inventory.amounts.get(self)
+        if known is None:
+            if len(inventory.amounts) >= _SHAPES:
+                inventory.amounts.clear()
+            known = inventory.amounts[self] = _per_kind(self, inventory.kinds)
+        return known
+
+
+_SHAPES = 4_096
+"""Shapes of which the amounts are kept."""
 
 
 @lru_cache(maxsize=4096)
@@ -86,9 +112,8 @@ def one_gpu_of(shape: Shape) -> Shape:
     return replace(shape, count=1, cpu_milli=0, host_mib=0)
 
 
-@lru_cache(maxsize=4096)
 def _per_kind(shape: Shape, kinds: tuple[GpuKind, ...]) -> tuple[IntArray, IntArray, BoolArray]:
-    """Kept, because every scoring of every row needs it; read-only."""
+    """Read-only."""
     pairs = [shape.per_gpu(kind) for kind in kinds]
     memory = np.array([memory for memory, _ in pairs], dtype=np.int64)
     compute = np.array([compute for _, compute in pairs], dtype=np.int64)

@@ -29,7 +29,7 @@ _LAST = 1 << 50
 
 
 def within_guarantee(usage: Usage, request: Request, queue: int) -> bool:
-    """With the whole gang on top, this queue of its path stays inside its guarantee."""
+    """True if this queue of the path stays inside its guarantee with the whole gang on top."""
     claim = request.guarantee_terms.get(queue)
     if claim is None:
         claim = request.guarantee_terms[queue] = _guarantee_terms(usage.tree, request, queue)

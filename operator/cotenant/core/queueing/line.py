@@ -83,7 +83,7 @@ class Line:
         """Jobs beyond the bounds."""
 
     def takes(self, changed: Job) -> bool:
-        """Whether a job that is in line would be, had it asked for this: as if the line were formed anew with it.
+        """True if a job that is in line would be, had it asked for this: as if the line were formed anew with it.
 
         Ahead of where it was, or there, it finds what the line as it was formed had left at that turn: jobs before both
         of its places are the same, and those of its own user that it passes come after the new one. Further back they
@@ -137,7 +137,7 @@ class Line:
 
 
 def _has_room(step: _Step, job: Job, milli: int) -> bool:
-    """The first job of a line is in it however large it is."""
+    """True if the job fits into its line; the first one is in it however large it is."""
     return step.is_first or (job.workers_min <= step.workers and (step.milli is None or milli <= step.milli))
 
 

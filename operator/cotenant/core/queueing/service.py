@@ -1,6 +1,6 @@
 """Turns by attained service, inside one queue: who has had little GPU time goes before who has had much.
 
-Nobody needs to know how long jobs run. Run times of training are heavy-tailed, so a job that has run for long will run
+No run time has to be known. Run times of training are heavy-tailed, so a job that has run for long will run
 for longer still, and the least attained service first is the best order of those that know nothing (Nuyens and Wierman,
 2008; Tiresias, Gu et al., NSDI 2019, for gangs on GPUs). As in Tiresias service counts in levels, at 4, 32 and 256
 GPU-hours; inside a level the oldest goes first, so equal jobs do not take turns with each other.
@@ -16,7 +16,7 @@ evicted at most once in `LEAST_RUN_S`, and one that saves nothing is left alone.
 for, because levels only rise: at one moment the order is strict, and a job rises `len(LEVELS)` times in its life.
 
 *Starving*. Whoever has waited more than `STARVES` times as long as it ran, and at least `STARVES_AFTER_S`, counts as if
-it had run nothing: it goes before all that came after it, and nobody evicts it in this way.
+it had run nothing: it goes before all that came after it, and it is not evicted in this way.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ServiceOrder:
         return bisect_right(LEVELS, self._ran_s(job) * _milli(job) // WHOLE)
 
     def evicts_above(self, job: Job) -> int | None:
-        """Level above which jobs may be evicted for this one; None: it evicts nobody in this way."""
+        """Level above which jobs may be evicted for this one; None: it evicts no job in this way."""
         if self._order_of(job) is TimeOrder.AGE or not self._has_waited(job, PATIENCE_S):
             return None
         return self.level(job)
@@ -104,4 +104,4 @@ class ServiceOrder:
 
 def _milli(job: Job) -> int:
     share = job.gpu.compute_milli or job.gpu.memory_milli or WHOLE
-    return job.workers_min * max(1, job.gpu.count) * share
+    return job.workers_min * job.gpu.count * share

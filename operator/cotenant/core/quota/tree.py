@@ -4,6 +4,9 @@ Every line that matches a request, on the whole path, must allow it. A line cove
 it names; usage is counted per line, so a check is a few integer comparisons. Default nothing: a queue that has jobs
 needs a line that matches; an inner queue without lines only groups.
 
+Users are an axis as well: a limit of a user, of a class and zone or of any, must allow the request besides. One that
+names a user stands in the place of that for everybody in the same class and zone. It grants nothing.
+
 Lending limits: a queue may lend less than its whole guarantee. What it does not lend stays free for it:
 `wanted + Σ withheld by queues off the path ≤ idle`, with `withheld = max(0, guaranteed − lendable − used)`.
 Example: 8 idle, team-b guarantees 6, lends 2, uses 1 → 3 are withheld, a borrower may take 5.
@@ -20,6 +23,7 @@ from typing import Any
 
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import WHOLE, Quota, TenantQueue, TimeOrder
+from cotenant.core.quota.user_lines import UserLine, counting, lines_by_queue
 
 Bucket = tuple[str, str]
 """(GPU class, zone)."""
@@ -60,6 +64,7 @@ class QueueTree:
     """Queue that cannot be used → why: its parent is missing, or it is its own ancestor."""
     quotas: tuple[QuotaLine, ...]
     quotas_of: tuple[tuple[QuotaLine, ...], ...]
+    user_lines_of: tuple[tuple[UserLine, ...], ...]
     capacity: Mapping[Bucket, int]
     """Milli-GPU that take work today."""
     limits_lending: bool
@@ -67,6 +72,7 @@ class QueueTree:
     """What others have worked out of this tree."""
     _path_quotas: dict[tuple[int, Bucket], tuple[QuotaLine, ...] | None] = field(default_factory=dict)
     _matching: dict[tuple[int, Bucket], tuple[int, ...]] = field(default_factory=dict)
+    _user_lines: dict[tuple[int, str], tuple[UserLine, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, queues: Iterable[TenantQueue], inventory: Inventory) -> QueueTree:
@@ -102,6 +108,7 @@ class QueueTree:
             broken=broken,
             quotas=tuple(quotas),
             quotas_of=tuple(quotas_of),
+            user_lines_of=lines_by_queue(ordered),
             capacity=capacity,
             limits_lending=any(
                 quota.lendable is not None and quota.lendable < quota.guaranteed
@@ -125,7 +132,7 @@ class QueueTree:
     def has_limits(self, queue: int) -> bool:
         """Some limit between this queue and its root, or a lending limit, can bind before the GPUs do."""
         return self.limits_lending or any(
-            self.queues[ancestor].user_limit is not None
+            bool(self.user_lines_of[ancestor])
             or any(
                 line.quota.limit is not None or line.quota.memory_limit_mib is not None
                 for line in self.quotas_of[ancestor]
@@ -154,6 +161,15 @@ class QueueTree:
                 for line in self.quotas_of[ancestor]
                 if line.matches(bucket)
             )
+        return found
+
+    def user_lines(self, queue: int, user: str) -> tuple[UserLine, ...]:
+        """Limits from the queue to its root under which this user counts, whatever the class and zone."""
+        key = (queue, user)
+        found = self._user_lines.get(key)
+        if found is None:
+            lines = [line for ancestor in self.paths[queue] for line in self.user_lines_of[ancestor]]
+            found = self._user_lines[key] = counting(lines, user)
         return found
 
     def path_quotas(self, queue: int, bucket: Bucket) -> tuple[QuotaLine, ...] | None:

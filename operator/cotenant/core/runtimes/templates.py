@@ -19,7 +19,7 @@ its letters, among which are no vowels)."""
 
 def groups_of(job: Job) -> tuple[str, ...]:
     """Narrowest first: template of one person, template, person, size in the queue, queue."""
-    gpus = job.workers_min * max(1, job.gpu.count)
+    gpus = job.workers_min * job.gpu.count
     template = template_of(job.key)
     return (
         f"template of user|{job.queue}|{template}|{gpus}|{job.user}",

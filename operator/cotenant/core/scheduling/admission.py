@@ -6,24 +6,27 @@ less while turns are taken, so a request that found no place finds none later ei
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from cotenant.core.actions.backfill import Backfill, Reservation, Reservations
-from cotenant.core.actions.collect import Collection, Holder, collect, holder
+from cotenant.core.actions.collect import Collection, collect
+from cotenant.core.actions.counted_ends import Holders, holders_of
 from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.protection import ProtectionSearch
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.actions.victims import CandidateFinder
 from cotenant.core.allocation.allocation import AllocationBatch
 from cotenant.core.allocation.eviction_candidate import CandidateList
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.search import PlacementResult, find
-from cotenant.core.explain.forecast import Forecast, endings_of
-from cotenant.core.explain.pending_reason import explain, protected, waiting_for_eviction
+from cotenant.core.explain.behind_bookings import behind_bookings, starts_with_booking
+from cotenant.core.explain.forecast import EndingList, Forecast, endings_of
+from cotenant.core.explain.pending_reason import GpuStandings, explain, protected, waiting_for_eviction
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Reason, Refusal
 from cotenant.core.queueing.fair_share import within_guarantee
@@ -38,24 +41,29 @@ class Admission:
         "_guarantee_waits",
         "_refusals",
         "_reservations",
+        "_standings",
         "_waiting",
+        "booked",
         "collections",
         "gave",
         "tenures",
         "usage",
     )
 
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, cycle: Cycle, booked: BookedPlaces) -> None:
+        """`booked`: GPUs are kept for these bookings already."""
         rules = EvictionRules(cycle.tree, cycle.policy, cycle.moment, frozenset(cycle.snapshot.evicted))
         self._cycle = cycle
         self._candidates = CandidateFinder(cycle.running, cycle.inventory, rules, cycle.service)
         self.tenures = Tenures(rules, cycle.snapshot.runtimes)
         self.collections: dict[JobKey, Collection] = {}
         """Jobs for which GPUs are collected."""
-        self._reservations = Reservations(cycle.moment, cycle.policy.reserve_within_s)
+        self.booked = booked
+        self._reservations = Reservations(cycle.moment, cycle.policy.reserve_within_s, booked)
         self._refusals: dict[Request, Refusal] = {}
         """Requests that found no place, in the order of their first turn."""
         self._waiting: list[Entry] = []
+        self._standings = GpuStandings(cycle.accounts.current)
         self._guarantee_waits = False
         """A job inside its guarantee found no place in this cycle."""
         self.gave = False
@@ -65,6 +73,10 @@ class Admission:
 
     def try_admit(self, entry: Entry, request: Request) -> None:
         """One turn. Changes the cycle: what the entry takes is taken, who leaves for it leaves."""
+        with self.booked.opened_to(request.queue):
+            self._try_admit(entry, request)
+
+    def _try_admit(self, entry: Entry, request: Request) -> None:
         if (result := self._fit_now(request)) is not None:
             self._cycle.admit(entry, result)
         elif (backfill := self._backfill(entry.job, request)) is not None:
@@ -79,7 +91,11 @@ class Admission:
     def collect_for(self, entry: Entry, request: Request) -> bool:
         """The turn of a job that is overdue; True if it has got a place or one is collected for it. False: it takes its
         turn in the usual order, because GPUs of its class are being collected for another job."""
-        if request in self._refusals or self._reservations.is_claimed(request):
+        with self.booked.opened_to(request.queue):
+            return self._collect_for(entry, request)
+
+    def _collect_for(self, entry: Entry, request: Request) -> bool:
+        if self.is_spoken_for(request):
             return False
         if (result := self._fit_now(request)) is not None:
             self._cycle.admit(entry, result)
@@ -93,6 +109,11 @@ class Admission:
             self.gave = True
             return True
         return self._collect(entry, request)
+
+    def is_spoken_for(self, request: Request) -> bool:
+        """Nothing is collected for the request in this cycle, or nothing more: it has been refused, or GPUs of its
+        class are kept for another."""
+        return request in self._refusals or self._reservations.is_claimed(request)
 
     def release_reservations(self) -> list[Reservation]:
         """End all reservations: what comes after the turns takes nothing that cannot be taken back. What is collected
@@ -118,12 +139,11 @@ class Admission:
             for request in wanted:
                 start = forecast.start_of(request)
                 refusal = self._refusals[request]
+                booked_from = starts_with_booking(self.booked, request)
                 if (binding := protection.binding(request, guarantee_waits=self._guarantee_waits)) is not None:
                     refusal = protected(refusal, binding)
-                self._refusals[request] = replace(
-                    refusal,
-                    estimated_start_at=None if start is None else start.at,
-                )
+                known = [at for at in (None if start is None else start.at, booked_from) if at is not None]
+                self._refusals[request] = replace(refusal, estimated_start_at=min(known, default=None))
         for entry in self._waiting:
             if entry.request is not None:
                 refusal, collection = self._refusals[entry.request], self.collections.get(entry.job.key)
@@ -168,10 +188,11 @@ class Admission:
     def _collect(self, entry: Entry, request: Request) -> bool:
         """Keep the place at which the entry will start; False where no ending makes one."""
         current = self._cycle.accounts.current
-        refusal = explain(current, request, ())
-        occupancy = self._cycle.accounts.after_evictions or current
-        of_quota = refusal.reason is Reason.WAITING_FOR_QUOTA and not self.tenures.is_entitled(request)
-        collection = collect(occupancy, request, list(self._holders(request)), self.tenures, of_quota=of_quota)
+        refusal = explain(current, request, (), self._standings)
+        occupancy = self._cycle.accounts.open_after_evictions()
+        lacks_quota = refusal.reason is Reason.WAITING_FOR_QUOTA and not refusal.waits_for_space
+        of_quota = lacks_quota and not self.tenures.is_entitled(request)
+        collection = collect(occupancy, request, self._holders(request), self.tenures, of_quota=of_quota)
         if collection is None:
             return False
         self._refusals[request] = refusal
@@ -184,14 +205,12 @@ class Admission:
         self._waiting.append(entry)
         return True
 
-    def _holders(self, request: Request) -> Iterator[Holder]:
+    def _holders(self, request: Request) -> Holders:
         """Jobs that run and are not leaving anyway; that start in this cycle, or as soon as others have left."""
         cycle = self._cycle
-        for job in cycle.running.by_key.values():
-            if not (job.evicting or job.resizing_from is not None or cycle.outcome.touches(job.key)):
-                yield holder(self.tenures, request, job, cycle.running.allocations[job.key])
-        for job, allocation in (*cycle.started, *cycle.nominated):
-            yield holder(self.tenures, request, job, allocation)
+        table = HolderTable.among(cycle.running)
+        rows = table.staying((*cycle.outcome.evictions, *cycle.outcome.resizes))
+        return holders_of(request, self.tenures, table, rows, (*cycle.started, *cycle.nominated))
 
     def _refuse(self, entry: Entry, request: Request) -> None:
         """Equal requests share one reason, worked out for the first of them; its coming place may be kept for it."""
@@ -199,7 +218,8 @@ class Admission:
             current = self._cycle.accounts.current
             self._guarantee_waits |= within_guarantee(current.usage, request, request.queue)
             reserved_for = [reservation.job for reservation in self._reservations.all()]
-            refusal = self._refusals[request] = explain(current, request, reserved_for)
+            refusal = explain(current, request, reserved_for, self._standings)
+            refusal = self._refusals[request] = behind_bookings(refusal, self.booked, current, request)
             if self._reservations.claims_classes(request, refusal):
                 self._reserve(entry.job, request)
         entry.wait(self._refusals[request])
@@ -213,5 +233,6 @@ class Admission:
     def _new_forecast(self) -> Forecast:
         cycle = self._cycle
         endings = endings_of(cycle.running, cycle.outcome, cycle.started, cycle.moment)
-        occupancy = cycle.accounts.after_evictions or cycle.accounts.current
-        return Forecast(occupancy, endings, cycle.moment.unnoted)  # all endings are later
+        endings = sorted((*endings, *self.booked.endings()), key=lambda ending: ending[:2])
+        occupancy = cycle.accounts.open_after_evictions()
+        return Forecast(occupancy, EndingList.of(endings), cycle.moment.unnoted)  # all endings are later

@@ -11,15 +11,17 @@ from typing import TypeAlias
 
 from cotenant.core.actions.backfill import Reservation
 from cotenant.core.allocation.request import RequestKey, request_key
+from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.explain.job_changes import Change
 from cotenant.core.explain.smallest_change import ChangeSearch, KeptFor
-from cotenant.core.model.objects import Job
+from cotenant.core.explain.spec_change import SpecChange
+from cotenant.core.model.objects import GpuRequest, Job
 from cotenant.core.model.plan import Refusal
 from cotenant.core.queueing.line import Line
 from cotenant.core.queueing.order import order_in_queue
+from cotenant.core.quota.bookings import BookingTerms
 
 _NODES = 1_000_000
 """Nodes that all trials of one cycle look at together."""
@@ -34,10 +36,12 @@ def advise(
     lines: Mapping[str, Line],
     waiting: Sequence[Entry],
     reservations: Sequence[Reservation],
+    *,
+    booked: Sequence[KeptFor] = (),
 ) -> None:
     """Add to every reason to wait the change that helps, as far as `Policy.advice` goes. `lines`: of queues that have
     bounds; `waiting`: entries that had a turn and wait, in the order of their turns; `reservations`: those that were
-    made for them."""
+    made for them; `booked`: what is kept for bookings."""
     search = ChangeSearch(
         cycle.accounts.current,
         requests.resolve,
@@ -45,8 +49,8 @@ def advise(
         moment=cycle.moment,
         trials=min(cycle.policy.advice, _NODES // max(1, len(cycle.inventory.nodes))),
     )
-    known: dict[_Kind, Change | None] = {}
-    for entry, ahead in behind_kept_places(cycle, waiting, reservations):
+    known: dict[_Kind, SpecChange | None] = {}
+    for entry, ahead in behind_kept_places(cycle, waiting, reservations, booked):
         job, reason = entry.job, entry.reason
         if entry.outcome is EntryOutcome.NOMINATED or reason is None or job.queue not in cycle.tree.index:
             continue
@@ -57,15 +61,39 @@ def advise(
             known[kind] = search.smallest_change(job, reason, ahead)
         if (change := known[kind]) is not None:
             entry.reason = replace(reason, would_start_if=change.words, change=change.fields)
+            entry.advised_end = change.ends_by
+    search.close()
+
+
+def kept_for_bookings(booked: BookedPlaces) -> list[KeptFor]:
+    """What was kept for bookings, as if for a job of the queue that starts with the booking."""
+    return [
+        KeptFor(_stand_in(place.booking), place.booking.starts_at, place.allocation, is_collected=True)
+        for place in booked.places
+        if place.allocation.nodes
+    ]
+
+
+def _stand_in(booking: BookingTerms) -> Job:
+    return Job(
+        key=booking.name,
+        uid="",
+        namespace="",
+        queue=booking.queue,
+        workers_min=1,
+        workers_max=1,
+        gpu=GpuRequest(classes=(booking.gpu_class,)),
+        submitted_at=booking.since,
+    )
 
 
 def behind_kept_places(
-    cycle: Cycle, waiting: Sequence[Entry], reservations: Sequence[Reservation]
+    cycle: Cycle, waiting: Sequence[Entry], reservations: Sequence[Reservation], booked: Sequence[KeptFor] = ()
 ) -> Iterator[tuple[Entry, Sequence[KeptFor]]]:
     """Waiting entries, each with the places that had been kept when its turn came; then those that can never start as
     written, which take no turn, with all that may come before them."""
     kept = {reservation.job: reservation for reservation in reservations}
-    ahead: tuple[KeptFor, ...] = ()
+    ahead: tuple[KeptFor, ...] = tuple(booked)
     for entry in waiting:
         yield entry, ahead
         if (reservation := kept.get(entry.job.key)) is not None:

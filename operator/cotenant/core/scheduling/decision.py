@@ -6,16 +6,21 @@ and of time two things: the moment lies before the first instant that could chan
 borrowing, which decays all the time, still ranks queues that compete for a turn in the same order. The order of turns
 looks at shares in no other way, as long as no turn changes what is held; so a decision in which some turn took or was
 promised a place is not kept, nor is one that acts.
+
+Advice to end within some time is told anew while the decision is kept: its instant stays (`smallest_change`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.explain.deadline import Deadline
 from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.explain.job_changes import bounded_runtime
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Plan
 from cotenant.core.placement.fit_cache import FitCache
@@ -45,9 +50,34 @@ class Standings:
         return cls(shares, usage, rivals, _ranks(shares, usage, rivals))
 
     def are_the_same(self, snapshot: Snapshot, policy: Policy) -> bool:
-        """With what past borrowing adds to shares now. The usage must be what it was."""
+        """Compares shares with what past borrowing adds to them now. The usage must be what it was."""
         shares = self.shares.with_past(past_shares(snapshot, policy))
         return _ranks(shares, self.usage, self.rivals) == self.ranks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdvisedEnds:
+    """Jobs that are advised to be sure to end by some instant, each with it."""
+
+    jobs: Sequence[tuple[Job, float]]
+    until: float
+    """The time that is left is told in the same words at any moment before then."""
+
+    @classmethod
+    def of(cls, jobs: Sequence[tuple[Job, float]], now: float) -> AdvisedEnds:
+        """Ends as they are told now."""
+        moment = Moment(now)
+        for at in {at for _, at in jobs}:
+            Deadline.told(at, moment)
+        return cls(jobs, moment.until)
+
+    def tell(self, plan: Plan, now: float) -> Plan:
+        """The same plan, in the words of this moment."""
+        verdicts, moment = dict(plan.verdicts), Moment(now)
+        for job, at in self.jobs:
+            change = bounded_runtime(job, Deadline.told(at, moment))
+            verdicts[job.key] = replace(verdicts[job.key], would_start_if=change.words, change=change.fields)
+        return replace(plan, verdicts=verdicts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,9 +94,17 @@ class Decision:
     """As the cycle left them."""
     standings: Standings | None
     """None: the decision cannot be kept."""
+    advised_ends: AdvisedEnds
+
+    def at(self, now: float) -> Decision:
+        """The decision, which still holds, in the words of this moment."""
+        if now < self.advised_ends.until:
+            return self
+        advised_ends = AdvisedEnds.of(self.advised_ends.jobs, now)
+        return replace(self, plan=advised_ends.tell(self.plan, now), advised_ends=advised_ends)
 
     def holds_for(self, snapshot: Snapshot, policy: Policy) -> bool:
-        """`schedule` would come to the same plan."""
+        """`schedule` would come to the same plan, but for words that tell how much time is left: see `at`."""
         return (
             self.standings is not None
             and self.snapshot.now <= snapshot.now < self.until
@@ -86,6 +124,7 @@ def _is_same_cluster(before: Snapshot, now: Snapshot) -> bool:
         and (before.nominations, before.nominated_earlier, before.evicted)
         == (now.nominations, now.nominated_earlier, now.evicted)
         and before.demand_history == now.demand_history
+        and (before.bookings, before.booked) == (now.bookings, now.booked)
     )
 
 

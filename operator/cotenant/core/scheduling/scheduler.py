@@ -8,6 +8,7 @@ place that becomes free, or gets the reason why it waits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from cotenant.core.actions import elastic
 from cotenant.core.actions.consolidate import Consolidation, beneficiaries, evictions_of
@@ -21,21 +22,23 @@ from cotenant.core.actions.nominations import (
     new_place,
 )
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.outcome import Departures
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.explain.pending_reason import waiting_for_eviction
 from cotenant.core.model.objects import Job, Placement
-from cotenant.core.model.plan import Plan, Refusal
+from cotenant.core.model.plan import BookedGpus, Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.queueing.fair_share import DominantShares, past_shares, within_guarantee
 from cotenant.core.queueing.line import Line, form_lines, outside_lines
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
 from cotenant.core.scheduling.admission import Admission
-from cotenant.core.scheduling.advice import advise
-from cotenant.core.scheduling.decision import Decision, Standings
+from cotenant.core.scheduling.advice import advise, kept_for_bookings
+from cotenant.core.scheduling.decision import AdvisedEnds, Decision, Standings
 from cotenant.core.scheduling.overdue import bound_starts, give_turns
+from cotenant.core.scheduling.requested_moves import move_as_asked
 from cotenant.core.snapshot.snapshot import Snapshot
 
 
@@ -48,7 +51,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
     """The same, going on from the last decision: it is given again where it still holds, and else what was worked out
     of the jobs that run, or of requests, where nothing that it follows from has changed."""
     if last is not None and last.holds_for(snapshot, policy):
-        return last
+        return last.at(snapshot.now)
     # 1. Count who holds what. Right after a start, decide nothing before all that running jobs hold is observed.
     cycle = Cycle.open(snapshot, policy, *(() if last is None else (last.running, last.fits)))
     requests = RequestResolver(cycle.inventory, cycle.tree, None if last is None else last.requests)
@@ -56,17 +59,21 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
         plan = hold_cycle(cycle, requests, incomplete)
         return cycle_decision(cycle, plan, requests, None)
 
-    # 2. Requeue gangs that lost a node or a GPU; keep the places that earlier cycles are making free.
+    # 2. Requeue gangs that lost a node or a GPU; keep the places that earlier cycles are making free; move jobs that an
+    #    administrator asked to move. From here on GPUs are kept for bookings.
     evict_lost(cycle)
     entries = keep_nominations(cycle, requests)
     entries = renominate(cycle, requests, entries)
+    booked = BookedPlaces(cycle)
+    booked.keep()
+    move_as_asked(cycle, requests.resolve)
 
     # 3. Of queues with very many entries take those in line; reject what can never start, once per kind of request.
     lines = form_lines(cycle.tree, (entry.job for entry in entries), requests.least_milli)
     feasible = reject_infeasible(requests, in_line(lines, entries))
 
     # 4. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
-    admission = Admission(cycle)
+    admission = Admission(cycle, booked)
     shares = DominantShares(cycle.tree, past_shares(cycle.snapshot, cycle.policy))
     give_turns(cycle, admission, feasible, order(cycle, shares, feasible))
 
@@ -77,14 +84,15 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
 
     # 6. Use what is left over: move jobs aside where that is allowed, then let elastic jobs grow.
     consolidate(cycle, requests, waiting)
-    grow(cycle, requests)
+    grow(cycle, requests, booked)
 
     # 7. Say what would start those that wait all the same.
     admission.release_collected()
-    advise(cycle, requests, lines, waiting, reservations)
+    booked.release()
+    advise(cycle, requests, lines, waiting, reservations, booked=kept_for_bookings(booked))
 
     # 8. Note what the decision follows from.
-    plan, jobs = cycle.plan(), (entry.job for entry, _ in feasible)
+    plan, jobs = replace(cycle.plan(), booked=booked.found()), (entry.job for entry, _ in feasible)
     is_quiet = not plan.actions and not admission.gave
     standings = Standings.of(shares, admission.usage, jobs) if is_quiet else None
     return cycle_decision(cycle, plan, requests, standings)
@@ -100,6 +108,10 @@ def cycle_decision(cycle: Cycle, plan: Plan, requests: RequestResolver, standing
         requests=requests,
         fits=cycle.accounts.current.fit_cache,
         standings=standings,
+        advised_ends=AdvisedEnds.of(
+            [(entry.job, entry.advised_end) for entry in cycle.entries if entry.advised_end is not None],
+            cycle.moment.unnoted,
+        ),
     )
 
 
@@ -109,7 +121,7 @@ def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan
     for entry, _ in reject_infeasible(requests, in_line(lines, cycle.entries)):
         entry.wait(reason)
     cycle.outcome.moves.update(cycle.snapshot.nominations)
-    return cycle.plan()
+    return replace(cycle.plan(), booked={name: BookedGpus(gpus, 0) for name, gpus in cycle.snapshot.booked})
 
 
 def evict_lost(cycle: Cycle) -> None:
@@ -219,7 +231,7 @@ def consolidate(cycle: Cycle, requests: RequestResolver, waiting: Iterable[Entry
             cycle.nominate_move(job, place)
 
 
-def grow(cycle: Cycle, requests: RequestResolver) -> None:
+def grow(cycle: Cycle, requests: RequestResolver, booked: BookedPlaces) -> None:
     """Elastic jobs take what is left: highest priority first, then the oldest, each as much as it may."""
     entries = {entry.job.key: entry for entry in cycle.entries if entry.job.workers_max > entry.job.workers_min}
     for job in elastic.growth_order((*cycle.running.elastic, *(entry.job for entry in entries.values()))):
@@ -228,10 +240,13 @@ def grow(cycle: Cycle, requests: RequestResolver) -> None:
         if placement is None or placement.workers >= job.workers_max:
             continue
         request = requests.resolve(job)
-        growth = None if isinstance(request, Refusal) else elastic.grow(job, placement, request, cycle.accounts.current)
-        if growth is None:
+        if isinstance(request, Refusal):
             continue
-        cycle.accounts.allocate(growth.allocation)
+        with booked.opened_to(request.queue):
+            growth = elastic.grow(job, placement, request, cycle.accounts.current)
+            if growth is None:
+                continue
+            cycle.accounts.allocate(growth.allocation)
         if entry is not None:
             entry.admit(growth.placement, entry.backfilled_until)
         else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.placements import union_during_resize
-from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.gpus.inventory import GpuKind, Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job, JobKey, Node, TenantQueue
 from cotenant.core.placement.shapes import Demand, Shape, worker_shape
@@ -176,7 +176,7 @@ class AccountingCache:
         for node in allocation.nodes:
             self._ledger.allocate(node)
         self._usage.add(allocation.charge)
-        self._ledger.changed_rows.clear()
+        del self._ledger.changed_rows[:]
 
     def _drop(self, job: Job) -> None:
         shape = worker_shape(job)
@@ -193,14 +193,14 @@ class AccountingCache:
             for node in allocation.nodes:
                 self._ledger.release(node)
             self._usage.add(allocation.charge, -1)
-            self._ledger.changed_rows.clear()
+            del self._ledger.changed_rows[:]
 
 
 def _same_gpus(node: Node, other: Node) -> bool:
     """Equal GPUs at equal places: only amounts and health differ."""
     return (node.zone, node.rack) == (other.zone, other.rack) and [
-        (gpu.uuid, gpu.index, gpu.gpu_class, gpu.memory_mib, gpu.peers) for gpu in node.gpus
-    ] == [(gpu.uuid, gpu.index, gpu.gpu_class, gpu.memory_mib, gpu.peers) for gpu in other.gpus]
+        (gpu.uuid, gpu.index, GpuKind.of(gpu), gpu.peers) for gpu in node.gpus
+    ] == [(gpu.uuid, gpu.index, GpuKind.of(gpu), gpu.peers) for gpu in other.gpus]
 
 
 def _holds_the_same(job: Job, before: Job) -> bool:

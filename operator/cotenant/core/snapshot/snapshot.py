@@ -7,6 +7,7 @@ from math import inf
 
 from cotenant.core.model.objects import Job, JobKey, Node, Placement, TenantQueue
 from cotenant.core.placement.shapes import Shape
+from cotenant.core.quota.bookings import BookingStanding
 from cotenant.core.runtimes.learned import NOTHING_LEARNED, LearnedRuntimes
 from cotenant.core.snapshot.accounting import Accounting
 
@@ -29,6 +30,7 @@ class Snapshot:
     """Since when the cluster is observed: what was not seen since then may merely not have been seen yet."""
     nodes: tuple[Node, ...] = ()
     queues: tuple[TenantQueue, ...] = ()
+    """With what is granted to them, and booked for them, at this moment."""
     jobs: tuple[Job, ...] = ()
     """Pending jobs and jobs that hold a placement. Finished, suspended and invalid jobs are not here."""
     usage_history: tuple[DecayedBorrowing, ...] = ()
@@ -39,6 +41,12 @@ class Snapshot:
     """Waiting jobs that an earlier leader had nominated (`FailoverState`); their places are not known any more."""
     evicted: tuple[JobKey, ...] = ()
     """Jobs that were evicted for another since anything last arrived, departed or changed (`state.changes`)."""
+    bookings: tuple[BookingStanding, ...] = ()
+    """That are not over, in the order in which they were made."""
+    booked: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    """Name of a booking → (node, UUID) of the GPUs that were kept for it last (`Plan.booked`)."""
+    unbooked: tuple[TenantQueue, ...] = field(default=(), compare=False, repr=False)
+    """The queues without what is booked for them: estimates begin and end bookings. Empty: nothing is booked."""
     demand_history: tuple[tuple[Shape, float], ...] = ()
     """Shapes of jobs that came lately, with decayed weights: what placement learns the mix from."""
     runtimes: LearnedRuntimes = NOTHING_LEARNED

@@ -1,7 +1,8 @@
 """Changes of the world: what arrives, departs or is other than it was, not by a decision of ours and not by time alone.
 
-A job that starts, leaves, is resized or saves its work as it was told to is no change; nor is a budget that is used.
-Until the next change a job that was evicted for another is not evicted again (`Snapshot.evicted`).
+A job that starts, leaves, is resized or saves its work as it was told to is no change, nor is one that stops computing
+or begins to, or that asks for less memory because less was measured to do (`Job.asked_memory_mib`); nor is a budget
+that is used. Until the next change a job that was evicted for another is not evicted again (`Snapshot.evicted`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ def is_change_of_queue(queue: TenantQueue | None, before: TenantQueue | None) ->
         return queue is not before
     if queue.budget_left and before.budget_left:
         before = replace(before, budget_left=queue.budget_left)
+    if queue.money_left and before.money_left:
+        before = replace(before, money_left=queue.money_left)
     return queue != before
 
 
@@ -30,13 +33,16 @@ def is_change_of_job(job: Job, before: Job | None) -> bool:
     held, holds = before.placement is not None and not before.evicting, job.placement is not None and not job.evicting
     if held and not holds:
         return True
+    sized = job.asked_memory_mib is not None and before.asked_memory_mib is not None
     return job != replace(
         before,
+        gpu=replace(before.gpu, memory_mib=job.gpu.memory_mib) if sized else before.gpu,
         requeued_at=job.requeued_at,
         placement=job.placement,
         admitted_at=job.admitted_at,
         backfilled_until=job.backfilled_until,
         last_checkpoint_at=job.last_checkpoint_at,
         evicting=job.evicting,
+        idle=job.idle,
         resizing_from=job.resizing_from,
     )

@@ -11,7 +11,7 @@ Kueue's cache assumes workloads in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -22,8 +22,11 @@ from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
 from cotenant.core.runtimes.history import RuntimeHistory
 from cotenant.core.snapshot.accounting import AccountingCache
 from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.core.state.booked_queues import BookedQueues
 from cotenant.core.state.changes import is_change_of_job, is_change_of_queue
 from cotenant.core.state.facts import (
+    BookingGone,
+    BookingObserved,
     ClusterFact,
     JobGone,
     JobObserved,
@@ -56,6 +59,8 @@ class ClusterState:
         self._is_listing = False
         """Between `restore` and the next snapshot: what is observed was there before."""
         self._accounting = AccountingCache()
+        self._booked = BookedQueues()
+        self._booked_gpus: dict[str, tuple[tuple[str, str], ...]] = {}
         self._history = UsageHistory(history_half_life_s)
         self._runtimes = RuntimeHistory()
 
@@ -88,6 +93,10 @@ class ClusterState:
                 return self._observe_queue(queue.name, queue)
             case QueueGone(name):
                 return self._observe_queue(name, None)
+            case BookingObserved(booking):
+                return self._note_booking(self._booked.put(booking))
+            case BookingGone(name):
+                return self._note_booking(self._booked.drop(name))
             case JobObserved(job, version):
                 return self._observe_job(job, version)
             case JobGone(key, ran_s):
@@ -105,6 +114,7 @@ class ClusterState:
     def assume(self, plan: Plan, now: float) -> None:
         """Lay every action of a plan over the observed jobs, as if it were done at `now`."""
         self._nominations, self._nominated_earlier = dict(plan.nominations), ()
+        self._booked_gpus = {name: found.kept for name, found in plan.booked.items()}
         for action in plan.actions:
             if action.job in self._observed:
                 self._assumed[action.job] = _Assumption(action, since=now)
@@ -134,9 +144,13 @@ class ClusterState:
         """The job as the next snapshot will show it."""
         return self._effective.get(key)
 
+    def assumed(self) -> tuple[Job, ...]:
+        """Jobs over which an action lies that is not observed yet, as the next snapshot will show them."""
+        return tuple(self._effective[key] for key in self._assumed)
+
     def advance(self, now: float) -> None:
         """Decay and accumulate the usage history up to `now`, with what is held at this moment."""
-        self._accounting.refresh(self._nodes.values(), self._queues.values(), self._effective.values())
+        self._accounting.refresh(self._nodes.values(), self._queues_at(now), self._effective.values())
         self._history.advance(now, self._accounting.usage)
 
     def snapshot(self, now: float) -> Snapshot:
@@ -147,10 +161,14 @@ class ClusterState:
     def bare_snapshot(self, now: float) -> Snapshot:
         """The same without its accounting."""
         self._is_listing = False
+        queues = tuple(self._queues_at(now))
         return Snapshot(
             now=now,
             nodes=tuple(self._nodes.values()),
-            queues=tuple(self._queues.values()),
+            queues=queues,
+            bookings=self._booked.standings,
+            booked=tuple(sorted(self._booked_gpus.items())),
+            unbooked=tuple(self._queues.values()) if self._booked.standings else (),
             jobs=tuple(self._effective.values()),
             usage_history=self._history.borrowing(),
             demand_history=self._history.demand(),
@@ -159,6 +177,16 @@ class ClusterState:
             nominations=tuple(sorted(item for item in self._nominations.items() if item[0] in self._effective)),
             nominated_earlier=tuple(sorted(key for key in self._nominated_earlier if key in self._effective)),
         )
+
+    def _queues_at(self, now: float) -> Iterable[TenantQueue]:
+        """Queues with what is booked for them; counted afresh where that has changed."""
+        if self._booked.update(self._queues, self._nodes, now):
+            self._accounting.invalidate()
+        return self._booked.queues.values()
+
+    def _note_booking(self, changed: bool) -> bool:
+        self._note_change(changed)
+        return changed
 
     def _observe_node(self, name: str, node: Node | None) -> bool:
         before = self._nodes.pop(name, None) if node is None else self._nodes.get(name)

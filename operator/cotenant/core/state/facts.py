@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cotenant.core.model.objects import Job, JobKey, Node, TenantQueue
+from cotenant.core.quota.bookings import BookingTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,4 +51,16 @@ class JobGone:
     """How long its workers ran, over all attempts, where it came to its end. None: it did not, or that is not known."""
 
 
-ClusterFact: TypeAlias = NodeObserved | NodeGone | QueueObserved | QueueGone | JobObserved | JobGone
+@dataclass(frozen=True, slots=True)
+class BookingObserved:
+    booking: BookingTerms
+
+
+@dataclass(frozen=True, slots=True)
+class BookingGone:
+    name: str
+
+
+ClusterFact: TypeAlias = (
+    NodeObserved | NodeGone | QueueObserved | QueueGone | JobObserved | JobGone | BookingObserved | BookingGone
+)

@@ -77,7 +77,7 @@ class Trace:
         )
 
     def declaring(self, percent: int | None) -> Trace:
-        """Everybody declares so many percent of what is true; None: nobody declares anything."""
+        """Trace whose jobs declare so many percent of their true run time; None: they declare none."""
         return replace(
             self,
             jobs=tuple(

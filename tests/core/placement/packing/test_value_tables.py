@@ -7,7 +7,7 @@ import pytest
 
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.placement.packing.dual_prices import UNIT
-from cotenant.core.placement.packing.value_tables import LEVELS, ValueTables
+from cotenant.core.placement.packing.value_tables import LEVELS, ValueTables, part_prices, rough_weight
 from cotenant.core.placement.packing.workload_mix import WorkloadMix
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
@@ -125,3 +125,29 @@ def test_tables_that_later_cycles_look_up_cannot_be_written() -> None:
     assert (ValueTables(mix, inventory(), PRICES).at(np.array([0]), everything, everything) >= 0).all()
     with pytest.raises(ValueError, match="read-only"):
         found.at(np.array(0), np.array(1_000), np.array(1_000))[:] = -1
+
+
+@pytest.mark.parametrize(
+    ("weight", "rough"),
+    [(0, 1), (1, 1), (7, 7), (8, 8), (9, 8), (15, 14), (16, 16), (19, 16), (20, 20), (1_000, 896), (1_023, 896)],
+)
+def test_weights_are_taken_by_their_three_leading_bits(weight: int, rough: int) -> None:
+    assert rough_weight(weight) == rough
+
+
+@pytest.mark.parametrize(
+    ("sizes", "weights", "prices"),
+    [
+        ([1_000], (0,), [UNIT]),
+        ([600, 400], (8, 1), [UNIT, 0]),
+        ([600, 400, 600], (1, 3, 2), [UNIT // 2, UNIT // 2, UNIT // 2]),
+        ([250, 200, 300], (5, 0, 3), [UNIT // 4, 166_667, UNIT // 3]),
+        ([200, 600], (5, 3), [0, UNIT]),
+        ([700, 400, 300], (1, 2, 0), [3 * UNIT // 4, UNIT // 2, UNIT // 4]),
+    ],
+)
+def test_a_part_has_the_price_that_packing_what_is_wanted_gives_its_size(
+    sizes: list[int], weights: tuple[int, ...], prices: list[int]
+) -> None:
+    """All that is wanted of one size weighs together."""
+    assert part_prices(sizes, weights) == prices

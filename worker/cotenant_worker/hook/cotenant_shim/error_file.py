@@ -87,7 +87,7 @@ def _document(error, trace):
 
 
 def _type_name(error):
-    """As a traceback has it: `torch.OutOfMemoryError`, `ValueError`."""
+    """Name as a traceback has it: `torch.OutOfMemoryError`, `ValueError`."""
     kind = type(error)
     module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
     return f"{module}{kind.__qualname__}"[:_MAX_NAME_CHARS]

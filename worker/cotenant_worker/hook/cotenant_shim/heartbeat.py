@@ -22,7 +22,7 @@ _REPORT_INTERVAL_S = 0.1
 
 
 class Heartbeat:
-    """Of this process."""
+    """Heartbeat of this process."""
 
     def __init__(self):
         self._thread = None
@@ -80,7 +80,7 @@ class Heartbeat:
 
     @contextlib.contextmanager
     def rendezvous(self):
-        """While this rank waits for the others."""
+        """Marks the time in which this rank waits for the others."""
         self.rendezvous_count += 1
         self.in_rendezvous = True
         self.start()

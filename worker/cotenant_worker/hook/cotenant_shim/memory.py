@@ -19,6 +19,12 @@ def limits():
     return json.loads(text) if text else {}
 
 
+def in_order(found):
+    """The limit of each GPU in the order in which the process counts them; None for one without."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    return [found.get(uuid) for uuid in visible] if any(uuid in found for uuid in visible) else list(found.values())
+
+
 def fraction_of(limit, total):
     return int(limit["pool"] / total * 1e6) / 1e6
 
@@ -93,12 +99,14 @@ def _cap_setter(cuda, caps):
 
 
 def after_tensorflow(tf):
-    found = list(limits().values())
+    found = in_order(limits())
     if not found:
         return
     try:
         devices = tf.config.list_physical_devices("GPU")
         for device, limit in zip(devices, found):  # noqa: B905 - Python 3.8 has no strict=
+            if limit is None:
+                continue
             piece = tf.config.LogicalDeviceConfiguration(memory_limit=limit["pool"] >> 20)
             tf.config.set_logical_device_configuration(device, [piece])
     except Exception as error:

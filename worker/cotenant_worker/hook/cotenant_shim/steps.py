@@ -199,7 +199,7 @@ def _report_epoch(logs):
 
 
 def _warn_isolated():
-    """For torch and TensorFlow; JAX is looked at where it makes its devices (`frameworks`)."""
+    """Warns for torch and TensorFlow; JAX is looked at where it makes its devices (`frameworks`)."""
     config = sys.modules.get("keras.src.backend.config")
     backend = config.backend() if config else "tensorflow"  # `tf_keras` has no other
     if backend == "torch":

@@ -24,8 +24,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.core.gpus.inventory import BoolArray, IntArray
+from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
 from cotenant.core.gpus.ledger import Ledger
+from cotenant.core.gpus.row_reductions import counts, most
 from cotenant.core.model.objects import WHOLE
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.packing.dual_prices import UNIT, FloatArray
@@ -38,6 +39,7 @@ from cotenant.core.placement.shapes import Demand, Shape
 CPU_PRICES = (0, 3, 9, 17, 34, 70, 140, 275, 700)
 """Prices of CPU (q above) that are tried, in percent of one GPU per CPU that a GPU has beside it on average."""
 _NEVER = np.iinfo(np.int64).min // 4
+_NO_MEMORY = np.int64(1) << 62
 _CHUNK = 256
 """Rows that are scored in one go: what they need stays in the processor's cache."""
 _CPU_BITS, _GPU_BITS = 10, 14
@@ -69,6 +71,25 @@ class _NodeStates:
         return first
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _NodeSlots:
+    """What each node takes by itself."""
+
+    ledger: Ledger
+    slots: FloatArray
+    """[N, M] workers of each shape of the mix."""
+    free: IntArray
+    """[N] milli-GPU."""
+
+    def differing(self, ledger: Ledger) -> IntArray | None:
+        """Rows in which it may differ; None where the two are not of the same nodes."""
+        before, now = self.ledger.inventory, ledger.inventory
+        if not before.has_frame_of(now):
+            return None
+        differ = (self.ledger.packed[:, 1:] != ledger.packed[:, 1:]).any(axis=1)  # without the number of equivalents
+        return np.flatnonzero(differ | (before.usable != now.usable).any(axis=1))
+
+
 @dataclass(frozen=True, slots=True)
 class Packing:
     """The placer: learns a mix once per cycle, then scores rows with tables."""
@@ -98,19 +119,52 @@ class PackingScorer:
         self._cpu = np.maximum(mix.cpu, 1).astype(np.float64)
         self._host = np.maximum(mix.host, 1).astype(np.float64)
         self._ledger = ledger.copy()
+        self._inventory: Inventory | None = None
+        self._taken: dict[Shape, tuple[IntArray, IntArray]] = {}
+        """Share → milli of memory and of compute that it takes of a GPU of each kind."""
+        self._columns: tuple[IntArray, IntArray, BoolArray]
+        self._counted: _NodeSlots | None = None
+        """Of these nodes, or as long as it was not asked for of an earlier cycle's."""
+
+    def go_on_from(self, before: Scorer) -> None:
+        """Slots are counted anew where nodes differ, if both count slots of the same shapes."""
+        if isinstance(before, PackingScorer) and before._slots_follow_from == self._slots_follow_from:
+            self._counted = before._counted
+
+    @property
+    def _slots_follow_from(self) -> tuple[object, ...]:
+        """Beside the nodes."""
+        return self._mix.shapes, self._tables.even
 
     @cached_property
     def _slot_value(self) -> FloatArray:
         """[M] what a slot for each shape of the mix is worth, as scarce as it was in the ledger. Worked out with the
         first score: most cycles of a full cluster score nothing."""
-        ledger = self._ledger
-        state = self._read(ledger, np.arange(len(ledger.inventory.nodes), dtype=np.int64))
-        _, first, alike = np.unique(_rows_as_bytes(ledger.packed), return_index=True, return_counts=True)
-        one = state.rows(first)
-        slots = alike @ self._slots(self._features(one).sum(axis=1), self._bounds(one.cpu, one.host))
-        free = int(np.minimum(state.memory, state.compute).sum())
+        counted = self._counted = self._count_slots(self._counted)
+        slots, free = counted.slots.sum(axis=0), int(counted.free.sum())
         value: FloatArray = slot_value(self._mix, slots.astype(np.int64), free).astype(np.float64)
         return value
+
+    def _count_slots(self, before: _NodeSlots | None) -> _NodeSlots:
+        ledger = self._ledger
+        rows = None if before is None else before.differing(ledger)
+        if before is None or rows is None:
+            height = len(ledger.inventory.nodes)
+            rows = np.arange(height, dtype=np.int64)
+            slots, free = np.zeros((height, len(self._mix.shapes))), np.zeros(height, dtype=np.int64)
+        else:
+            slots, free = before.slots.copy(), before.free.copy()
+        _, first, alike = np.unique(_rows_as_bytes(ledger.packed[rows]), return_index=True, return_inverse=True)
+        one = self._read(ledger, rows[first])
+        found = np.zeros((len(first), len(self._mix.shapes)))
+        for start in range(0, len(first), _CHUNK):
+            chunk = np.arange(start, min(start + _CHUNK, len(first)))
+            some = one.rows(chunk)
+            found[chunk] = self._slots(self._features(some).sum(axis=1), self._bounds(some.cpu, some.host))
+        slots[rows] = found[alike.ravel()]
+        state = self._read(ledger, rows)
+        free[rows] = np.minimum(state.memory, state.compute).sum(axis=1)
+        return _NodeSlots(ledger, slots, free)
 
     def scope(self, shape: Shape) -> ScoreScope:
         if shape.whole and self._plain:
@@ -118,7 +172,7 @@ class PackingScorer:
         return ScoreScope.GPU if shape.count == 1 else ScoreScope.FIT
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
-        able = (fit.sum(axis=1) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
+        able = (counts(fit) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
         able &= ledger.free_host[rows] >= shape.host_mib
         if len(rows) <= _CHUNK and able.all():
             return self._score_rows(ledger, shape, self._read(ledger, rows), fit)
@@ -145,8 +199,8 @@ class PackingScorer:
             row, column = np.nonzero(fit & (first == np.arange(fit.shape[1])))
             left = held[row] - features[row, column] + self._left(ledger, shape, state, row, column)
             gpu[row, column] = self._gains(held, left, row, state, shape)
-            gpu = np.where(fit, np.take_along_axis(gpu, first, axis=1), _NEVER)
-            return Scores(node=gpu.max(axis=1), gpu=gpu)
+            gpu = np.where(fit, gpu[every[:, None], first], _NEVER)
+            return Scores(node=most(gpu), gpu=gpu)
         row, column = np.nonzero(fit)
         loss = features[row, column] - self._left(ledger, shape, state, row, column)
         preference = np.full(fit.shape, float(_NEVER))
@@ -158,27 +212,37 @@ class PackingScorer:
 
     def _gains(self, held: FloatArray, left: FloatArray, row: IntArray, state: _NodeStates, shape: Shape) -> IntArray:
         """[P] the score of each way: its gain, then least compute left, then least CPU left. `row`: of which row."""
+        rows = len(held)
         cpu = np.concatenate([state.cpu, state.cpu - shape.cpu_milli])
         host = np.concatenate([state.host, state.host - shape.host_mib])
-        of = np.concatenate([np.arange(len(held)), len(held) + row])
-        value = self._value(np.concatenate([held, left]), cpu[of], self._bounds(cpu, host)[of])
-        gain = value[len(held) :] - value[: len(held)][row]
+        bounds = self._bounds(cpu, host)
+        if len(row) > rows:  # all ways on a row leave the same CPU and memory
+            of = np.concatenate([np.arange(rows), rows + row])
+            cpu, bounds = cpu.take(of), bounds.take(of, axis=0)
+        value = self._value(np.concatenate([held, left]), cpu, bounds)
+        gain = (value[rows:] - value.take(row)).astype(np.int64)
         little = (state.compute.sum(axis=1) << _CPU_BITS) + state.cpu // WHOLE
-        scored: IntArray = (gain.astype(np.int64) << TIE_BITS) - little[row]
+        scored: IntArray = (gain << TIE_BITS) - little.take(row)
         return scored
 
     def _read(self, ledger: Ledger, rows: IntArray) -> _NodeStates:
-        inventory = ledger.inventory
-        kind, usable = inventory.kind[rows], inventory.usable[rows]
-        memory = np.where(usable, ledger.free_memory[rows], 0) * WHOLE // self._kinds[kind]
-        compute = np.where(usable, ledger.free_compute[rows], 0)
+        kind, divisor, usable = self._columns_of(ledger.inventory)
+        cpu, host, memory, compute = ledger.free_amounts(rows)
         return _NodeStates(
-            kind=kind * LEVELS,
-            memory=np.maximum(memory, 0),
-            compute=np.maximum(compute, 0),
-            cpu=ledger.free_cpu[rows],
-            host=ledger.free_host[rows],
+            kind=kind.take(rows, axis=0),
+            memory=np.maximum(memory * WHOLE // divisor.take(rows, axis=0), 0),
+            compute=np.maximum(compute * usable.take(rows, axis=0), 0),
+            cpu=cpu,
+            host=host,
         )
+
+    def _columns_of(self, inventory: Inventory) -> tuple[IntArray, IntArray, BoolArray]:
+        """([N, G] offset of the kind in the tables; [N, G] what milli of its memory are divided by, so that a GPU that
+        takes no work has none; [N, G] it takes work)."""
+        if self._inventory is not inventory:
+            self._inventory, kind = inventory, inventory.kind
+            self._columns = kind * LEVELS, np.where(inventory.usable, self._kinds[kind], _NO_MEMORY), inventory.usable
+        return self._columns
 
     def _features(self, state: _NodeStates) -> FloatArray:
         """[R, G, Q + M] of each GPU: packed value for each price of CPU, then workers of each shape."""
@@ -188,11 +252,14 @@ class PackingScorer:
         """[P, Q + M] features of GPUs once the shape lies on them."""
         if shape.whole:
             return np.zeros((len(row), len(self._cpu_prices) + len(self._mix.shapes)))
-        mib, milli, _ = shape.per_kind(ledger.inventory)
+        taken = self._taken.get(shape)
+        if taken is None:
+            mib, milli, _ = shape.per_kind(ledger.inventory)
+            taken = self._taken[shape] = -(-mib * WHOLE // self._kinds), milli
         kind = state.kind[row, column]
         number = kind // LEVELS
-        memory = state.memory[row, column] - -(-mib * WHOLE // self._kinds)[number]
-        compute = state.compute[row, column] - milli[number]
+        memory = state.memory[row, column] - taken[0].take(number)
+        compute = state.compute[row, column] - taken[1].take(number)
         return self._tables.at(kind, np.maximum(memory, 0), np.maximum(compute, 0))
 
     def _bounds(self, cpu: IntArray, host: IntArray) -> FloatArray:

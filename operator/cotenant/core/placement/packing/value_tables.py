@@ -28,7 +28,7 @@ class ValueTables:
 
     def __init__(self, mix: WorkloadMix, inventory: Inventory, cpu_prices: FloatArray) -> None:
         memory, compute, allowed = sizes(mix.parts, inventory)
-        price = _prices(smallest(memory, compute, allowed).tolist(), mix.part_weight)
+        price = part_prices(smallest(memory, compute, allowed).tolist(), mix.part_weight)
         cpu = [part.cpu_milli for part in mix.parts]
         self.even = bool((np.abs(mix.memory - mix.compute) <= 1).all() and (np.abs(memory - compute) <= 1).all())
         grid = tuple(cpu_prices.tolist())
@@ -91,17 +91,17 @@ def _workers(row: tuple[int, ...]) -> FloatArray:
     return np.where(size > 0, level // np.maximum(size, 1), 0).astype(np.float64)
 
 
-def _prices(size: list[int], weights: tuple[int, ...]) -> list[int]:
+def part_prices(size: list[int], weights: tuple[int, ...]) -> list[int]:
     """Price of each part."""
     demand: dict[int, int] = {WHOLE: 1}
     for milli, weight in zip(size, weights, strict=True):
         demand[milli] = demand.get(milli, 0) + weight
-    ordered = tuple(sorted(((milli, _rough(weight)) for milli, weight in demand.items()), reverse=True))
+    ordered = tuple(sorted(((milli, rough_weight(weight)) for milli, weight in demand.items()), reverse=True))
     by_size = dict(zip((milli for milli, _ in ordered), dual_prices(ordered), strict=True))
     return [by_size[milli] for milli in size]
 
 
-def _rough(weight: int) -> int:
+def rough_weight(weight: int) -> int:
     """The three leading bits: prices move little with weights, and equal questions have known answers."""
     spare = max(0, weight.bit_length() - 3)
     return max(1, weight >> spare << spare)

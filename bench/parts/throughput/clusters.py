@@ -1,0 +1,62 @@
+"""Clusters that are decided on: equal nodes with equal queues, full ones, and those in a `ClusterState`."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from cotenant.core import ClusterState, schedule
+from cotenant.core.model.objects import Job, Node, Quota, TenantQueue
+from cotenant.core.model.plan import Admit, Plan
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.core.state.facts import JobObserved, NodeObserved, QueueObserved
+from cotenant.testing import make_job, make_node
+
+
+def nodes(count: int) -> list[Node]:
+    return [
+        replace(make_node(f"node-{index:05}", gpus=8, cpu_milli=96_000), zone=f"z{index % 3}", rack=f"r{index // 16}")
+        for index in range(count)
+    ]
+
+
+def tree(names: list[str], guaranteed: int) -> list[TenantQueue]:
+    return [
+        TenantQueue(name=name, namespaces=frozenset({name}), quotas=(Quota(guaranteed=guaranteed * 1000),))
+        for name in names
+    ]
+
+
+def admitted(plan: Plan) -> int:
+    return sum(1 for action in plan.actions if isinstance(action, Admit))
+
+
+def full(names: list[str], count: int, dice: random.Random) -> tuple[list[Node], list[Job]]:
+    """Every GPU of `count` nodes held by a one-GPU job."""
+    machines = nodes(count)
+    snapshot = Snapshot(
+        now=0.0,
+        nodes=tuple(machines),
+        queues=tuple(tree(names, 0)),
+        jobs=tuple(make_job(f"old{index}", queue=dice.choice(names), at=float(index)) for index in range(count * 8)),
+    )
+    plan = schedule(snapshot)
+    placed = {action.job: action.placement for action in plan.actions if isinstance(action, Admit)}
+    return machines, [
+        replace(job, placement=placed[job.key], admitted_at=float(dice.randrange(1000))) for job in snapshot.jobs
+    ]
+
+
+def feed(state: ClusterState, machines: list[Node], queues: list[TenantQueue], jobs: list[Job]) -> None:
+    for node in machines:
+        state.observe(NodeObserved(node))
+    for queue in queues:
+        state.observe(QueueObserved(queue))
+    for job in jobs:
+        state.observe(JobObserved(job))
+
+
+def snapshot_at(state: ClusterState, now: float) -> Snapshot:
+    """What the scheduling loop does before it decides."""
+    state.advance(now)
+    return state.snapshot(now)

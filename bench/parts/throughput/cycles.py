@@ -1,0 +1,131 @@
+"""Scenarios of the cycle of a cluster that runs: much has changed, little, or nothing."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from bench.parts.throughput.clusters import admitted, feed, nodes, snapshot_at, tree
+from bench.parts.throughput.rows import Row, duration, rate, timed
+from bench.parts.used_cluster import changed, pending_jobs, used_cluster
+from cotenant.core import ClusterState, schedule
+from cotenant.core.model.objects import Node
+from cotenant.core.model.plan import Admit, Evict, Resize
+from cotenant.core.policy import DEFAULT, Policy
+from cotenant.core.scheduling.scheduler import decide
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.core.state.facts import JobObserved, NodeObserved
+from cotenant.testing import make_job
+
+
+def running_cluster(dice: random.Random, scale: float) -> Row:
+    """4,000 nodes, 140,000 running workers on quarter shares; one new job and one refusal; the second cycle counts."""
+    names = [f"team-{index:02}" for index in range(20)]
+    machines = nodes(int(4_000 * scale))
+    queues = tree(names, 1_500)
+    jobs = [
+        make_job(f"s{index}", queue=dice.choice(names), at=float(index), milli=200, workers=4)
+        for index in range(int(35_000 * scale))
+    ]
+    plan = schedule(Snapshot(now=0.0, nodes=tuple(machines), queues=tuple(queues), jobs=tuple(jobs)))
+    placed = {action.job: action.placement for action in plan.actions if isinstance(action, Admit)}
+    running = [replace(job, placement=placed[job.key], admitted_at=1.0) for job in jobs if job.key in placed]
+    state = ClusterState()
+    feed(state, machines, queues, running)
+    state.assume(schedule(snapshot_at(state, 1e5)), 1e5)
+    state.observe(JobObserved(make_job("new", queue=names[0], at=1e5, workers=2)))
+    state.observe(JobObserved(make_job("share", queue=names[1], at=1e5, milli=200, workers=4)))
+    spent, plan = timed(lambda: schedule(snapshot_at(state, 1e5 + 1)))
+    workers = sum(job.workers_min for job in running)
+    note = f"{workers} workers run, {admitted(plan)} of 2 start"
+    return duration("one cycle over 4,000 nodes", 0.25, spent=spent, note=note)
+
+
+def absurd_gangs(dice: random.Random, scale: float) -> Row:
+    """150 elastic jobs hold shares of all GPUs, and a job takes some back: what it costs that each asked for 10,000
+    workers and not for 500. Either is more than there is."""
+    count = max(2, int(100 * scale))
+    spent, gone = [], 0
+    for asked in (500, 10_000):
+        state = ClusterState()
+        jobs = [
+            make_job(f"e{index}", queue="team", at=float(index), milli=50, workers=(1, asked), distinct_gpus=False)
+            for index in range(150)
+        ]
+        feed(state, nodes(count), [*tree(["team"], 0), *tree(["owner"], count)], jobs)
+        state.assume(schedule(snapshot_at(state, 1e5)), 1e5)
+        state.observe(JobObserved(make_job("back", queue="owner", at=1e5, workers=count)))
+        cycle, plan = timed(lambda state=state: schedule(snapshot_at(state, 1e6)))  # type: ignore[misc]
+        spent.append(cycle)
+        gone = sum(1 for action in plan.actions if isinstance(action, Evict | Resize))
+    ratio = spent[1].cpu / max(spent[0].cpu, 1e-9)
+    note = f"{gone} shrink; {spent[0].cpu:.3f} s for 500"
+    row = duration("150 elastic jobs ask for 10,000, against 500", 2.0, spent=spent[1], note=note)
+    return replace(row, measured=ratio, unit="×", met=ratio <= 2.0)
+
+
+def used_nodes(dice: random.Random, scale: float) -> Row:
+    """Nodes that all differ, 28 queues in three levels, 20 shapes: no two nodes can be judged at once."""
+    cluster = used_cluster(dice, int(5_000 * scale))
+    jobs = pending_jobs(dice, cluster.leaves, int(5_000 * scale))
+    state = ClusterState()
+    feed(state, cluster.nodes, cluster.queues, [*cluster.running, *jobs])
+    snapshot = snapshot_at(state, 1e6)
+    spent, plan = timed(lambda: schedule(snapshot))
+    note = f"{len(cluster.running)} run, {admitted(plan)} placed"
+    return rate("5,000 jobs, 5,000 different nodes", len(jobs), "decisions/s", 2_000, spent=spent, note=note)
+
+
+NOBODY = replace(DEFAULT, collect_after_s=10_000_000)
+"""Nobody has waited so long that GPUs are collected for it; under the default policy all have."""
+
+
+def steady_state(dice: random.Random, scale: float, policy: Policy = NOBODY, of: str = "") -> Row:
+    """The cycle after one in a hundred of the different nodes has changed, where what could start has started. The
+    second of two: what the first one works out of jobs that run is kept."""
+    state, nodes_, _ = settled(dice, scale, policy)
+    last = decide(snapshot_at(state, 1e6 + 3), policy)
+    for minute in (1, 2):
+        for place in dice.sample(range(len(nodes_)), max(1, len(nodes_) // 100)):
+            nodes_[place] = changed(dice, nodes_[place])
+            state.observe(NodeObserved(nodes_[place]))
+        before = last
+        spent, last = timed(lambda: decide(snapshot_at(state, 1e6 + 60 * minute), policy, before))  # noqa: B023
+    note = f"{admitted(last.plan)} placed, {len(last.plan.verdicts)} wait"
+    return duration(f"cycle, 1 % of 5,000 nodes changed{of}", 0.05, spent=spent, note=note)
+
+
+def steady_overdue(dice: random.Random, scale: float) -> Row:
+    """The same where those that wait have waited for days."""
+    return steady_state(dice, scale, DEFAULT, ", overdue")
+
+
+def unchanged(dice: random.Random, scale: float, policy: Policy = NOBODY, of: str = "") -> Row:
+    """Each minute after the last decision, on which the cycle goes on as the operator's does: the median of them, and
+    in how many the decision was made anew, because it depends on time."""
+    state, _, jobs = settled(dice, scale, policy)
+    last = decide(snapshot_at(state, 1e6 + 3), policy)
+    every, anew = [], 0
+    for minute in range(1, 16):
+        before = last
+        spent, last = timed(lambda: decide(snapshot_at(state, 1e6 + 60 * minute), policy, before))  # noqa: B023
+        every.append(spent)
+        anew += last.snapshot is not before.snapshot  # else kept, at most in other words
+    note = f"{jobs} jobs, {len(last.plan.verdicts)} wait; decided anew in {anew} of {len(every)} minutes"
+    median = sorted(every, key=lambda one: one.cpu)[len(every) // 2]
+    return duration(f"cycle, nothing changed{of}", 0.005, spent=median, note=note)
+
+
+def unchanged_overdue(dice: random.Random, scale: float) -> Row:
+    return unchanged(dice, scale, DEFAULT, ", overdue")
+
+
+def settled(dice: random.Random, scale: float, policy: Policy) -> tuple[ClusterState, list[Node], int]:
+    """A cluster with more jobs than fit, after the cycles in which those that fit have started."""
+    cluster = used_cluster(dice, int(5_000 * scale))
+    jobs = [*cluster.running, *pending_jobs(dice, cluster.leaves, int(5_000 * scale))]
+    state = ClusterState()
+    feed(state, cluster.nodes, cluster.queues, jobs)
+    for second in range(3):
+        state.assume(schedule(snapshot_at(state, 1e6 + second), policy), 1e6 + second)
+    return state, cluster.nodes, len(jobs)

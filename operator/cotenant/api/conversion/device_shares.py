@@ -1,0 +1,48 @@
+"""Extended resources by which a kubelet counts what pods hold of one GPU, in thousandths of its memory and compute.
+
+A resource is called after the GPU's UUID: the request itself names the GPU that the ledger chose, and means the same
+one after the driver has numbered the GPUs anew. Amounts are rounded down, since ⌊a⌋ + ⌊b⌋ ≤ ⌊a + b⌋: pods that fit
+into a GPU together fit into its shares together, so nothing that is right is ever refused. What can pass unseen is
+less than a thousandth of the GPU for each pod on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from cotenant.api.conversion.device_claims import device_name
+from cotenant.names import DRA_DRIVER
+
+WHOLE: Final = 1000
+"""Shares of one GPU, of its memory and of its compute."""
+PREFIX: Final = f"{DRA_DRIVER}/"
+MEMORY: Final = "memory"
+COMPUTE: Final = "compute"
+_NAME_MAX: Final = 63 - len(f"{COMPUTE}.")
+"""Kubernetes takes 63 characters behind the slash."""
+
+
+def share_resource(uuid: str, dimension: str) -> str:
+    """`gpu.cotenant.dev/memory.gpu-0a…`, a name that Kubernetes takes for every UUID."""
+    name = device_name(uuid)
+    if len(name) > _NAME_MAX:
+        name = f"gpu-{hashlib.sha256(uuid.encode()).hexdigest()[:32]}"
+    return f"{PREFIX}{dimension}.{name}"
+
+
+def memory_shares(mib: int, of_mib: int) -> int:
+    """Shares that stand for `mib` of a GPU with `of_mib`: at least one; of more than it has, more than all."""
+    return max(1, mib * WHOLE // max(1, of_mib))
+
+
+def compute_shares(milli: int) -> int:
+    return max(1, milli)
+
+
+def requests(uuid: str, memory: tuple[int, int], compute_milli: int) -> dict[str, str]:
+    """What a pod asks for that holds this much of one GPU. `memory`: MiB of how many."""
+    return {
+        share_resource(uuid, MEMORY): str(memory_shares(*memory)),
+        share_resource(uuid, COMPUTE): str(compute_shares(compute_milli)),
+    }

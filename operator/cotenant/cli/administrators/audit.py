@@ -1,0 +1,103 @@
+"""`cotenant audit`: who holds GPUs and does nothing, which guarantees are not used or not backed, who
+starves; each with a patch."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.cli.administrators.audit_findings import (
+    AuditFinding,
+    excess_guarantees,
+    idle_holders,
+    starved_borrowers,
+    unused_guarantees,
+)
+from cotenant.cli.administrators.gpu_shares import counted_gpus, gpu_views
+from cotenant.cli.administrators.gpus import GPU_NODES
+from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.output import Colour, add_format, painted, printed
+
+QUEUES: Final = f"/apis/{names.GROUP}/{names.VERSION}/queues"
+TITLES: Final = {
+    "IdleHolder": "Hold GPUs and compute nothing",
+    "UnusedGuarantee": "Guaranteed and not used",
+    "ExcessGuarantee": "Guaranteed beyond what there is",
+    "StarvedBorrower": "Wait for long beyond their guarantee",
+}
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "audit", help="idle holders, guarantees that nobody uses or nothing backs, who starves; each with a patch"
+    )
+    parser.add_argument(
+        "--starved",
+        type=float,
+        default=6.0,
+        metavar="HOURS",
+        help="of waiting, from which on somebody starves (default: 6)",
+    )
+    add_arguments(parser)
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    found, missing = findings(connect(args), args.starved * 3600, datetime.now(UTC))
+    document = {"kind": "AuditReport", "findings": [asdict(one) for one in found], "notLookedAt": missing}
+    text = printed(
+        document, args.output, lambda: [one.subject for one in found], lambda _: "\n".join(lines(found, missing))
+    )
+    print(text.rstrip("\n"))
+    return 0
+
+
+def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[list[AuditFinding], list[str]]:
+    """What was found, and what could not be looked at, with why."""
+    missing: list[str] = []
+    queues = {one["metadata"]["name"]: one for one in connection.read(QUEUES)["items"]}
+    tree = connection.get("/queuetrees")["items"]
+    waiting = connection.get("/explanations")["items"]
+    gpus = list(gpu_views(connection.read(GPU_NODES)["items"]))
+    try:
+        lately = {one["status"].get("queue", "") for one in connection.get("/runs")["items"]}
+    except UserError as error:
+        if error.exit_code not in {EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_UNAVAILABLE}:
+            raise
+        lately = set()
+        missing.append(f"runs that are over: {error}")
+
+    def use_of(job: str) -> dict[str, Any] | None:
+        namespace, _, name = job.partition("/")
+        try:
+            return dict(connection.get(f"/namespaces/{namespace}/runs/{name}")["status"].get("use") or {})
+        except UserError:
+            return None
+
+    found = [
+        *idle_holders(gpus, use_of),
+        *unused_guarantees(tree, queues, lately),
+        *excess_guarantees(tree, queues, gpus),
+        *starved_borrowers(tree, queues, waiting, now, starved_s),
+    ]
+    return found, missing
+
+
+def lines(found: Sequence[AuditFinding], missing: Sequence[str]) -> Iterator[str]:
+    """Findings by kind, those about most GPUs first."""
+    for kind, title in TITLES.items():
+        of_kind = sorted((one for one in found if one.kind == kind), key=lambda one: (-one.gpus, one.subject))
+        if of_kind:
+            yield painted(f"{title} ({counted_gpus(sum(one.gpus for one in of_kind))})", Colour.BOLD)
+        for one in of_kind:
+            yield f"  {one.subject} {one.message}"
+            yield f"    {one.patch}"
+    if not found:
+        yield "Nothing found."
+    yield from (f"Not looked at: {one}" for one in missing)

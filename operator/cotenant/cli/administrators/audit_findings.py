@@ -1,0 +1,181 @@
+"""Findings of an audit: idle holders, guarantees that are not used or that nothing backs, borrowers that starve.
+Documents in, values out.
+
+Every finding has a command that can be applied as it is; whoever applies it decides.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from cotenant.cli.administrators.gpu_shares import WHOLE, GpuView, counted_gpus
+
+Document: TypeAlias = Mapping[str, Any]
+IDLE_PERCENT: Final = 50
+"""Of the looks at a job's GPUs in which nothing computed, from which on it is an idle holder."""
+IDLE_TIMEOUT: Final = "30m"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFinding:
+    kind: str
+    subject: str
+    """A job or a queue."""
+    message: str
+    patch: str
+    """A command."""
+    gpus: float
+    """That it is about."""
+
+
+def idle_holders(gpus: Iterable[GpuView], use_of: Callable[[str], Document | None]) -> Iterator[AuditFinding]:
+    """Jobs on whose GPUs nothing computes now, unless what was measured of them says that they mostly do. `use_of`: of
+    a job, as `runs` has it; None where nothing is known."""
+    held: dict[str, list[GpuView]] = {}
+    for gpu in gpus:
+        for share in gpu.shares:
+            held.setdefault(share.job, []).append(gpu)
+    for job, found in sorted(held.items()):
+        if not all(gpu.utilization == 0 for gpu in found):
+            continue
+        use = use_of(job) or {}
+        percent = use.get("idlePercent")
+        if percent is not None and percent < IDLE_PERCENT:
+            continue
+        milli = sum(share.milli for gpu in found for share in gpu.shares if share.job == job)
+        measured = "at this look" if percent is None else f"in {percent} % of all looks at it"
+        namespace, _, name = job.partition("/")
+        patch = json.dumps({"spec": {"idleTimeout": IDLE_TIMEOUT}})
+        amount = counted_gpus(milli / WHOLE)
+        yield AuditFinding(
+            kind="IdleHolder",
+            subject=job,
+            message=f"holds {amount} and computes nothing, {measured}; an idleTimeout would end it",
+            patch=f"kubectl patch trainingjob {name} -n {namespace} --type=merge -p '{patch}'",
+            gpus=milli / WHOLE,
+        )
+
+
+def unused_guarantees(
+    tree: Sequence[Document], queues: Mapping[str, Document], used_lately: Collection[str]
+) -> Iterator[AuditFinding]:
+    """Queues without queues below them that hold nothing, wait for nothing and had no run. `used_lately`: of runs."""
+    parents = {one["status"].get("parent") for one in tree}
+    for one in tree:
+        name, status = one["metadata"]["name"], one["status"]
+        guaranteed = float(status["guaranteed"])
+        is_used = float(status["used"]) or status["waiting"] or name in used_lately
+        if name in parents or not guaranteed or is_used or name not in queues:
+            continue
+        quotas = _quotas(queues[name])
+        for line in quotas:
+            line["guaranteed"] = 0
+            line.pop("lendable", None)
+        yield AuditFinding(
+            kind="UnusedGuarantee",
+            subject=name,
+            message=f"is guaranteed {counted_gpus(guaranteed)}, of which it uses none; others only borrow them",
+            patch=_patch(name, quotas),
+            gpus=guaranteed,
+        )
+
+
+def excess_guarantees(
+    tree: Sequence[Document], queues: Mapping[str, Document], gpus: Sequence[GpuView]
+) -> Iterator[AuditFinding]:
+    """Queues of whose guarantees, by class and zone, less exists today than is written: with those beside them they
+    guarantee more than there is, and each counts for its part alone."""
+    for one in tree:
+        name, over = one["metadata"]["name"], []
+        for line in one["status"]["quotas"] if name in queues else ():
+            missing = float(line["guaranteed"]) - float(line["effective"])
+            if missing > 0:
+                over.append((line, missing))
+        if not over:
+            continue
+        quotas = _quotas(queues[name])
+        for line, _ in over:
+            written = _line_of(quotas, line)
+            written["guaranteed"] = _number(float(line["effective"]))
+            if "lendable" in written and float(written["lendable"]) > float(written["guaranteed"]):
+                written["lendable"] = written["guaranteed"]
+        told = (f"{_guaranteed(line, gpus)}, of which it can have {line['effective']}" for line, _ in over)
+        yield AuditFinding(
+            kind="ExcessGuarantee",
+            subject=name,
+            message=f"is guaranteed more than there is beside what others are guaranteed: {'; '.join(told)}",
+            patch=_patch(name, quotas),
+            gpus=sum(missing for _, missing in over),
+        )
+
+
+def _guaranteed(line: Document, gpus: Sequence[GpuView]) -> str:
+    """`9 GPUs of H100 in z1 (8 listed, 1 takes no work now)`; zones are not told apart in what is listed."""
+    gpu_class, zone = line["class"], line.get("zone")
+    listed = [gpu for gpu in gpus if gpu_class in (None, gpu.gpu_class)]
+    out = sum(not gpu.healthy or gpu.node_state not in {"", "Ready"} for gpu in listed)
+    of_class = f" of {gpu_class}" if gpu_class else ""
+    in_zone = f" in {zone}" if zone else ""
+    amount = counted_gpus(float(line["guaranteed"]))
+    return f"{amount}{of_class}{in_zone} ({len(listed)} listed, {out} of them take no work now)"
+
+
+def starved_borrowers(
+    tree: Sequence[Document],
+    queues: Mapping[str, Document],
+    waiting: Iterable[Document],
+    now: datetime,
+    starved_s: float,
+) -> Iterator[AuditFinding]:
+    """Queues that use up what they are guaranteed, and whose oldest job has waited for long all the same. `waiting`:
+    explanations of jobs."""
+    oldest: dict[str, tuple[float, str]] = {}
+    for job in waiting:
+        status = job["status"]
+        if status["standing"] == "Waiting" and not status.get("needsChange"):
+            waited = (now - datetime.fromisoformat(status["submittedAt"])).total_seconds()
+            asks = str(status.get("asks", ""))
+            oldest[status["queue"]] = max(oldest.get(status["queue"], (0.0, "")), (waited, asks))
+    for one in tree:
+        name, status = one["metadata"]["name"], one["status"]
+        waited, asks = oldest.get(name, (0.0, ""))
+        full = [line for line in status["quotas"] if float(line["used"]) >= float(line["effective"])]
+        if waited < starved_s or not full or name not in queues:
+            continue
+        quotas = _quotas(queues[name])
+        line = _line_of(quotas, full[0])
+        more = max(1, round(float(full[0]["used"]) - float(full[0]["guaranteed"])))
+        line["guaranteed"] = _number(float(line.get("guaranteed", 0)) + more)
+        if "limit" in line and float(line["limit"]) < float(line["guaranteed"]):
+            line["limit"] = line["guaranteed"]
+        yield AuditFinding(
+            kind="StarvedBorrower",
+            subject=name,
+            message=f"uses all that it is guaranteed, and a job of it has waited {waited / 3600:.1f} h for {asks}; ask"
+            f" `kubectl cotenant whatif queue {name} gpus +{more}` first",
+            patch=_patch(name, quotas),
+            gpus=float(more),
+        )
+
+
+def _line_of(quotas: Sequence[dict[str, Any]], line: Document) -> dict[str, Any]:
+    """The line of a Queue's document that this line of the tree is of."""
+    alike = (one for one in quotas if one.get("gpuClass") == line["class"] and one.get("zone") == line.get("zone"))
+    return next(one for one in alike if one.get("user") is None)  # a user's line guarantees nothing
+
+
+def _quotas(queue: Document) -> list[dict[str, Any]]:
+    return copy.deepcopy(list(queue["spec"].get("quotas") or ()))
+
+
+def _patch(name: str, quotas: Sequence[Document]) -> str:
+    return f"kubectl patch queue {name} --type=merge -p '{json.dumps({'spec': {'quotas': list(quotas)}})}'"
+
+
+def _number(gpus: float) -> int | str:
+    return int(gpus) if gpus == int(gpus) else f"{gpus:g}"

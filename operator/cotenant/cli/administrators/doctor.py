@@ -1,0 +1,108 @@
+"""`cotenant doctor`: looks at a cluster before and after the installation; every finding has its fix.
+
+Exit code 1 where something does not work, 0 where there is at most something to know.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.cli.administrators.doctor_checks import CHECKS, Diagnosis, SeenCluster, Severity
+from cotenant.cli.administrators.gpus import GPU_NODES
+from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.output import Colour, add_format, painted, printed
+
+INSTALLED: Final = "labelSelector=app.kubernetes.io/name=cotenant"
+PATHS: Final = {
+    "version": "/version",
+    "nodes": "/api/v1/nodes",
+    "runtimeClasses": "/apis/node.k8s.io/v1/runtimeclasses",
+    "namespaces": "/api/v1/namespaces",
+    "crds": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "apiService": f"/apis/apiregistration.k8s.io/v1/apiservices/{names.QUERY_VERSION}.{names.QUERY_GROUP}",
+    "frontProxy": "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",
+    "policies": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "bindings": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "deployments": f"/apis/apps/v1/deployments?{INSTALLED}",
+    "daemonSets": f"/apis/apps/v1/daemonsets?{INSTALLED}",
+    "roleBindings": f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?{INSTALLED}",
+    "leases": "/apis/coordination.k8s.io/v1/leases",
+    "gpuNodes": GPU_NODES,
+    "queues": f"/apis/{names.GROUP}/{names.VERSION}/queues",
+}
+"""What is looked at → where it is."""
+MARKS: Final = {Severity.ERROR: Colour.RED, Severity.WARNING: Colour.YELLOW, Severity.NOTE: Colour.BOLD}
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "doctor", help="look at a cluster before and after the installation; a fix for each finding"
+    )
+    add_arguments(parser)
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    cluster = look(connect(args))
+    found = [one for check in CHECKS for one in check(cluster)]
+    document = {
+        "kind": "Diagnosis",
+        "installed": cluster.is_installed,
+        "findings": [asdict(one) for one in found],
+        "notLookedAt": cluster.refused,
+    }
+    text = printed(
+        document, args.output, lambda: [one.subject for one in found], lambda _: "\n".join(lines(found, cluster))
+    )
+    print(text.rstrip("\n"))
+    return EXIT_REFUSED if any(one.severity is Severity.ERROR for one in found) else 0
+
+
+def look(connection: Connection) -> SeenCluster:
+    """Read all that the checks need. What is not there is absent, what may not be read is named."""
+    seen: dict[str, Any] = {}
+    refused: list[str] = []
+    for name, path in PATHS.items():
+        try:
+            seen[name] = connection.read(path)
+        except UserError as error:
+            if name == "version" or error.exit_code not in {EXIT_NOT_FOUND, EXIT_FORBIDDEN, EXIT_UNAVAILABLE}:
+                raise
+            if error.exit_code == EXIT_FORBIDDEN:
+                refused.append(f"{name}: {error}")
+    return SeenCluster(seen, refused, datetime.now(UTC))
+
+
+def lines(found: Sequence[Diagnosis], cluster: SeenCluster) -> Iterator[str]:
+    """The worst first."""
+    for severity in Severity:
+        for one in found:
+            if one.severity is severity:
+                yield f"{painted(severity.value, MARKS[severity])}: {one.subject}: {one.message}"
+                yield f"  {one.fix}"
+    yield from (f"not looked at: {one}" for one in cluster.refused)
+    counts = {severity: sum(one.severity is severity for one in found) for severity in Severity}
+    if cluster.is_installed:
+        state = "Cotenant is installed"
+    elif cluster.refused:
+        state = "You may not see whether Cotenant is installed"
+    else:
+        state = "Cotenant is not installed here"
+    if not found and cluster.refused:
+        yield f"{state}; {len(cluster.refused)} of {len(PATHS)} things were not looked at, and nothing else is wrong."
+    elif not found:
+        yield painted(f"{state}; nothing is wrong.", Colour.GREEN)
+    else:
+        yield f"{state}; " + ", ".join(counted(number, severity) for severity, number in counts.items())
+
+
+def counted(number: int, severity: Severity) -> str:
+    """`1 error`, `2 warnings`."""
+    return f"{number} {severity.value.lower()}" + ("" if number == 1 else "s")

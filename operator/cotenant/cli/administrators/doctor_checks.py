@@ -1,0 +1,312 @@
+"""What makes a cluster work for Cotenant, check by check. Documents in, findings with their fixes out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from cotenant import names
+
+OLDEST: Final = (1, 32)
+OLDEST_WITH_QUESTIONS: Final = (1, 33)
+OLDEST_TOOLKIT: Final = (1, 17, 8)
+KINDS: Final = (
+    "gpunodes",
+    "localqueues",
+    "queues",
+    "quotarequests",
+    "bookings",
+    "clustertrainingprofiles",
+    "trainingprofiles",
+    "sessions",
+    "sweeps",
+    "trainingjobs",
+)
+HEARTBEAT_S: Final = 60.0
+CLOCK_S: Final = 5.0
+"""By which two clocks may differ."""
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+
+
+class Severity(StrEnum):
+    ERROR = "Error"
+    """Something does not work."""
+    WARNING = "Warning"
+    """It works, and not for all, or not as safely."""
+    NOTE = "Note"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    severity: Severity
+    subject: str
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCluster:
+    """What was read, by the names of `doctor.PATHS`; what is not there, or may not be read, is absent."""
+
+    seen: Mapping[str, Any]
+    refused: list[str]
+    now: datetime
+
+    def items(self, name: str) -> list[Mapping[str, Any]]:
+        return list((self.seen.get(name) or {}).get("items") or ())
+
+    def may_not(self, name: str) -> bool:
+        return any(one.startswith(f"{name}:") for one in self.refused)
+
+    @property
+    def is_installed(self) -> bool:
+        return bool(self.items("deployments")) or any(_is_ours(crd) for crd in self.items("crds"))
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        found = self.seen["version"]
+        return int(re.sub(r"\D", "", found["major"])), int(re.sub(r"\D", "", found["minor"]))
+
+
+def _is_ours(crd: Mapping[str, Any]) -> bool:
+    return bool(crd.get("spec", {}).get("group") == names.GROUP)
+
+
+def versions(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    shown = ".".join(str(part) for part in cluster.version)
+    if cluster.version < OLDEST:
+        yield Diagnosis(
+            Severity.ERROR, "Kubernetes", f"is {shown}; 1.32 is the oldest that works", "upgrade the cluster"
+        )
+    elif cluster.version < OLDEST_WITH_QUESTIONS:
+        yield Diagnosis(
+            Severity.WARNING, "Kubernetes", f"is {shown}: why, whatif, offer, ps and queues need 1.33",
+            "upgrade the cluster; all else works",
+        )  # fmt: skip
+    if "frontProxy" not in cluster.seen and not cluster.may_not("frontProxy"):
+        yield Diagnosis(
+            Severity.WARNING, "API aggregation", "is not set up, so nobody can ask the operator questions",
+            "start the API server with --requestheader-client-ca-file and the other flags of the aggregation layer",
+        )  # fmt: skip
+
+
+def crds(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    if not cluster.is_installed or "crds" not in cluster.seen:
+        return
+    there = {crd["spec"]["names"]["plural"]: crd for crd in cluster.items("crds") if _is_ours(crd)}
+    apply = "kubectl apply --server-side --force-conflicts -f charts/cotenant/crds/"
+    for kind in KINDS:
+        if kind not in there:
+            yield Diagnosis(Severity.ERROR, f"CRD {kind}.{names.GROUP}", "is not there", apply)
+        elif not any(one["name"] == names.VERSION and one.get("served") for one in there[kind]["spec"]["versions"]):
+            yield Diagnosis(Severity.ERROR, f"CRD {kind}.{names.GROUP}", f"does not serve {names.VERSION}", apply)
+    stored = {kind: (crd.get("status") or {}).get("storedVersions", ()) for kind, crd in sorted(there.items())}
+    if older := [kind for kind, versions in stored.items() if len(versions) > 1]:
+        message = f"{', '.join(older)}: some may be stored in a version of the API that will go"
+        yield Diagnosis(Severity.NOTE, "stored objects", message, "kubectl cotenant migrate")
+
+
+def operators(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    if not cluster.is_installed or cluster.may_not("deployments"):
+        return
+    found = [one for one in cluster.items("deployments") if _component(one) == "operator"]
+    if not found:
+        install = "helm install cotenant charts/cotenant --namespace cotenant-system"
+        yield Diagnosis(Severity.ERROR, "operator", "there is no Deployment of it: nothing is decided", install)
+    for one in found:
+        ready, wanted = (one.get("status") or {}).get("readyReplicas", 0), one["spec"].get("replicas", 1)
+        where = f"-n {one['metadata']['namespace']}"
+        if not ready:
+            look = f"kubectl logs {where} deployment/{one['metadata']['name']}; kubectl describe pods {where}"
+            yield Diagnosis(Severity.ERROR, "operator", "no replica is ready: nothing is decided", look)
+        elif ready < wanted:
+            yield Diagnosis(
+                Severity.WARNING, "operator", f"{ready} of {wanted} replicas are ready", f"kubectl get pods {where}"
+            )
+    if len(found) > 1:
+        yield Diagnosis(
+            Severity.ERROR, "operator", "there are several of them in this cluster", "uninstall all but one"
+        )
+
+
+def roles(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    """The accounts of operator and agents are bound to their roles."""
+    if not cluster.is_installed or "roleBindings" not in cluster.seen:
+        return
+    bound = {one["metadata"]["name"] for one in cluster.items("roleBindings")}
+    wanted = {"cotenant-operator"} | {"cotenant-agent" for _ in cluster.items("daemonSets")}
+    for name in sorted(wanted - bound):
+        message = "is not there: its account may do nothing"
+        yield Diagnosis(Severity.ERROR, f"ClusterRoleBinding {name}", message, "helm upgrade the release")
+
+
+def questions(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    service = cluster.seen.get("apiService")
+    if service is None:
+        if cluster.is_installed and cluster.version >= OLDEST_WITH_QUESTIONS and not cluster.may_not("apiService"):
+            yield Diagnosis(
+                Severity.WARNING, f"APIService {names.QUERY_GROUP}", "is not there: why and whatif are not answered",
+                "helm upgrade … --set query.enabled=true",
+            )  # fmt: skip
+        return
+    for condition in (service.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Available" and condition["status"] != "True":
+            yield Diagnosis(
+                Severity.ERROR, f"APIService {names.QUERY_GROUP}",
+                f"is not available, and Kubernetes ends no namespace meanwhile: {condition.get('message', '')}",
+                "see that an operator leads and that the API server reaches its port 8444; or query.enabled=false",
+            )  # fmt: skip
+
+
+def runtime_class(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    known = {one["metadata"]["name"] for one in cluster.items("runtimeClasses")}
+    simulated = [(one.get("status") or {}).get("simulated") for one in cluster.items("gpuNodes")]
+    if gpu_nodes(cluster) and "nvidia" not in known and not (simulated and all(simulated)):
+        yield Diagnosis(
+            Severity.ERROR, "RuntimeClass nvidia", "is not there: no pod can have GPUs",
+            "install the NVIDIA container toolkit or the GPU Operator, or name yours in agent.runtimeClass",
+        )  # fmt: skip
+
+
+def gpu_nodes(cluster: SeenCluster) -> set[str]:
+    """Nodes that are labelled or counted as having GPUs."""
+    found = set()
+    for node in cluster.items("nodes"):
+        labels = node["metadata"].get("labels") or {}
+        capacity = (node.get("status") or {}).get("capacity") or {}
+        annotated = names.ANNOTATION_SIMULATED_GPUS in (node["metadata"].get("annotations") or {})
+        if labels.get(names.LABEL_NVIDIA_PRESENT) == "true" or GPU_RESOURCE in capacity or annotated:
+            found.add(node["metadata"]["name"])
+    return found
+
+
+def agents(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    """Checks that every GPU node has an agent that is heard, a working driver and toolkit, and a right clock."""
+    if not cluster.is_installed or cluster.may_not("gpuNodes"):
+        return
+    known = {one["metadata"]["name"]: one.get("status") or {} for one in cluster.items("gpuNodes")}
+    for name in sorted(gpu_nodes(cluster) - known.keys()):
+        yield Diagnosis(
+            Severity.ERROR, f"node {name}", "has GPUs and no agent: they are not handed out",
+            f"kubectl get pods -A -o wide --field-selector spec.nodeName={name} -l app.kubernetes.io/component=agent;"
+            " its log says what is missing; see agent.nodeSelector and agent.tolerations",
+        )  # fmt: skip
+    for name, status in sorted(known.items()):
+        yield from _agent(name, status, cluster.now)
+
+
+def _agent(name: str, status: Mapping[str, Any], now: datetime) -> Iterator[Diagnosis]:
+    beat = status.get("heartbeat")
+    silent = None if beat is None else (now - datetime.fromisoformat(beat)).total_seconds()
+    if silent is None or silent > HEARTBEAT_S:
+        heard = "has never been heard" if silent is None else f"has not been heard for {silent:.0f} s"
+        look = f"kubectl get pods -A --field-selector spec.nodeName={name} -l app.kubernetes.io/component=agent"
+        yield Diagnosis(Severity.ERROR, f"node {name}", f"its agent {heard}: no new jobs start there", look)
+    elif silent < -CLOCK_S:
+        yield Diagnosis(
+            Severity.WARNING, f"node {name}", f"its clock is {-silent:.0f} s ahead of this machine's",
+            "let both follow a time server (timedatectl, chronyc tracking)",
+        )  # fmt: skip
+    if status.get("simulated"):
+        yield Diagnosis(Severity.NOTE, f"node {name}", "its GPUs are simulated", "for real ones: agent.simulate=false")
+        return
+    toolkit = status.get("toolkitVersion", "")
+    parts = tuple(int(part) for part in re.findall(r"\d+", toolkit)[:3])
+    if parts and parts < OLDEST_TOOLKIT:
+        yield Diagnosis(
+            Severity.ERROR, f"node {name}", f"container toolkit {toolkit} is older than 1.17.8: containers can escape",
+            "upgrade nvidia-container-toolkit on the node",
+        )  # fmt: skip
+    if not status.get("gpus"):
+        yield Diagnosis(Severity.WARNING, f"node {name}", "its agent finds no GPU", "nvidia-smi -L on the node")
+    for path in (status.get("capabilities") or {}).get("paths") or ():
+        if path["path"] == "MemoryLimit" and not path.get("available"):
+            yield Diagnosis(
+                Severity.NOTE, f"node {name}", f"limits of GPU memory are not hard: {path.get('reason', '')}",
+                "driver r615, container toolkit 1.20.1 and cgroup v2 make them hard (docs/isolation.md)",
+            )  # fmt: skip
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True":
+            message = f"{condition['type']}: {condition.get('message', '')}"
+            yield Diagnosis(
+                Severity.WARNING, f"node {name}", message, "docs/isolation.md#the-levels says what it means"
+            )
+
+
+def policies(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    if not cluster.is_installed or cluster.may_not("policies"):
+        return
+    there = {one["metadata"]["name"] for one in cluster.items("policies")}
+    bound = {one["spec"]["policyName"] for one in cluster.items("bindings")}
+    ours = {name for name in there if name.startswith("cotenant")}
+    if not ours:
+        yield Diagnosis(
+            Severity.ERROR, "admission policies", "are not there: tenants may take GPUs behind the operator's back",
+            "helm upgrade … --set admission.enabled=true",
+        )  # fmt: skip
+    for name in sorted(ours - bound):
+        yield Diagnosis(
+            Severity.ERROR, f"policy {name}", "is bound to nothing, so it judges nobody", "helm upgrade the release"
+        )
+
+
+def tenants(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    """Queues that cannot be used, and namespaces that a queue names and nobody labelled."""
+    labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in cluster.items("namespaces")}
+    for queue in cluster.items("queues"):
+        name = queue["metadata"]["name"]
+        for condition in (queue.get("status") or {}).get("conditions") or ():
+            if condition["type"] == "Ready" and condition["status"] == "False":
+                look = f"kubectl edit queue {name}"
+                yield Diagnosis(Severity.ERROR, f"queue {name}", str(condition.get("message", "")), look)
+        for namespace in queue["spec"].get("namespaces") or ():
+            if namespace in labels and labels[namespace].get(names.LABEL_TENANT) != "true":
+                yield Diagnosis(
+                    Severity.WARNING, f"queue {name}", f"names namespace {namespace}, which is not labelled a tenant's",
+                    f"kubectl label namespace {namespace} {names.LABEL_TENANT}=true",
+                )  # fmt: skip
+
+
+def clocks(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    """The leader renews its Lease every few seconds: one of the future shows a clock that is wrong."""
+    for lease in cluster.items("leases"):
+        renewed = lease["spec"].get("renewTime")
+        if lease["metadata"]["name"] != "cotenant-operator" or not renewed:
+            continue
+        ahead = (datetime.fromisoformat(renewed).astimezone(UTC) - cluster.now).total_seconds()
+        if ahead > CLOCK_S:
+            yield Diagnosis(
+                Severity.WARNING, "operator", f"its clock is {ahead:.0f} s ahead of this machine's",
+                "let both follow a time server (timedatectl, chronyc tracking)",
+            )  # fmt: skip
+
+
+def pod_security(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    """The agent mounts host paths, which the profile of its namespace must allow."""
+    labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in cluster.items("namespaces")}
+    for one in cluster.items("daemonSets"):
+        namespace, status = one["metadata"]["namespace"], one.get("status") or {}
+        wanted, there = status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)
+        if labels.get(namespace, {}).get("pod-security.kubernetes.io/enforce") in {"baseline", "restricted"}:
+            yield Diagnosis(
+                Severity.ERROR, f"namespace {namespace}", "its Pod Security profile refuses the agent's host paths",
+                f"kubectl label namespace {namespace} pod-security.kubernetes.io/enforce=privileged --overwrite",
+            )  # fmt: skip
+        elif there < wanted:
+            yield Diagnosis(
+                Severity.ERROR, f"DaemonSet {one['metadata']['name']}", f"has pods on {there} of {wanted} nodes",
+                f"kubectl describe daemonset -n {namespace} {one['metadata']['name']}",
+            )  # fmt: skip
+
+
+def _component(document: Mapping[str, Any]) -> str:
+    return str((document["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
+
+
+CHECKS: Final[tuple[Callable[[SeenCluster], Iterator[Diagnosis]], ...]] = (
+    versions, crds, operators, roles, questions, runtime_class, agents, pod_security, policies, tenants, clocks,
+)  # fmt: skip

@@ -1,0 +1,118 @@
+"""`cotenant drain NODE`: no new jobs there, and those that run save, leave and wait again; said before it is done.
+
+The Node is cordoned, and the pods of jobs on it are evicted by Kubernetes' own Eviction API; other pods stay, for
+`kubectl drain`. What a drain would do is asked of the operator first. With `--gpu` one GPU alone is taken out, by the
+agent of its node: see `drain_gpu`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.cli.administrators import drain_gpu
+from cotenant.cli.administrators.gpus import GPU_NODES
+from cotenant.cli.errors import EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
+from cotenant.cli.queries.cluster_whatif import sentences
+from cotenant.cli.terminal.confirmation import agreed
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+
+EVERY_S: Final = 2.0
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("drain", help="take a node or a GPU out: jobs on it save, leave and wait again; --undo")
+    parser.add_argument("node", metavar="NODE")
+    parser.add_argument("--gpu", metavar="GPU", help="this GPU alone: its UUID, or its index on the node")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why, of --gpu, for those who look at it")
+    parser.add_argument("--undo", action="store_true", help="let it take work again")
+    parser.add_argument("--dry-run", action="store_true", help="say what it would do, and do nothing")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=900.0,
+        metavar="SECONDS",
+        help="for jobs to leave (default: 900; 0: do not wait)",
+    )
+    add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    connection = connect(args)
+    if args.reason and args.gpu is None:
+        raise UserError("--reason is of --gpu; a node has its own: kubectl annotate, or kubectl taint", EXIT_USAGE)
+    gpu = drain_gpu.uuid_of(connection, args.node, args.gpu) if args.gpu else ""
+    if args.undo and gpu:
+        return drain_gpu.release(connection, args.node, gpu)
+    if args.undo:
+        cordon(connection, args.node, cordoned=False)
+        print(f"{args.node}: takes work again")
+        return 0
+    tell(connection, args.node, gpu)
+    if args.dry_run:
+        return 0
+    if not args.yes and not agreed(f"Drain {gpu or args.node}?"):
+        return EXIT_REFUSED
+    if gpu:
+        return drain_gpu.drain(connection, (args.node, gpu), args.reason, args.timeout)
+    return drain(connection, args.node, args.timeout)
+
+
+def tell(connection: Connection, node: str, gpu: str = "") -> None:
+    """What it would do, where the operator answers."""
+    body = {"kind": "ClusterWhatIf", "spec": {"node": node, "act": "Drain"} | ({"gpu": gpu} if gpu else {})}
+    try:
+        answer = connection.post("/clusterwhatifs", body)
+    except UserError as error:
+        if error.exit_code != EXIT_UNAVAILABLE:
+            raise
+        print(f"what it would do is not known: {error}", file=sys.stderr)
+        return
+    answer["status"].pop("command", None)
+    print("\n".join(sentences(answer, f"drain {node} {gpu}".rstrip())))
+
+
+def cordon(connection: Connection, node: str, *, cordoned: bool) -> None:
+    connection.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": cordoned or None}})
+
+
+def drain(connection: Connection, node: str, timeout_s: float, *, sleep: Callable[[float], object] = time.sleep) -> int:
+    """0 once no job holds anything there, 1 where one still does in the end."""
+    cordon(connection, node, cordoned=True)
+    print(f"{node}: takes no more jobs", flush=True)
+    pods = f"/api/v1/pods?fieldSelector=spec.nodeName={node}&labelSelector={names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
+    for pod in connection.read(pods)["items"]:
+        if pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
+            evict(connection, pod["metadata"])
+    waited = 0.0
+    while held := holders(connection, node):
+        if waited >= timeout_s:
+            print(f"{node}: still held by {', '.join(held)}")
+            return EXIT_REFUSED if timeout_s else 0
+        sleep(EVERY_S)
+        waited += EVERY_S
+    print(f"{node}: no job holds anything; `cotenant drain {node} --undo` when it is well")
+    return 0
+
+
+def evict(connection: Connection, metadata: dict[str, Any]) -> None:
+    """Kubernetes refuses an eviction that a PodDisruptionBudget forbids: said, and left to the next call."""
+    namespace, name = metadata["namespace"], metadata["name"]
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+    try:
+        connection.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", body)
+        print(f"{namespace}/{name}: asked to save and leave", flush=True)
+    except UserError as error:
+        print(f"{namespace}/{name}: {error}", file=sys.stderr)
+
+
+def holders(connection: Connection, node: str) -> list[str]:
+    """Jobs that hold GPUs of the node until their pods are really gone."""
+    status = connection.read(f"{GPU_NODES}/{node}").get("status") or {}
+    return sorted({f"{one['namespace']}/{one['job']}" for one in status.get("holders") or ()})

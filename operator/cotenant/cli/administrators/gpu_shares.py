@@ -1,0 +1,107 @@
+"""Who holds which share of which GPU, out of the GPUNodes that the agents write. Pure: documents in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Document: TypeAlias = Mapping[str, Any]
+WHOLE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GpuShare:
+    """Share of one GPU that one job holds."""
+
+    job: str
+    """`namespace/name`."""
+    milli: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuView:
+    """One GPU as its agent saw it last."""
+
+    node: str
+    index: int
+    uuid: str
+    gpu_class: str
+    memory_mib: int
+    healthy: bool
+    health: str
+    node_state: str
+    """`Ready`, `Cordoned` or `NotReady`."""
+    utilization: int | None
+    """Percent at the last look."""
+    used_mib: int | None
+    shares: tuple[GpuShare, ...]
+    strangers: int = 0
+    """Who is on it without a grant."""
+
+    @property
+    def held_milli(self) -> int:
+        return sum(share.milli for share in self.shares)
+
+    @property
+    def is_idle(self) -> bool:
+        """Held, and nothing computed on it at the last look."""
+        return bool(self.shares) and self.utilization == 0
+
+    @property
+    def state(self) -> str:
+        """State in a word or two."""
+        if not self.healthy:
+            return self.health or "ill"
+        if self.node_state not in {"", "Ready"}:
+            return self.node_state
+        if self.strangers:
+            return "used by strangers"
+        if not self.shares:
+            return "free"
+        return "idle" if self.is_idle else "busy" if self.utilization else "held"
+
+
+def counted_gpus(amount: float) -> str:
+    """`1 GPU`, `0.5 GPUs`, `2 GPUs`."""
+    return f"{amount:g} GPU" if amount == 1 else f"{amount:g} GPUs"
+
+
+def gpu_views(nodes: Iterable[Document]) -> Iterator[GpuView]:
+    """Every GPU of these GPUNodes, by node and index."""
+    for node in sorted(nodes, key=lambda one: str(one["metadata"]["name"])):
+        status = node.get("status") or {}
+        shares = _shares(status)
+        strangers = [one.get("uuid") for one in status.get("strangers") or ()]
+        for gpu in sorted(status.get("gpus") or (), key=lambda one: int(one.get("index", 0))):
+            used = gpu.get("used") or {}
+            yield GpuView(
+                node=node["metadata"]["name"],
+                index=gpu.get("index", 0),
+                uuid=gpu["uuid"],
+                gpu_class=gpu.get("class", ""),
+                memory_mib=gpu.get("memoryMiB", 0),
+                healthy=gpu.get("healthy", True),
+                health=gpu.get("health", ""),
+                node_state=status.get("node", ""),
+                utilization=used.get("utilizationPercent"),
+                used_mib=used.get("memoryMiB"),
+                shares=tuple(sorted(shares.get(gpu["uuid"], ()), key=lambda one: one.job)),
+                strangers=strangers.count(gpu["uuid"]),
+            )
+
+
+def _shares(status: Document) -> dict[str, list[GpuShare]]:
+    """UUID → what is held of it; ranks of one job on one GPU are one share."""
+    found: dict[tuple[str, str], GpuShare] = {}
+    for holder in status.get("holders") or ():
+        job = f"{holder['namespace']}/{holder['job']}"
+        for gpu in holder.get("gpus") or ():
+            before = found.get((gpu["uuid"], job), GpuShare(job, 0, 0))
+            milli, memory = gpu.get("computeMilli", 0), gpu.get("memoryMiB", 0)
+            found[gpu["uuid"], job] = GpuShare(job, before.milli + milli, before.memory_mib + memory)
+    shares: dict[str, list[GpuShare]] = {}
+    for (uuid, _), share in found.items():
+        shares.setdefault(uuid, []).append(share)
+    return shares

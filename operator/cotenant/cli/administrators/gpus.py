@@ -1,0 +1,194 @@
+"""`cotenant gpus`: who holds which share of which GPU, what is idle, what is ill; and `cotenant gpus reset NODE GPU`.
+
+A reset is an administrator's word: an annotation of the GPUNode, so it takes the right to patch GPUNodes. The agent of
+the node carries it out where nobody holds the GPU, and refuses with who does where somebody does; its answer is in the
+GPUNode's status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from cotenant.cli.administrators.gpu_shares import WHOLE, GpuView, counted_gpus, gpu_views
+from cotenant.cli.errors import UserError
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
+from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.names import ANNOTATION_RESET, GROUP, VERSION
+
+GPU_NODES: Final = f"/apis/{GROUP}/{VERSION}/gpunodes"
+CORDONED: Final = "/api/v1/nodes?fieldSelector=spec.unschedulable%3Dtrue"
+HEADER: Final = ("NODE", "GPU", "CLASS", "STATE", "USE", "MEMORY", "HELD", "BY")
+EVERY_S: Final = 2.0
+Document = Mapping[str, Any]
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("gpus", help="who holds which share of which GPU, what is idle, what is ill")
+    parser.add_argument("--node", metavar="NODE", help="of this node alone")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--idle", action="store_true", help="those that are held, and on which nothing computes now")
+    chosen.add_argument("--ill", action="store_true", help="those that are not handed out")
+    chosen.add_argument("--free", action="store_true", help="those of which something is left")
+    chosen.add_argument("--map", action="store_true", help="a wall of them, a letter for each job")
+    add_arguments(parser)
+    add_format(parser)
+    add_watch(parser)
+    parser.set_defaults(run=listed)
+    acts = parser.add_subparsers(title="acts", metavar="ACT", required=False)
+    reset = acts.add_parser("reset", help="have the driver reset a GPU that nobody holds")
+    reset.add_argument("node", metavar="NODE")
+    reset.add_argument("gpu", metavar="GPU", help="its UUID, or its index on the node")
+    reset.add_argument(
+        "--timeout", type=float, default=300.0, metavar="SECONDS", help="to wait for the answer (default: 300; 0: none)"
+    )
+    add_arguments(reset)
+    reset.set_defaults(run=run_reset)
+
+
+def as_cordoned(connection: Connection, nodes: Sequence[Document]) -> list[Document]:
+    """These GPUNodes with `status.node` as the Nodes have it now: an agent looks at its own but once in a minute.
+    Whoever may not list Nodes gets what the agents saw."""
+    try:
+        cordoned = {one["metadata"]["name"] for one in connection.read(CORDONED)["items"]}
+    except UserError:
+        return list(nodes)
+    seen: list[Document] = []
+    for node in nodes:
+        status = node.get("status") or {}
+        if status.get("node") in {"Ready", "Cordoned"}:
+            now = "Cordoned" if node["metadata"]["name"] in cordoned else "Ready"
+            seen.append({**node, "status": {**status, "node": now}})
+        else:
+            seen.append(dict(node))
+    return seen
+
+
+def listed(args: argparse.Namespace) -> int:
+    connection = connect(args)
+
+    def answer() -> str:
+        nodes = connection.read(GPU_NODES)
+        found = [one for one in gpu_views(as_cordoned(connection, nodes["items"])) if is_asked(one, args)]
+        return printed(
+            nodes,
+            args.output,
+            lambda: [one.uuid for one in found],
+            lambda wide: "\n".join(wall(found)) if args.map else "\n".join(lines(found, wide=wide)),
+        )
+
+    return show(args, answer)
+
+
+def is_asked(gpu: GpuView, args: argparse.Namespace) -> bool:
+    """True if the flags of the verb choose it."""
+    if args.node is not None and gpu.node != args.node:
+        return False
+    takes = gpu.healthy and gpu.node_state in {"", "Ready"}
+    return not (
+        (args.idle and not gpu.is_idle)
+        or (args.ill and gpu.healthy)
+        or (args.free and (not takes or gpu.held_milli >= WHOLE))
+    )
+
+
+def lines(gpus: Sequence[GpuView], *, wide: bool) -> Iterator[str]:
+    """A table, and what it comes to."""
+    header = (*HEADER, "UUID") if wide else HEADER
+    rows = [(*cells(one), one.uuid) if wide else cells(one) for one in gpus]
+    yield table(header, rows) if rows else "There are no such GPUs."
+    held = sum(one.held_milli for one in gpus)
+    idle, ill = sum(one.is_idle for one in gpus), sum(not one.healthy for one in gpus)
+    yield f"{counted_gpus(len(gpus))}: {held / WHOLE:g} held, of these {idle} idle now; {ill} ill"
+
+
+def cells(gpu: GpuView) -> tuple[str, ...]:
+    use = "" if gpu.utilization is None else f"{gpu.utilization} %"
+    memory = (
+        f"{gpu.memory_mib // 1024}Gi" if gpu.used_mib is None else f"{gpu.used_mib // 1024}/{gpu.memory_mib // 1024}Gi"
+    )
+    by = ", ".join(one.job if one.milli == WHOLE else f"{one.job} ({one.milli / WHOLE:g})" for one in gpu.shares)
+    held = f"{gpu.held_milli / WHOLE:g}" if gpu.shares else ""
+    return (gpu.node, str(gpu.index), gpu.gpu_class, painted(gpu.state, colour_of(gpu)), use, memory, held, by)
+
+
+def colour_of(gpu: GpuView) -> Colour:
+    if not gpu.healthy or gpu.strangers:
+        return Colour.RED
+    return Colour.YELLOW if gpu.is_idle or gpu.node_state not in {"", "Ready"} else Colour.GREEN
+
+
+def wall(gpus: Sequence[GpuView], width: int = 8) -> Iterator[str]:
+    """A line for each node, a brick for each GPU: letters of jobs by the part that they hold, `.` free, `x` ill."""
+    letters = letters_of(one for gpu in gpus for one in gpu.shares)
+    nodes: dict[str, list[GpuView]] = {}
+    for gpu in gpus:
+        nodes.setdefault(gpu.node, []).append(gpu)
+    longest = max((len(name) for name in nodes), default=0)
+    for name, found in nodes.items():
+        bricks = (painted(brick(gpu, letters, width), colour_of(gpu)) for gpu in found)
+        yield f"{name.ljust(longest)}  {' '.join(bricks)}  {found[0].gpu_class}"
+    yield ""
+    yield from (f"{letter}  {job}" for job, letter in letters.items())
+
+
+def letters_of(shares: Iterable[Any]) -> dict[str, str]:
+    """Job → its letter; jobs beyond the alphabet begin it anew."""
+    jobs = sorted({share.job for share in shares})
+    return {job: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[number % 52] for number, job in enumerate(jobs)}
+
+
+def brick(gpu: GpuView, letters: Mapping[str, str], width: int) -> str:
+    """One GPU as `[AAAB....]`: no holder has less than one letter of it."""
+    if not gpu.healthy:
+        return f"[{'x' * width}]"
+    text = "".join(letters[one.job] * max(1, round(one.milli * width / WHOLE)) for one in gpu.shares)
+    return f"[{text[:width].ljust(width, '.')}]"
+
+
+def run_reset(args: argparse.Namespace) -> int:
+    return reset_gpu(connect(args), args.node, args.gpu, args.timeout)
+
+
+def reset_gpu(
+    api: Connection, node: str, gpu: str, timeout_s: float, *, sleep: Callable[[float], object] = time.sleep
+) -> int:
+    """0 once it is reset, 1 where it was refused or failed, or is not answered in time."""
+    path = f"{GPU_NODES}/{node}"
+    before = api.read(path)
+    entry = named(before, gpu)
+    uuid, earlier = entry["uuid"], entry.get("reset")
+    asked = [uuid, *(one for one in asked_already(before) if one != uuid)]
+    body = {"metadata": {"annotations": {ANNOTATION_RESET: ",".join(asked)}}}
+    api.patch(path, body)
+    print(f"{node}: asked for a reset of {uuid}; it is not handed out meanwhile", flush=True)
+    waited = 0.0
+    while waited < timeout_s:
+        sleep(EVERY_S)
+        waited += EVERY_S
+        there = api.read(path)
+        found = named(there, uuid).get("reset")
+        if found and found != earlier and uuid not in asked_already(there):
+            print(f"{node}: {uuid}: {found['state']}: {found.get('message', '')}")
+            return 0 if found["state"] == "Done" else 1
+    if timeout_s:
+        print(f"{node}: no answer within {timeout_s:.0f} s; GPUNode.status.gpus[].reset will have it")
+    return 1 if timeout_s else 0
+
+
+def named(node: Document, gpu: str) -> Document:
+    """The GPU of this UUID or index. Raises UserError that lists those that there are."""
+    gpus = (node.get("status") or {}).get("gpus") or ()
+    for one in gpus:
+        if gpu in (one["uuid"], str(one["index"])):
+            return dict(one)
+    known = ", ".join(f"{one['index']} ({one['uuid']})" for one in gpus) or "none"
+    raise UserError(f"node {node['metadata']['name']} has no GPU {gpu!r}; it has {known}")
+
+
+def asked_already(node: Document) -> list[str]:
+    written = (node["metadata"].get("annotations") or {}).get(ANNOTATION_RESET, "")
+    return [part.strip() for part in written.split(",") if part.strip()]

@@ -1,0 +1,57 @@
+"""`cotenant hold queue NAME`, `cotenant hold job JOB` and `release`: nothing of it starts until it is released.
+
+A queue is held by a field that only who may edit Queues can lift. A job is suspended, which its owner can undo: said,
+because nothing keeps them from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from cotenant import names
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect, job_named
+
+OURS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    _add(verbs.add_parser("hold", help="let no job of a queue start, or suspend a job"), holds=True)
+    _add(verbs.add_parser("release", help="end a hold"), holds=False)
+
+
+def _add(verb: argparse.ArgumentParser, *, holds: bool) -> None:
+    kinds = verb.add_subparsers(title="what", metavar="WHAT", required=True)
+    queue = kinds.add_parser("queue", help="a queue and those below it; what runs goes on")
+    queue.add_argument("queue", metavar="QUEUE")
+    job = kinds.add_parser("job", help="one job: it saves and leaves; its owner can resume it")
+    job.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
+    if holds:
+        queue.add_argument("--reason", required=True, metavar="TEXT", help="why, for those who wait")
+    for parser, run in ((queue, run_queue), (job, run_job)):
+        add_arguments(parser)
+        parser.set_defaults(run=run, holds=holds)
+
+
+def run_queue(args: argparse.Namespace) -> int:
+    hold_queue(connect(args), args.queue, args.reason if args.holds else None)
+    return 0
+
+
+def run_job(args: argparse.Namespace) -> int:
+    connection = connect(args)
+    namespace, name = job_named(args.job)
+    suspend_job(connection, namespace or connection.namespace, name, suspended=args.holds)
+    return 0
+
+
+def hold_queue(connection: Connection, queue: str, reason: str | None) -> None:
+    """None: release it."""
+    connection.patch(f"{OURS}/queues/{queue}", {"spec": {"hold": reason}})
+    print(f"queue {queue}: " + (f"no job of it starts: {reason}" if reason else "its jobs start again"))
+
+
+def suspend_job(connection: Connection, namespace: str, job: str, *, suspended: bool) -> None:
+    connection.patch(f"{OURS}/namespaces/{namespace}/trainingjobs/{job}", {"spec": {"suspend": suspended}})
+    told = "suspended; its owner can resume it: hold its queue where that matters" if suspended else "resumed"
+    print(f"{namespace}/{job}: {told}")

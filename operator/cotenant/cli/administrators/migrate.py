@@ -1,0 +1,170 @@
+"""`cotenant migrate`: objects that are stored in an older version of the API are stored in the newest, so that the
+older one can go one day.
+
+Every object is written as it is, by a patch that says nothing: the API server stores what it reads in the version that
+it stores now, and where nothing differs it writes nothing. No field, no owner of a field and no generation changes. Who
+is interrupted begins anew: that the old version is stored no more is noted last, and only where all could be written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from cotenant import names
+from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
+from cotenant.cli.terminal.confirmation import agreed
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+
+CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+APPLY: Final = "kubectl apply --server-side --force-conflicts -f charts/cotenant/crds/"
+PAGE: Final = 500
+PER_SECOND: Final = 50.0
+SHOWN: Final = 10
+"""Refusals of a kind that are printed."""
+TRIES: Final = 5
+RETRY_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKind:
+    """One kind as its CustomResourceDefinition has it."""
+
+    plural: str
+    storage: str
+    """Version in which it is stored from now on."""
+    stored: tuple[str, ...]
+    """Versions in which some objects may be stored."""
+    revision: str
+    """resourceVersion of the CustomResourceDefinition."""
+
+    @property
+    def is_done(self) -> bool:
+        return self.stored == (self.storage,)
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+        tail = f"/{quote(name, safe='')}" if name else ""
+        return f"/apis/{names.GROUP}/{self.storage}{scope}/{self.plural}{tail}"
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("migrate", help="store objects of older versions of the API in the newest")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--rate", type=float, default=PER_SECOND, metavar="N", help=f"writes a second at most (default: {PER_SECOND:g})"
+    )
+    add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    connection = connect(args)
+    kinds = [one for one in stored_kinds(connection) if not one.is_done]
+    if not kinds:
+        print(f"everything is stored as {names.VERSION}: there is nothing to do")
+        return 0
+    objects = [(kind, list(keys(connection, kind))) for kind in kinds]
+    for kind, found in objects:
+        print(f"{kind.plural}: {len(found)} objects may be stored as {' or '.join(kind.stored)}")
+    if args.dry_run:
+        return 0
+    if not args.yes and not agreed(f"Write them as they are, to be stored as {names.VERSION}?"):
+        return EXIT_REFUSED
+    rate = WriteRate(args.rate)
+    done = [migrate(connection, kind, found, rate) for kind, found in objects]
+    return 0 if all(done) else EXIT_REFUSED
+
+
+def stored_kinds(connection: Connection) -> list[StoredKind]:
+    """Raises UserError where a definition is older than this program."""
+    ours = [one for one in connection.read(CRDS)["items"] if one["spec"]["group"] == names.GROUP]
+    kinds = [_kind(one) for one in ours]
+    older = [one.plural for one in kinds if one.storage != names.VERSION]
+    if older or not kinds:
+        what = f"{', '.join(older)} are not stored as {names.VERSION}" if older else "Cotenant's CRDs are not there"
+        raise UserError(f"{what}; first: {APPLY}")
+    return kinds
+
+
+def _kind(crd: Mapping[str, Any]) -> StoredKind:
+    spec = crd["spec"]
+    (storage,) = (one["name"] for one in spec["versions"] if one["storage"])
+    return StoredKind(
+        plural=spec["names"]["plural"],
+        storage=storage,
+        stored=tuple(crd["status"]["storedVersions"]),
+        revision=crd["metadata"]["resourceVersion"],
+    )
+
+
+def keys(connection: Connection, kind: StoredKind) -> Iterator[tuple[str, str]]:
+    """(namespace, name) of every object; what is made later is stored in the new version at once."""
+    more = ""
+    while True:
+        page = connection.read(f"{kind.path()}?limit={PAGE}{more}")
+        for one in page["items"]:
+            yield one["metadata"].get("namespace", ""), one["metadata"]["name"]
+        if not (token := page["metadata"].get("continue")):
+            return
+        more = f"&continue={quote(token, safe='')}"
+
+
+class WriteRate:
+    """So many writes a second at most."""
+
+    def __init__(
+        self,
+        per_second: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        if per_second <= 0:
+            raise UserError("--rate must be more than 0")
+        self._every_s, self._clock, self.sleep = 1 / per_second, clock, sleep
+        self._next = clock()
+
+    def wait(self) -> None:
+        now = self._clock()
+        if now < self._next:
+            self.sleep(self._next - now)
+        self._next = max(now, self._next) + self._every_s
+
+
+def migrate(connection: Connection, kind: StoredKind, found: Sequence[tuple[str, str]], rate: WriteRate) -> bool:
+    """Write all of them, then note in which version they are stored; True where that was done."""
+    refused = []
+    for namespace, name in found:
+        rate.wait()
+        try:
+            _write(connection, kind.path(namespace, name), rate)
+        except UserError as error:
+            if error.exit_code == EXIT_UNAVAILABLE:
+                raise UserError(f"{error}; what was written stays so, run it again", EXIT_UNAVAILABLE) from error
+            if error.exit_code != EXIT_NOT_FOUND:  # gone meanwhile
+                refused.append(f"{namespace}/{name}".removeprefix("/") + f": {error}")
+    if refused:
+        print(f"{kind.plural}: {len(refused)} of {len(found)} objects cannot be written; mend them and run it again")
+        print("\n".join(f"  {one}" for one in refused[:SHOWN]))
+        return False
+    status = {"metadata": {"resourceVersion": kind.revision}, "status": {"storedVersions": [kind.storage]}}
+    connection.patch(f"{CRDS}/{kind.plural}.{names.GROUP}/status", status)
+    print(f"{kind.plural}: {len(found)} objects are stored as {kind.storage}")
+    return True
+
+
+def _write(connection: Connection, path: str, rate: WriteRate) -> None:
+    """The patch that says nothing; a server that is overloaded is asked again."""
+    for left in range(TRIES - 1, -1, -1):
+        try:
+            connection.patch(path, {})
+            return
+        except UserError as error:
+            if error.exit_code != EXIT_UNAVAILABLE or not left:
+                raise
+            rate.sleep(RETRY_S)

@@ -1,0 +1,138 @@
+"""`cotenant move JOB --to NODE|--off NODE|--class C`: a job that runs saves, leaves, and goes on elsewhere.
+
+The plan is the operator's own: whether there is a place, what the move costs, who else is touched. What is written is
+an annotation of the job, of its running attempt alone; the operator keeps the new place before it asks the job to
+leave, so that it loses none. Where there is no place yet, the job runs on until there is one, or the time is over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.cli.errors import EXIT_REFUSED, EXIT_USAGE, UserError
+from cotenant.cli.queries.cluster_whatif import touched
+from cotenant.cli.terminal.confirmation import agreed
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect, job_named
+from cotenant.cli.terminal.output import Colour, painted
+
+EVERY_S: Final = 2.0
+OVER: Final = frozenset({"Succeeded", "Failed"})
+Document = Mapping[str, Any]
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "move", help="have a running job save, leave, and go on elsewhere; shows the plan and asks"
+    )
+    parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
+    parser.add_argument("--to", action="append", default=[], metavar="NODE", help="to this node; again: or that one")
+    parser.add_argument("--off", action="append", default=[], metavar="NODE", help="off this node; again: and that one")
+    parser.add_argument("--class", dest="gpu_class", default="", metavar="CLASS", help="to GPUs of this class")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, and do nothing")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=900.0,
+        metavar="SECONDS",
+        help="for it to be elsewhere, then the wish is dropped (default: 900)",
+    )
+    add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    wish = wish_of(args)
+    connection = connect(args)
+    namespace, name = job_named(args.job)
+    key = f"{namespace or connection.namespace}/{name}"
+    answer = connection.post("/clusterwhatifs", {"kind": "ClusterWhatIf", "spec": {"job": key} | wish})
+    print("\n".join(sentences(answer)))
+    plan = answer["status"]["move"]
+    if args.dry_run or plan["there"]:
+        return 0 if plan["fits"] else EXIT_REFUSED
+    question = f"Move {key}?" if plan["fits"] else f"Move {key} as soon as there is a place?"
+    if not args.yes and not agreed(question):
+        return EXIT_REFUSED
+    return move(connection, key, wish, args.timeout)
+
+
+def wish_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Place in which the job is to lie, as the operator reads it. Raises UserError."""
+    wish = {"to": args.to, "off": args.off, "class": args.gpu_class}
+    wish = {name: value for name, value in wish.items() if value}
+    if not wish:
+        raise UserError("say where it is to lie: --to NODE, --off NODE or --class CLASS", EXIT_USAGE)
+    return wish
+
+
+def sentences(answer: Document) -> Iterator[str]:
+    """The plan in words, a line each."""
+    status, plan = answer["status"], answer["status"]["move"]
+    job, held = painted(plan["job"], Colour.BOLD), _nodes(plan["from"])
+    if plan["fits"]:
+        yield f"{job} would leave {held} at once and go on at {painted(_nodes(plan['to']), Colour.GREEN)}, kept for it."
+    else:
+        yield f"{job} stays on {held}: {painted(plan['message'], Colour.YELLOW)}"
+        if plan["there"]:
+            return
+    yield (
+        f"It is asked to save. What it does not save is lost: {plan['unsavedSeconds']} s since its newest checkpoint"
+        f" or its start, {float(plan['unsavedGpuSeconds']) / 3600:.2f} GPU-hours."
+    )
+    yield from touched(status)
+
+
+def _nodes(nodes: Mapping[str, int]) -> str:
+    return ", ".join(f"{node} ({workers})" for node, workers in nodes.items())
+
+
+def move(
+    connection: Connection,
+    key: str,
+    wish: dict[str, Any],
+    timeout_s: float,
+    *,
+    sleep: Callable[[float], object] = time.sleep,
+) -> int:
+    """0 once it runs or starts elsewhere, 1 where it does not in time; the wish is gone in either case."""
+    namespace, _, name = key.partition("/")
+    path = f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{namespace}/trainingjobs/{name}"
+    attempt = _status(connection.read(path)).get("attempts", 0)
+    until = (datetime.now(UTC) + timedelta(seconds=timeout_s)).isoformat(timespec="seconds")
+    _annotate(connection, path, json.dumps({"attempt": attempt, "until": until} | wish))
+    print(f"{key}: the operator moves it, for {timeout_s:.0f} s from now; Ctrl-C leaves it at that", flush=True)
+    waited, left = 0.0, False
+    while waited < timeout_s:
+        sleep(EVERY_S)
+        waited += EVERY_S
+        status = _status(connection.read(path))
+        if status.get("phase") in OVER:
+            print(f"{key}: it is over: {status['phase']}")
+            return 0
+        if status.get("attempts", 0) > attempt:
+            nodes = {one["node"]: len(one["ranks"]) for one in (status.get("placement") or {}).get("nodes", ())}
+            _annotate(connection, path, None)
+            print(f"{key}: it is on {_nodes(nodes)}")
+            return 0
+        if not left and status.get("phase") == "Evicting":
+            left = True
+            print(f"{key}: {status.get('message', 'asked to save and leave')}", flush=True)
+    _annotate(connection, path, None)
+    print(f"{key}: not moved within {timeout_s:.0f} s; the wish is dropped", file=sys.stderr)
+    return EXIT_REFUSED
+
+
+def _annotate(connection: Connection, path: str, value: str | None) -> None:
+    connection.patch(path, {"metadata": {"annotations": {names.ANNOTATION_MOVE: value}}})
+
+
+def _status(job: Document) -> dict[str, Any]:
+    return dict(job.get("status") or {})

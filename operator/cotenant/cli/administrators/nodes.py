@@ -1,0 +1,100 @@
+"""`cotenant nodes`: a line for each node with GPUs: whether it takes work, what is held, idle and ill, and why not."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cotenant.cli.administrators.gpu_shares import WHOLE, gpu_views
+from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
+from cotenant.cli.terminal.connection import add_arguments, connect
+from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
+from cotenant.cli.terminal.watch import add_watch, show
+
+HEADER: Final = ("NODE", "STATE", "GPUS", "HELD", "IDLE", "ILL", "JOBS", "HEALTH", "ISOLATION")
+WIDE: Final = ("DRIVER", "TOOLKIT", "SEEN")
+STALE_S: Final = 60
+"""A node whose agent has been silent for longer gets no new jobs."""
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("nodes", help="nodes with GPUs: whether they take work, what is held, idle and ill")
+    add_arguments(parser)
+    add_format(parser)
+    add_watch(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    connection = connect(args)
+
+    def answer() -> str:
+        found = connection.read(GPU_NODES)
+        return printed(
+            found,
+            args.output,
+            lambda: [f"gpunode.cotenant.dev/{one['metadata']['name']}" for one in found["items"]],
+            lambda wide: "\n".join(lines(as_cordoned(connection, found["items"]), datetime.now(UTC), wide=wide)),
+        )
+
+    return show(args, answer)
+
+
+def lines(nodes: Sequence[Mapping[str, Any]], now: datetime, *, wide: bool) -> Iterator[str]:
+    """The table; below it, what is the matter with which node, as `sinfo -R` has it."""
+    ordered = sorted(nodes, key=lambda one: str(one["metadata"]["name"]))
+    rows = [cells(one, now, wide=wide) for one in ordered]
+    yield table((*HEADER, *WIDE) if wide else HEADER, rows) if rows else "There are no nodes with GPUs."
+    for node in ordered:
+        yield from (f"{node['metadata']['name']}: {why}" for why in reasons(node, now))
+
+
+def cells(node: Mapping[str, Any], now: datetime, *, wide: bool) -> tuple[str, ...]:
+    status = node.get("status") or {}
+    gpus = list(gpu_views([node]))
+    seen = _silent_s(status, now)
+    state = "Silent" if seen is None or seen > STALE_S else status.get("node") or "Ready"
+    row = (
+        node["metadata"]["name"],
+        painted(state, Colour.GREEN if state == "Ready" else Colour.YELLOW),
+        status.get("summary", ""),
+        f"{sum(one.held_milli for one in gpus) / WHOLE:g}",
+        str(sum(one.is_idle for one in gpus)),
+        str(sum(not one.healthy for one in gpus)),
+        str(len({share.job for one in gpus for share in one.shares})),
+        status.get("health", ""),
+        status.get("isolation", ""),
+    )
+    if not wide:
+        return row
+    return (
+        *row,
+        status.get("driverVersion", ""),
+        status.get("toolkitVersion", ""),
+        "never" if seen is None else f"{seen:.0f} s ago",
+    )
+
+
+def reasons(node: Mapping[str, Any], now: datetime) -> Iterator[str]:
+    """Why it does not take all the work that it could, a clause each."""
+    status = node.get("status") or {}
+    seen = _silent_s(status, now)
+    if seen is None or seen > STALE_S:
+        yield "its agent has not been heard" + ("" if seen is None else f" for {seen:.0f} s")
+    if status.get("node") not in {None, "", "Ready"}:
+        yield f"the Node is {status['node']}"
+    for gpu in gpu_views([node]):
+        if not gpu.healthy:
+            yield f"GPU {gpu.index} is not handed out: {gpu.health or 'ill'}"
+        if gpu.strangers:
+            yield f"GPU {gpu.index} is used by somebody without a grant"
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True":
+            yield f"{condition['type']}: {condition.get('message', '')}"
+
+
+def _silent_s(status: Mapping[str, Any], now: datetime) -> float | None:
+    beat = status.get("heartbeat")
+    return None if beat is None else (now - datetime.fromisoformat(beat)).total_seconds()

@@ -1,0 +1,138 @@
+"""`cotenant top`: queues, GPUs and who waits, live in a terminal. Drawn by curses, so it needs no package.
+
+A thread asks the cluster every two seconds, so that a key never waits for an answer. `--once` prints a view as text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from cotenant.cli.administrators.gpu_shares import gpu_views
+from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
+from cotenant.cli.administrators.top_screen import VIEWS, Line, Style, TopData, TopView, pressed, screen
+from cotenant.cli.errors import EXIT_USAGE, UserError
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+
+if TYPE_CHECKING:
+    import curses
+
+EVERY_S: Final = 2.0
+KEY_MS: Final = 200
+"""Between two looks at the keyboard."""
+UNBOUNDED: Final = (100_000, 10_000)
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("top", help="queues, GPUs as a wall of shares, who waits and why: live in the terminal")
+    parser.add_argument("--view", choices=[one.lower() for one in VIEWS], default="queues", help="what is shown first")
+    parser.add_argument("--once", action="store_true", help="print that view as it is now")
+    add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    connection = connect(args)
+    view = TopView(view=next(one for one in VIEWS if one.lower() == args.view))
+    if args.once:
+        lines = screen(view, read(connection), datetime.now(UTC), UNBOUNDED)
+        print("\n".join("".join(text for text, _ in line).rstrip() for line in lines[:-1]).rstrip())
+        return 0
+    if not sys.stdout.isatty():
+        raise UserError("top needs a terminal; --once prints what there is now", EXIT_USAGE)
+    import curses
+
+    feed = Feed(connection)
+    feed.refresh()
+    thread = threading.Thread(target=feed.run, daemon=True)
+    thread.start()
+    try:
+        curses.wrapper(lambda window: interact(window, feed, view))
+    finally:
+        feed.ended.set()
+    return 0
+
+
+def read(connection: Connection) -> TopData:
+    """Everything that is shown. Raises UserError."""
+    return TopData(
+        queues=connection.get("/queuetrees")["items"],
+        gpus=list(gpu_views(as_cordoned(connection, connection.read(GPU_NODES)["items"]))),
+        jobs=connection.get("/explanations")["items"],
+    )
+
+
+@dataclass(slots=True)
+class Feed:
+    """What was read last; a failure keeps it, and says so."""
+
+    connection: Connection
+    data: TopData = field(default_factory=TopData)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        while not self.ended.wait(EVERY_S):
+            self.refresh()
+
+    def refresh(self) -> None:
+        try:
+            self.data = read(self.connection)
+        except UserError as error:
+            self.data = replace(self.data, error=str(error))
+
+
+def interact(window: curses.window, feed: Feed, view: TopView) -> None:
+    """Draw and take keys until the person leaves."""
+    import curses
+
+    curses.curs_set(0)
+    window.timeout(KEY_MS)
+    styles = _styles()
+    chosen: TopView | None = view
+    while chosen is not None:
+        rows, columns = window.getmaxyx()
+        _draw(window, screen(chosen, feed.data, datetime.now(UTC), (rows, columns - 1)), styles)
+        key = _key(window)
+        if key is not None:
+            chosen = pressed(chosen, key, page=max(1, rows - 6))
+
+
+def _draw(window: curses.window, lines: list[Line], styles: dict[Style, int]) -> None:
+    window.erase()
+    for row, line in enumerate(lines):
+        column = 0
+        for text, style in line:
+            window.addstr(row, column, text, styles[style])
+            column += len(text)
+    window.refresh()
+
+
+def _key(window: curses.window) -> str | None:
+    """A letter, or the name of a key; None where none was pressed."""
+    import curses
+
+    try:
+        found: Any = window.get_wch()
+    except curses.error:
+        return None
+    return found if isinstance(found, str) else curses.keyname(found).decode()
+
+
+def _styles() -> dict[Style, int]:
+    """Colours, where the terminal has them and NO_COLOR is not set."""
+    import curses
+    import os
+
+    plain = {Style.PLAIN: 0, Style.BOLD: curses.A_BOLD, Style.DIM: curses.A_DIM}
+    if not curses.has_colors() or os.environ.get("NO_COLOR"):
+        return plain | {Style.GOOD: 0, Style.WARNING: curses.A_BOLD, Style.BAD: curses.A_REVERSE}
+    curses.start_color()
+    curses.use_default_colors()
+    colours = {Style.GOOD: curses.COLOR_GREEN, Style.WARNING: curses.COLOR_YELLOW, Style.BAD: curses.COLOR_RED}
+    for style, colour in colours.items():
+        curses.init_pair(style.value, colour, -1)
+    return plain | {style: curses.color_pair(style.value) for style in colours}

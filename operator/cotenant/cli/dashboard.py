@@ -1,0 +1,93 @@
+"""`cotenant dashboard`: pages about queues, GPUs and jobs, on this machine with one's own kubeconfig; or in a pod."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Final
+
+from cotenant.cli.errors import UserError
+from cotenant.cli.terminal.connection import add_arguments, connect
+
+AUTHORITY: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("dashboard", help="pages in a browser about queues, GPUs and jobs, as you may see them")
+    add_arguments(parser, all_namespaces=True)
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="on this machine (default: any that is free)")
+    pod = parser.add_argument_group("in a cluster, as the chart runs it")
+    pod.add_argument("--certificate", type=Path, metavar="FOLDER", help="serve everybody over TLS: tls.crt and tls.key")
+    pod.add_argument("--host", default="", help="address to listen on there (default: all, of IPv4 and IPv6)")
+    pod.add_argument(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="a proxy there that passes on people's tokens",
+    )
+    pod.add_argument("--proxy-header", default="Authorization", metavar="NAME", help="header in which it does")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    import asyncio
+
+    try:
+        from cotenant.dashboard.process import OwnServer, serve_own
+    except ImportError as error:
+        raise UserError(f"pages need the dependencies of cotenant[dashboard]: install these ({error})", 2) from None
+    if args.certificate is not None:
+        return _in_cluster(args)
+    connection = connect(args)
+    settings = OwnServer(
+        credentials=connection.server,
+        namespace="*" if args.all_namespaces else args.namespace or "",
+        home=connection.namespace,
+        port=args.port,
+    )
+
+    def told(address: str) -> None:
+        print(f"The dashboard is at\n\n  {address}\n\nfor one login, until you press Ctrl-C.", flush=True)
+
+    try:
+        asyncio.run(serve_own(settings, told))
+    except OSError as error:
+        raise UserError(f"port {args.port} cannot be had: {error}", 1) from error
+    return 0
+
+
+def _in_cluster(args: argparse.Namespace) -> int:
+    import asyncio
+    import signal
+
+    from cotenant.dashboard.access.entrances import TrustedProxy
+    from cotenant.dashboard.process import ServerInCluster, serve_cluster
+
+    try:
+        networks = tuple(ip_network(one) for one in args.trusted_proxy)
+    except ValueError as error:
+        raise UserError(f"--trusted-proxy: {error}", 2) from error
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise UserError("--certificate is for a pod: KUBERNETES_SERVICE_HOST is not set", 2)
+    settings = ServerInCluster(
+        api_server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        authority=AUTHORITY,
+        host=args.host,
+        port=args.port or 8443,
+        certificate=args.certificate,
+        proxy=TrustedProxy(networks=networks, header=args.proxy_header),
+    )
+
+    async def serve() -> None:
+        task = asyncio.ensure_future(serve_cluster(settings))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        await asyncio.gather(task, return_exceptions=True)
+        if not task.cancelled():
+            task.result()
+
+    asyncio.run(serve())
+    return 0

@@ -1,0 +1,125 @@
+"""`cotenant plugin --package DIR`: the kubectl plugin as one file, an archive of it, the manifest for krew, the
+manual pages.
+
+The file is a zipapp: the operator's tree and PyYAML, without anything compiled, so it runs with any Python ≥ 3.11 on
+any machine. Verbs that decide or check documents themselves need packages that are not in it (numpy, pydantic) and say
+what does without. The same sources make the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final
+
+from cotenant import __version__
+from cotenant.cli.errors import UserError
+
+PROGRAM: Final = "kubectl-cotenant"
+ARCHIVE: Final = f"{PROGRAM}.tar.gz"
+MANIFEST: Final = "cotenant.yaml"
+HOME: Final = "https://github.com/cotenant/cotenant"
+BROUGHT: Final = "PyYAML"
+"""What comes along, of the environment: kubeconfigs and manifests are YAML."""
+MANUAL: Final = "man/man1"
+"""Below the folder of the package, which `man -M man` reads."""
+MAIN: Final = "import sys\nfrom cotenant.cli.main import main\nsys.exit(main())\n"
+EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("plugin", help="pack the kubectl plugin, with its manifest for krew")
+    parser.add_argument("--package", type=Path, metavar="DIR", required=True, help="where the files are written")
+    parser.add_argument(
+        "--uri", default=f"{HOME}/releases/download/v{__version__}/{ARCHIVE}", help="where the archive will be"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    args.package.mkdir(parents=True, exist_ok=True)
+    program = zipapp()
+    archive = archived(program)
+    manifest = krew_manifest(args.uri, hashlib.sha256(archive).hexdigest())
+    for name, body in ((PROGRAM, program), (ARCHIVE, archive), (MANIFEST, manifest.encode())):
+        (args.package / name).write_bytes(body)
+        print(args.package / name)
+    (args.package / PROGRAM).chmod(0o755)
+    _write_manual(args.package / MANUAL)
+    return 0
+
+
+def _write_manual(folder: Path) -> None:
+    from cotenant.cli.main import build_parser
+    from cotenant.cli.reference import manual
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in manual.pages(build_parser()).items():
+        (folder / name).write_text(text)
+    print(folder)
+
+
+def zipapp() -> bytes:
+    """The program as one executable file."""
+    files = {"__main__.py": MAIN.encode()}
+    root = Path(__file__).parents[1]
+    files |= {f"{root.name}/{path.relative_to(root)}": path.read_bytes() for path in root.rglob("*.py")}
+    files |= dict(_pure_files(BROUGHT))
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), files[name], zipfile.ZIP_DEFLATED)
+    return b"#!/usr/bin/env python3\n" + body.getvalue()
+
+
+def archived(program: bytes) -> bytes:
+    """Archive as krew takes it."""
+    body = io.BytesIO()
+    with tarfile.open(fileobj=body, mode="w") as archive:
+        info = tarfile.TarInfo(PROGRAM)
+        info.size, info.mode = len(program), 0o755
+        archive.addfile(info, io.BytesIO(program))
+    return gzip.compress(body.getvalue(), mtime=0)
+
+
+def krew_manifest(uri: str, sha256: str) -> str:
+    import yaml
+
+    systems = [{"key": "os", "operator": "In", "values": ["linux", "darwin"]}]
+    platform = {
+        "selector": {"matchExpressions": systems}, "uri": uri, "sha256": sha256, "bin": PROGRAM,
+        "files": [{"from": PROGRAM, "to": "."}],
+    }  # fmt: skip
+    manifest = {
+        "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
+        "kind": "Plugin",
+        "metadata": {"name": "cotenant"},
+        "spec": {
+            "version": f"v{__version__}",
+            "homepage": HOME,
+            "shortDescription": "Share GPU nodes: why jobs wait, who holds what",
+            "description": "Asks the Cotenant operator why a job waits and what would start it, what a change would"
+            " do, who holds which GPUs, and acts for tenants and administrators.",
+            "caveats": "Needs Python 3.11 or newer as python3. Completions: kubectl cotenant completions kubectl",
+            "platforms": [platform],
+        },
+    }
+    return yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True)
+
+
+def _pure_files(name: str) -> Iterator[tuple[str, bytes]]:
+    """What of a distribution Python reads out of a zip."""
+    try:
+        files = distribution(name).files or ()
+    except PackageNotFoundError:
+        raise UserError(f"the plugin is packed out of an environment with {name}, which is missing here") from None
+    for file in files:
+        if file.suffix == ".py" and ".." not in file.parts:
+            yield str(file), Path(str(file.locate())).read_bytes()

@@ -1,0 +1,115 @@
+"""`cotenant sweep`: sweeps with their best trial; `sweep NAME`: its trials, the best first."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cotenant.cli.terminal.connection import add_arguments, connect, job_named
+from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
+from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.sdk.job_paths import object_path
+
+HEADER = ("NAME", "PHASE", "ALGORITHM", "TRIALS", "RUNNING", "FAILED", "BEST", "BEST JOB")
+COLOURS = {"Succeeded": Colour.GREEN, "Failed": Colour.RED, "Stopped": Colour.YELLOW}
+Sweep = Mapping[str, Any]
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("sweep", help="sweeps with their best trial, or the trials of one, the best first")
+    parser.add_argument("sweep", metavar="SWEEP", nargs="?", help="NAME, or NAMESPACE/NAME: its trials")
+    add_arguments(parser, all_namespaces=True)
+    add_format(parser)
+    add_watch(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.sweep:
+        namespace, name = job_named(args.sweep.removeprefix("sweep/").removeprefix("sw/"))
+        connection = connect(args)
+        path = object_path("sweeps", namespace or connection.namespace, name)
+
+        def one() -> str:
+            found = connection.read(path)
+            return printed(found, args.output, lambda: [name], lambda wide: "\n".join(sentences(found)))
+
+        return show(args, one)
+    connection = connect(args)
+    everywhere = object_path("sweeps", "" if args.all_namespaces else connection.namespace)
+
+    def all_of_them() -> str:
+        found = connection.read(everywhere)
+        items = found["items"]
+        names = (one["metadata"]["name"] for one in items)
+        return printed(found, args.output, lambda: names, lambda wide: as_table(items, namespaces=args.all_namespaces))
+
+    return show(args, all_of_them)
+
+
+def as_table(sweeps: list[Sweep], *, namespaces: bool) -> str:
+    if not sweeps:
+        return "There is no sweep here."
+    before = ("NAMESPACE",) if namespaces else ()
+    rows = [((one["metadata"]["namespace"],) if namespaces else ()) + cells(one) for one in sweeps]
+    return table((*before, *HEADER), rows)
+
+
+def cells(sweep: Sweep) -> tuple[str, ...]:
+    status = sweep.get("status") or {}
+    counts, best = status.get("counts") or {}, status.get("best") or {}
+    return (
+        sweep["metadata"]["name"],
+        _phase(status.get("phase", "")),
+        sweep["spec"]["algorithm"],
+        status.get("summary", ""),
+        str(counts.get("running", 0)),
+        str(counts.get("failed", 0)),
+        status.get("bestValue", ""),
+        best.get("job", ""),
+    )
+
+
+def sentences(sweep: Sweep) -> Iterator[str]:
+    """One sweep in words and a table of its trials."""
+    status, spec, metadata = sweep.get("status") or {}, sweep["spec"], sweep["metadata"]
+    name = painted(f"{metadata['namespace']}/{metadata['name']}", Colour.BOLD)
+    yield f"{name} {_phase(status.get('phase', 'waits for the operator'))}: {status.get('message', '')}".rstrip(" :")
+    best = status.get("best")
+    if best:
+        values = " ".join(f"{key}={value}" for key, value in best.get("parameters", {}).items())
+        yield f"Best: {best['job']} {values}"
+        if best.get("checkpoint"):
+            saved = f", step {best['checkpointStep']}" if "checkpointStep" in best else ""
+            yield f"Its checkpoints: {best['checkpoint']}{saved}"
+    trials = sorted(status.get("trials", {}).items(), key=lambda one: _order(one, spec["objective"]["goal"]))
+    if trials:
+        parameters = [one["name"] for one in spec.get("parameters") or ()]
+        header = ("TRIAL", "PHASE", spec["objective"]["metric"].upper(), "STEP", *parameters, "WHY")
+        yield table(header, [_trial(number, trial, parameters) for number, trial in trials])
+
+
+def _trial(number: str, trial: Mapping[str, Any], parameters: list[str]) -> tuple[str, ...]:
+    value = trial.get("value")
+    return (
+        number,
+        _phase(trial["phase"]),
+        "" if value is None else f"{value:.6g}",
+        str(trial.get("step", "")),
+        *(trial.get("parameters", {}).get(name, "") for name in parameters),
+        trial.get("message", ""),
+    )
+
+
+def _order(one: tuple[str, Mapping[str, Any]], goal: str) -> tuple[int, float, int]:
+    """Those that ended by themselves from the best on, then the others by number."""
+    number, trial = one
+    value = trial.get("value")
+    if trial["phase"] != "Succeeded" or value is None:
+        return 1, 0.0, int(number)
+    return 0, -value if goal == "Maximize" else value, int(number)
+
+
+def _phase(phase: str) -> str:
+    return painted(phase, COLOURS[phase]) if phase in COLOURS else phase

@@ -1,0 +1,31 @@
+"""`cotenant port-forward JOB PORT`: a port of one of its ranks on this machine: TensorBoard, a notebook, a debugger."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+
+from cotenant.cli.errors import EXIT_USAGE, UserError
+from cotenant.cli.tenants.jobs import named
+from cotenant.cli.tenants.pods import kubectl, pod_of_rank
+from cotenant.cli.terminal.connection import add_arguments
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("port-forward", help="a port of a rank of a job on this machine")
+    parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
+    parser.add_argument("words", metavar="PORT", nargs="+", help="6006, or 8080:6006: here, and there")
+    parser.add_argument("--rank", type=int, default=0, metavar="N", help="of this rank (default: 0)")
+    add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    for text in args.words:
+        if not re.fullmatch(r"\d{1,5}(:\d{1,5})?", text):
+            raise UserError(f"{text} is no port: give 6006, or 8080:6006", EXIT_USAGE)
+    connection, name = named(args, args.job)
+    pod = pod_of_rank(connection, name, args.rank)
+    print(f"{name}: rank {args.rank} is in pod {pod.name}", file=sys.stderr, flush=True)
+    return kubectl(args, name.namespace, ["port-forward", f"pod/{pod.name}", *args.words])

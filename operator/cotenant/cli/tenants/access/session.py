@@ -1,0 +1,183 @@
+"""`cotenant session open|list|stop|resume`: notebooks, editors and shells on a share of a GPU, from this machine.
+
+`open` goes through kubectl with the caller's own rights: it reads the application's token in its pod (`pods/exec`) and
+forwards its port (`pods/portforward`). So no network leads into the pod, and no server keeps the token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.cli.errors import EXIT_REFUSED, UserError
+from cotenant.cli.tenants.access.attach import SHELL
+from cotenant.cli.tenants.jobs import EVERY_S, WAIT_S, JobName, exists
+from cotenant.cli.tenants.pods import kubectl, kubectl_words, pod_of_rank
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.output import table
+from cotenant.sdk.job_paths import object_path
+
+ENDED: Final = ("Ended", "Failed")
+TRIES: Final = 120
+"""For the token, which is there as soon as the application listens."""
+PAGE: Final = {"JupyterLab": "lab"}
+
+Session = Mapping[str, Any]
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("session", help="notebooks, editors and shells: open, list, stop, resume")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    opened = actions.add_parser("open", help="the session on this machine, with its address")
+    opened.add_argument("session", metavar="SESSION", help="NAME, or NAMESPACE/NAME")
+    opened.add_argument("--port", type=int, default=0, help="port of this machine (default: one that is free)")
+    opened.add_argument("--timeout", type=float, default=WAIT_S, metavar="SECONDS", help="wait so long for its place")
+    opened.set_defaults(run=open_session)
+    listed = actions.add_parser("list", help="sessions of a namespace")
+    listed.set_defaults(run=list_sessions)
+    for name, act, text in (
+        ("stop", stop, "give the GPUs of a session back, and keep its volume"),
+        ("resume", resume, "let a session go on, or start one anew that has ended"),
+    ):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("session", metavar="SESSION", help="NAME, or NAMESPACE/NAME")
+        action.set_defaults(run=act)
+    for action in actions.choices.values():
+        add_arguments(action, all_namespaces=action is listed)
+
+
+def open_session(args: argparse.Namespace) -> int:
+    connection, name = _named(args)
+    session = _running(connection, name, args.timeout)
+    job = JobName(name.namespace, session["status"]["job"])
+    pod = pod_of_rank(connection, job, 0).name
+    if session["spec"]["application"] == "Shell":
+        terminal = ["-t"] if sys.stdin.isatty() else []
+        return kubectl(args, name.namespace, ["exec", "-i", *terminal, pod, "-c", names.CONTAINER, "--", *SHELL])
+    served = _served(args, name, pod)
+    port = args.port or _free_port(served["port"])
+    print(address(session["spec"]["application"], served, port), flush=True)
+    return kubectl(args, name.namespace, ["port-forward", f"pod/{pod}", f"{port}:{served['port']}"])
+
+
+def address(application: str, served: Mapping[str, Any], port: int) -> str:
+    """Address for a browser, and the password where the application asks for one in a form."""
+    place = f"http://127.0.0.1:{port}{served['path']}"
+    if application == "JupyterLab":
+        return f"{place}{PAGE[application]}?token={served['token']}"
+    return f"{place}   password: {served['token']}" if application == "CodeServer" else place
+
+
+def list_sessions(args: argparse.Namespace) -> int:
+    connection = connect(args)
+    namespace = "" if args.all_namespaces else connection.namespace
+    rows = []
+    for one in connection.read(object_path("sessions", namespace))["items"]:
+        spec, status = one["spec"], one.get("status") or {}
+        name = f"{one['metadata']['namespace']}/{one['metadata']['name']}"
+        moments = [status.get(field) or "-" for field in ("lastActivity", "suspendsAt", "endsAt")]
+        rows.append((name, spec["application"], spec["queue"], status.get("phase") or "Pending", *moments))
+    header = ("SESSION", "APPLICATION", "QUEUE", "PHASE", "LAST ACTIVITY", "SUSPENDS", "ENDS")
+    print(table(header, rows) if rows else "there are no sessions here")
+    return 0
+
+
+def stop(args: argparse.Namespace) -> int:
+    connection, name = _named(args)
+    session = connection.read(_path(name))
+    if session["spec"].get("suspend"):
+        print(f"{name} was stopped before.")
+        return 0
+    _suspend(connection, name, session, True)
+    kept = "its volume is kept" if session["spec"].get("volume") else "it has no volume, so its files go"
+    print(f"{name} gives its GPUs back; {kept}.")
+    return 0
+
+
+def resume(args: argparse.Namespace) -> int:
+    connection, name = _named(args)
+    session = connection.read(_path(name))
+    status = session.get("status") or {}
+    job = JobName(name.namespace, str(status.get("job") or ""))
+    if not session["spec"].get("suspend") and status.get("phase") not in ENDED:
+        print(f"{name} was not stopped: it is {status.get('phase') or 'Pending'}.")
+        return 0
+    if job.name and exists(connection, job):
+        there = connection.read(job.path)
+        if (there.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            connection.call("DELETE", job.path, {"preconditions": {"uid": there["metadata"]["uid"]}})
+    if session["spec"].get("suspend"):
+        _suspend(connection, name, session, False)
+    print(f"{name} waits for its place again.")
+    return 0
+
+
+def _named(args: argparse.Namespace) -> tuple[Connection, JobName]:
+    namespace, _, name = str(args.session).rpartition("/")
+    connection = connect(args)
+    return connection, JobName(namespace or connection.namespace, name)
+
+
+def _path(name: JobName) -> str:
+    return object_path("sessions", name.namespace, name.name)
+
+
+def _suspend(connection: Connection, name: JobName, session: Session, wanted: bool) -> None:
+    body = {"metadata": {"uid": session["metadata"]["uid"]}, "spec": {"suspend": wanted}}
+    connection.patch(_path(name), body)
+
+
+def _running(connection: Connection, name: JobName, timeout_s: float) -> Session:
+    """The session as soon as it runs. Raises UserError where it will not, or not in time."""
+    waited, last = 0.0, ""
+    while True:
+        session = connection.read(_path(name))
+        status = session.get("status") or {}
+        phase, message = str(status.get("phase") or "Pending"), str(status.get("message") or "")
+        if phase == "Running":
+            return session
+        if phase in (*ENDED, "Suspending", "Suspended"):
+            raise UserError(f"{name} is {phase}: {message}", EXIT_REFUSED)
+        if waited >= timeout_s:
+            raise UserError(f"{name} is {phase} after {timeout_s:.0f} s: {message}", EXIT_REFUSED)
+        if (now := f"{name} is {phase}: {message}") != last:
+            print(now, file=sys.stderr, flush=True)
+            last = now
+        time.sleep(EVERY_S)
+        waited += EVERY_S
+
+
+def _served(args: argparse.Namespace, name: JobName, pod: str) -> dict[str, Any]:
+    """Port, path and token of the application, as its pod has them."""
+    words = ["exec", pod, "-c", names.CONTAINER, "--", "cat", names.SESSION_FILE]
+    for attempt in range(TRIES):
+        done = subprocess.run(
+            kubectl_words(args, name.namespace, words), capture_output=True, text=True, check=False, env=os.environ
+        )
+        if done.returncode == 0:
+            found: dict[str, Any] = json.loads(done.stdout)
+            return found
+        if "orbidden" in done.stderr or attempt == TRIES - 1:
+            break
+        time.sleep(EVERY_S)
+    raise UserError(f"the token of {name} cannot be read in its pod: {done.stderr.strip()[:500]}", EXIT_REFUSED)
+
+
+def _free_port(wanted: int) -> int:
+    """The same port here as there, where nobody has it."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    return wanted

@@ -1,0 +1,123 @@
+"""`cotenant advise`: which class and how many workers suit a job, from its own past runs and figures of classes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from cotenant.cli.tenants.jobs import named
+from cotenant.cli.tenants.records import gpu_hours, length
+from cotenant.cli.terminal.connection import add_arguments, connect
+from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
+
+SHOWN_MAX: Final = 16
+_Candidate = Mapping[str, Any]
+_BASIS: Final = {"Measured": "measured", "Fitted": "fitted", "Guessed": "guessed"}
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("advise", help="which class and how many workers suit a job, from its past runs")
+    parser.add_argument(
+        "job", metavar="JOB", nargs="?", help="NAME, or NAMESPACE/NAME, also of a job that is gone (default: all)"
+    )
+    add_arguments(parser)
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.job:
+        connection, job = named(args, args.job)
+        path = f"/namespaces/{quote(job.namespace, safe='')}/advices/{quote(job.name, safe='')}"
+        found = connection.get(path)
+        text = printed(found, args.output, lambda: [job.name], lambda _: "\n".join(lines(found)))
+    else:
+        connection = connect(args)
+        found = connection.get(f"/namespaces/{quote(connection.namespace, safe='')}/advices")
+        names = [one["metadata"]["name"] for one in found["items"]]
+        text = printed(found, args.output, lambda: names, lambda _: overview(found, connection.namespace))
+    print(text.rstrip("\n"))
+    return 0
+
+
+def lines(advice: Mapping[str, Any]) -> Iterator[str]:
+    """Advice on one job."""
+    metadata, status = advice["metadata"], advice["status"]
+    name = painted(f"{metadata['namespace']}/{metadata['name']}", Colour.BOLD)
+    runs, left_out = status["runs"], status["leftOut"]
+    said = f"{runs} run{'' if runs == 1 else 's'} of {status['template']} measured"
+    yield f"{name}: {said}" + (f", {left_out} left out" if left_out else "")
+    money = status.get("currency", "")
+    candidates = status.get("candidates") or []
+    if candidates:
+        header = ("", "WORKERS", "EACH", "CLASS", "TIME", "GPU-HOURS", *((money,) if money else ()), "BASIS")
+        yield table(header, (_row(one, status, money) for one in candidates[:SHOWN_MAX]))
+        yield from _choices(status, money)
+    for one in status.get("notes") or []:
+        yield f"  {one}"
+    guessed = sorted({one["gpuClass"] for one in candidates if one["basis"] == "Guessed"})
+    figures = status.get("figures") or {}
+    for gpu_class in guessed:
+        if (known := figures.get(gpu_class)) is not None:
+            yield (
+                f"  Guessed of {gpu_class}: {known['tflops']} TFLOPS, {known['bandwidthGBs']} GB/s ({known['source']})."
+            )
+    for one in status.get("advice") or []:
+        yield painted(f"- {one}", Colour.GREEN)
+
+
+def _choices(status: Mapping[str, Any], money: str) -> Iterator[str]:
+    quickest, cheapest = status["quickest"], status["cheapest"]
+    by = f"least {money}" if money else "fewest GPU-hours"
+    if quickest == cheapest:
+        yield f"Quickest, with the {by}: {_shape(quickest)}, {_basis(quickest)}."
+        return
+    yield f"Quickest: {_shape(quickest)}, {_basis(quickest)}."
+    yield f"With the {by}: {_shape(cheapest)}, {_basis(cheapest)}."
+
+
+def overview(found: Mapping[str, Any], namespace: str) -> str:
+    rows = []
+    for one in found["items"]:
+        status = one["status"]
+        quickest, cheapest = status.get("quickest"), status.get("cheapest")
+        first = (status.get("advice") or status.get("notes") or [""])[0]
+        rows.append(
+            (
+                one["metadata"]["name"],
+                str(status["runs"]),
+                f"{_shape(quickest)}, {_basis(quickest)}" if quickest else "-",
+                f"{_shape(cheapest)}, {_basis(cheapest)}" if cheapest else "-",
+                first,
+            )
+        )
+    if not rows:
+        return f"No run of namespace {namespace} is known."
+    return table(("JOB", "RUNS", "QUICKEST", "CHEAPEST", "BESIDES"), rows)
+
+
+def _row(one: _Candidate, status: Mapping[str, Any], money: str) -> tuple[str, ...]:
+    mark = "*" if one in (status.get("quickest"), status.get("cheapest")) else ""
+    cost = (_money(one.get("costMicros")),) if money else ()
+    hours = _range(*(gpu_hours(seconds) for seconds in one["gpuSeconds"]))
+    time = _range(*(length(seconds) for seconds in one["seconds"]))
+    return mark, str(one["workers"]), one["gpu"], one["gpuClass"], time, hours, *cost, _basis(one)
+
+
+def _shape(one: _Candidate) -> str:
+    return f"{one['workers']} × {one['gpu']} {one['gpuClass']}"
+
+
+def _basis(one: _Candidate) -> str:
+    basis, runs = _BASIS.get(one["basis"], str(one["basis"])), one.get("runs", 0)
+    return f"{basis} ({runs} run{'' if runs == 1 else 's'})" if runs else basis
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def _money(micros: list[int] | None) -> str:
+    return "?" if micros is None else _range(*(f"{one / 1_000_000:.2f}" for one in micros))

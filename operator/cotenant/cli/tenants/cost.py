@@ -1,0 +1,193 @@
+"""`cotenant cost`: GPU-hours that runs held, by job, queue, user or class; in money where prices are given."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any, Final
+
+from cotenant.cli.errors import EXIT_USAGE, UserError
+from cotenant.cli.tenants.jobs import named
+from cotenant.cli.tenants.records import HOUR, LISTED_MAX, Run, gpu_hours, run_of, runs_of
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.output import add_format, printed, table
+from cotenant.sdk.job_paths import object_path
+
+BY: Final = ("job", "queue", "user", "class", "namespace")
+_UNITS: Final = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("cost", help="GPU-hours that runs held, and what they cost")
+    parser.add_argument("job", metavar="JOB", nargs="?", help="NAME, or NAMESPACE/NAME: of this one alone")
+    parser.add_argument("--by", choices=BY, default="job", help="what is added up (default: each job)")
+    parser.add_argument(
+        "--since", default="30d", metavar="TIME", help="runs that ended within 12h, 7d, 4w (default: 30d)"
+    )
+    parser.add_argument(
+        "--price", action="append", default=[], metavar="CLASS=AMOUNT", help="of a GPU for an hour: H100=2.50, *=1"
+    )
+    add_arguments(parser, all_namespaces=True)
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    prices, after = prices_of(args.price), datetime.now(UTC) - span_of(args.since)
+    if args.job:
+        connection, name = named(args, args.job)
+        runs: Sequence[Run] = [run_of(connection, name)]
+    else:
+        connection = connect(args)
+        found = runs_of(connection, everywhere=args.all_namespaces, most=LISTED_MAX)["items"]
+        runs = [one for one in found if _ended(one) >= after]
+    lines = list(added_up(runs, args.by, prices))
+    document = {"kind": "List", "apiVersion": "v1", "items": [line.to_document() for line in lines]}
+
+    def shown(_: object) -> str:
+        left = "" if args.job or args.all_namespaces else budgets_of(connection)
+        return as_table(lines, args.by, prices) + left
+
+    text = printed(document, args.output, lambda: [line.name for line in lines], shown)
+    print(text.rstrip("\n"))
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    name: str
+    runs: int
+    gpu_seconds: int
+    not_finished: int
+    """Of these, GPU-seconds of runs that did not succeed."""
+    price: Decimal | None
+    """None: some class of it has none."""
+
+    def to_document(self) -> dict[str, Any]:
+        priced = {} if self.price is None else {"price": str(_cents(self.price))}
+        seconds = {"gpuSeconds": self.gpu_seconds, "gpuSecondsNotFinished": self.not_finished}
+        return {"name": self.name, "runs": self.runs, **seconds, **priced}
+
+
+def added_up(runs: Iterable[Run], by: str, prices: Mapping[str, Decimal]) -> Iterator[CostLine]:
+    """A line for each, the most first."""
+    groups: dict[str, list[Run]] = {}
+    for one in runs:
+        groups.setdefault(_group(one, by), []).append(one)
+    lines = [_line(name, members, prices) for name, members in groups.items()]
+    yield from sorted(lines, key=lambda line: (-line.gpu_seconds, line.name))
+
+
+def _line(name: str, runs: Sequence[Run], prices: Mapping[str, Decimal]) -> CostLine:
+    each = [(one["status"]["gpuSeconds"], one["status"].get("gpuClass", ""), one["status"]["outcome"]) for one in runs]
+    rates = [prices.get(gpu_class, prices.get("*")) for seconds, gpu_class, _ in each if seconds]
+    price = None
+    if prices and None not in rates:
+        price = (
+            sum(
+                (
+                    Decimal(seconds) * prices.get(gpu_class, prices.get("*", Decimal(0)))
+                    for seconds, gpu_class, _ in each
+                ),
+                Decimal(0),
+            )
+            / HOUR
+        )
+    return CostLine(
+        name,
+        len(runs),
+        sum(seconds for seconds, _, _ in each),
+        sum(seconds for seconds, _, outcome in each if outcome in {"Failed", "Deleted"}),
+        price,
+    )
+
+
+def as_table(lines: Sequence[CostLine], by: str, prices: Mapping[str, Decimal]) -> str:
+    if not lines:
+        return "No run ended in this time."
+    total = CostLine(
+        "all",
+        sum(line.runs for line in lines),
+        sum(line.gpu_seconds for line in lines),
+        sum(line.not_finished for line in lines),
+        None
+        if None in [line.price for line in lines]
+        else sum((line.price or Decimal(0) for line in lines), Decimal(0)),
+    )
+    header = (by.upper(), "RUNS", "GPU-HOURS", "NOT FINISHED", *(("PRICE",) if prices else ()))
+    shown = [*lines, total] if len(lines) > 1 else lines
+    return table(header, ((line.name, str(line.runs), gpu_hours(line.gpu_seconds), gpu_hours(line.not_finished),
+                           *((_shown(line.price),) if prices else ())) for line in shown))  # fmt: skip
+
+
+def budgets_of(connection: Connection) -> str:
+    """A line for each queue of the namespace that has a budget: what is left of it, until when."""
+    try:
+        found = connection.read(object_path("localqueues", connection.namespace))["items"]
+    except UserError:  # an operator of before, or somebody who may see runs alone
+        return ""
+    lines = [line for one in found if (line := _budget_line(one))]
+    return "\n\n" + "\n".join(lines) if lines else ""
+
+
+def _budget_line(local_queue: Mapping[str, Any]) -> str:
+    budget = (local_queue.get("status") or {}).get("budget")
+    if not budget:
+        return ""
+    amounts = {" GPU-hours": budget.get("left"), "": budget.get("moneyLeft")}
+    left = " and ".join(f"{amount}{unit}" for unit, amount in amounts.items() if amount)
+    end = f"; at what runs now it ends on {budget['projectedEnd'][:10]}" if budget.get("projectedEnd") else ""
+    until = f" until {budget['periodEnd'][:10]}" if budget.get("periodEnd") else ""
+    return f"Queue {local_queue['metadata']['name']} has {left} left{until} ({budget.get('burnDown', '')}){end}."
+
+
+def prices_of(texts: Iterable[str]) -> dict[str, Decimal]:
+    """Class → price of an hour. Raises UserError."""
+    found: dict[str, Decimal] = {}
+    for text in texts:
+        name, _, amount = text.partition("=")
+        try:
+            price = Decimal(amount)
+        except InvalidOperation:
+            price = Decimal(-1)
+        if not name or not price.is_finite() or price < 0:
+            raise UserError(f"--price {text}: give CLASS=AMOUNT, such as H100=2.50, or *=1 for any class", EXIT_USAGE)
+        found[name] = price
+    return found
+
+
+def span_of(text: str) -> timedelta:
+    """`7d`. Raises UserError."""
+    found = re.fullmatch(r"(\d{1,5})([mhdw])", text)
+    if found is None:
+        raise UserError(f"--since {text}: give a number and m, h, d or w, such as 7d", EXIT_USAGE)
+    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+
+
+def _ended(run: Run) -> datetime:
+    text = run["status"].get("finishedAt", "")
+    return datetime.fromisoformat(text) if text else datetime.now(UTC)
+
+
+def _group(run: Run, by: str) -> str:
+    metadata, status = run["metadata"], run["status"]
+    keys = {
+        "job": f"{metadata['namespace']}/{metadata['name']}",
+        "queue": status["queue"],
+        "user": status.get("user", ""),
+        "class": status.get("gpuClass", ""),
+        "namespace": metadata["namespace"],
+    }
+    return keys[by] or "(unknown)"
+
+
+def _cents(price: Decimal) -> Decimal:
+    return price.quantize(Decimal("0.01"), ROUND_HALF_UP)
+
+
+def _shown(price: Decimal | None) -> str:
+    return "?" if price is None else f"{_cents(price)}"

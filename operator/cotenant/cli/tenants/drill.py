@@ -1,0 +1,108 @@
+"""`cotenant drill JOB`: a preemption rehearsed: its ranks are asked to leave as by any eviction, what they save is
+compared with what was there before, and the job goes on.
+
+It leaves by `spec.suspend`, the one eviction that a tenant may order of their own job, which ends its pods in the same
+way as all others: SIGTERM, `gracePeriod` to save, SIGKILL. Its GPUs are given back, so others may take its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import monotonic
+
+from cotenant.cli.errors import EXIT_REFUSED, UserError
+from cotenant.cli.tenants.jobs import FINISHED, WAIT_S, Document, named, phase_of, suspend, wait_for
+from cotenant.cli.terminal.confirmation import agreed
+from cotenant.cli.terminal.connection import add_arguments
+from cotenant.cli.terminal.output import Colour, painted
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("drill", help="rehearse a preemption: does it save in time, and go on?")
+    parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME; it runs, and names a checkpoint")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument("--timeout", type=float, default=WAIT_S, metavar="SECONDS", help=f"(default: {WAIT_S:.0f})")
+    add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    seconds: float
+    grace: str
+    before: tuple[int | None, str]
+    """Step of the newest checkpoint, and when it was written."""
+    after: tuple[int | None, str]
+    step: int
+    """That it had made when it was asked."""
+    phase: str
+    """It may have finished meanwhile."""
+    message: str
+
+    @property
+    def saved(self) -> bool:
+        return self.after != self.before and self.after[0] is not None
+
+
+def run(args: argparse.Namespace) -> int:
+    connection, name = named(args, args.job)
+    job = connection.read(name.path)
+    if phase_of(job) != "Running":
+        raise UserError(f"{name} is {phase_of(job)}: only a job that runs can be asked to leave", EXIT_REFUSED)
+    if "checkpoint" not in (job.get("spec") or {}):
+        raise UserError(f"{name} names no checkpoint: there is nothing to rehearse, it would begin anew", EXIT_REFUSED)
+    if not args.yes:
+        question = f"{name} gives its GPUs back, and others may take them before it goes on. Rehearse it?"
+        if not agreed(question, "--yes"):
+            raise UserError("nothing was rehearsed", EXIT_REFUSED)
+    suspend(connection, name, job, True)
+    began = monotonic()
+    try:
+        left = wait_for(connection, name, ("Suspended", "Succeeded", "Failed"), args.timeout)
+        found = rehearsed(job, left, monotonic() - began)
+    finally:  # whatever has happened, it goes on
+        if phase_of(connection.read(name.path)) not in FINISHED:
+            suspend(connection, name, job, False)
+    print("\n".join(sentences(str(name), found)))
+    return 0 if found.saved or found.phase == "Succeeded" else EXIT_REFUSED
+
+
+def rehearsed(before: Document, after: Document, seconds: float) -> Rehearsal:
+    status = after.get("status") or {}
+    return Rehearsal(
+        seconds=seconds,
+        grace=str((before.get("spec") or {}).get("gracePeriod") or "30s"),
+        before=_checkpoint(before),
+        after=_checkpoint(after),
+        step=int(((before.get("status") or {}).get("progress") or {}).get("step") or 0),
+        phase=phase_of(after),
+        message=str((status.get("lastExit") or {}).get("message") or ""),
+    )
+
+
+def sentences(name: str, found: Rehearsal) -> Iterator[str]:
+    """Outcome of the drill, in words."""
+    if found.phase in FINISHED:
+        yield f"{name} has finished meanwhile ({found.phase}): nothing was rehearsed."
+        return
+    time_taken = f"{found.seconds:.0f} s of {found.grace}"
+    if found.saved:
+        yield painted(f"{name} saved step {found.after[0]} and left in {time_taken}.", Colour.GREEN)
+    elif found.after[0] is None:
+        yield painted(f"{name} left in {time_taken} and saved nothing: it begins anew.", Colour.RED)
+    else:
+        lost = max(0, found.step - found.after[0])
+        yield painted(f"{name} left in {time_taken} and saved nothing new: it goes back to step {found.after[0]}, "
+                      f"{lost} steps are lost.", Colour.RED)  # fmt: skip
+    if found.message:
+        yield found.message
+    if not found.saved:
+        yield "SIGTERM reaches every rank: save there and end, within gracePeriod (docs/worker.md)."
+    yield f"It waits for its place again: `cotenant why {name}`"
+
+
+def _checkpoint(job: Document) -> tuple[int | None, str]:
+    known = ((job.get("status") or {}).get("progress") or {}).get("lastCheckpoint") or {}
+    return known.get("step"), str(known.get("at") or "")

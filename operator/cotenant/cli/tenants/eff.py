@@ -1,0 +1,64 @@
+"""`cotenant eff JOB`: what a run used of what it held, and what to write instead."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from cotenant.cli.tenants.jobs import named
+from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, percent, run_of
+from cotenant.cli.terminal.connection import add_arguments
+from cotenant.cli.terminal.output import Colour, add_format, painted, printed
+from cotenant.cli.terminal.watch import add_watch, show
+
+GIB = 1024
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("eff", help="what a run used of what it held, and what to ask for next time")
+    parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME, also of a job that is gone")
+    add_arguments(parser)
+    add_format(parser)
+    add_watch(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    connection, name = named(args, args.job)
+
+    def answer() -> str:
+        found = run_of(connection, name)
+        return printed(found, args.output, lambda: [name.name], lambda _: "\n".join(sentences(found)))
+
+    return show(args, answer)
+
+
+def sentences(run: Run) -> Iterator[str]:
+    """Efficiency in words, a line each."""
+    metadata, status = run["metadata"], run["status"]
+    name = painted(f"{metadata['namespace']}/{metadata['name']}", Colour.BOLD)
+    yield f"{name} {status['outcome']} after {length(status['runSeconds'])}: {asked(status)}"
+    yield f"Held         {gpu_hours(status['gpuSeconds'])} GPU-hours"
+    use = status.get("use") or {}
+    if not use:
+        yield "Nothing is known of how it used them: no agent has seen it, or another replica leads since."
+    else:
+        shared = ", beside other jobs on the same GPUs" if use.get("shared") else ""
+        yield (
+            f"GPU compute  {percent(use.get('busyPercent'))} of the time a kernel ran,"
+            f" {percent(use.get('idlePercent'))} of the samples nothing did{shared} ({use['samples']} samples)"
+        )
+        peak, held = use["memoryPeakMiB"], use["memoryHeldMiB"]
+        yield f"GPU memory   {percent(use.get('memoryPercent'))}: at most {_gib(peak)} of {_gib(held)} on one GPU"
+    if status.get("memoryPeakMiB"):
+        yield f"             {_gib(status['memoryPeakMiB'])} at most of one rank, as its framework counts"
+    if status["restarts"]:
+        yield f"Restarts     {status['restarts']}, {status['failures']} by its own fault"
+    for one in status.get("advice") or []:
+        yield painted(f"- {one}", Colour.GREEN)
+    if use and not status.get("advice"):
+        yield "Nothing that was seen of it speaks for asking otherwise."
+
+
+def _gib(mib: int) -> str:
+    return f"{mib / GIB:.1f} GiB"

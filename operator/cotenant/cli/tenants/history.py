@@ -1,0 +1,105 @@
+"""`cotenant history`: runs that are over, also where their jobs are gone; `history JOB`: what happened to one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from cotenant.cli.tenants.jobs import named
+from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, local_time, run_of, runs_of
+from cotenant.cli.terminal.connection import add_arguments, connect
+from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
+from cotenant.cli.terminal.watch import add_watch, show
+
+HEADER = ("NAME", "OUTCOME", "QUEUE", "ASKED", "RAN", "GPU-HOURS", "ATTEMPTS", "FINISHED")
+TAIL = 10
+COLOURS = {"Succeeded": Colour.GREEN, "Failed": Colour.RED, "Deleted": Colour.YELLOW}
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("history", help="runs that are over, and what happened to one; they outlive their jobs")
+    parser.add_argument("job", metavar="JOB", nargs="?", help="NAME, or NAMESPACE/NAME: what happened to it")
+    parser.add_argument("--limit", type=int, default=50, metavar="N", help="the newest of them (default: 50)")
+    add_arguments(parser, all_namespaces=True)
+    add_format(parser)
+    add_watch(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.job:
+        connection, name = named(args, args.job)
+
+        def one() -> str:
+            found = run_of(connection, name)
+            return printed(found, args.output, lambda: [name.name], lambda _: "\n".join(sentences(found)))
+
+        return show(args, one)
+    connection = connect(args)
+
+    def all_of_them() -> str:
+        found = runs_of(connection, everywhere=args.all_namespaces, most=args.limit)
+        return printed(
+            found,
+            args.output,
+            lambda: [one["metadata"]["name"] for one in found["items"]],
+            lambda wide: as_table(found["items"], namespaces=args.all_namespaces, wide=wide),
+        )
+
+    return show(args, all_of_them)
+
+
+def as_table(runs: list[Run], *, namespaces: bool, wide: bool) -> str:
+    if not runs:
+        return "No run is over yet."
+    before, after = ("NAMESPACE",) if namespaces else (), ("USER", "MESSAGE") if wide else ()
+    rows = [
+        ((one["metadata"]["namespace"],) if namespaces else ())
+        + cells(one)
+        + ((one["status"].get("user", ""), one["status"].get("message", "")) if wide else ())
+        for one in runs
+    ]
+    return table((*before, *HEADER, *after), rows)
+
+
+def cells(run: Run) -> tuple[str, ...]:
+    status = run["status"]
+    return (
+        run["metadata"]["name"],
+        _outcome(status["outcome"]),
+        status["queue"],
+        asked(status),
+        length(status["runSeconds"]),
+        gpu_hours(status["gpuSeconds"]),
+        str(status["attempts"]),
+        local_time(status.get("finishedAt", "")),
+    )
+
+
+def sentences(run: Run) -> Iterator[str]:
+    """One run in words, a line each."""
+    metadata, status = run["metadata"], run["status"]
+    name = painted(f"{metadata['namespace']}/{metadata['name']}", Colour.BOLD)
+    yield f"{name} {_outcome(status['outcome'])} in queue {status['queue']}: {asked(status)}"
+    if status.get("message"):
+        yield str(status["message"])
+    attempts = status["attempts"]
+    yield (
+        f"Ran {length(status['runSeconds'])} in {attempts} attempt{'' if attempts == 1 else 's'}"
+        f" ({status['failures']} failed), held {gpu_hours(status['gpuSeconds'])} GPU-hours."
+    )
+    if status["steps"]:
+        yield f"Made {status['steps']}" + (f" of {status['stepsOf']}" if status["stepsOf"] else "") + " steps."
+    for name, value in (status.get("results") or {}).items():
+        yield f"  {name}: {value}"
+    for one in status.get("timeline") or []:
+        reason = f" ({one['reason']})" if one.get("reason") and one["reason"] != one["what"] else ""
+        yield f"{local_time(one['at'])}  {one['what']}{reason}" + (f": {one['message']}" if one.get("message") else "")
+    if status.get("tail"):
+        rank = f" of rank {status['exitRank']}" if "exitRank" in status else ""
+        yield f"The last lines{rank}, which ended with {status.get('exitCode')} ({status.get('exitReason')}):"
+        yield from (f"  {line}" for line in status["tail"][-TAIL:])
+
+
+def _outcome(outcome: str) -> str:
+    return painted(outcome, COLOURS[outcome]) if outcome in COLOURS else outcome

@@ -1,0 +1,107 @@
+"""TrainingJobs as a verb reads and writes them: one document, the one field that is changed, the wait for a phase."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, UserError
+from cotenant.cli.terminal.connection import Connection, connect, job_named
+from cotenant.sdk.job_paths import jobs_path
+
+FINISHED: Final = frozenset({"Succeeded", "Failed"})
+EVERY_S: Final = 1.0
+WAIT_S: Final = 900.0
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JobName:
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def path(self) -> str:
+        return jobs_path(self.namespace, self.name)
+
+
+def add_wait(parser: argparse.ArgumentParser, until: str) -> None:
+    parser.add_argument("--wait", action="store_true", help=f"until {until}")
+    parser.add_argument(
+        "--timeout", type=float, default=WAIT_S, metavar="SECONDS", help=f"of --wait (default: {WAIT_S:.0f})"
+    )
+
+
+def named(args: argparse.Namespace, text: str) -> tuple[Connection, JobName]:
+    """The way there, and the job that is meant. Raises UserError."""
+    namespace, name = job_named(text)
+    connection = connect(args)
+    return connection, JobName(namespace or connection.namespace, name)
+
+
+def phase_of(job: Document) -> str:
+    return str((job.get("status") or {}).get("phase") or "Pending")
+
+
+def refuse_finished(job: Document, name: JobName, instead: str) -> None:
+    """Raises UserError where the job is over."""
+    if phase_of(job) in FINISHED:
+        raise UserError(f"{name} has finished ({phase_of(job)}): {instead}", EXIT_REFUSED)
+
+
+def refuse_session(job: Document, name: JobName, verb: str) -> None:
+    """Raises UserError where a Session controls the job: the operator would put its `spec.suspend` back."""
+    for owner in job["metadata"].get("ownerReferences") or ():
+        if owner.get("kind") == "Session" and owner.get("controller"):
+            instead = f"kubectl cotenant session {verb} {name.namespace}/{owner['name']}"
+            raise UserError(f"{name} is the job of session {owner['name']}: {instead}", EXIT_REFUSED)
+
+
+def suspend(connection: Connection, name: JobName, job: Document, wanted: bool) -> Document:
+    """Write `spec.suspend` of this very job, and of no namesake that came since."""
+    body = {"metadata": {"uid": job["metadata"]["uid"]}, "spec": {"suspend": wanted}}
+    return connection.patch(name.path, body)
+
+
+def wait_for(
+    connection: Connection,
+    name: JobName,
+    phases: Collection[str],
+    timeout_s: float,
+    on_change: Callable[[Document], object] = lambda _: None,
+) -> Document:
+    """The job, as soon as it is in one of these phases. `on_change` sees it whenever its phase or reason is another.
+    Raises UserError when it is gone, or after this time."""
+    waited, last = 0.0, ("", "")
+    while True:
+        job = connection.read(name.path)
+        now = phase_of(job), str((job.get("status") or {}).get("reason") or "")
+        if now != last:
+            on_change(job)
+            last = now
+        if phase_of(job) in phases:
+            return job
+        if waited >= timeout_s:
+            raise UserError(f"{name} is {phase_of(job)} after {timeout_s:.0f} s: {_message(job)}".rstrip(": "))
+        time.sleep(EVERY_S)
+        waited += EVERY_S
+
+
+def exists(connection: Connection, name: JobName) -> bool:
+    try:
+        connection.read(name.path)
+    except UserError as error:
+        if error.exit_code == EXIT_NOT_FOUND:
+            return False
+        raise
+    return True
+
+
+def _message(job: Document) -> str:
+    return str((job.get("status") or {}).get("message") or "")

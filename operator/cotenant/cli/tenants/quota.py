@@ -1,0 +1,187 @@
+"""`cotenant quota request|list|approve|deny`: more than the queue's quotas for some time, asked for and answered.
+
+An answer is given to the very object that was shown: one that was deleted and made again meanwhile is refused. Who may
+answer, RBAC and a policy of the API server decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.cli.errors import EXIT_USAGE, UserError
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect, job_named
+from cotenant.cli.terminal.output import add_format, printed, table
+
+OURS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
+WHO_AM_I: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_AMOUNTS: Final = {
+    "gpus": "gpus",
+    "class": "gpuClass",
+    "zone": "zone",
+    "user": "user",
+    "guaranteed": "guaranteed",
+    "memory": "memory",
+}
+_UNITS: Final = {"h": 3600, "d": 86_400, "w": 604_800}
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser(
+        "quota", help="ask for more than the queue's quotas for some time, and answer such requests"
+    )
+    kinds = verb.add_subparsers(title="what", metavar="WHAT", required=True)
+    ask = kinds.add_parser("request", help="ask an administrator for more")
+    ask.add_argument(
+        "more", metavar="MORE", nargs="+",
+        help="one for each line of the quota that stops you: gpus=4,class=H100,zone=eu-1,user=ann,guaranteed=2",
+    )  # fmt: skip
+    until = ask.add_mutually_exclusive_group(required=True)
+    until.add_argument("--for", dest="period", metavar="TIME", help="how long from now: 36h, 14d, 2w")
+    until.add_argument("--until", metavar="MOMENT", help="when it ends: 2030-01-31 or 2030-01-31T18:00:00Z")
+    ask.add_argument("--reason", required=True, metavar="TEXT", help="what it is for: who decides reads it")
+    ask.add_argument("--queue", metavar="QUEUE", help="default: the one that serves the namespace")
+    ask.add_argument("--name", metavar="NAME", help="of the request (default: more-…)")
+    _end(ask, run_request)
+    listed = kinds.add_parser("list", help="requests, and what became of them")
+    add_format(listed)
+    add_arguments(listed, all_namespaces=True)
+    listed.set_defaults(run=run_list)
+    for decision, word, meant in (
+        ("Approved", "approve", "grant what is asked for"),
+        ("Denied", "deny", "refuse it, or take back what was granted"),
+    ):
+        answer = kinds.add_parser(word, help=meant)
+        answer.add_argument("request", metavar="REQUEST", help="NAME, or NAMESPACE/NAME")
+        answer.add_argument("--message", default="", metavar="TEXT", help="for the tenant")
+        if decision == "Approved":
+            answer.add_argument("--until", metavar="MOMENT", help="an earlier end than was asked for")
+        answer.set_defaults(decision=decision)
+        _end(answer, run_answer)
+
+
+def _end(parser: argparse.ArgumentParser, run: Any) -> None:
+    add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run_request(args: argparse.Namespace) -> int:
+    connection = connect(args)
+    until = _moment(args.until) if args.until else after(args.period, datetime.now(UTC))
+    metadata = {"name": args.name} if args.name else {"generateName": "more-"}
+    queue = {"queue": args.queue} if args.queue else {}
+    body = {
+        "apiVersion": names.API_VERSION,
+        "kind": "QuotaRequest",
+        "metadata": metadata,
+        "spec": {**queue, "quotas": [more_of(one) for one in args.more], "until": until, "reason": args.reason},
+    }
+    made = connection.call("POST", f"{OURS}/namespaces/{connection.namespace}/quotarequests", body)
+    name = f"{connection.namespace}/{made['metadata']['name']}"
+    print(f"{name} asks until {until}; an administrator answers: cotenant quota approve {name}")
+    return 0
+
+
+def run_list(args: argparse.Namespace) -> int:
+    connection = connect(args)
+    where = "" if args.all_namespaces else f"/namespaces/{connection.namespace}"
+    found = connection.read(f"{OURS}{where}/quotarequests")
+    items = sorted(found["items"], key=lambda one: (one["metadata"]["namespace"], one["metadata"]["name"]))
+    print(
+        printed(
+            found,
+            args.output,
+            lambda: [f"quotarequest.{names.GROUP}/{one['metadata']['name']}" for one in items],
+            lambda wide: listing(items, wide=wide),
+        )
+    )
+    return 0
+
+
+def listing(items: Iterable[Mapping[str, Any]], *, wide: bool) -> str:
+    more = ("BY", "REASON", "MESSAGE") if wide else ()
+    return table(("REQUEST", "PHASE", "QUEUE", "ASKED", "UNTIL", *more), (_row(one, wide=wide) for one in items))
+
+
+def _row(document: Mapping[str, Any], *, wide: bool) -> tuple[str, ...]:
+    metadata, spec, status = document["metadata"], document["spec"], document.get("status") or {}
+    until = (status.get("granted") or {}).get("until") or spec["until"]
+    shown = (
+        f"{metadata['namespace']}/{metadata['name']}",
+        status.get("phase") or "-",
+        status.get("queue") or spec.get("queue") or "-",
+        status.get("asked") or "-",
+        until,
+    )
+    by = (status.get("approval") or {}).get("by") or "-"
+    return (*shown, by, spec["reason"], status.get("message") or "-") if wide else shown
+
+
+def run_answer(args: argparse.Namespace) -> int:
+    connection = connect(args)
+    namespace, name = job_named(args.request)
+    answer(connection, f"{namespace or connection.namespace}/{name}", args.decision, args.message, _earlier(args))
+    return 0
+
+
+def _earlier(args: argparse.Namespace) -> str:
+    until = getattr(args, "until", None)
+    return _moment(until) if until else ""
+
+
+def answer(connection: Connection, request: str, decision: str, message: str, until: str) -> None:
+    """Answer the request as it is now, in the name of whoever asks the API server, after what stands against it."""
+    namespace, _, name = request.partition("/")
+    path = f"{OURS}/namespaces/{namespace}/quotarequests/{name}"
+    seen = connection.read(path)
+    status, metadata = seen.get("status") or {}, seen["metadata"]
+    for condition in status.get("conditions") or ():
+        if condition["type"] in {"Applicable", "WithinParents"} and condition["status"] == "False":
+            print(f"warning: {condition['message']}", file=sys.stderr)
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    me = connection.call("POST", WHO_AM_I, review)["status"]["userInfo"]["username"]
+    given = {"decision": decision, "by": me}
+    given |= ({"message": message} if message else {}) | ({"until": until} if until else {})
+    guard = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    connection.patch(f"{path}/status", {"metadata": guard, "status": {"approval": given}})
+    asked = f": {status['asked']}" if status.get("asked") else ""
+    print(f"{request} is {decision.lower()}{asked}" + (f", until {until}" if until else ""))
+
+
+def more_of(text: str) -> dict[str, Any]:
+    """`gpus=4,class=H100` as a line of a request. Raises UserError."""
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        name, sign, value = part.partition("=")
+        if not sign or name not in _AMOUNTS or not value:
+            known = ", ".join(_AMOUNTS)
+            raise UserError(
+                f"{part!r} is none of {known} with a value: write for example gpus=4,class=H100", EXIT_USAGE
+            )
+        found[_AMOUNTS[name]] = int(value) if name in {"gpus", "guaranteed"} and value.isdigit() else value
+    if "gpus" not in found:
+        raise UserError(f"{text!r} does not say how many: write for example gpus=4,{text}", EXIT_USAGE)
+    return found
+
+
+def after(period: str, now: datetime) -> str:
+    match = re.fullmatch(r"([1-9][0-9]{0,3})([hdw])", period)
+    if match is None:
+        raise UserError(f"{period!r} is no time from now: write for example 36h, 14d or 2w", EXIT_USAGE)
+    return (now + timedelta(seconds=int(match[1]) * _UNITS[match[2]])).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _moment(text: str) -> str:
+    """RFC 3339 in UTC; of a day, its end."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError(f"{text!r} is no moment: write for example 2030-01-31T18:00:00Z", EXIT_USAGE) from None
+    if len(text) == len("2030-01-31"):
+        at = at.replace(hour=23, minute=59, second=59)
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

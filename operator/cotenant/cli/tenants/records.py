@@ -1,0 +1,59 @@
+"""Runs as the operator has recorded them, asked for through the API server; amounts and times for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from cotenant.cli.tenants.jobs import JobName
+from cotenant.cli.terminal.connection import Connection
+
+Run = Mapping[str, Any]
+LISTED_MAX: Final = 5_000
+HOUR: Final = 3_600
+
+
+def run_of(connection: Connection, name: JobName) -> Run:
+    """The newest of this name, over or not. Raises UserError."""
+    return connection.get(f"/namespaces/{quote(name.namespace, safe='')}/runs/{quote(name.name, safe='')}")
+
+
+def runs_of(connection: Connection, *, everywhere: bool, most: int) -> dict[str, Any]:
+    """Runs of the namespace, or of all: the newest first."""
+    within = "" if everywhere else f"/namespaces/{quote(connection.namespace, safe='')}"
+    return connection.get(f"{within}/runs?limit={most}")
+
+
+def asked(status: Run) -> str:
+    """`2 × 0.4 H100`."""
+    workers, gpu = status.get("workers", 1), status.get("gpu", "")
+    size = gpu if workers == 1 else f"{workers} × {gpu}"
+    return f"{size} {status.get('gpuClass', '')}".strip()
+
+
+def gpu_hours(seconds: int) -> str:
+    """GPU-hours to a hundredth, rounded half up."""
+    hundredths = (seconds * 100 + HOUR // 2) // HOUR
+    return f"{hundredths // 100}.{hundredths % 100:02d}"
+
+
+def length(seconds: int) -> str:
+    """`2h13m`, `4m10s`, `9s`."""
+    hours, minutes, rest = seconds // HOUR, seconds // 60 % 60, seconds % 60
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
+
+
+def local_time(text: str, now: datetime | None = None) -> str:
+    """Time in the reader's own zone, with the day where that is another."""
+    if not text:
+        return ""
+    at, here = datetime.fromisoformat(text).astimezone(), (now or datetime.now(UTC)).astimezone()
+    return at.strftime("%H:%M:%S" if at.date() == here.date() else "%Y-%m-%d %H:%M")
+
+
+def percent(value: int | None) -> str:
+    return "-" if value is None else f"{value} %"

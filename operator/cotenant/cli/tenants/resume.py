@@ -1,0 +1,36 @@
+"""`cotenant resume JOB`: a job that was stopped waits for its place again, and goes on from its checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+
+from cotenant.cli.errors import EXIT_REFUSED, UserError
+from cotenant.cli.tenants.jobs import add_wait, named, phase_of, refuse_finished, refuse_session, suspend, wait_for
+from cotenant.cli.terminal.connection import add_arguments
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("resume", help="let a job that was stopped go on")
+    parser.add_argument("jobs", metavar="JOB", nargs="+", help="NAME, or NAMESPACE/NAME")
+    add_wait(parser, "it runs")
+    add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    for text in args.jobs:
+        connection, name = named(args, text)
+        job = connection.read(name.path)
+        refuse_session(job, name, "resume")
+        refuse_finished(job, name, f"`cotenant retry {name}` runs it again")
+        if not (job.get("spec") or {}).get("suspend"):
+            print(f"{name} was not stopped: it is {phase_of(job)}.")
+        else:
+            suspend(connection, name, job, False)
+            print(f"{name} waits for its place again.", flush=True)
+        if args.wait:
+            there = wait_for(connection, name, ("Running", "Succeeded", "Failed"), args.timeout)
+            if phase_of(there) == "Failed":
+                raise UserError(f"{name} has failed: {(there.get('status') or {}).get('message', '')}", EXIT_REFUSED)
+            print(f"{name} is {phase_of(there)}.")
+    return 0

@@ -1,0 +1,94 @@
+"""`cotenant retry JOB`: a job that is over, once more: a new job of the same spec, from its checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from cotenant.cli.errors import EXIT_REFUSED, UserError
+from cotenant.cli.queries.whatif import change_of
+from cotenant.cli.tenants.jobs import FINISHED, Document, JobName, exists, named, phase_of
+from cotenant.cli.terminal.connection import add_arguments
+from cotenant.names import GROUP
+from cotenant.sdk.job_paths import jobs_path
+
+LONGEST_NAME: Final = 50
+TRIES: Final = 100
+NOT_COPIED: Final = ("kubectl.kubernetes.io/", f"{GROUP}/")
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("retry", help="run a job that is over once more: a new job, from its checkpoint")
+    parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
+    parser.add_argument("--name", metavar="NEW", help="of the new job (default: the next free number behind the name)")
+    parser.add_argument("--fresh", action="store_true", help="from the beginning, and not from the checkpoint")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="FIELD=VALUE", dest="changes",
+        help="a field of its spec that is another, such as maxRuntime=12h; null leaves it out",
+    )  # fmt: skip
+    add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    connection, name = named(args, args.job)
+    job = connection.read(name.path)
+    if phase_of(job) not in FINISHED:
+        raise UserError(f"{name} is {phase_of(job)}, and not over: stop it, or delete it, first", EXIT_REFUSED)
+    new = args.name or next_name(name.name, lambda free: exists(connection, JobName(name.namespace, free)))
+    document = again(job, new, fresh=args.fresh)
+    for text in args.changes:
+        _write(document, *change_of(text))
+    made = connection.call("POST", jobs_path(name.namespace), document)
+    goes_on = "checkpoint" in document["spec"] and not args.fresh
+    how = "goes on from the checkpoint of" if goes_on else "begins anew as"
+    there = f"{name.namespace}/{made['metadata']['name']}"
+    print(f"{there} {how} {name}, and waits for its place: `cotenant why {there}`")
+    return 0
+
+
+def next_name(name: str, taken: Callable[[str], bool]) -> str:
+    """The name with the first number behind it that is free: 2 where it has none. Raises UserError."""
+    found = re.fullmatch(r"(.+?)-(\d{1,4})", name)
+    stem, number = (found[1], int(found[2])) if found else (name, 1)
+    for candidate in range(number + 1, number + 1 + TRIES):
+        suffix = f"-{candidate}"
+        new = stem[: LONGEST_NAME - len(suffix)].rstrip("-") + suffix
+        if not taken(new):
+            return new
+    raise UserError(f"{TRIES} names behind {name} are taken: give one with --name", EXIT_REFUSED)
+
+
+def again(job: Document, new: str, *, fresh: bool) -> dict[str, Any]:
+    """The document of the new job. Checkpoints lie under the name of their job where the document says nothing else, so
+    that of the old one is named."""
+    metadata, spec = job["metadata"], copy.deepcopy(dict(job["spec"]))
+    spec.pop("suspend", None)
+    checkpoint = spec.get("checkpoint")
+    if checkpoint is not None and fresh:
+        checkpoint["path"] = f"{checkpoint['path'].rstrip('/')}/{new}" if "path" in checkpoint else new
+    elif checkpoint is not None:
+        checkpoint.setdefault("path", metadata["name"])
+    own = {"name": new, "namespace": metadata["namespace"]}
+    kept = {field: chosen for field in ("labels", "annotations") if (chosen := _copied(metadata.get(field) or {}))}
+    return {"apiVersion": job["apiVersion"], "kind": job["kind"], "metadata": own | kept, "spec": spec}
+
+
+def _copied(words: Document) -> dict[str, str]:
+    return {key: value for key, value in words.items() if not key.startswith(NOT_COPIED)}
+
+
+def _write(document: dict[str, Any], path: str, value: object) -> None:
+    *above, last = path.split(".")
+    at = document
+    for part in above:
+        at = at.setdefault(part, {})
+        if not isinstance(at, dict):
+            raise UserError(f"--set {path}: {part} has no fields", 2)
+    if value is None:
+        at.pop(last, None)
+    else:
+        at[last] = value

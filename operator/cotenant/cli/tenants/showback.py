@@ -1,0 +1,132 @@
+"""`cotenant showback`: what was held in a month, used, idle or lost, by whom, and what it cost; as FOCUS for others."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from cotenant.cli.errors import EXIT_USAGE, UserError
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.output import as_document, table
+
+if TYPE_CHECKING:
+    from cotenant.decision_log.showback.report import PricedCharge, ShowbackLine
+
+BY: Final = ("class", "job", "namespace", "queue", "user")
+"""Keys of `report.BY`, which the one-file plugin cannot read."""
+FORMS: Final = ("text", "json", "yaml", "csv")
+COLUMNS: Final = ("name", "held", "used", "idle", "lostToPreemption", "lostToFaults", "cost", "unpriced")
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("showback", help="what was held, used, idle and lost in a month, and what it cost")
+    parser.add_argument("--month", metavar="YYYY-MM", help="the month, in UTC (default: this one)")
+    parser.add_argument("--by", choices=BY, default="queue", help="what is added up (default: queue)")
+    parser.add_argument("--format", choices=("lines", "focus"), default="lines", help="focus: FOCUS, as CSV")
+    parser.add_argument("--cluster", default="cotenant", metavar="NAME", help="who bills, in FOCUS (default: cotenant)")
+    parser.add_argument("-o", "--output", choices=FORMS, default="text", help="how it is printed")
+    add_arguments(parser, all_namespaces=True)
+    parser.set_defaults(run=run)
+
+
+@dataclass(frozen=True, slots=True)
+class ShowbackAnswer:
+    parts: Sequence[PricedCharge]
+    currency: str
+    truncated: bool
+
+
+def run(args: argparse.Namespace) -> int:
+    since, until = month_of(args.month) if args.month else (None, None)
+    found = asked(connect(args), everywhere=args.all_namespaces, since=since, until=until)
+    if args.format == "focus":
+        from cotenant.decision_log.showback import focus
+
+        issuer = focus.Issuer(cluster=args.cluster, currency=found.currency or "XXX")
+        print(focus.to_csv(found.parts, issuer), end="")
+    else:
+        print(shown(found, args.by, args.output).rstrip("\n"))
+    if found.truncated:
+        raise UserError("there is more than one answer holds: ask for each namespace alone")
+    return 0
+
+
+def asked(connection: Connection, *, everywhere: bool, since: int | None, until: int | None) -> ShowbackAnswer:
+    """What the operator has recorded. Raises UserError."""
+    from cotenant.decision_log.showback.documents import priced_charge
+
+    within = "" if everywhere else f"/namespaces/{quote(connection.namespace, safe='')}"
+    query = "" if since is None else f"?since={since}&until={until}"
+    found = connection.get(f"{within}/showbacks{query}")
+    metadata = found["metadata"]
+    parts = [priced_charge(one) for one in found["items"]]
+    return ShowbackAnswer(parts, metadata["currency"], metadata["truncated"])
+
+
+def shown(found: ShowbackAnswer, by: str, form: str) -> str:
+    from cotenant.decision_log.showback.report import added_up, total
+
+    lines = added_up(found.parts, by)
+    if form == "csv":
+        return _csv(lines, found.currency)
+    if form == "text":
+        return as_table(lines, total(found.parts), by, found.currency)
+    items = [_document(line, found.currency) for line in lines]
+    return as_document({"kind": "List", "apiVersion": "v1", "items": items}, form)
+
+
+def as_table(lines: Sequence[ShowbackLine], whole: ShowbackLine, by: str, currency: str) -> str:
+    """Table in GPU-hours to a hundredth, and money to a hundredth; `?` stands where a class has no price."""
+    if not lines:
+        return "Nothing was held in this time."
+    money = (f"COST ({currency})",) if currency else ()
+    header = (by.upper(), "GPU-HOURS", "USED", "IDLE", "LOST TO PREEMPTION", "LOST TO FAULTS", *money)
+    every = [*lines, whole] if len(lines) > 1 else lines
+    return table(header, (_cells(line, bool(currency)) for line in every))
+
+
+def _cells(line: ShowbackLine, money: bool) -> tuple[str, ...]:
+    from cotenant.core.model.formatting import format_money
+
+    amounts = (line.held, line.used, line.idle, line.lost_to_preemption, line.lost_to_faults)
+    cost = format_money(line.micros // 10_000 * 10_000) + (" + ?" if line.unpriced else "")
+    return (line.name, *(_hours(amount) for amount in amounts), *((cost,) if money else ()))
+
+
+def _hours(amount: int) -> str:
+    from cotenant.decision_log.showback.prices import HOUR
+
+    hundredths = (amount * 100 + HOUR // 2) // HOUR
+    return f"{hundredths // 100}.{hundredths % 100:02d}"
+
+
+def _document(line: ShowbackLine, currency: str) -> dict[str, Any]:
+    values = (line.name, line.held, line.used, line.idle, line.lost_to_preemption, line.lost_to_faults)
+    return dict(zip(COLUMNS, (*values, line.micros, line.unpriced), strict=True)) | {"currency": currency}
+
+
+def _csv(lines: Sequence[ShowbackLine], currency: str) -> str:
+    """Exactly: milli-GPU × seconds, and micro-units of the currency."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, (*COLUMNS, "currency"), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_document(line, currency) for line in lines)
+    return text.getvalue()
+
+
+def month_of(text: str) -> tuple[int, int]:
+    """Beginning and end in Unix seconds. Raises UserError."""
+    from cotenant.core.model.objects import Period
+    from cotenant.decision_log.showback.periods import end_of
+
+    try:
+        since = int(datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        raise UserError(f"--month {text}: give a year and a month, such as 2026-11", EXIT_USAGE) from None
+    return since, end_of(Period.MONTH, since)

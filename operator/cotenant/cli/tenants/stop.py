@@ -1,0 +1,68 @@
+"""`cotenant stop JOB`: its ranks save and end, and its GPUs are free; `cotenant resume` lets it go on."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+
+from cotenant.cli.tenants.jobs import (
+    Document,
+    add_wait,
+    named,
+    phase_of,
+    refuse_finished,
+    refuse_session,
+    suspend,
+    wait_for,
+)
+from cotenant.cli.terminal.connection import add_arguments
+
+HOLDING = ("Starting", "Running", "Evicting")
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("stop", help="have a job save and end, and give its GPUs back, until it is resumed")
+    parser.add_argument("jobs", metavar="JOB", nargs="+", help="NAME, or NAMESPACE/NAME")
+    add_wait(parser, "its GPUs are given back")
+    add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    for text in args.jobs:
+        connection, name = named(args, text)
+        job = connection.read(name.path)
+        refuse_session(job, name, "stop")
+        refuse_finished(job, name, "there is nothing to stop")
+        holds = phase_of(job) in HOLDING
+        if (job.get("spec") or {}).get("suspend"):
+            print(f"{name} was stopped before.")
+        else:
+            suspend(connection, name, job, True)
+            print(f"{name} {_asked(job) if holds else 'does not wait any more.'}", flush=True)
+        if args.wait:
+            began = time.monotonic()
+            stopped = wait_for(connection, name, ("Suspended", "Succeeded", "Failed"), args.timeout)
+            print(f"{name} " + "; ".join(ended(stopped, time.monotonic() - began)))
+    return 0
+
+
+def _asked(job: Document) -> str:
+    grace = (job.get("spec") or {}).get("gracePeriod") or "30s"
+    return f"was asked to save and to end; it has {grace} for that."
+
+
+def ended(job: Document, seconds: float) -> Iterator[str]:
+    """Outcome, in clauses."""
+    status = job.get("status") or {}
+    if phase_of(job) != "Suspended":
+        yield f"has finished meanwhile: {phase_of(job)}"
+        return
+    yield f"has given its GPUs back after {seconds:.0f} s"
+    saved = (status.get("progress") or {}).get("lastCheckpoint") or {}
+    if saved.get("step") is not None:
+        yield f"the checkpoint of step {saved['step']} is kept"
+    message = (status.get("lastExit") or {}).get("message")
+    if message:
+        yield str(message)

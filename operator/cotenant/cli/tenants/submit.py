@@ -1,0 +1,271 @@
+"""`cotenant submit train.py --workers 4 --gpu 1/2`: a script with its folder, or a manifest, as a job: the plan is
+shown first, then asked for."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from cotenant import names
+from cotenant.cli.documents import documents_of
+from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
+from cotenant.cli.queries import whatif
+from cotenant.cli.tenants.jobs import Document, JobName, exists, phase_of, wait_for
+from cotenant.cli.terminal.confirmation import agreed
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.output import add_format, as_document
+from cotenant.sdk.job_paths import core_path, jobs_path
+from cotenant.sdk.working_folder import Folder, FolderError, owned, read_folder
+
+NAME_MAX: Final = 50
+LAUNCHERS: Final = ("python", "python3", "bash", "sh", "torchrun", "accelerate", "deepspeed")
+"""Programs that a command line may begin with instead of a script."""
+EXIT_FAILED: Final = 1
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "submit",
+        help="a script with its folder, or a manifest, as a job; shows the plan and asks",
+        epilog="Flags go before the script: what follows it is the script's own.",
+    )
+    parser.add_argument(
+        "script",
+        metavar="FILE",
+        nargs="?",
+        help="a program of this folder: Python's, or a shell's (.sh); or a command, python -m mine",
+    )
+    parser.add_argument("words", nargs=argparse.REMAINDER, help="what the program is given")
+    parser.add_argument("-f", "--filename", action="append", default=[], metavar="FILE", help="a manifest instead")
+    parser.add_argument("--name", metavar="NEW", help="of the job (default: that of the script, with what is in it)")
+    parser.add_argument("--queue", metavar="QUEUE", help="default: the one that serves the namespace")
+    parser.add_argument("--profile", metavar="PROFILE", help="what is not given here is as this profile has it")
+    parser.add_argument("--workers", type=int, metavar="N", help="ranks (default: 1, or as the profile has it)")
+    parser.add_argument(
+        "--gpu", metavar="SIZE", help="of each: 2, or a share: 1/2, 0.4, 16Gi (default: 1, or as the profile has it)"
+    )
+    parser.add_argument(
+        "--gpu-class", action="append", default=[], metavar="CLASS", help="classes that will do, best first"
+    )
+    parser.add_argument("--image", metavar="IMAGE", help="default: the cluster's worker image")
+    parser.add_argument("--cpu", metavar="N", help="of each worker")
+    parser.add_argument("--memory", metavar="SIZE", help="of the node, for each worker: 16Gi")
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--expected", metavar="TIME", help="how long it is thought to run: 2h")
+    parser.add_argument("--folder", default=".", metavar="DIR", help="what travels with it (default: this one)")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show the plan, or with -o the documents, and make nothing"
+    )
+    parser.add_argument("--wait", action="store_true", help="until it is over; the exit code is 0 where it succeeded")
+    parser.add_argument("--follow", action="store_true", help="the same, and show what its ranks print")
+    add_arguments(parser)
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    job: dict[str, Any]
+    code: dict[str, Any] | None = None
+    """ConfigMap of its folder."""
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        return [*([self.code] if self.code else []), self.job]
+
+
+def run(args: argparse.Namespace) -> int:
+    if bool(args.script) == bool(args.filename):
+        raise UserError("give either a script, or a manifest with -f", EXIT_USAGE)
+    connection = connect(args)
+    wanted = _of_manifest(args, connection) if args.filename else _of_script(args, connection)
+    if args.dry_run and args.output in {"json", "yaml"}:
+        print(as_document({"apiVersion": "v1", "kind": "List", "items": wanted.documents}, args.output))
+        return 0
+    if args.output in {"text", "wide"}:
+        for line in plan_of(connection, wanted.job, wide=args.output == "wide"):
+            print(line)
+    if args.dry_run:
+        return 0
+    if not args.yes and not agreed("Submit it?"):
+        raise UserError("nothing was submitted", EXIT_REFUSED)
+    name = made(connection, wanted)
+    shown = {"name": f"trainingjob.cotenant.dev/{name.name}"}.get(args.output, f"{name} is submitted.")
+    print(shown, flush=True)
+    return _attended(args, connection, name) if args.wait or args.follow else 0
+
+
+def made(connection: Connection, wanted: Submission) -> JobName:
+    """Create the job, and what it runs, which goes when it does. Raises UserError."""
+    metadata = wanted.job["metadata"]
+    if metadata.get("name") and exists(connection, there := JobName(metadata["namespace"], metadata["name"])):
+        raise UserError(f"{there} is there already: give another --name, or `cotenant retry {there}`", EXIT_REFUSED)
+    job = connection.call("POST", jobs_path(metadata["namespace"]), wanted.job)
+    name = JobName(metadata["namespace"], job["metadata"]["name"])
+    if wanted.code is not None:
+        try:
+            code = owned(wanted.code, name.name, job["metadata"]["uid"])
+            connection.call("POST", core_path(name.namespace, "configmaps"), code)
+        except UserError:
+            connection.call("DELETE", name.path)  # without its code it would start in vain
+            raise
+    return name
+
+
+def plan_of(connection: Connection, job: Document, *, wide: bool = False) -> Iterator[str]:
+    """What the operator says would become of it, in words. An operator that answers no questions holds nothing up."""
+    namespace = job["metadata"]["namespace"]
+    try:
+        answer = whatif.ask(connection, namespace, {"manifest": job})
+    except UserError as error:
+        if error.exit_code != EXIT_UNAVAILABLE:
+            raise
+        yield f"What would become of it is not known: {error}"
+        return
+    yield from whatif.sentences(answer, wide=wide)
+
+
+def _attended(args: argparse.Namespace, connection: Connection, name: JobName) -> int:
+    """Follow the job until it is over."""
+    if args.follow:
+        from cotenant.cli import main
+
+        begun = wait_for(connection, name, ("Running", "Succeeded", "Failed"), float("inf"), on_change=_say)
+        place = ["-n", name.namespace, *(["--context", args.context] if args.context else [])]
+        place += ["--kubeconfig", args.kubeconfig] if args.kubeconfig else []
+        if phase_of(begun) == "Running":
+            main.main(["logs", name.name, "-f", *place])
+    job = wait_for(connection, name, ("Succeeded", "Failed"), float("inf"), on_change=_say)
+    return 0 if phase_of(job) == "Succeeded" else EXIT_FAILED
+
+
+def _say(job: Document) -> None:
+    status = job.get("status") or {}
+    print(f"{phase_of(job)}: {status.get('message', '')}".rstrip(": "), flush=True)
+
+
+# -- documents ---------------------------------------------------------------------------------------------------------
+
+
+def _of_manifest(args: argparse.Namespace, connection: Connection) -> Submission:
+    jobs = [one for one in documents_of(args.filename, recursive=False) if one.get("kind") == "TrainingJob"]
+    if len(jobs) != 1:
+        raise UserError(
+            f"there are {len(jobs)} TrainingJobs in what was given, and one is submitted at a time", EXIT_USAGE
+        )
+    metadata = dict(jobs[0].get("metadata") or {})
+    metadata.setdefault("namespace", connection.namespace)
+    return Submission({**jobs[0], "metadata": metadata})
+
+
+def _of_script(args: argparse.Namespace, connection: Connection) -> Submission:
+    root = Path(args.folder)
+    try:
+        folder = read_folder(root)
+        script, command = _command(root, folder, args.script, args.words)
+        name = args.name or name_of(script, folder)
+        code = folder.config_map(f"{name}-code", connection.namespace)
+    except FolderError as error:
+        raise UserError(str(error), EXIT_REFUSED) from error
+    return Submission(job_of(args, connection, name, command), code)
+
+
+def _command(root: Path, folder: Folder, first: str, words: Sequence[str]) -> tuple[Path, list[str]]:
+    """What the job is named for, and what its ranks run: a script of the folder, or a command that begins with a
+    launcher. Raises UserError."""
+    script, files = Path(first), dict(folder.files)
+    try:
+        below = script.resolve().relative_to(root.resolve()).as_posix()
+    except ValueError:
+        raise UserError(
+            f"{script} is not in the folder that travels, {root.resolve()}: give --folder", EXIT_USAGE
+        ) from None
+    if below in files:
+        return script, folder.command(below, words)
+    if first in LAUNCHERS and words:
+        return Path(next((one for one in words if one in files), first)), folder.begun([first, *words])
+    raise UserError(
+        f"{script}: there is no such file in what travels (a command begins with one of {', '.join(LAUNCHERS)})",
+        EXIT_NOT_FOUND,
+    )
+
+
+def job_of(args: argparse.Namespace, connection: Connection, name: str, command: list[str]) -> dict[str, Any]:
+    """The document that the flags describe."""
+    if args.profile and args.gpu_class and not args.gpu:
+        raise UserError("with --gpu-class say --gpu too: the classes go with an amount", EXIT_USAGE)
+    shape: dict[str, Any] = {"profile": args.profile} if args.profile else {"workers": 1}
+    if args.workers is not None:
+        shape["workers"] = args.workers
+    if args.gpu or not args.profile:
+        shape["gpu"] = gpu_of(args.gpu or "1") | ({"classes": args.gpu_class} if args.gpu_class else {})
+    runtime: dict[str, Any] = {"command": command, "code": {"configMap": {"name": f"{name}-code"}}}
+    if args.image:
+        runtime["image"] = args.image
+    if args.env:
+        runtime["env"] = [_variable(text) for text in args.env]
+    spec: dict[str, Any] = {
+        "queue": args.queue or queue_of(connection),
+        **shape,
+        "runtime": runtime,
+    }
+    resources = {key: value for key, value in (("cpu", args.cpu), ("memory", args.memory)) if value}
+    if resources:
+        spec["resources"] = resources
+    if args.expected:
+        spec["expectedRuntime"] = args.expected
+    metadata = {"name": name, "namespace": connection.namespace}
+    return {"apiVersion": names.API_VERSION, "kind": "TrainingJob", "metadata": metadata, "spec": spec}
+
+
+def gpu_of(text: str) -> dict[str, Any]:
+    """`2` → whole ones; `1/2`, `0.4` → a part of one; `16Gi` → a share by memory. Raises UserError."""
+    if re.fullmatch(r"[1-9]\d{0,3}", text):
+        return {"count": int(text)}
+    if found := re.fullmatch(r"([1-9]\d{0,2})/([1-9]\d{0,2})", text):
+        milli = 1000 * int(found[1]) // int(found[2])
+        if 0 < milli < 1000:
+            return {"memoryFraction": f"0.{milli:03d}".rstrip("0")}
+    elif re.fullmatch(r"0?\.\d{1,3}", text):
+        return {"memoryFraction": f"0{text}" if text.startswith(".") else text}
+    elif re.fullmatch(r"\d{1,6}(\.\d{1,3})?[KMGT]i?", text):
+        return {"memory": text}
+    raise UserError(f"--gpu {text}: give a number of GPUs, a part of one (1/2, 0.4), or memory (16Gi)", EXIT_USAGE)
+
+
+def queue_of(connection: Connection) -> str:
+    """The one that serves the namespace. Raises UserError where there are none or several."""
+    place = f"/namespaces/{quote(connection.namespace, safe='')}"
+    try:
+        found = connection.get(f"{place}/offers")["items"]
+    except UserError as error:
+        if error.exit_code != EXIT_UNAVAILABLE:
+            raise
+        # The operator does not answer now; what it wrote into the namespace says it too.
+        found = connection.read(f"/apis/{names.API_VERSION}{place}/localqueues")["items"]
+    queues = [one["metadata"]["name"] for one in found]
+    if len(queues) != 1:
+        there = f"these do: {', '.join(queues)}" if queues else "none does; ask your administrator"
+        raise UserError(f"give --queue: of the queues that serve namespace {connection.namespace}, {there}", EXIT_USAGE)
+    return str(queues[0])
+
+
+def name_of(script: Path, folder: Folder) -> str:
+    """The name of the script and the digest of the folder: another folder is another job."""
+    stem = re.sub(r"[^a-z0-9]+", "-", script.stem.lower()).strip("-")
+    if not stem[:1].isalpha():
+        stem = f"job-{stem}".rstrip("-")
+    return f"{stem[: NAME_MAX - 5 - len(folder.digest) - 1].rstrip('-')}-{folder.digest}"
+
+
+def _variable(text: str) -> Mapping[str, str]:
+    name, given, value = text.partition("=")
+    if not name or not given:
+        raise UserError(f"--env {text}: give NAME=VALUE", EXIT_USAGE)
+    return {"name": name, "value": value}

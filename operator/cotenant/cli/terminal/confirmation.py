@@ -1,0 +1,14 @@
+"""The question before a change: asked at a terminal, answered with y."""
+
+from __future__ import annotations
+
+import sys
+
+from cotenant.cli.errors import EXIT_USAGE, UserError
+
+
+def agreed(question: str, instead: str = "--yes, or --dry-run") -> bool:
+    """Whether the person agrees. Raises UserError where nobody can be asked; `instead`: the flags that help there."""
+    if not sys.stdin.isatty():
+        raise UserError(f"there is nobody to ask: give {instead}", EXIT_USAGE)
+    return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}

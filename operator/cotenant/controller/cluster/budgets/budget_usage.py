@@ -1,0 +1,80 @@
+"""The account of a budget as the status of its Queue shows it: exactly, and for people. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from cotenant.api.resources.queue_budget import Budget
+from cotenant.api.resources.queue_status import BudgetUsage, MoneyUsage
+from cotenant.controller.cluster.budgets.account import Account
+from cotenant.core.model.formatting import format_money
+from cotenant.core.quota.budget import left, seconds_left
+from cotenant.decision_log.showback.periods import end_of
+from cotenant.decision_log.showback.prices import HOUR, PriceList
+
+
+def budget_usage(budget: Budget, account: Account, prices: PriceList, now: int) -> BudgetUsage:
+    end = end_of(budget.period, account.period_start)
+    return BudgetUsage(
+        spent_milli_gpu_seconds=account.spent,
+        carried_milli_gpu_seconds=account.carried,
+        spent=_hours(account.spent),
+        left="" if budget.gpu_hours is None else _hours(left(budget.gpu_hours * 3600, account.carried, account.spent)),
+        money=_money(budget, account, prices.currency),
+        burn_down=_burn_down(budget, account, end, now),
+        projected_end=_projected_end(budget, account, prices, end),
+        counted_until=_moment(account.counted_until),
+        held_milli=account.held_milli,
+        period_start=_moment(account.period_start),
+        period_end=_moment(end),
+    )
+
+
+def _money(budget: Budget, account: Account, currency: str) -> MoneyUsage | None:
+    if budget.money is None:
+        return None
+    spent, rest = divmod(account.money, HOUR)
+    return MoneyUsage(
+        spent_micros=spent,
+        spent_remainder=rest,
+        carried_micros=account.money_carried,
+        spent=format_money(spent),
+        left=format_money(left(budget.money, account.money_carried, spent)),
+        currency=currency,
+    )
+
+
+def _burn_down(budget: Budget, account: Account, end: int, now: int) -> str:
+    """Burn-down of the limit of which more is spent."""
+    parts = []
+    if budget.gpu_hours is not None:
+        parts.append(account.spent * 100 // (budget.gpu_hours * 3600 + account.carried))
+    if budget.money is not None:
+        parts.append(account.money * 100 // HOUR // (budget.money + account.money_carried))
+    over = min(100, max(0, now - account.period_start) * 100 // (end - account.period_start))
+    return f"{max(parts)} % spent, {over} % of the {budget.period.lower()} over"
+
+
+def _projected_end(budget: Budget, account: Account, prices: PriceList, end: int) -> datetime | None:
+    """End of the budget at what is held now. Of money the rate is that of the period so far, since what is held now
+    has no one class."""
+    ends = []
+    if budget.gpu_hours is not None:
+        remaining = left(budget.gpu_hours * 3600, account.carried, account.spent)
+        ends.append(seconds_left(remaining, account.held_milli))
+    if budget.money is not None and account.spent:
+        remaining = left(budget.money, account.money_carried, account.money // HOUR) * HOUR
+        ends.append(seconds_left(remaining, account.held_milli * account.money // account.spent))
+    found = min((one for one in ends if one is not None), default=None)
+    if found is None or account.counted_until + found >= end:
+        return None
+    return _moment(account.counted_until + found)
+
+
+def _moment(at: int) -> datetime:
+    return datetime.fromtimestamp(at, UTC)
+
+
+def _hours(milli_gpu_seconds: int) -> str:
+    hundredths = milli_gpu_seconds // 36_000
+    return f"{hundredths // 100}.{hundredths % 100:02d}".rstrip("0").rstrip(".")

@@ -1,0 +1,132 @@
+"""Budgets of all queues: charged from the meters of jobs every few seconds, written into the Queues' statuses.
+
+An account says until when it is counted. Whoever leads next goes on from there: the status of each job tells what it
+has held since, to the second, so a SIGKILL or a time without a leader loses nothing and charges nothing twice. Of a
+job whose document went meanwhile nothing is known any more: it is taken to have held its GPUs until the new leader
+looked, at the highest price, so that a budget is never counted as less than was spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from cotenant.api.resources.queue_status import BudgetUsage
+from cotenant.api.resources.queues import Queue
+from cotenant.controller.cluster.budgets.account import Account
+from cotenant.controller.cluster.budgets.budget_usage import budget_usage
+from cotenant.controller.cluster.budgets.held_by_queue import HeldBelow, HeldByQueue
+from cotenant.core.quota.budget import NOTHING_SPENT, BudgetStanding
+from cotenant.decision_log.showback.meters import Meter
+from cotenant.decision_log.showback.periods import end_of
+from cotenant.decision_log.showback.prices import NO_PRICES, PriceList
+
+
+@dataclass(slots=True)
+class Budgets:
+    prices: PriceList = NO_PRICES
+    revision: int = 0
+    """Grows whenever what a queue has spent changes."""
+    _accounts: dict[str, Account] = field(default_factory=dict)
+    _uids: dict[str, str] = field(default_factory=dict)
+    """Queue → uid of the one that its account is of: the account of one that was deleted goes with its status."""
+    _read: dict[str, Meter] = field(default_factory=dict)
+    """uid → meter as it was read last."""
+    _read_at: int = 0
+
+    def charge(self, queues: Mapping[str, Queue], meters: Collection[Meter], now: float) -> None:
+        """Count what was held since the last call. A clock that goes back charges nothing until it has caught up."""
+        at = max(int(now), self._read_at)
+        below = _queues_of(queues)
+        uids = {name: queue.metadata.uid for name, queue in queues.items()}
+        for name in [one for one in self._accounts if uids.get(one) != self._uids.get(one)]:
+            del self._accounts[name]
+        self._uids = uids
+        held = HeldByQueue(meters, self._read, self._read_at)
+        present = {meter.uid: meter.queue for meter in meters}
+        left = [one for one in self._read.values() if one.held_milli and present.get(one.uid) != one.queue]
+        for name, queue in queues.items():
+            if queue.spec.budget is None:
+                self._accounts.pop(name, None)
+                continue
+            before, names = self._accounts.get(name), below[name]
+            gone = [one for one in left if one.queue in names and present.get(one.uid) not in names]
+            after = self._counted(queue, before or self._taken_up(queue, at), HeldBelow(held, names, gone), at)
+            if after != before:
+                self._accounts[name] = after
+                self.revision += 1
+        self._read, self._read_at = {meter.uid: meter for meter in meters}, at
+
+    def forget(self) -> None:
+        """Another replica leads, and writes: its accounts are taken up from the statuses."""
+        self._accounts.clear()
+        self._uids.clear()
+        self._read.clear()
+        self._read_at = 0
+
+    def standing(self, name: str, queue: Queue) -> BudgetStanding:
+        """Standing of its budget at the last charge."""
+        account, budget = self._accounts.get(name), queue.spec.budget
+        if budget is None or account is None:
+            return NOTHING_SPENT
+        return account.standing(budget, self.prices.currency)
+
+    def usage(self, queue: Queue, now: float) -> BudgetUsage | None:
+        """Usage as the status of the queue shows it."""
+        budget, account = queue.spec.budget, self._accounts.get(queue.metadata.name or "")
+        if budget is None or account is None:
+            return queue.status.budget if budget is not None else None
+        return budget_usage(budget, account, self.prices, int(now))
+
+    def _taken_up(self, queue: Queue, now: int) -> Account:
+        if queue.spec.budget is None:
+            raise ValueError(f"queue {queue.metadata.name} has no budget")
+        written = Account.written(queue.status.budget, now) if queue.status.budget else None
+        return written or Account.opened(queue.spec.budget, now)
+
+    def _counted(self, queue: Queue, account: Account, below: HeldBelow, now: int) -> Account:
+        """The account counted until `now`, over ends of periods and changes of prices."""
+        budget, began = queue.spec.budget, account.counted_until
+        if budget is None or now < began:
+            return account
+        missing = 0
+        if not self._read_at:  # held when the account was written, by jobs of which nothing is known any more
+            missing = max(0, account.held_milli - below.milli_at(account.counted_until))
+        first = True
+        for until in self._edges(queue, account, now):
+            amounts = below.between(account.counted_until, until, first=first)
+            seconds = until - account.counted_until
+            counted = account.charged(amounts, self.prices, until)
+            unknown = missing * seconds
+            account = replace(
+                counted,
+                spent=counted.spent + unknown,
+                money=counted.money + unknown * self.prices.highest(account.counted_until),
+            )
+            first = False
+            if until >= end_of(budget.period, account.period_start):
+                account = account.renewed(budget)
+        return replace(account, held_milli=below.milli())
+
+    def _edges(self, queue: Queue, account: Account, now: int) -> Iterator[int]:
+        """Moments up to which it is counted step by step: in each step one period and one price of each class."""
+        budget, since, start = queue.spec.budget, account.counted_until, account.period_start
+        while budget is not None and since < now:
+            end = min(now, end_of(budget.period, start))
+            for _, until in self.prices.parts(since, end):
+                if until > since:
+                    yield until
+            since, start = end, end
+
+
+def _queues_of(queues: Mapping[str, Queue]) -> dict[str, set[str]]:
+    """Queue → itself and those below it, in any tree that people can write: circles end."""
+    below: dict[str, set[str]] = {name: set() for name in queues}
+    for name in queues:
+        above: str | None = name
+        seen: set[str] = set()
+        while above is not None and above in queues and above not in seen:
+            seen.add(above)
+            below[above].add(name)
+            above = queues[above].spec.parent
+    return below

@@ -1,0 +1,72 @@
+"""Keeps what others hold counted in the core's state: GPUs of ResourceClaims, and whole devices of pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.controller.cluster.foreign.foreign_claims import claim_holder, claim_key
+from cotenant.controller.cluster.foreign.foreign_devices import devices_holder, devices_key
+from cotenant.controller.cluster.gpu_holders import GpuHolders
+from cotenant.controller.cluster.nodes import ClusterNodes
+from cotenant.controller.informers.claim_index import ClaimIndex
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.state.cluster_state import ClusterState
+from cotenant.core.state.facts import JobGone, JobObserved
+
+
+class HeldByOthers:
+    def __init__(self, claims: ClaimIndex, nodes: ClusterNodes, gpu_holders: GpuHolders, state: ClusterState) -> None:
+        self._claims = claims
+        self._nodes = nodes
+        self._gpu_holders = gpu_holders
+        self._state = state
+        self._with_devices: set[str] = set()
+        """Nodes of whose devices some are held by pods of others."""
+
+    def sync_claims(self, keys: Iterable[str]) -> bool:
+        """Count what ResourceClaims of others hold, of GPUs that are listed now."""
+        changed = False
+        for key in keys:
+            claim = self._claims.get(key)
+            holder = claim_holder(claim, self._nodes.known()) if claim is not None else None
+            if holder is None:
+                if claim_key(key) in self._state.jobs:
+                    changed |= self._drop(claim_key(key))
+                continue
+            changed |= self._put(holder)
+        return changed
+
+    def sync_devices(self) -> bool:
+        """Devices that the kubelet hands out, where others have some of them or not all are offered."""
+        requested, changed = self._nodes.requested, False
+        for name in sorted(self._with_devices | requested.keys()):
+            node, key = self._nodes.known().get(name), devices_key(name)
+            holder = None
+            if node is not None and name in requested:
+                holder = devices_holder(node, requested[name], self._gpu_holders.held_on(node) | self._assumed_on(name))
+            if holder is None:
+                self._with_devices.discard(name)
+                changed |= self._drop(key)
+                continue
+            self._with_devices.add(name)
+            changed |= self._put(holder)
+        return changed
+
+    def _assumed_on(self, node: str) -> set[str]:
+        """UUIDs of GPUs of the node that were handed out, which is not observed yet."""
+        return {
+            grant.uuid
+            for job in self._state.assumed()
+            for part in (job.placement.nodes if job.placement else ())
+            if part.node == node
+            for rank in part.ranks
+            for grant in rank.gpus
+        }
+
+    def _put(self, holder: Job) -> bool:
+        self._gpu_holders.replace(self._state.jobs.get(holder.key), holder, orphaned=True)
+        return self._state.observe(JobObserved(holder))
+
+    def _drop(self, key: JobKey) -> bool:
+        self._gpu_holders.replace(self._state.jobs.get(key), None, orphaned=True)
+        return self._state.observe(JobGone(key))

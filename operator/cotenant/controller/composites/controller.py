@@ -1,0 +1,247 @@
+"""The keyed reconciler of one composite kind: observe, decide, write, each object by itself.
+
+An object is looked at when it or something that it owns has changed, when its decision asked for it, and after a pause
+when something went wrong. At most one step of an object is under way, and a slow one holds up no other. Nothing is
+decided by a replica that does not lead, or that has not listed everything yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, Final
+
+from cotenant.controller.client.kube import (
+    BOOKINGS,
+    QUOTA_REQUESTS,
+    TRAINING_JOBS,
+    Document,
+    FencedError,
+    Kube,
+    Listing,
+    RefusedError,
+    Resource,
+    UnreachableError,
+    key_of,
+)
+from cotenant.controller.composites.carrying_out import CompositeWriter, StaleError
+from cotenant.controller.composites.composite import Composite, Create, Observed, Writes
+from cotenant.controller.composites.compute_turns import ComputeTurns
+from cotenant.controller.composites.failures import (
+    Failure,
+    OwnershipError,
+    failure_after,
+    with_failure,
+    with_success,
+)
+from cotenant.controller.composites.owned_objects import OwnedObjects
+from cotenant.controller.execution.event_recorder import EventRecorder
+from cotenant.controller.execution.work_queue import WorkQueue
+from cotenant.controller.informers.job_record import JobId
+from cotenant.controller.informers.quarantine import Stage
+from cotenant.controller.informers.reflector import Reflector
+from cotenant.controller.telemetry.logs import error_text
+from cotenant.controller.telemetry.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+RETRY_S: Final = 1.0
+TAKEN_S: Final = 15.0
+"""A name that was found taken is not tried again for so long."""
+"""Shortest pause before the next look: after an answer that was lost, after a conflict, and where a decision asks."""
+LOOK_S: Final = 5.0
+"""Longest sleep: leadership may have come without any change being observed."""
+BY_THE_OPERATOR: Final = frozenset({TRAINING_JOBS, QUOTA_REQUESTS, BOOKINGS})
+"""Kinds that the operator observes for the core as well."""
+STEPS_MAX: Final = 8
+"""Steps of different objects that are under way at once."""
+
+
+class CompositeController:
+    """Reconciler of one kind. `kube` holds back its writes unless `is_leader`."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        composite: Composite,
+        event_recorder: EventRecorder,
+        metrics: Metrics,
+        *,
+        is_leader: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self.composite, self._is_leader, self._clock = kube, composite, is_leader, clock
+        self._event_recorder, self._metrics = event_recorder, metrics
+        self.objects = OwnedObjects(composite, self.look_at)
+        self._writer = CompositeWriter(kube=kube, composite=composite, objects=self.objects)
+        self._queue: WorkQueue[str] = WorkQueue()
+        self._failures: dict[str, Failure] = {}
+        self._taken: dict[str, dict[str, float]] = {}
+        """Key → names that were found taken, and until when they count as that."""
+        self._wake = asyncio.Event()
+        self._steps = asyncio.Semaphore(STEPS_MAX)
+        self._turns = ComputeTurns()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def look_at(self, key: str) -> None:
+        """Have this object looked at soon."""
+        self._queue.add(key)
+        self._wake.set()
+
+    def look_at_all(self) -> None:
+        """Have all objects looked at: on leadership, or where something has changed that all of them depend on."""
+        for key in self.objects:
+            self.look_at(key)
+
+    def put(self, resource: Resource, document: Document, deleted: bool = False) -> None:
+        """Take in an object as it was observed, of whatever kind."""
+        self.objects.put(resource, document, deleted)
+
+    def replace(self, resource: Resource, listing: Listing) -> None:
+        """Take in a whole list, of whatever kind."""
+        self.objects.replace(resource, listing)
+        self._wake.set()
+
+    def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Coroutines to supervise, by name. What the operator observes itself is to be `put` here."""
+        reflected = [one for one in (self.composite.resource, *self.composite.owns) if one not in BY_THE_OPERATOR]
+        watches = {f"watch of {one.plural}": self._reflector(one).run() for one in reflected}
+        return {**watches, self.composite.resource.plural: self.run()}
+
+    def _reflector(self, resource: Resource) -> Reflector:
+        return Reflector(kube=self._kube, resource=resource, replace=self.replace, put=self.put)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        try:
+            while True:
+                await self._wait()
+                self._wake.clear()
+                for key in self._queue.get(self._clock()) if self._acts else ():
+                    task = asyncio.create_task(self._step(key), name=f"{self.composite.resource.plural} {key}")
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    @property
+    def _acts(self) -> bool:
+        return self._is_leader() and self.objects.synced
+
+    async def _wait(self) -> None:
+        due = self._queue.next_at() if self._acts else None
+        pause = LOOK_S if due is None else min(LOOK_S, max(0.0, due - self._clock()))
+        try:
+            await asyncio.wait_for(self._wake.wait(), pause)
+        except TimeoutError:
+            return
+
+    async def _step(self, key: str) -> None:
+        try:
+            async with self._steps:
+                await self.reconcile(key)
+        except FencedError:
+            self._queue.add_after(key, self._clock() + RETRY_S)  # of use only where this replica leads again
+        except UnreachableError as error:
+            log.warning("%s %s: %s; tried again soon", self.composite.kind, key, error)
+            self._queue.add_after(key, self._clock() + RETRY_S)
+        finally:
+            self._queue.done(key)
+            self._wake.set()
+
+    async def reconcile(self, key: str) -> None:
+        """Take the next step of one object. Raises UnreachableError alone: all else is that object's own failure."""
+        observed, now = self.objects.observed(key), self._clock()
+        if observed is None or "deletionTimestamp" in observed.document["metadata"]:
+            self._failures.pop(key, None)
+            self._taken.pop(key, None)
+            return
+        observed = self._with_taken(observed, key, now)
+        failure = self._failures.get(key)
+        held = failure if failure is not None and failure.holds(observed.generation, now) else None
+        if held is not None and held.stage is not Stage.REFUSAL:
+            self._queue.add_after(key, held.retry_at)
+            return
+        stage = Stage.RECONCILE
+        try:
+            observed, writes = await self._decide(observed, now)
+            stage = Stage.EXECUTION
+            await self._carry_out(observed, writes if held is None else writes.without_creations, now, held)
+        except UnreachableError:
+            raise
+        except StaleError:
+            self._queue.add_after(key, now + RETRY_S)
+        except Exception as error:
+            if held is not None:  # its pause is not prolonged by what was tried meanwhile
+                self._queue.add_after(key, held.retry_at)
+                return
+            refused = isinstance(error, RefusedError | OwnershipError)
+            await self._contain(observed, Stage.REFUSAL if refused else stage, error, now)
+        else:
+            if held is not None:
+                self._queue.add_after(key, held.retry_at)
+                return
+            self._failures.pop(key, None)
+            if writes.look_again_at is not None:
+                self._queue.add_after(key, max(writes.look_again_at, now + RETRY_S))
+
+    async def _decide(self, observed: Observed, now: float) -> tuple[Observed, Writes]:
+        """Writes, and what they were decided on: the object as it is when its turn comes."""
+        if not self.composite.computes:
+            return observed, self.composite.decide(observed, now)
+        async with self._turns:
+            key = key_of(observed.document["metadata"])
+            latest = self._with_taken(self.objects.observed(key) or observed, key, now)
+            return latest, await asyncio.to_thread(self.composite.decide, latest, now)
+
+    async def _carry_out(self, observed: Observed, writes: Writes, now: float, held: Failure | None) -> None:
+        for write in writes.objects:
+            try:
+                await self._writer.write(observed, write)
+            except OwnershipError:
+                if not (isinstance(write, Create) and write.goes_on):
+                    raise
+                key, name = key_of(observed.document["metadata"]), str(write.body["metadata"]["name"])
+                self._taken.setdefault(key, {})[name] = now + TAKEN_S
+                self._queue.add_after(key, now + RETRY_S)
+        wanted = observed.status if writes.status is None else writes.status
+        status = (
+            with_success(wanted, observed.status, observed.generation, now)
+            if held is None
+            else with_failure(wanted, held)
+        )
+        if await self._writer.write_status(observed, status):
+            for event in writes.events:
+                identity = JobId(observed.namespace, observed.name, observed.uid)
+                self._event_recorder.record(identity, event, kind=self.composite.kind)
+
+    def _with_taken(self, observed: Observed, key: str, now: float) -> Observed:
+        """The object, with the names that were found taken a moment ago."""
+        known = {name: until for name, until in self._taken.pop(key, {}).items() if until > now}
+        if not known:
+            return observed
+        self._taken[key] = known
+        return replace(observed, taken=frozenset(known))
+
+    async def _contain(self, observed: Observed, stage: Stage, error: Exception, now: float) -> None:
+        """Keep the failure to its object: written there, tried again after a pause."""
+        key = f"{observed.namespace}/{observed.name}" if observed.namespace else observed.name
+        self._metrics.failures_contained.labels(f"{self.composite.kind}Failed").inc()
+        if not isinstance(error, RefusedError | OwnershipError):
+            log.error("%s %s: %s", self.composite.kind, key, error_text(error), exc_info=error)
+        failure = failure_after(self._failures.get(key), observed, stage, error, now)
+        self._failures[key] = failure
+        self._queue.add_after(key, failure.retry_at)
+        latest = self.objects.observed(key)
+        if latest is None or latest.uid != observed.uid:
+            return
+        try:
+            await self._writer.write_status(latest, with_failure(latest.status, failure))
+        except UnreachableError:
+            raise
+        except Exception as refused:
+            log.warning("%s %s: its failure is not written: %s", self.composite.kind, key, error_text(refused))

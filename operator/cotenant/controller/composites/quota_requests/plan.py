@@ -1,0 +1,197 @@
+"""The status of one QuotaRequest, from its document, the queues and the time. Pure.
+
+Pending → Granted → Expired, or Revoked where the approval is taken back; Pending → Denied. What an approval came to is
+pinned in `status.granted` at first sight, and counts from then on; a spec that is another one by then grants nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from cotenant.api.conversion.quota_grants import effective_queues, grant_lines, spec_digest
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.resources.quota_requests import Granted, MoreQuota, QuotaRequest, QuotaRequestStatus
+from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.controller.lifecycle.observation import EventToRecord
+from cotenant.core.model.formatting import format_gpus, format_instant, join_or
+from cotenant.core.model.objects import TenantQueue
+from cotenant.core.quota.grant_warnings import beyond_parents
+
+LOOK_S: Final = 60.0
+"""Queues change without a word: what is said of them here is looked at anew after this time,"""
+LOOK_EACH_S: Final = 0.03
+"""or after so much for each request that there is: a tenant who makes ten thousand waits longer, and nobody pays."""
+_EVENTS: Final = {
+    "Pending": "QuotaPending",
+    "Granted": "QuotaGranted",
+    "Denied": "QuotaDenied",
+    "Revoked": "QuotaRevoked",
+    "Expired": "QuotaExpired",
+    "Invalid": "QuotaInvalid",
+}
+"""Phase → reason of the Event when a request comes to it."""
+_NOTES: Final = frozenset({"Applicable", "WithinParents"})
+OVER: Final = frozenset({"Denied", "Revoked", "Expired"})
+"""Phases that do not end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    status: QuotaRequestStatus
+    """Without its approval, which is the administrator's."""
+    events: tuple[EventToRecord, ...] = ()
+    look_again_at: float | None = None
+
+
+def next_step(request: QuotaRequest, queues: Mapping[str, TenantQueue], now: float, requests: int = 1) -> Step:
+    """`queues`: all there are, without grants; `requests`: how many of these there are."""
+    before, approval = request.status, request.status.approval
+    queue, problem = _queue_of(request, queues)
+    granted = before.granted
+    ends_at = _ends_at(request)
+    asked = describe(request.spec.quotas)
+    if approval is not None and approval.decision == "Denied":
+        why = f": {approval.message}" if approval.message else ""
+        phase = "Revoked" if granted is not None else "Denied"
+        verb = "took the approval back" if granted is not None else "denied it"
+        message = f"{approval.by} {verb}{why}"
+    elif now >= ends_at:
+        phase, ended = "Expired", format_instant(ends_at)
+        message = f"it ended at {ended}" if granted is not None else f"nobody had granted it until {ended}"
+    elif problem:
+        phase, message = "Invalid", problem
+    elif approval is None:
+        phase, message = (
+            "Pending",
+            f"an administrator has to answer: {asked} for queue {queue} until {request.spec.until}",
+        )
+    elif granted is not None and granted.digest != spec_digest(request.spec):
+        phase, message = "Invalid", "its spec is not the one that was approved: make another request"
+    else:
+        phase, message = "Granted", f"{approval.by} granted queue {queue} {asked} until {format_instant(ends_at)}"
+        granted = granted or Granted(
+            queue=queue, quotas=request.spec.quotas, since=_moment(now), until=_moment(ends_at),
+            digest=spec_digest(request.spec),
+        )  # fmt: skip
+    status = QuotaRequestStatus(
+        phase=phase, message=message, queue=queue, asked=asked, granted=granted,
+        observed_generation=request.metadata.generation,
+    )  # fmt: skip
+    conditions = _conditions(request, status, queues, now)
+    notes = [one.message for one in conditions if one.status == "False" and one.type in _NOTES]
+    if phase in {"Pending", "Granted"} and notes:
+        status = status.model_copy(update={"message": ". But ".join([message, *notes])})
+    status = status.model_copy(update={"conditions": conditions})
+    event = EventToRecord(reason=_EVENTS[phase], message=status.message, warning=phase == "Invalid" or bool(notes))
+    return Step(
+        status,
+        (event,) if phase != before.phase else (),
+        None if phase in OVER else min(ends_at, now + max(LOOK_S, LOOK_EACH_S * requests)),
+    )
+
+
+def _queue_of(request: QuotaRequest, queues: Mapping[str, TenantQueue]) -> tuple[str, str]:
+    """The queue that is asked, and what is wrong with it; once something was granted, the queue of that."""
+    namespace = request.metadata.namespace or "default"
+    serving = sorted(name for name, queue in queues.items() if namespace in queue.namespaces)
+    granted = request.status.granted
+    named = granted.queue if granted is not None else request.spec.queue
+    hint = f"; it is served by {join_or(serving)}" if serving else ", and no other queue does"
+    if named is not None:
+        return named, "" if named in serving else f"queue {named} does not serve namespace {namespace}{hint}"
+    if len(serving) == 1:
+        return serving[0], ""
+    if not serving:
+        return "", f"no queue serves namespace {namespace}: ask an administrator to add it to one"
+    return "", f"namespace {namespace} is served by {join_or(serving)}: make a request that names one as spec.queue"
+
+
+def _conditions(
+    request: QuotaRequest, status: QuotaRequestStatus, queues: Mapping[str, TenantQueue], now: float
+) -> tuple[Condition, ...]:
+    approval = request.status.approval
+    found = {
+        "Pending": ("Unknown", "NotAnswered"),
+        "Denied": ("False", "Denied"),
+        "Revoked": ("False", "Revoked"),
+    }.get(status.phase, ("Unknown", "NotAnswered") if approval is None else ("True", "Approved"))
+    answered = (
+        status.message
+        if approval is None
+        else f"{approval.decision} by {approval.by}" + (f": {approval.message}" if approval.message else "")
+    )
+    made = [("Approved", *found, answered)]
+    if status.phase in {"Pending", "Granted"}:
+        not_added, beyond = _obstacles(request, status, queues, now)
+        made.append(
+            ("Applicable", "False", "AddsNothing", "; ".join(not_added)) if not_added
+            else ("Applicable", "True", "Adds", "all of it adds to what the queue may hold")
+        )  # fmt: skip
+        made.append(
+            ("WithinParents", "False", "BeyondParents", "; ".join(beyond)) if beyond
+            else ("WithinParents", "True", "WithinParents", "the queues above have room for it")
+        )  # fmt: skip
+    made.append(("Live", "True" if status.phase == "Granted" else "False", status.phase, status.message))
+    return tuple(_condition(request, *one, now=now) for one in made)
+
+
+def _obstacles(
+    request: QuotaRequest, status: QuotaRequestStatus, queues: Mapping[str, TenantQueue], now: float
+) -> tuple[list[str], list[str]]:
+    """What adds nothing, and what the queues above have no room for: as it would be with this grant alone."""
+    granted = status.granted or Granted(
+        queue=status.queue, quotas=request.spec.quotas, since=_moment(now), until=_moment(_ends_at(request)),
+        digest=spec_digest(request.spec),
+    )  # fmt: skip
+    approved = request.status.approval or {"decision": "Approved", "by": "nobody yet"}
+    assumed = request.model_copy(
+        update={"status": QuotaRequestStatus.model_validate({"approval": approved, "granted": granted})}
+    )
+    effective = effective_queues(queues, [assumed], now)
+    lines = grant_lines(granted.quotas)
+    beyond = [why for line in lines for why in beyond_parents(effective.queues, granted.queue, line)]
+    return [one.why for one in effective.not_added], list(dict.fromkeys(beyond))
+
+
+def _condition(request: QuotaRequest, kind: str, value: str, reason: str, message: str, *, now: float) -> Condition:
+    before = next((one for one in request.status.conditions if one.type == kind), None)
+    since = before.last_transition_time if before is not None and before.status == value else _moment(now)
+    return Condition(
+        type=kind,
+        status=value,
+        reason=reason,
+        message=message,
+        last_transition_time=since,
+        observed_generation=request.metadata.generation,
+    )
+
+
+def _ends_at(request: QuotaRequest) -> float:
+    """Unix seconds; an approval may end it earlier."""
+    ends = [request.spec.until_at]
+    approval, granted = request.status.approval, request.status.granted
+    if approval is not None and approval.until is not None:
+        ends.append(datetime.fromisoformat(approval.until).timestamp())
+    if granted is not None and granted.until is not None:
+        ends.append(unix_seconds(granted.until) or 0.0)
+    return min(ends)
+
+
+def describe(quotas: Sequence[MoreQuota]) -> str:
+    """`4 GPUs of class H100 in zone eu-1 (2 guaranteed), 2 GPUs for ann`."""
+    return ", ".join(_describe_line(line) for line in quotas)
+
+
+def _describe_line(line: MoreQuota) -> str:
+    text = "1 GPU" if line.gpus == 1000 else f"{format_gpus(line.gpus)} GPUs"
+    text += f" of class {line.gpu_class}" if line.gpu_class else ""
+    text += f" in zone {line.zone}" if line.zone else ""
+    text += f" for {line.user}" if line.user else ""
+    return text + (f" ({format_gpus(line.guaranteed)} guaranteed)" if line.guaranteed else "")
+
+
+def _moment(unix_s: float) -> datetime:
+    return datetime.fromtimestamp(int(unix_s), UTC)

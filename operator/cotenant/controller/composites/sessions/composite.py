@@ -1,0 +1,56 @@
+"""Sessions as a kind that is made of TrainingJobs: what is known of one is read off the cache, and `plan` decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant.api.conversion.to_core import parse_session
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.controller.client.kube import SESSIONS, TRAINING_JOBS, Resource
+from cotenant.controller.composites.composite import Observed, Writes
+from cotenant.controller.composites.sessions.job import job_name
+from cotenant.controller.composites.sessions.plan import SessionObserved, plan
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.lifecycle.policies.idle_timeout import any_gpu_busy
+
+_OWNS: Final = (TRAINING_JOBS,)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionComposite:
+    cache: ObjectCache
+    """What agents report of GPUs is read from it."""
+
+    @property
+    def resource(self) -> Resource:
+        return SESSIONS
+
+    @property
+    def kind(self) -> str:
+        return "Session"
+
+    @property
+    def owns(self) -> tuple[Resource, ...]:
+        return _OWNS
+
+    @property
+    def computes(self) -> bool:
+        return False
+
+    def decide(self, observed: Observed, now: float) -> Writes:
+        session = parse_session(observed.document)
+        job = observed.of(TRAINING_JOBS).get(job_name(session))
+        known = self.cache.jobs.get(f"{observed.namespace}/{job_name(session)}")
+        placement = known.placement if known is not None and job and known.uid == job["metadata"]["uid"] else None
+        return plan(
+            SessionObserved(
+                session=session,
+                document=observed.document,
+                generation=observed.generation,
+                job=job,
+                job_status=TrainingJobStatus.model_validate((job or {}).get("status") or {}),
+                gpu_busy=any_gpu_busy(placement, self.cache.nodes.gpu_nodes),
+                now=now,
+            )
+        )

@@ -1,0 +1,236 @@
+"""The next step of one session: a pure function of it, of its job, and of whether its GPUs are busy.
+
+A session runs unless its spec says `suspend`. The operator suspends it in two writes: first the condition `Suspended`
+with its reason, for this generation of the spec, then `suspend` in the spec, which makes a new generation. So a crash
+between the two is made good, and a person who resumes it makes a generation of which that condition knows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.resources.sessions.session import Session
+from cotenant.api.resources.sessions.session_status import SessionPhase, SessionStatus
+from cotenant.api.resources.trainingjob_status import Condition, TrainingJobStatus
+from cotenant.api.scalars.fields import moment
+from cotenant.controller.client.kube import SESSIONS, TRAINING_JOBS, Document
+from cotenant.controller.client.merge_patch import difference
+from cotenant.controller.composites.composite import Create, Patch, Writes
+from cotenant.controller.composites.sessions.job import (
+    SPEC_DIGEST,
+    digest,
+    job_document,
+    job_name,
+    job_spec,
+    path_of,
+    port_of,
+    serves_below_path,
+)
+from cotenant.controller.composites.sessions.timeline import Due, SessionTimeline, shown_activity, timeline
+from cotenant.controller.lifecycle.observation import EventToRecord
+from cotenant.core.model.lifecycle import HOLDING, Phase
+
+READY, WARNING, SUSPENDED = "Ready", "SuspensionWarning", "Suspended"
+BY_ITSELF: Final = frozenset({"IdleTimeout", "LifetimeOver"})
+"""Reasons for which the operator suspends a session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionObserved:
+    session: Session
+    document: Document
+    generation: int
+    job: Document | None
+    job_status: TrainingJobStatus = field(default_factory=TrainingJobStatus)
+    gpu_busy: bool = False
+    now: float
+
+    @property
+    def phase(self) -> Phase:
+        """Phase of the job."""
+        return Phase(self.job_status.phase or Phase.PENDING)
+
+    def condition(self, kind: str) -> Condition | None:
+        return next((one for one in self.session.status.conditions if one.type == kind), None)
+
+    @property
+    def decided_to_suspend(self) -> str:
+        """Reason for which the operator has decided to suspend this generation of the spec; empty if it has not."""
+        known = self.condition(SUSPENDED)
+        mine = known is not None and known.status == "True" and known.observed_generation == self.generation
+        return known.reason if mine and known is not None and known.reason in BY_ITSELF else ""
+
+
+def plan(o: SessionObserved) -> Writes:
+    """Plans one write at a time: what follows is decided when that has been seen."""
+    if o.decided_to_suspend and not o.session.spec.suspend:
+        return Writes(objects=(Patch(SESSIONS, o.document, {"spec": {"suspend": True}}),))
+    if o.job is None:
+        return _without_job(o)
+    if o.phase in (Phase.SUCCEEDED, Phase.FAILED):
+        return _ended(o)
+    objects = _brought_in_line(o, o.job)
+    if o.session.spec.suspend:
+        return Writes(objects=objects, status=_status(o, *_suspended(o)))
+    if o.phase is not Phase.RUNNING:
+        return Writes(objects=objects, status=_status(o, *_waiting(o)))
+    return _running(o, objects)
+
+
+def _without_job(o: SessionObserved) -> Writes:
+    if o.session.spec.suspend:
+        return Writes(status=_status(o, SessionPhase.SUSPENDED, "Suspended", "it is suspended; resume it to go on"))
+    made = Create(TRAINING_JOBS, job_document(o.session, suspended=False))
+    return Writes(
+        objects=(made,), status=_status(o, SessionPhase.PENDING, "JobCreated", "its TrainingJob has been made")
+    )
+
+
+def _brought_in_line(o: SessionObserved, job: Document) -> tuple[Patch, ...]:
+    """Changes of the job: held back or not, and made of what the session says now, while it holds nothing."""
+    patch: dict[str, Any] = {}
+    if bool(job["spec"].get("suspend")) != o.session.spec.suspend:
+        patch = {"spec": {"suspend": o.session.spec.suspend}}
+    wanted = job_spec(o.session)
+    if o.phase not in HOLDING and _digest_of(job) != digest(wanted):
+        wanted["suspend"] = o.session.spec.suspend
+        patch = {
+            "spec": difference(job["spec"], wanted),
+            "metadata": {"annotations": {SPEC_DIGEST: digest(job_spec(o.session))}},
+        }
+    return (Patch(TRAINING_JOBS, job, patch),) if patch else ()
+
+
+def _digest_of(job: Mapping[str, Any]) -> str:
+    return str((job["metadata"].get("annotations") or {}).get(SPEC_DIGEST, ""))
+
+
+def _suspended(o: SessionObserved) -> tuple[SessionPhase, str, str]:
+    known = o.condition(SUSPENDED)
+    by_itself = known is not None and known.status == "True" and known.reason in BY_ITSELF
+    reason = known.reason if by_itself and known is not None else "Suspended"
+    why = {"IdleTimeout": "it was idle", "LifetimeOver": "its life was over"}.get(reason, "it was stopped")
+    if o.phase in HOLDING:
+        return SessionPhase.SUSPENDING, reason, f"{why}: its application is asked to end"
+    kept = "its volume is kept" if o.session.spec.volume else "it had no volume, so its files are gone"
+    return SessionPhase.SUSPENDED, reason, f"{why}; {kept}; resume it to go on"
+
+
+def _waiting(o: SessionObserved) -> tuple[SessionPhase, str, str]:
+    status = o.job_status
+    if o.phase is Phase.INVALID:
+        return SessionPhase.FAILED, status.reason or "Invalid", status.message or ""
+    if o.phase is Phase.STARTING:
+        return SessionPhase.STARTING, "Starting", status.message or "its pod starts"
+    if o.phase is Phase.EVICTING:
+        return SessionPhase.PENDING, status.reason or "Evicted", status.message or ""
+    pending = status.pending
+    if pending is None:
+        return SessionPhase.PENDING, status.reason or "Pending", status.message or "its TrainingJob waits"
+    return SessionPhase.PENDING, pending.reason, pending.message
+
+
+def _ended(o: SessionObserved) -> Writes:
+    """The application has ended by itself. Its job stays as the record of that, until somebody starts it again."""
+    again = f"delete trainingjob {job_name(o.session)}, or `kubectl cotenant session resume`, to start it again"
+    if o.session.spec.suspend:
+        return Writes(status=_status(o, *_suspended(o)))
+    if o.phase is Phase.SUCCEEDED:
+        return Writes(status=_status(o, SessionPhase.ENDED, "ApplicationEnded", f"its application has ended; {again}"))
+    status = o.job_status
+    event = EventToRecord(reason=status.reason or "Failed", message=status.message or "it has failed", warning=True)
+    message = f"{status.message}; {again}"
+    written = _status(o, SessionPhase.FAILED, status.reason or "Failed", message)
+    news = o.session.status.phase != SessionPhase.FAILED
+    return Writes(status=written, events=(event,) if news else ())
+
+
+def _running(o: SessionObserved, objects: tuple[Patch, ...]) -> Writes:
+    line = timeline(o.session, o.job_status, gpu_busy=o.gpu_busy, now=o.now)
+    line = replace(line, idle=_after_warning(o, line.idle), lifetime=_after_warning(o, line.lifetime))
+    due, look_at = line.next, line.look_again_at(o.now, o.session.spec)
+    if o.now >= due.at:
+        message = {"IdleTimeout": "it was idle", "LifetimeOver": "its life was over"}[due.reason]
+        event = EventToRecord(reason=due.reason, message=f"{message}: it is suspended, and its GPUs are given back")
+        status = _status(o, SessionPhase.SUSPENDING, due.reason, f"{message}: it is suspended", line=line)
+        return Writes(objects=objects, status=status, events=(event,))
+    status = _status(o, SessionPhase.RUNNING, "Running", _how_to_open(o), line=line)
+    warned = o.condition(WARNING)
+    events: tuple[EventToRecord, ...] = ()
+    if o.now >= due.warn_at and (warned is None or warned.status != "True" or warned.reason != due.reason):
+        events = (EventToRecord(reason="SuspensionWarning", message=_warning(line), warning=True),)
+    return Writes(objects=objects, status=status, events=events, look_again_at=look_at)
+
+
+def _after_warning(o: SessionObserved, due: Due) -> Due:
+    """Not before its warning has stood for half of its time: the operator may have been away when it was due."""
+    if o.now < due.warn_at:
+        return due
+    known = o.condition(WARNING)
+    warned = known is not None and known.status == "True" and known.reason == due.reason
+    since = unix_seconds(known.last_transition_time) if warned and known is not None else None
+    return replace(due, at=max(due.at, (o.now if since is None else since) + (due.at - due.warn_at) / 2))
+
+
+def _how_to_open(o: SessionObserved) -> str:
+    changed = o.job is not None and _digest_of(o.job) != digest(job_spec(o.session))
+    note = "; what was changed in its spec holds from the next start on" if changed else ""
+    return f"kubectl cotenant session open {o.session.metadata.final_name}{note}"
+
+
+def _warning(line: SessionTimeline) -> str:
+    at = moment(line.next.at).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"it will be suspended at {at}: {line.next.message}"
+
+
+def _status(
+    o: SessionObserved, phase: SessionPhase, reason: str, message: str, *, line: SessionTimeline | None = None
+) -> dict[str, Any]:
+    """The whole status. `line`: of one whose application runs."""
+    warns = line is not None and line.next.warn_at <= o.now < line.next.at
+    ready = phase is SessionPhase.RUNNING
+    suspended = phase in (SessionPhase.SUSPENDING, SessionPhase.SUSPENDED)
+    conditions = [
+        _condition(o, READY, ready, reason, message),
+        _condition(o, SUSPENDED, suspended, reason if suspended else "Runs", ""),
+    ]
+    if warns and line is not None:
+        conditions.append(_condition(o, WARNING, True, line.next.reason, _warning(line)))
+    elif o.condition(WARNING) is not None:
+        conditions.append(_condition(o, WARNING, False, "NotDue", ""))
+    before = o.session.status
+    keeps_life = phase in (SessionPhase.PENDING, SessionPhase.STARTING)
+    started = moment(line.started_at) if line is not None else before.started_at if keeps_life else None
+    status = SessionStatus(
+        phase=phase,
+        reason=reason,
+        message=message,
+        job=job_name(o.session),
+        attempt=o.job_status.attempts if line is not None else 0,
+        port=port_of(o.session),
+        path=path_of(o.session) if serves_below_path(o.session) else "/",
+        started_at=started,
+        ends_at=moment(line.lifetime.at) if line is not None else None,
+        last_activity=moment(shown_activity(o.session, line.last_activity)) if line is not None else None,
+        suspends_at=moment(line.next.at) if warns and line is not None else None,
+        conditions=tuple(conditions),
+        observed_generation=o.generation,
+    )
+    return status.to_document()
+
+
+def _condition(o: SessionObserved, kind: str, holds: bool, reason: str, message: str) -> Condition:
+    """Condition with the time of its last change, and the generation for which it was decided."""
+    before, state = o.condition(kind), str(holds)
+    same = before is not None and before.status == state
+    return Condition(
+        type=kind,
+        status=state,
+        reason=reason,
+        message=message,
+        last_transition_time=before.last_transition_time if same and before is not None else moment(o.now),
+        observed_generation=o.generation,
+    )

@@ -1,0 +1,145 @@
+"""The status of a sweep out of its trials: counts, the best one, phase and condition. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from cotenant.api.resources.sweeps.sweep import Sweep, SweepSpec
+from cotenant.api.resources.sweeps.sweep_status import (
+    OVER,
+    BestTrial,
+    SweepPhase,
+    SweepStatus,
+    TrialCounts,
+    TrialPhase,
+)
+from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.api.scalars.fields import moment
+from cotenant.controller.composites.sweeps import trials as of_trials
+from cotenant.controller.composites.sweeps.trial_jobs import TrialJob, job_name
+from cotenant.controller.composites.sweeps.trials import Trials
+from cotenant.core.model.formatting import counted
+
+FINISHED: Final = "Finished"
+
+
+def has_failed(spec: SweepSpec, trials: Trials) -> bool:
+    return sum(one.phase is TrialPhase.FAILED for one in trials.values()) > spec.max_failed_trials
+
+
+def summarized(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials, now: float) -> SweepStatus:
+    """The whole status with these trials."""
+    before, spec = sweep.status, sweep.spec
+    best = _best(sweep, jobs, trials)
+    phase, reason = _phase(spec, trials)
+    over = phase in {SweepPhase.SUCCEEDED, SweepPhase.FAILED}
+    message = _message(spec, trials, best, phase)
+    return before.model_copy(
+        update={
+            "phase": phase,
+            "reason": reason,
+            "message": message,
+            "conditions": _conditions(before, over=over, reason=reason, message=message, now=now, sweep=sweep),
+            "trials": {str(number): trials[number] for number in sorted(trials)},
+            "counts": _counts(trials),
+            "summary": f"{sum(one.phase in OVER for one in trials.values())}/{spec.points}",
+            "best": best,
+            "best_value": f"{best.value:.6g}" if best is not None else None,
+            "suspended": spec.suspend,
+            "started_at": before.started_at or moment(now),
+            "finished_at": (before.finished_at or moment(now)) if over else None,
+            "observed_generation": sweep.metadata.generation,
+        }
+    )
+
+
+def _counts(trials: Trials) -> TrialCounts:
+    phases = Counter(one.phase for one in trials.values())
+    return TrialCounts(
+        waiting=phases[TrialPhase.WAITING],
+        running=phases[TrialPhase.RUNNING],
+        succeeded=phases[TrialPhase.SUCCEEDED],
+        stopped=phases[TrialPhase.STOPPED],
+        failed=phases[TrialPhase.FAILED],
+    )
+
+
+def _phase(spec: SweepSpec, trials: Trials) -> tuple[SweepPhase, str]:
+    if has_failed(spec, trials):
+        return SweepPhase.FAILED, "TooManyFailedTrials"
+    if (
+        len(trials) >= spec.points
+        and not any(of_trials.active(trials))
+        and not any(one.phase not in OVER for one in trials.values())
+    ):
+        found = of_trials.best(spec, trials)
+        return (SweepPhase.SUCCEEDED, "Completed") if found is not None else (SweepPhase.FAILED, "NoTrialSucceeded")
+    return (SweepPhase.SUSPENDED, "Suspended") if spec.suspend else (SweepPhase.RUNNING, "Running")
+
+
+def _message(spec: SweepSpec, trials: Trials, best: BestTrial | None, phase: SweepPhase) -> str:
+    failed = [one for _, one in sorted(trials.items()) if one.phase is TrialPhase.FAILED]
+    if has_failed(spec, trials):
+        bound = f"{counted(len(failed), 'trial')} failed, which is more than maxFailedTrials ({spec.max_failed_trials})"
+        return f"{bound}; the last of them: {failed[-1].message}"
+    found = f"the best is {best.job} with {spec.objective.metric} = {best.value:.6g}" if best is not None else ""
+    if phase is SweepPhase.SUCCEEDED:
+        return f"{counted(len(trials), 'trial')} made: {found}"
+    if phase is SweepPhase.FAILED:
+        return "no trial has come to a result" + (f"; the last that failed: {failed[-1].message}" if failed else "")
+    held = "spec.suspend is true: no trial goes on until it is set to false; " if spec.suspend else ""
+    over = sum(one.phase in OVER for one in trials.values())
+    waits = next((f"; trial {number} waits: {trials[number].message}" for number in of_trials.held_up(trials)), "")
+    return f"{held}{over} of {counted(spec.points, 'trial')} are over{f'; {found}' if found else ''}{waits}"
+
+
+def _best(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials) -> BestTrial | None:
+    """The best trial with what its job has; what was read off a job stays when the job is deleted."""
+    number = of_trials.best(sweep.spec, trials)
+    value = trials[number].value if number is not None else None
+    if number is None or value is None:
+        return None
+    trial, known = trials[number], sweep.status.best
+    mine = of_trials.jobs_of(sweep, jobs, number)
+    member = _best_member(sweep.spec, trial.members)
+    job = mine.get(member)
+    if job is None:
+        kept = known if known is not None and known.trial == number else None
+        name = job_name(sweep, number, member)
+        return kept or BestTrial(trial=number, job=name, value=value, parameters=trial.parameters)
+    return BestTrial(
+        trial=number,
+        job=job.name,
+        value=value,
+        parameters=trial.parameters,
+        results=dict(job.results),
+        checkpoint=job.checkpoint_path,
+        checkpoint_step=job.checkpoint_step,
+    )
+
+
+def _best_member(spec: SweepSpec, members: Mapping[str, float]) -> int:
+    found = 0
+    for member, value in sorted((int(key), value) for key, value in members.items()):
+        if of_trials.is_better(spec, value, members[str(found)]):
+            found = member
+    return found
+
+
+def _conditions(
+    before: SweepStatus, *, over: bool, reason: str, message: str, now: float, sweep: Sweep
+) -> tuple[Condition, ...]:
+    """Condition `Finished`, for `kubectl wait`; those of others stay."""
+    old = next((one for one in before.conditions if one.type == FINISHED), None)
+    same = old is not None and old.status == str(over)
+    made = Condition(
+        type=FINISHED,
+        status=str(over),
+        reason=reason,
+        message=message,
+        last_transition_time=old.last_transition_time if same and old else now,
+        observed_generation=sweep.metadata.generation,
+    )
+    return (made, *(one for one in before.conditions if one.type != FINISHED))

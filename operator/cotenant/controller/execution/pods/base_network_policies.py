@@ -1,0 +1,135 @@
+"""Keeps the base NetworkPolicy in every namespace where a job of one pod runs, or is about to.
+
+One object of a namespace in place of one for each such job: a write less of two at each admission. It is watched, and
+put back where somebody removes or edits it. A job is left without a NetworkPolicy of its own only where the base has
+been seen in force, whole; so its pods are closed from their first moment, as before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from cotenant import names
+from cotenant.controller.client.kube import NETWORK_POLICIES, Document, Kube, Outcome, UnreachableError
+from cotenant.controller.client.merge_patch import difference
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.manifests.side_objects import base_network_policy
+from cotenant.controller.settings import Settings
+from cotenant.controller.telemetry.logs import shorten
+from cotenant.core.model.lifecycle import HOLDING
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 5.0
+"""Longest pause between two looks."""
+PAUSE_S: Final = 0.5
+"""Pause after a look: with somebody who writes against it, two writes a second are enough."""
+REFUSED_S: Final = 60.0
+"""Pause before what the API server refused in a namespace is tried again there."""
+
+
+class BaseNetworkPolicies:
+    def __init__(
+        self,
+        kube: Kube,
+        cache: ObjectCache,
+        settings: Settings,
+        *,
+        is_leader: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._cache, self._settings = kube, cache, settings
+        self._is_leader, self._clock = is_leader, clock
+        self._wake_up = asyncio.Event()
+        self._asked_for: set[str] = set()
+        """Namespaces in which a job of one pod was admitted before the base was there."""
+        self._refused_until: dict[str, float] = {}
+        """Namespace → Unix seconds."""
+
+    def is_in_force(self, namespace: str) -> bool:
+        """True if the API server has it, as it should be. Where it has not, it is made soon.
+
+        One that somebody made for an owner goes when that goes: it is in force for as long as somebody else likes.
+        """
+        found = self._cache.base_network_policies.get(namespace)
+        passing = {"deletionTimestamp", "ownerReferences"}
+        if found is not None and not passing & found["metadata"].keys() and not self._change(found):
+            return True
+        self._asked_for.add(namespace)
+        self.look()
+        return False
+
+    def look(self) -> None:
+        """Something of it may have changed."""
+        self._wake_up.set()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    await self._wake_up.wait()
+            except TimeoutError:
+                pass
+            self._wake_up.clear()
+            if self._is_leader():
+                await self.put_back()
+            await asyncio.sleep(PAUSE_S)
+
+    async def put_back(self) -> None:
+        """Make it where it is needed and not there, and mend it where it is other than it should be."""
+        for namespace in sorted(self._asked_for | set(self._relied_on())):
+            found = self._cache.base_network_policies.get(namespace)
+            if found is not None and not self._change(found):
+                self._asked_for.discard(namespace)
+            elif self._clock() >= self._refused_until.get(namespace, 0.0):
+                try:
+                    await self._write(namespace, found)
+                except UnreachableError as error:
+                    log.warning("the base NetworkPolicy of %s: %s; tried again soon", namespace, error)
+
+    def _relied_on(self) -> Iterator[str]:
+        """Namespaces in which a job of one pod holds GPUs."""
+        return (one.namespace for one in self._cache.jobs.values() if one.phase in HOLDING and _is_one_pod(one))
+
+    async def _write(self, namespace: str, found: Document | None) -> None:
+        if found is None:
+            wanted = base_network_policy(namespace, self._settings)
+            reply = await self._kube.create(NETWORK_POLICIES, wanted, namespace)
+            if reply.outcome is Outcome.EXISTS:
+                reply = await self._kube.get(NETWORK_POLICIES, names.BASE_NETWORK_POLICY, namespace)
+        else:
+            log.warning("the base NetworkPolicy of %s was changed; it is put back", namespace)
+            change, name = self._change(found), names.BASE_NETWORK_POLICY
+            reply = await self._kube.patch(NETWORK_POLICIES, name, change, namespace=namespace)
+        if reply.done:
+            self._cache.put(NETWORK_POLICIES, reply.document)
+        elif found is not None and reply.outcome is Outcome.MISSING:
+            self._cache.remove(NETWORK_POLICIES, namespace, names.BASE_NETWORK_POLICY, found["metadata"]["uid"])
+            self.look()
+        else:
+            self._asked_for.discard(namespace)
+            self._refused_until[namespace] = self._clock() + REFUSED_S
+            log.error(
+                "the base NetworkPolicy of %s was refused (%d): %s", namespace, reply.code, shorten(reply.message)
+            )
+
+    def _change(self, found: Document) -> Document:
+        """Merge patch that makes it what it should be; empty where it is."""
+        wanted, metadata = base_network_policy("", self._settings), found["metadata"]
+        change: Document = {}
+        if spec := difference(found.get("spec") or {}, wanted["spec"]):
+            change["spec"] = spec
+        labels: Document = wanted["metadata"]["labels"]
+        if not labels.items() <= (metadata.get("labels") or {}).items():
+            change["metadata"] = {"labels": labels}
+        return change
+
+
+def _is_one_pod(record: JobRecord) -> bool:
+    placement = record.status.placement
+    return placement is not None and len(placement.nodes) + (placement.servers or 0) == 1

@@ -1,0 +1,97 @@
+"""Identity of a pod: its job, attempt and node rank, and its grant, read from its spec, which cannot be edited. Pure.
+
+Labels, annotations and owner references can be written by everybody who may patch a pod. The contract in the
+environment of its container cannot: it is what the launcher runs by, and what the container runtime was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cotenant import names
+from cotenant.contract import Contract, ContractError, PodGrant
+from cotenant.controller.informers.job_record import JobId
+from cotenant.controller.manifests.attempt import pod_name
+from cotenant.core.model.objects import GrantedGpu, NodePlacement, RankPlacement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodIdentity:
+    """Job, attempt and node rank of a pod, and what it was granted."""
+
+    job: JobId
+    attempt: int
+    node_rank: int
+    placement: NodePlacement | None
+    server: bool = False
+    """A parameter server's: it has no ranks, and no placement covers what it takes."""
+
+
+def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
+    """Identity of a v1 Pod; None where its spec has no contract of this very pod: of its namespace, and by its name."""
+    metadata, spec = document["metadata"], document.get("spec") or {}
+    try:
+        contract = Contract.from_environment(_launcher_env(spec))
+        named = pod_name(contract.job, contract.attempt, contract.node_rank, nodes=len(contract.pods))
+        if (contract.namespace, named) != (metadata["namespace"], metadata["name"]):
+            return None
+        grant = contract.pods[contract.node_rank] if contract.server is None else None
+        placement = None if grant is None else _placement(grant, spec.get("nodeName") or _wanted_node(spec))
+    except (ContractError, IndexError, TypeError, ValueError, RecursionError):
+        return None
+    return PodIdentity(
+        job=JobId(contract.namespace, contract.job, contract.uid),
+        attempt=contract.attempt,
+        node_rank=contract.node_rank,
+        placement=placement,
+        server=grant is None,
+    )
+
+
+def on_node(identity: PodIdentity | None, spec: Mapping[str, Any]) -> PodIdentity | None:
+    """Identity of a pod that was read before: its contract stays, and only the node that it is bound to may be new."""
+    if identity is None or identity.placement is None:
+        return identity
+    node = spec.get("nodeName") or _wanted_node(spec)
+    return (
+        identity
+        if node == identity.placement.node
+        else replace(identity, placement=replace(identity.placement, node=node))
+    )
+
+
+def _launcher_env(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Literal variables of the worker container; of two with one name the last one counts."""
+    for container in spec.get("containers") or ():
+        if container.get("name") == names.CONTAINER:
+            return {one["name"]: one.get("value") or "" for one in container.get("env") or () if "valueFrom" not in one}
+    return {}
+
+
+def _placement(grant: PodGrant, node: str) -> NodePlacement:
+    return NodePlacement(
+        node=node,
+        ranks=tuple(
+            RankPlacement(
+                rank=rank.rank,
+                gpus=tuple(
+                    GrantedGpu(uuid=gpu.uuid, memory_mib=gpu.memory_mib, compute_milli=gpu.compute_milli)
+                    for gpu in rank.gpus
+                ),
+            )
+            for rank in grant.ranks
+        ),
+    )
+
+
+def _wanted_node(spec: Mapping[str, Any]) -> str:
+    """The node that its affinity allows alone; empty where it does not name one."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            if field.get("key") == "metadata.name" and len(field.get("values") or ()) == 1:
+                return str(field["values"][0])
+    return ""

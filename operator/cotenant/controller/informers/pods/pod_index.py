@@ -1,0 +1,110 @@
+"""Pods by job, and what those that no placement covers have requested of each node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from cotenant.controller.informers.job_record import JobId
+from cotenant.controller.informers.pods.deleted_pods import DeletedPods
+from cotenant.controller.informers.pods.departed_pods import DepartedPods
+from cotenant.controller.informers.pods.disruption import Disruption
+from cotenant.controller.informers.pods.pod_record import NodeLoad, PodRecord
+
+_NONE: Mapping[str, PodRecord] = MappingProxyType({})
+
+
+class PodIndex:
+    """One writer, the object cache."""
+
+    def __init__(self) -> None:
+        self.load: dict[str, NodeLoad] = {}
+        """Node → what pods have requested there that no placement covers."""
+        self._by_key: dict[str, PodRecord] = {}
+        """`namespace/name` → pod, of ours or of others."""
+        self._of_job: dict[tuple[str, str], dict[str, PodRecord]] = {}
+        """Namespace and uid of the job → name → pod."""
+        self.departed = DepartedPods()
+        self._deleted = DeletedPods()
+
+    def get(self, key: str) -> PodRecord | None:
+        return self._by_key.get(key)
+
+    def of_job(self, job: JobId) -> Mapping[str, PodRecord]:
+        """Name → pod of ours, in the namespace of the job: elsewhere its uid says nothing."""
+        return self._of_job.get(job.owner, _NONE)
+
+    def holding(self, job: JobId) -> tuple[list[PodRecord], list[PodRecord]]:
+        """The pods of the job, and those of it that have no object and may hold GPUs all the same."""
+        pods = list(self.of_job(job).values())
+        departed = self.departed.of_job(job, {pod.uid: pod for pod in pods})
+        return pods, [pod for pod in departed if not self._is_of_others(pod)]
+
+    def _is_of_others(self, pod: PodRecord) -> bool:
+        """An agent takes it for a holder, and its object says that it is no pod of ours."""
+        known = self._by_key.get(f"{pod.namespace}/{pod.name}")
+        return known is not None and known.uid == pod.uid and known.worker is None
+
+    def ours(self) -> Iterator[PodRecord]:
+        """The pods of all jobs."""
+        return (pod for pods in self._of_job.values() for pod in pods.values())
+
+    def disruptions_of(self, job: JobId) -> Mapping[str, Disruption]:
+        """Disruptions of pods of the newest attempt that are not there any more, by name of the pod."""
+        return self._deleted.disruptions_of(job)
+
+    def ended_of(self, job: JobId) -> tuple[PodRecord, ...]:
+        """Pods of the newest attempt that had ended, and are not there any more."""
+        return self._deleted.ended_of(job)
+
+    def put(self, key: str, pod: PodRecord, now: float) -> Iterable[PodRecord]:
+        """Returns the pods that this changes something for: this one, and what was known under its name. Times here are
+        Unix seconds.
+        """
+        known = self._by_key.get(key)
+        replaced = self._remove(key) if known is not None and known.uid == pod.uid else self.drop(key, now)
+        self._by_key[key] = pod
+        if pod.worker is not None:
+            self._of_job.setdefault(pod.worker.job.owner, {})[pod.name] = pod
+        self._count(pod, 1)
+        return (*replaced, pod)
+
+    def keep_same(self, key: str, uid: str, now: float) -> Iterable[PodRecord]:
+        """Go on with what is known under this name, if it is this pod; else it is gone. Returns what that changes."""
+        known = self._by_key.get(key)
+        return () if known is None or known.uid == uid else self.drop(key, now)
+
+    def drop(self, key: str, now: float) -> Iterable[PodRecord]:
+        """Its object is gone; whether it holds GPUs all the same is for its node to say."""
+        gone = self._remove(key)
+        for pod in gone:
+            self.departed.note_departure(pod, now)
+        return gone
+
+    def _remove(self, key: str) -> Iterable[PodRecord]:
+        pod = self._by_key.pop(key, None)
+        if pod is None:
+            return ()
+        self._count(pod, -1)
+        if pod.worker is not None:
+            siblings = self._of_job[pod.worker.job.owner]
+            del siblings[pod.name]
+            if not siblings:
+                del self._of_job[pod.worker.job.owner]
+        return (pod,)
+
+    def note_deletion(self, pod: PodRecord) -> None:
+        """Keep why it went and how it ended, from the last that was seen of it."""
+        self._deleted.record(pod)
+
+    def forget_job(self, job: JobId) -> None:
+        self._deleted.forget(job)
+
+    def _count(self, pod: PodRecord, sign: int) -> None:
+        if counts_as_load(pod):
+            self.load.setdefault(pod.node, NodeLoad()).add(pod, sign)
+
+
+def counts_as_load(pod: PodRecord) -> bool:
+    """It takes CPU and memory of its node, and no placement covers it: a pod of others, or a parameter server."""
+    return (pod.worker is None or pod.worker.server) and bool(pod.node) and pod.held

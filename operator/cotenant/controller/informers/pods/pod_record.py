@@ -1,0 +1,202 @@
+"""A pod, as far as the operator cares, decoded once when it is seen.
+
+Pods that are not ours, and parameter servers, matter to the core for one thing only: the CPU, the memory and
+the devices that they take from their node.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from cotenant import contract, names
+from cotenant.api.conversion.pod_requests import extended_requests, pod_requests
+from cotenant.contract.decoding.plain_text import plain_text
+from cotenant.controller.client.kube import version_of
+from cotenant.controller.informers.pods.disruption import Disruption, disruption_of
+from cotenant.controller.informers.pods.pod_identity import PodIdentity, identity_of, on_node
+
+QUOTE_CHARS_MAX = 1000
+"""Characters of a text of the kubelet, the runtime or the kube-scheduler that are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """End of the worker container. `code` is -1 when the pod failed without running to an end (evicted, lost)."""
+
+    code: int
+    reason: str = ""
+    at: float = 0.0
+    """Unix seconds; 0 when it is not known."""
+    termination: contract.Termination | None = None
+    runtime_message: str = ""
+    """From the kubelet or the container runtime, where the launcher left no message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionRequest:
+    """Deletion of a pod as the API server keeps it, whoever asked for it."""
+
+    asked_at: float
+    """Of the first request, in Unix seconds: later ones can only shorten its grace period."""
+    grace_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRecord:
+    """One pod. What matters most is `held`: whether its GPUs may be in use."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    worker: PodIdentity | None = None
+    """None: not one of ours."""
+    queue_label: str = ""
+    """Queue by its label, which can be edited: believed as far as that queue serves its namespace."""
+    node: str = ""
+    """Empty until the kube-scheduler has bound it."""
+    ready: bool = False
+    ip: str = ""
+    """Its own address; empty where it has none, or shares its node's."""
+    deleting: bool = False
+    deletion: DeletionRequest | None = None
+    grace_s: int = 30
+    """Its own grace period, of its spec: no one can change it."""
+    disruption: Disruption | None = None
+    """The cause that asks it to leave, the operator included."""
+    exit: Exit | None = None
+    """Set when every container has ended: its GPUs are free."""
+    waiting: str = ""
+    """Reason why the container does not start, such as `ErrImagePull`, from the kubelet or the kube-scheduler."""
+    preparing_since: float = 0.0
+    """Since when its kubelet has been getting its volumes and its network ready, in Unix seconds; 0 when it is not."""
+    cpu_milli: int = 0
+    """Requested, all containers together."""
+    memory_mib: int = 0
+    devices: Mapping[str, int] = field(default_factory=dict)
+    """Extended resource → requested."""
+
+    @property
+    def held(self) -> bool:
+        """Its processes may still run, and its GPUs are in use. One that is deleted before it has a node never gets
+        one, however long a finalizer keeps it.
+        """
+        return self.exit is None and bool(self.node or not self.deleting)
+
+    def is_of(self, attempt: int) -> bool:
+        return self.worker is not None and self.worker.attempt == attempt
+
+    def is_before(self, attempt: int) -> bool:
+        return self.worker is not None and self.worker.attempt < attempt
+
+
+@dataclass(slots=True)
+class NodeLoad:
+    """Requests on one node of pods that no placement covers: pods of others, and parameter servers."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    devices: Counter[str] = field(default_factory=Counter)
+    """Extended resource → requested."""
+
+    def add(self, pod: PodRecord, sign: int) -> None:
+        self.cpu_milli += sign * pod.cpu_milli
+        self.memory_mib += sign * pod.memory_mib
+        for name, number in pod.devices.items():
+            self.devices[name] += sign * number
+
+
+def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> PodRecord:
+    """`known`: what was read of it before; what cannot change since is taken from there."""
+    metadata = document["metadata"]
+    spec, status = document.get("spec", {}), document.get("status", {})
+    same = known is not None and known.uid == metadata["uid"]
+    worker = on_node(known.worker, spec) if known is not None and same else identity_of(document)
+    container = _container_status(status)
+    cpu_milli, memory_mib = pod_requests(document)
+    queue = (metadata.get("labels") or {}).get(names.LABEL_QUEUE, "")
+    return PodRecord(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        version=version_of(document),
+        worker=worker,
+        queue_label=queue if isinstance(queue, str) else "",
+        node=spec.get("nodeName", ""),
+        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
+        ip="" if spec.get("hostNetwork") else status.get("podIP", ""),
+        deleting="deletionTimestamp" in metadata,
+        deletion=_deletion(metadata),
+        grace_s=spec.get("terminationGracePeriodSeconds", 30),
+        disruption=disruption_of(document),
+        exit=_exit(status, container),
+        waiting=_waiting(status, container),
+        preparing_since=_preparing_since(status),
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
+        devices=extended_requests(document),
+    )
+
+
+def _deletion(metadata: Mapping[str, Any]) -> DeletionRequest | None:
+    if "deletionTimestamp" not in metadata:
+        return None
+    grace_s = metadata.get("deletionGracePeriodSeconds") or 0
+    return DeletionRequest(asked_at=unix(metadata["deletionTimestamp"]) - grace_s, grace_s=grace_s)
+
+
+def _container_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    for container in status.get("containerStatuses") or ():
+        if container["name"] == names.CONTAINER:
+            return container  # type: ignore[no-any-return]
+    return {}
+
+
+def _exit(status: Mapping[str, Any], container: Mapping[str, Any]) -> Exit | None:
+    if status.get("phase") not in {"Succeeded", "Failed"}:
+        return None
+    ended = (container.get("state") or {}).get("terminated")
+    if ended is None:
+        return Exit(
+            code=-1,
+            reason=status.get("reason") or "PodLost",
+            runtime_message=plain_text(status.get("message") or "", QUOTE_CHARS_MAX),
+        )
+    text = ended.get("message") or ""
+    read = contract.Termination.from_json(text)
+    termination = None if isinstance(read, contract.Malformed) else read
+    runtime_message = "" if termination else text or status.get("message") or ""
+    if isinstance(read, contract.Malformed) and text.lstrip()[:1] in {"{", "["}:
+        runtime_message = f"its termination message {read.reason}"
+    return Exit(
+        code=int(ended.get("exitCode", -1)),
+        reason=ended.get("reason") or status.get("reason") or "",
+        at=unix(ended.get("finishedAt")),
+        termination=termination,
+        runtime_message=plain_text(runtime_message, QUOTE_CHARS_MAX),
+    )
+
+
+def unix(text: str | None) -> float:
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def _preparing_since(status: Mapping[str, Any]) -> float:
+    conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    preparing = status.get("phase") == "Pending" and conditions.get("PodReadyToStartContainers") == "False"
+    return unix(status.get("startTime")) if preparing else 0.0
+
+
+def _waiting(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    if waiting.get("reason") and waiting["reason"] not in {"ContainerCreating", "PodInitializing"}:
+        return plain_text(f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": "), QUOTE_CHARS_MAX)
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            said = f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}".rstrip(": ")
+            return plain_text(said, QUOTE_CHARS_MAX)
+    return ""

@@ -1,0 +1,52 @@
+"""Path B: the pod requests shares of exactly the GPUs that the ledger chose, which the kubelet counts. Pure.
+
+Where the ledger is wrong the kube-scheduler does not bind the pod, and a kubelet that has it nevertheless refuses it
+(`UnexpectedAdmissionError`): the gang is placed anew. A node that counts ResourceClaims counts by these alone. How much
+of its share a program may use is for the other paths to hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.api.conversion import device_shares
+from cotenant.api.resources.gpunodes import IsolationPath
+from cotenant.controller.client.kube import Document
+from cotenant.controller.isolation.gpu_isolation import (
+    GpuIsolation,
+    NodeIsolation,
+    PodEvidence,
+    Rendered,
+    Verification,
+    compute_by_gpu,
+    memory_by_gpu,
+    with_extended_resources,
+)
+from cotenant.core.model.objects import NodePlacement
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePluginPath:
+    inner: GpuIsolation
+    node: NodeIsolation
+
+    @property
+    def requires(self) -> str:
+        return IsolationPath.DEVICE_PLUGIN
+
+    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
+        made = self.inner.render(placement, pod)
+        available = self.node.available
+        if self.requires not in available or IsolationPath.DEVICE_CLAIM in available:
+            return made
+        return Rendered(with_extended_resources(made.pod, self._shares(placement)), made.side_objects)
+
+    def _shares(self, placement: NodePlacement) -> dict[str, str]:
+        found: dict[str, str] = {}
+        compute = compute_by_gpu(placement)
+        for uuid, mib in memory_by_gpu(placement).items():
+            found |= device_shares.requests(uuid, (mib, self.node.memory_mib.get(uuid, mib)), compute[uuid])
+        return found
+
+    def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
+        return self.inner.verify(placement, evidence)

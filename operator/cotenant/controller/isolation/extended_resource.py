@@ -1,0 +1,59 @@
+"""Devices of other makers: the kubelet gives a pod as many as it asks for, by the maker's device plugin. Pure.
+
+The plugin puts whole devices into the container, and the kubelet chooses which; the ledger counts them, and the
+kube-scheduler and the kubelet count them once more. What a program sees there has no names that the ledger knows, so
+nothing is compared with it, and no level is claimed beyond that a container has devices of its own.
+CUDA_VISIBLE_DEVICES is never set: AMD's runtime heeds it too, and would show none of the devices.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cotenant.api.resources.gpunodes import IsolationPath
+from cotenant.api.resources.placement_status import Isolation, IsolationLevels
+from cotenant.controller.client.kube import Document
+from cotenant.controller.isolation.gpu_isolation import (
+    STRENGTH,
+    GpuIsolation,
+    NodeIsolation,
+    PodEvidence,
+    Rendered,
+    Verification,
+    uuids_of,
+    with_extended_resources,
+)
+from cotenant.core.model.objects import NodePlacement
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedResourcePath:
+    """Path for placements on devices that have a resource; all others are the inner path's."""
+
+    inner: GpuIsolation
+    node: NodeIsolation
+    resources: Mapping[str, str]
+    """UUID → extended resource, of devices that have one; also of a node whose agent is silent."""
+
+    @property
+    def requires(self) -> str:
+        return IsolationPath.EXTENDED_RESOURCE
+
+    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
+        asked = self._asked(placement)
+        if not asked:
+            return self.inner.render(placement, pod)
+        return Rendered(with_extended_resources(pod, asked))
+
+    def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
+        if not self._asked(placement):
+            return self.inner.verify(placement, evidence)
+        reached = min(self.node.best, Isolation.COOPERATIVE, key=STRENGTH.index)
+        return Verification(levels=IsolationLevels(memory=reached))
+
+    def _asked(self, placement: NodePlacement) -> dict[str, str]:
+        """Extended resource → number, as a pod asks for it."""
+        found = Counter(self.resources[uuid] for uuid in uuids_of(placement) if uuid in self.resources)
+        return {name: str(number) for name, number in found.items()}

@@ -1,0 +1,61 @@
+"""Shares of compute, held by MPS: a namespace for the pod's claim on each of its GPUs, with the share as ceiling. Pure.
+
+The agent makes the namespaces out of the amounts of the claim, when the kubelet has it prepared, and the claim's CDI
+device brings them into the container: so nothing is added to what path C renders. Memory stays what other paths make
+of it, because a program can drop the limit of memory that MPS has for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, IsolationPath, LimitState
+from cotenant.api.resources.placement_status import Isolation
+from cotenant.controller.client.kube import Document
+from cotenant.controller.isolation.gpu_isolation import (
+    GpuIsolation,
+    NodeIsolation,
+    PodEvidence,
+    Rendered,
+    Verification,
+    compute_by_gpu,
+    with_limits,
+)
+from cotenant.core.model.objects import NodePlacement
+
+STEP_MILLI: Final = 10
+"""MPS counts in percents: by less than this a ceiling differs from its share."""
+
+
+@dataclass(frozen=True, slots=True)
+class MpsNamespacePath:
+    """Path around that of the claims, which it needs."""
+
+    inner: GpuIsolation
+    node: NodeIsolation
+
+    @property
+    def requires(self) -> str:
+        return IsolationPath.MPS_NAMESPACE
+
+    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
+        return self.inner.render(placement, pod)
+
+    def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
+        """`Hard` for compute where the agent saw every process of the pod in its namespace; a process beside it, or
+        another ceiling than the share, is a mismatch. What could not be looked at is neither.
+        """
+        before, limits = self.inner.verify(placement, evidence), evidence.of(Dimension.COMPUTE)
+        found, in_force = with_limits(before, placement, compute_by_gpu(placement), limits, _contradiction)
+        if not in_force or self.node.simulated:
+            return found
+        return Verification(levels=found.levels.model_copy(update={"compute": Isolation.HARD}))
+
+
+def _contradiction(limit: DeviceLimit, share_milli: int) -> str:
+    if limit.state is LimitState.ABSENT:
+        return f"MPS does not hold this pod to its share of {share_milli} milli-GPU"
+    if limit.state is LimitState.IN_FORCE and abs((limit.in_force or 0) - share_milli) >= STEP_MILLI:
+        return f"MPS lets this pod have {limit.in_force} milli-GPU, its share is {share_milli}"
+    return ""

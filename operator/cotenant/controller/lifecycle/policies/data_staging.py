@@ -1,0 +1,34 @@
+"""Data that is fetched before the ranks start, with GPUs that wait for it: what is told of it while and after. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from cotenant.api.scalars.quantities import show_duration
+from cotenant.controller.lifecycle import staged_data, status_transitions
+from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
+from cotenant.core.model.formatting import counted
+from cotenant.core.model.lifecycle import Phase
+
+REASON: Final = "StagingData"
+STAGED: Final = "DataStaged"
+
+
+def with_message(o: Observation, result: ReconcileResult) -> ReconcileResult:
+    """The result, with the message and the condition of a running job that stages its data, or has done so."""
+    if o.phase is not Phase.RUNNING or o.progress is None or o.progress.staging is None:
+        return result
+    status, staging = result.status or o.status, o.progress.staging
+    if o.progress.state == staged_data.STATE:
+        rate = f" ({staged_data.amount(staging.bytes_per_second)}/s)" if staging.bytes_per_second else ""
+        message = f"{o.progress.summary}{rate}; the GPUs are held meanwhile"
+        return replace(result, status=status_transitions.explained(status, reason=REASON, message=message, now=o.now))
+    if o.status.reason != REASON:
+        return result
+    took = show_duration(staging.seconds)
+    told = f"{staged_data.amount(staging.of_bytes)} of data staged in {took}"
+    message = f"{counted(o.workers, 'worker')} running in {counted(o.nodes, 'pod')}; {told}"
+    changed = status_transitions.explained(status, reason="Running", message=message, now=o.now)
+    event = result.event or EventToRecord(reason=STAGED, message=f"{told}, with the GPUs held")
+    return replace(result, status=changed, event=event)

@@ -1,0 +1,71 @@
+"""What is enforced on a job's GPUs: contradictions end its attempt, changes of a level are explained. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from cotenant.api.resources.placement_status import IsolationLevels
+from cotenant.api.resources.trainingjob_status import ExitStatus, TrainingJobStatus
+from cotenant.controller.isolation.gpu_isolation import is_lower
+from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
+from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
+from cotenant.controller.lifecycle.policies import retries
+from cotenant.controller.lifecycle.policies.start_timeout import excluded
+from cotenant.controller.lifecycle.termination import Ending, Eviction
+from cotenant.controller.settings import Settings
+from cotenant.core.model.lifecycle import Phase
+
+MISMATCH: Final = "IsolationMismatch"
+LOWERED: Final = "IsolationLowered"
+VERIFIED: Final = "IsolationVerified"
+
+
+def ending(o: Observation, settings: Settings) -> Ending | None:
+    """A pod sees other GPUs than it was given, or has other limits: a fault of the platform, and of that node.
+
+    The job avoids the node for a while; it is not charged.
+    """
+    verification = o.of_placement.isolation
+    if not verification.mismatch:
+        return None
+    seen = ExitStatus(code=-1, reason=MISMATCH, message=verification.mismatch, node=verification.node, at=o.now)
+    ended = retries.decide(o, AttemptEnd(outcome=AttemptOutcome.PLATFORM_FAULT, exit=seen), settings)
+    if not isinstance(ended, Eviction) or verification.node is None:
+        return ended
+    avoided = excluded(o.status, {verification.node: MISMATCH}, o.now + settings.exclude_s, o.now)
+    return replace(ended, fields={**ended.fields, "excluded_nodes": avoided})
+
+
+def with_levels(o: Observation, result: ReconcileResult) -> ReconcileResult:
+    """The result, with the levels written where other ones hold now. A level that falls is an Event of its own.
+
+    While the job starts they ride along with what is written anyway.
+    """
+    held, status, before = o.of_placement.isolation.levels, result.status or o.status, published(o.status)
+    waits = o.phase is not Phase.RUNNING and result.status is None and not is_lower(held, before)
+    if waits or (before == held and o.status.isolation_levels is not None):
+        return result
+    changed = status.model_copy(update={"isolation": held.memory, "isolation_levels": held})
+    event = result.event
+    if is_lower(held, before):
+        event = EventToRecord(
+            reason=LOWERED, message=f"{_shown(before)} before, now {_shown(held)}: {WHY}", warning=True
+        )
+    elif event is None and before != held:
+        event = EventToRecord(reason=VERIFIED, message=f"{_shown(held)}, read back from the driver")
+    return replace(result, status=changed, event=event)
+
+
+WHY: Final = "what was verified before is not found any more; GPUNode.status.capabilities.paths may have the reason"
+
+
+def published(status: TrainingJobStatus) -> IsolationLevels:
+    """Levels of a status of an earlier operator, which knew one dimension: that one."""
+    if status.isolation_levels is not None:
+        return status.isolation_levels
+    return IsolationLevels() if status.isolation is None else IsolationLevels(memory=status.isolation)
+
+
+def _shown(levels: IsolationLevels) -> str:
+    return f"memory {levels.memory.value}, compute {levels.compute.value}"

@@ -1,0 +1,51 @@
+"""Condition `LowUse` of a running job: what it leaves unused, what to try, what that brings. Pure.
+
+It is written when it comes, goes or has another reason, and never for other figures: those stand as they were then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from cotenant.api.resources.trainingjob_status import LOW_USE, Condition, TrainingJobStatus
+from cotenant.api.scalars.status_text import plain_sentence
+from cotenant.controller.informers.job_memory import UseFinding
+from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
+from cotenant.core.model.lifecycle import Phase
+from cotenant.decision_log.low_use import LowUse
+
+WELL_USED: Final = "WellUsed"
+
+
+def said_of(status: TrainingJobStatus) -> LowUse | None:
+    """Finding that the status has; None where it has none, or one of another operator's words."""
+    found = next((one for one in status.conditions if one.type == LOW_USE and one.status == "True"), None)
+    return LowUse(found.reason) if found is not None and found.reason in set(LowUse) else None
+
+
+def with_condition(o: Observation, result: ReconcileResult) -> ReconcileResult:
+    """The result, with the condition where another one holds now. One that comes is an Event."""
+    finding = o.low_use
+    if finding is None or o.phase is not Phase.RUNNING or finding.kind is said_of(o.status):
+        return result
+    status = result.status or o.status
+    changed = status.model_copy(update={"conditions": _conditions(status, finding, o.now)})
+    if finding.kind is None or result.event is not None:
+        return replace(result, status=changed)
+    event = EventToRecord(reason=LOW_USE, message=f"{finding.kind}: {finding.message}")
+    return replace(result, status=changed, event=event)
+
+
+def _conditions(status: TrainingJobStatus, finding: UseFinding, now: float) -> tuple[Condition, ...]:
+    before = next((one for one in status.conditions if one.type == LOW_USE), None)
+    truth = str(finding.kind is not None)
+    made = Condition(
+        type=LOW_USE,
+        status=truth,
+        reason=finding.kind or WELL_USED,
+        message=plain_sentence(finding.message),
+        last_transition_time=before.last_transition_time if before and before.status == truth else now,
+        observed_generation=status.observed_generation,
+    )
+    return (*(one for one in status.conditions if one.type != LOW_USE), made)

@@ -1,0 +1,94 @@
+"""Obstacles to the start of a gang's pods, in one word and in a sentence, for a tenant to act on. Pure.
+
+A ConfigMap or Secret that is not there keeps a pod in ContainerCreating forever; the kubelet reports it in an Event
+only, and the operator may not read the ConfigMaps of tenants. But the spec has their names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.api.resources.job_spec.checkpoints import CheckpointVolume
+from cotenant.api.resources.job_spec.volumes import Code, Volume
+from cotenant.api.resources.trainingjobs import TrainingJobSpec
+from cotenant.controller.informers.pods.pod_record import PodRecord
+from cotenant.controller.lifecycle.observation import Observation
+from cotenant.controller.settings import Settings
+from cotenant.core.model.lifecycle import Phase
+
+PREPARING = "ContainerCreating"
+"""As `kubectl get pods` shows it."""
+REPORT_AFTER_S = 30.0
+"""A volume may have to be attached first."""
+QUOTE_CHARS_MAX = 500
+"""Characters of a message of the kubelet or the kube-scheduler that are passed on."""
+CANONICAL_REASON = {"ImagePullBackOff": "ErrImagePull", "CreateContainerError": "CreateContainerConfigError"}
+"""Reasons of the kubelet that take turns while nothing changes: reported as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartObstacle:
+    reason: str
+    message: str
+
+
+def first(o: Observation) -> StartObstacle | None:
+    """Reason why the gang is not up, of the pod that comes first by name; a tenant need not look at the pods."""
+    pods = sorted(o.gang.values(), key=lambda pod: pod.name)
+    for pod in pods:
+        if pod.waiting and not pod.ready and pod.exit is None:
+            reason = pod.waiting.partition(":")[0]
+            server = "server " if pod.worker and pod.worker.server else ""
+            message = f"{server}pod {pod.name} does not start: {pod.waiting[:QUOTE_CHARS_MAX]}"
+            return StartObstacle(CANONICAL_REASON.get(reason, reason), message)
+    for pod in pods:
+        at = reportable_at(pod)
+        if at is not None and o.now >= at:
+            return StartObstacle(PREPARING, describe(pod, o.spec))
+    delay = o.of_placement.creation_delay
+    return StartObstacle("NotCreated", delay[:QUOTE_CHARS_MAX]) if delay else None
+
+
+def of_pod(o: Observation, pod: PodRecord | None) -> str | None:
+    """Reason why this pod, None where it was not made, is not up; None where it is not known."""
+    if pod is None:
+        return o.of_placement.creation_delay
+    return pod.waiting or (describe(pod, o.spec) if reportable_at(pod) is not None else None)
+
+
+def deadline(o: Observation, settings: Settings) -> float | None:
+    """Time at which the next pod has waited for long enough to be reported."""
+    if o.phase is not Phase.STARTING:
+        return None
+    times = [at for pod in o.gang.values() if (at := reportable_at(pod)) is not None and at > o.now]
+    return min(times, default=None)
+
+
+def reportable_at(pod: PodRecord) -> float | None:
+    """Time at which a pod has waited for its kubelet long enough to be reported; None for one that does not wait."""
+    waits = pod.preparing_since and not pod.ready and pod.exit is None
+    return pod.preparing_since + REPORT_AFTER_S if waits else None
+
+
+def describe(pod: PodRecord, spec: TrainingJobSpec | None) -> str:
+    named = mounted_sources(spec) if spec else []
+    what = f"; look whether they are there: {', '.join(named)}" if named else ""
+    return (
+        f"pod {pod.name} on node {pod.node} has waited more than {REPORT_AFTER_S:.0f} s for its volumes or its"
+        f" network{what}. `kubectl describe pod -n {pod.namespace} {pod.name}` has the kubelet's words"
+    )
+
+
+def mounted_sources(spec: TrainingJobSpec) -> list[str]:
+    """Sources that the job's pods mount, in its own order, each once: `ConfigMap digits-code`."""
+    checkpoint = spec.checkpoint.volume if spec.checkpoint else None
+    sources: list[Code | Volume | CheckpointVolume | None] = [spec.runtime.code, *spec.runtime.volumes, checkpoint]
+    found: list[str] = []
+    for source in [one for one in sources if one is not None]:
+        if config_map := getattr(source, "config_map", None):
+            found.append(f"ConfigMap {config_map.name}")
+        if secret := getattr(source, "secret", None):
+            found.append(f"Secret {secret.secret_name}")
+        if claim := source.persistent_volume_claim:
+            found.append(f"PersistentVolumeClaim {claim.claim_name}")
+    return list(dict.fromkeys(found))

@@ -1,0 +1,69 @@
+"""Jobs that no decision is made about, though they are not over: suspended, invalid, set aside. Why, and what brings
+them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from cotenant.api.conversion.to_core import to_job
+from cotenant.api.validation.problems import DocumentError
+from cotenant.controller.informers import quarantine
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.query_api.documents import Document, timestamp
+from cotenant.core.model.formatting import describe_request
+from cotenant.core.model.lifecycle import TERMINAL, Phase
+from cotenant.core.model.objects import Job, JobKey
+
+_RETURNS: Final[Mapping[str, str]] = {
+    Phase.SUSPENDED: "spec.suspend is false: kubectl cotenant resume {key}",
+    Phase.INVALID: "its spec is mended",
+    quarantine.CONDITION: "the operator's next try works: it tries by itself, and soon after an edit",
+}
+COMING: Final = "It has come since the last decision; ask again in a moment."
+
+
+def jobs_aside(cache: ObjectCache, namespace: str, decided: Mapping[JobKey, Any]) -> Iterator[JobRecord]:
+    """Jobs of a namespace, or of all if empty, in the order of their names, that are not over and were not `decided`
+    on, as far as they say why."""
+    for key, record in sorted(cache.jobs.items()):
+        here = namespace in ("", record.namespace)
+        if here and key not in decided and record.phase not in TERMINAL and _standing(record) in _RETURNS:
+            yield record
+
+
+def aside_status(record: JobRecord, classes: Mapping[str, int]) -> Document:
+    """The status of an Explanation of one such job; what is not known is left out. `classes`: of priority."""
+    job, standing = _core_job(record, classes), _standing(record)
+    message = record.problem or record.status.message or (COMING if record.phase is Phase.PENDING else "")
+    status: Document = {
+        "standing": standing,
+        "queue": record.queue_named,
+        "asks": describe_request(job) if job else "",
+        "submittedAt": timestamp(job.submitted_at) if job else None,
+        "reason": record.status.reason or "",
+        "message": message,
+        "returnsIf": _RETURNS.get(standing, "").format(key=record.key),
+        "change": {"spec.suspend": False} if standing == Phase.SUSPENDED else {},
+    }
+    kept = {name: value for name, value in status.items() if value not in (None, "", {})}
+    needs_change = standing == Phase.SUSPENDED or record.problem is not None
+    return kept | {"queue": record.queue_named, "message": message, "needsChange": needs_change}
+
+
+def _standing(record: JobRecord) -> str:
+    conditions = record.status.conditions
+    if any(one.type == quarantine.CONDITION and one.status == "True" for one in conditions):
+        return quarantine.CONDITION
+    return record.phase.value
+
+
+def _core_job(record: JobRecord, classes: Mapping[str, int]) -> Job | None:
+    if record.job is None:
+        return None
+    try:
+        return to_job(record.job, priority_classes=dict(classes))
+    except DocumentError:
+        return None

@@ -1,0 +1,229 @@
+"""One replica of the operator: what it consists of, what leadership changes, and its coroutines to supervise."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from cotenant.controller.client.kube import Kube
+from cotenant.controller.cluster.budgets.budgets import Budgets
+from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.composites.controller import CompositeController
+from cotenant.controller.composites.kinds import kinds
+from cotenant.controller.decision_log.archive import Archive
+from cotenant.controller.decision_log.past_capsules import PastCapsules
+from cotenant.controller.decision_log.recorder import DecisionRecorder
+from cotenant.controller.decision_log.showback_ledger import ShowbackLedger
+from cotenant.controller.execution.action_executor import ActionExecutor
+from cotenant.controller.execution.containment import Containment
+from cotenant.controller.execution.decisions import Decisions
+from cotenant.controller.execution.event_recorder import EventRecorder
+from cotenant.controller.execution.executor import Executor
+from cotenant.controller.execution.observer import Observer
+from cotenant.controller.execution.pods.base_network_policies import BaseNetworkPolicies
+from cotenant.controller.execution.pods.pod_creator import PodCreator
+from cotenant.controller.execution.pods.pod_deleter import PodDeleter
+from cotenant.controller.execution.scheduling_loop import SchedulingLoop
+from cotenant.controller.execution.verdict_throttle import VerdictThrottle
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.cluster_feed import ClusterFeed
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.query_api.questions import Questions
+from cotenant.controller.reports.gpu_disputes import GpuDisputeReporter
+from cotenant.controller.reports.gpu_node_conditions import GpuNodeConditionReporter
+from cotenant.controller.reports.progress_poller import ProgressPoller
+from cotenant.controller.reports.queues.local_queue_writer import LocalQueueWriter
+from cotenant.controller.reports.queues.queue_status_writer import QueueStatusWriter
+from cotenant.controller.reports.slow_gpus import SlowGpus
+from cotenant.controller.reports.start_estimates import StartEstimates
+from cotenant.controller.reports.use_watch import UseWatch
+from cotenant.controller.settings import Settings
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.plan import BookedGpus, Plan
+from cotenant.core.snapshot.snapshot import Snapshot
+
+STUCK_S = 60.0
+"""A loop that gave no sign of life for this long fails the liveness probe."""
+
+
+class Operator:
+    """One replica: observes, decides and writes. `kube` holds back its writes unless `is_leader`."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        is_leader: Callable[[], bool],
+        settings: Settings,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.clock = clock
+        """Unix seconds."""
+        self.kube = kube
+        self.is_leader = is_leader
+        self.settings = settings
+        self.metrics = metrics
+        self._wake_up = asyncio.Event()
+        self.cache, self.memories = ObjectCache(self._wake_up.set, clock=clock), JobMemories()
+        self.budgets = Budgets(settings.price_list)
+        self.cluster = ClusterView(self.cache, self.memories, settings, self.budgets)
+        self.event_recorder = EventRecorder(
+            self.kube, metrics, identity=settings.identity, per_second=settings.events_per_s
+        )
+        self.progress_poller = ProgressPoller(
+            self.cache,
+            self.memories,
+            metrics,
+            SlowGpus(self.kube, self.cache, self.memories),
+            is_leader=is_leader,
+            every_s=settings.progress_s,
+            clock=clock,
+        )
+        self.gpu_disputes = GpuDisputeReporter(self.kube, self.cache, self.cluster.nodes, metrics)
+        self.gpu_node_conditions = GpuNodeConditionReporter(self.kube, self.cache, metrics, clock=clock)
+        self.use_watch = UseWatch(self.cache, self.memories, metrics, is_leader=is_leader, clock=clock)
+        self.queue_status_writer = QueueStatusWriter(
+            kube=self.kube,
+            cache=self.cache,
+            budgets=self.budgets,
+            metrics=metrics,
+            every_s=settings.queue_s,
+            clock=clock,
+        )
+        self.local_queue_writer = LocalQueueWriter(
+            self.kube, self.cache, metrics, every_s=settings.queue_s, clock=clock
+        )
+        self.base_network_policies = BaseNetworkPolicies(
+            self.kube, self.cache, settings, is_leader=is_leader, clock=clock
+        )
+        self.start_estimates = StartEstimates(self.cache, self.memories, metrics, settings.policy)
+        self.questions = Questions(settings.policy)
+        self.decision_recorder = DecisionRecorder(
+            cache=self.cache,
+            metrics=metrics,
+            policy=settings.policy,
+            prices=settings.price_list,
+            showback=ShowbackLedger(self.cache, self.cluster.meters),
+            archive=Archive(settings.decision_log_folder, settings.decision_log_mib),
+            capsules=PastCapsules(settings.policy, settings.capsules_mib << 20, settings.capsule_every).keep_in(
+                settings.decision_log_folder, settings.decision_log_mib
+            ),
+            is_leader=is_leader,
+            clock=clock,
+        )
+        self.composites = tuple(
+            CompositeController(self.kube, kind, self.event_recorder, metrics, is_leader=is_leader, clock=clock)
+            for kind in kinds(self.cache, labelled_only=settings.tenant_namespaces == "labelled")
+        )
+        self.feed = ClusterFeed(
+            kube=self.kube,
+            cache=self.cache,
+            composites=self.composites,
+            decision_recorder=self.decision_recorder,
+            base_network_policies=self.base_network_policies,
+            metrics=metrics,
+            settings=settings,
+        )
+        self.loop = self._build_loop()
+
+    def _build_loop(self) -> SchedulingLoop:
+        kube, cache, cluster, memories = self.kube, self.cache, self.cluster, self.memories
+        executor = Executor(
+            kube=kube,
+            cache=cache,
+            cluster=cluster,
+            memories=memories,
+            pod_creator=PodCreator(
+                kube=kube,
+                cache=cache,
+                nodes=cluster.nodes,
+                memories=memories,
+                base_network_policies=self.base_network_policies,
+                settings=self.settings,
+            ),
+            pod_deleter=PodDeleter(kube=kube, cache=cache, max_grace_s=self.settings.max_grace_period_s),
+            event_recorder=self.event_recorder,
+            metrics=self.metrics,
+            clock=self.clock,
+        )
+        return SchedulingLoop(
+            cache=cache,
+            cluster=cluster,
+            memories=memories,
+            executor=executor,
+            action_executor=ActionExecutor(
+                executor=executor,
+                cache=cache,
+                cluster=cluster,
+                memories=memories,
+                event_recorder=self.event_recorder,
+                metrics=self.metrics,
+                settings=self.settings,
+                clock=self.clock,
+            ),
+            containment=Containment(cache=cache, memories=memories, metrics=self.metrics),
+            observer=Observer(cache=cache, cluster=cluster, memories=memories),
+            schedule=Decisions(self.settings.policy),
+            metrics=self.metrics,
+            settings=self.settings,
+            is_leader=self.is_leader,
+            resync=self.feed.resync,
+            verdict_throttle=VerdictThrottle(memories, rewrite_s=self.settings.verdict_s),
+            explained=self.start_estimates.explained,
+            on_plan=self._on_plan,
+            on_decision=self.decision_recorder.on_decision,
+            wake_up=self._wake_up,
+            clock=self.clock,
+        )
+
+    def _on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
+        self.queue_status_writer.on_plan(snapshot, plan)
+        self.local_queue_writer.on_plan(snapshot)
+        self.start_estimates.on_plan(snapshot, plan)
+        self.questions.on_plan(snapshot, plan)
+        standings = {one.booking.name: one for one in snapshot.bookings}
+        self.cache.booked = {
+            name: (standing, plan.booked.get(name, BookedGpus((), 0))) for name, standing in standings.items()
+        }
+
+    def alive(self) -> str:
+        silent = time.monotonic() - self.loop.last_alive
+        return f"the scheduling loop gave no sign of life for {silent:.0f} s" if silent > STUCK_S else ""
+
+    def ready(self) -> str:
+        return "" if self.feed.synced_at is not None else "the cluster has not been listed yet"
+
+    def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
+        return {
+            **self.feed.watches(),
+            "loop": self.loop.run(),
+            "base NetworkPolicies": self.base_network_policies.run(),
+            "resync": self.feed.keep_in_sync(),
+            "events": self.event_recorder.run(),
+            "queues": self.queue_status_writer.run(),
+            "local queues": self.local_queue_writer.run(),
+            "estimates": self.start_estimates.run(),
+            "progress": self.progress_poller.run(),
+            "decision log": self.decision_recorder.record(),
+            "disputes": self.gpu_disputes.run(),
+            "conditions of GPUNodes": self.gpu_node_conditions.run(),
+            "use of GPUs": self.use_watch.run(),
+            **{name: task for composite in self.composites for name, task in composite.tasks().items()},
+        }
+
+    def on_leadership(self, leads: bool) -> None:
+        self.metrics.leader.set(int(leads))
+        if not leads:
+            self.loop.lose_leadership()
+            self.budgets.forget()
+            self.queue_status_writer.forget_plan()
+            self.local_queue_writer.forget()
+            self.start_estimates.forget()
+            self.questions.forget()
+            self.decision_recorder.forget()
+        for composite in self.composites:
+            composite.look_at_all()
+        self._wake_up.set()

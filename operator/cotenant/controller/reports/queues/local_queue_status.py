@@ -1,0 +1,143 @@
+"""What a namespace sees of a queue that serves it: amounts alone, no names of others. Pure.
+
+*Free* is what jobs of the queue could be given without an eviction: GPUs that are idle, as far as the limits of the
+queue, of all queues above it and of what others lend allow it, class after class. How they lie on nodes is not looked
+at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from cotenant.api.resources.queue_status import LocalQueueStatus, LocalQuota
+from cotenant.core.model.objects import WHOLE, JobKey
+from cotenant.core.queueing.fair_share import borrowed
+from cotenant.core.quota.headroom import headroom_of
+from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
+from cotenant.core.quota.usage import Charge, Usage
+from cotenant.core.snapshot.accounting import Accounting
+from cotenant.core.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAccounts:
+    """Holdings of all queues at one moment, with those of each namespace in them."""
+
+    tree: QueueTree
+    usage: Usage
+    idle: Mapping[Bucket, int]
+    """(class, zone) → milli-GPU that nobody holds."""
+    held: Mapping[tuple[str, str], int]
+    """(namespace, queue) → milli-GPU that jobs of the namespace hold."""
+    running: Mapping[tuple[str, str], int]
+    """The same → jobs."""
+    pending: Mapping[tuple[str, str], int]
+    mib_of: Mapping[str, int]
+    """Class → MiB of its largest GPU."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> LocalAccounts:
+        counted = snapshot.accounting or Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+        held: Counter[tuple[str, str]] = Counter()
+        running: Counter[tuple[str, str]] = Counter()
+        for key, job in counted.running.items():
+            place = _namespace(key), job.queue
+            running[place] += 1
+            held[place] += counted.allocations[key].charge.milli
+        pending = Counter((_namespace(job.key), job.queue) for job in counted.pending)
+        sizes: dict[str, int] = {}
+        for kind in counted.inventory.kinds:
+            sizes[kind.gpu_class] = max(kind.memory_mib, sizes.get(kind.gpu_class, 1))
+        return cls(
+            tree=counted.tree,
+            usage=counted.usage,
+            idle=counted.ledger.idle(),
+            held=held,
+            running=running,
+            pending=pending,
+            mib_of=sizes,
+        )
+
+
+def local_statuses(snapshot: Snapshot, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], LocalQueueStatus]:
+    """Statuses by (namespace, queue). Queues that are not in the tree have none."""
+    accounts = LocalAccounts.of(snapshot)
+    of_queue: dict[str, LocalQueueStatus] = {}
+    found = {}
+    for place in places:
+        queue = place[1]
+        if queue not in accounts.tree.index:
+            continue
+        if queue not in of_queue:
+            of_queue[queue] = _of_queue(accounts, accounts.tree.index[queue])
+        here = {
+            "used_here": accounts.held.get(place, 0),
+            "running": accounts.running.get(place, 0),
+            "pending": accounts.pending.get(place, 0),
+        }
+        found[place] = of_queue[queue].model_copy(update=here)
+    return found
+
+
+def _of_queue(accounts: LocalAccounts, queue: int) -> LocalQueueStatus:
+    """Part of the status that all namespaces see. Amounts are milli already, and not to be read again."""
+    over = borrowed(accounts.usage, queue)
+    lines = accounts.tree.quotas_of[queue]
+    of_all = [line.quota.guaranteed for line in lines if line.quota.gpu_class is None and line.quota.zone is None]
+    amounts = {
+        "guaranteed": max([*of_all, sum(line.quota.guaranteed for line in lines) - sum(of_all)], default=0),
+        "used": accounts.usage.held_milli(queue),
+        "borrowed": over[None] if None in over else sum(over.values()),
+        "free": free_milli(accounts, queue, lambda _bucket: True),
+        "quotas": tuple(_quota(accounts, queue, line) for line in lines),
+    }
+    return LocalQueueStatus().model_copy(update=amounts)
+
+
+def _quota(accounts: LocalAccounts, queue: int, line: QuotaLine) -> LocalQuota:
+    amounts = {
+        "guaranteed": line.quota.guaranteed,
+        "limit": line.quota.limit,
+        "used": accounts.usage.quota_milli[line.index],
+        "free": free_milli(accounts, queue, line.matches),
+    }
+    return LocalQuota(gpu_class=line.quota.gpu_class, zone=line.quota.zone).model_copy(update=amounts)
+
+
+def free_milli(accounts: LocalAccounts, queue: int, counts: Callable[[Bucket], bool]) -> int:
+    """Milli-GPU of the buckets that count which are idle and which quotas let the queue have, one bucket after the
+    other: what is given of one is taken off what limits leave for the next.
+    """
+    tree, usage, idle = accounts.tree, accounts.usage.copy(), dict(accounts.idle)
+    if tree.queues[queue].name in tree.broken:
+        return 0
+    total = 0
+    for bucket in sorted(filter(counts, accounts.idle)):
+        lines = tree.path_quotas(queue, bucket)
+        if lines is None:
+            continue
+        gpu_class, zone = bucket
+        size = accounts.mib_of[gpu_class]
+        lent = idle if tree.limits_lending else None
+        allowed = headroom_of(usage, queue, _NOBODY, gpu_class, milli=1, mib=0, idle=lent)
+        memory = [
+            (line.quota.memory_limit_mib - usage.quota_mib[line.index]) * WHOLE // size
+            for line in lines
+            if line.quota.memory_limit_mib is not None
+        ]
+        milli = min(idle[bucket], allowed.workers, allowed.zone_workers.get(zone, idle[bucket]), *memory)
+        if milli > 0:
+            usage.add(Charge(queue, _NOBODY, ((bucket, milli, milli * size // WHOLE),)))
+            idle[bucket] -= milli
+            total += milli
+    return total
+
+
+_NOBODY = ""
+"""A user who holds nothing yet: what users have used is shown to no other."""
+
+
+def _namespace(key: JobKey) -> str:
+    return key.partition("/")[0]

@@ -1,0 +1,171 @@
+"""Keeps a LocalQueue in every namespace that a queue serves: what its tenants may see of that queue.
+
+They are derived: nothing is decided by them, and what is missing or other than it should be is made anew. So they are
+listed from time to time and not watched, and written only where something shows that is other than before, so many in a
+round at most. Where the API server refuses one, that namespace is left alone for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from cotenant import names
+from cotenant.api.resources.queue_status import LocalQueueStatus
+from cotenant.controller.client.kube import LOCAL_QUEUES, FencedError, Kube, Outcome, Reply, UnreachableError
+from cotenant.controller.client.merge_patch import merge_patch
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.reports.queues.local_budget import with_budget
+from cotenant.controller.reports.queues.local_queue_status import local_statuses
+from cotenant.controller.telemetry.logs import shorten
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.snapshot.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+WRITES_MAX: Final = 50
+"""In one round: with a thousand namespaces all are up to date again after some rounds."""
+LIST_S: Final = 300.0
+REFUSED_S: Final = 60.0
+UNREACHABLE_S: Final = 30.0
+"""Pause where they cannot be listed: the CustomResourceDefinition of a release before has not come yet, say."""
+
+STAGE: Final = "LocalQueues"
+"""Of `failures_contained`."""
+
+Place: TypeAlias = tuple[str, str]
+"""(namespace, queue): the object has the queue's name."""
+
+
+class LocalQueueWriter:
+    def __init__(
+        self,
+        kube: Kube,
+        cache: ObjectCache,
+        metrics: Metrics,
+        *,
+        every_s: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._cache, self._metrics, self._every_s = kube, cache, metrics, every_s
+        self._clock = clock
+        """Unix seconds."""
+        self._snapshot: Snapshot | None = None
+        self._written: dict[Place, Mapping[str, Any]] = {}
+        """Statuses as the API server has them, as far as is known."""
+        self._listed_at: float | None = None
+        self._refused_until: dict[str, float] = {}
+        """Namespace → Unix seconds."""
+        self._next: Place = ("", "")
+        """From where the next round goes on."""
+
+    def on_plan(self, snapshot: Snapshot) -> None:
+        """The last decision was made on this; read when it is time to."""
+        self._snapshot = snapshot
+
+    def forget(self) -> None:
+        """Another replica writes from now on: what is there is listed before the next write."""
+        self._snapshot = self._listed_at = None
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            if self._snapshot is None:
+                continue
+            try:
+                await self.write(self._snapshot)
+            except FencedError:
+                self._listed_at = None
+            except UnreachableError as error:
+                self._listed_at = None  # what became of a write without an answer is seen in the next list
+                log.warning("LocalQueues wait: %s", error)
+                await asyncio.sleep(UNREACHABLE_S)
+            except Exception:  # it tells, and ends nothing of what decides
+                self._metrics.failures_contained.labels(STAGE).inc()
+                log.exception("LocalQueues were not written")
+
+    async def write(self, snapshot: Snapshot) -> None:
+        """One round. Raises UnreachableError."""
+        now = self._clock()
+        if self._listed_at is None or now >= self._listed_at + LIST_S:
+            await self._list()
+            self._listed_at = now
+        wanted = await asyncio.to_thread(local_statuses, snapshot, set(self._served(snapshot)))
+        left = WRITES_MAX
+        for place in sorted(set(self._written) - wanted.keys())[:left]:
+            await self._delete(place)
+            left -= 1
+        for place in self._in_turn(wanted):
+            status = with_budget(wanted[place], self._cache.queues.get(place[1]))
+            if place not in self._written or merge_patch(self._written[place], status):
+                self._next = place
+                if left <= 0:
+                    return
+                await self._write(place, status, now)
+                left -= 1
+
+    def _served(self, snapshot: Snapshot) -> Iterator[Place]:
+        """Queues and namespaces served, of those that are there."""
+        for queue in snapshot.queues:
+            there = queue.namespaces & self._cache.namespaces.keys()
+            yield from ((namespace, queue.name) for namespace in there)
+
+    def _in_turn(self, wanted: Iterable[Place]) -> list[Place]:
+        """All of them, beginning where the last round came to its end."""
+        now = self._clock()
+        ordered = sorted(place for place in wanted if now >= self._refused_until.get(place[0], 0.0))
+        later = [place for place in ordered if place >= self._next]
+        return later + ordered[: len(ordered) - len(later)]
+
+    async def _list(self) -> None:
+        listing = await self._kube.list(LOCAL_QUEUES, labels=f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}")
+        self._written = {
+            (one["metadata"]["namespace"], one["metadata"]["name"]): one.get("status") or {} for one in listing.items
+        }
+
+    async def _write(self, place: Place, status: LocalQueueStatus, now: float) -> None:
+        namespace, name = place
+        if place not in self._written:
+            reply = await self._kube.create(LOCAL_QUEUES, local_queue(place), namespace)
+            if not reply.done and reply.outcome is not Outcome.EXISTS:
+                self._refused(place, reply, now)
+                return
+            self._written[place] = {}
+        change = merge_patch(self._written[place], status)
+        reply = await self._kube.patch(
+            LOCAL_QUEUES, name, {"status": change}, namespace=namespace, subresource="status"
+        )
+        if reply.done:
+            self._written[place] = reply.document.get("status") or {}
+        elif reply.outcome is Outcome.MISSING:
+            del self._written[place]  # somebody deleted it: it is made again in the next round
+        else:
+            self._refused(place, reply, now)
+
+    async def _delete(self, place: Place) -> None:
+        """Deletes one whose namespace the queue does not serve any more; with a namespace that is gone it is gone."""
+        reply = await self._kube.delete(LOCAL_QUEUES, place[1], place[0])
+        del self._written[place]
+        if not reply.done and reply.outcome is not Outcome.MISSING:
+            log.warning("localqueues/%s in %s stays: %s", place[1], place[0], shorten(reply.message))
+
+    def _refused(self, place: Place, reply: Reply, now: float) -> None:
+        self._refused_until[place[0]] = now + REFUSED_S
+        if reply.outcome is not Outcome.MISSING:  # of a namespace that has just gone
+            log.warning("localqueues/%s in %s (%d): %s", place[1], place[0], reply.code, shorten(reply.message))
+
+
+def local_queue(place: Place) -> dict[str, Any]:
+    """The object, without its status."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "LocalQueue",
+        "metadata": {
+            "name": place[1],
+            "namespace": place[0],
+            "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY},
+        },
+    }

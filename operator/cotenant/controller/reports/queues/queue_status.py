@@ -1,0 +1,166 @@
+"""The status of a Queue, from the same accounts that decisions are made with: held, borrowed, lent, waiting. Pure."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.api.resources.queue_status import PastBorrowing, QueueStatus, QuotaUsage
+from cotenant.api.resources.queues import Queue
+from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.api.scalars.fields import moment
+from cotenant.api.scalars.quantities import show_mib
+from cotenant.controller.client.kube import Document
+from cotenant.controller.cluster.budgets.budgets import Budgets
+from cotenant.controller.reports.queues.user_usage import users_of
+from cotenant.core.queueing.fair_share import DominantShares, borrowed
+from cotenant.core.quota.tree import QueueTree, QuotaLine
+from cotenant.core.quota.usage import Usage
+from cotenant.core.snapshot.accounting import Accounting
+from cotenant.core.snapshot.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAccounts:
+    """Holdings of all queues, and the jobs that wait in them, at one moment."""
+
+    tree: QueueTree
+    usage: Usage
+    shares: DominantShares
+    pending: Mapping[str, int]
+    running: Mapping[str, int]
+    past: Mapping[str, PastBorrowing]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> QueueAccounts:
+        standing = snapshot.accounting or Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+        pending = Counter(job.queue for job in standing.pending)
+        running = Counter(job.queue for job in standing.running.values())
+        at = moment(snapshot.now)
+        past = {
+            one.queue: PastBorrowing(
+                milli_gpu_seconds=int(one.milli_seconds), at=at, half_life_seconds=int(one.half_life_s)
+            )
+            for one in snapshot.usage_history
+        }
+        return cls(standing.tree, standing.usage, DominantShares(standing.tree, {}), pending, running, past)
+
+
+def status_of(
+    queue: Queue, account: QueueAccounts, served: frozenset[str], budgets: Budgets, now: float
+) -> QueueStatus:
+    name = queue.metadata.name or ""
+    number = account.tree.index[name]
+    over = borrowed(account.usage, number)
+    lines = tuple(_quota_usage(account, line, over) for line in account.tree.quotas_of[number])
+    below = _descendants(account.tree, number)
+    amounts: dict[str, object] = {
+        "used": account.usage.held_milli(number),
+        "borrowed": _in_all(over),
+        "lent": max((line.lent for line in lines), default=0),
+    }
+    status = QueueStatus(
+        pending=sum(account.pending.get(one, 0) for one in below),
+        running=sum(account.running.get(one, 0) for one in below),
+        share=f"{account.shares.share(account.usage, number) / 10_000:.1f} %",
+        namespaces=tuple(sorted(served)),
+        budget=budgets.usage(queue, now),
+        past_borrowing=account.past.get(name),
+        conditions=_conditions(queue, account.tree.broken.get(name, ""), now),
+        observed_generation=queue.metadata.generation,
+    )
+    amounts |= {"quotas": lines, "users": users_of(account.usage, number)}
+    return status.model_copy(update=amounts)  # amounts are milli already: not to be read again
+
+
+def unreadable_conditions(why: str, before: Mapping[str, Any], now: float) -> Document:
+    """Status of a Queue that cannot be read, as far as something is known of it. `before`: what was written last; its
+    moment stays where it said False already.
+    """
+    old: Document = next(iter(before.get("conditions") or ()), {})
+    since = old.get("lastTransitionTime") if old.get("status") == "False" else None
+    ready = Condition(
+        type="Ready",
+        status="False",
+        reason="Unreadable",
+        message=f"the queue grants nothing, because it cannot be read: {why}",
+        last_transition_time=since or moment(now),
+    )
+    return {"conditions": [ready.to_document()]}
+
+
+def worth_a_write(change: Mapping[str, object], written: Mapping[str, object]) -> bool:
+    """Past borrowing alone is not, once it is there: it moves with every second, but as long as nothing else does, what
+    was written and what the queue has borrowed since say what it has come to."""
+    return bool(change.keys() - {"pastBorrowing"} or (change and "pastBorrowing" not in written))
+
+
+def _quota_usage(account: QueueAccounts, line: QuotaLine, over: Mapping[str | None, int]) -> QuotaUsage:
+    """Lent is what others hold of the idle guarantee: the part of it that is not free any more. `over`: class → what
+    the queue has borrowed.
+    """
+    used = account.usage.quota_milli[line.index]
+    idle = max(0, line.guaranteed - used)
+    amounts = {
+        "guaranteed": line.quota.guaranteed,
+        "effective": line.guaranteed,
+        "used": used,
+        "borrowed": max(0, used - line.guaranteed) if line.quota.guaranteed else _borrowed_within(line, used, over),
+        "lent": max(0, idle - _free_milli(account, line)),
+    }
+    most = line.quota.memory_limit_mib
+    return QuotaUsage(
+        gpu_class=line.quota.gpu_class,
+        zone=line.quota.zone,
+        memory_used=None if most is None else show_mib(account.usage.quota_mib[line.index]),
+        memory_limit=None if most is None else show_mib(most),
+    ).model_copy(update=amounts)
+
+
+def _borrowed_within(line: QuotaLine, used: int, over: Mapping[str | None, int]) -> int:
+    """Amount borrowed of what is used under a line that guarantees nothing: other lines may guarantee it."""
+    return min(
+        used, _in_all(over) if line.quota.gpu_class is None else over.get(line.quota.gpu_class, over.get(None, 0))
+    )
+
+
+def _in_all(over: Mapping[str | None, int]) -> int:
+    return over[None] if None in over else sum(over.values())
+
+
+def _free_milli(account: QueueAccounts, line: QuotaLine) -> int:
+    """Milli-GPU that are free where the line counts. Zones are not kept apart in the usage of classes."""
+    classes = {name for (name, _) in account.tree.capacity if line.quota.gpu_class in (None, name)}
+    capacity = sum(milli for bucket, milli in account.tree.capacity.items() if line.matches(bucket))
+    held = sum(account.usage.class_milli[root].get(name, 0) for root in account.tree.roots for name in classes)
+    return max(0, capacity - held)
+
+
+def _descendants(tree: QueueTree, number: int) -> list[str]:
+    found, todo = [], [number]
+    while todo:
+        one = todo.pop()
+        found.append(tree.queues[one].name)
+        todo += tree.children[one]
+    return found
+
+
+def _conditions(queue: Queue, broken: str, now: float) -> tuple[Condition, ...]:
+    status, reason = ("False", "Broken") if broken else ("True", "Ready")
+    before = next((one for one in queue.status.conditions if one.type == "Ready"), None)
+    since = before.last_transition_time if before and before.status == status else moment(now)
+    return (
+        Condition(
+            type="Ready",
+            status=status,
+            reason=reason,
+            message=broken or "the queue takes jobs",
+            last_transition_time=since,
+            observed_generation=queue.metadata.generation,
+        ),
+    )

@@ -1,0 +1,116 @@
+"""Writes the statuses of Queues from the last plan, every few seconds, and sets the gauges."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from cotenant.api.resources.queues import Queue
+from cotenant.controller.client.kube import QUEUES, FencedError, Kube, Outcome, UnreachableError
+from cotenant.controller.client.merge_patch import merge_patch
+from cotenant.controller.cluster.budgets.budgets import Budgets
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.reports.queues.live_use import set_live_gauges
+from cotenant.controller.reports.queues.queue_gauges import set_gauges
+from cotenant.controller.reports.queues.queue_status import (
+    QueueAccounts,
+    status_of,
+    unreadable_conditions,
+    worth_a_write,
+)
+from cotenant.controller.telemetry.logs import shorten
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.plan import Plan
+from cotenant.core.snapshot.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+STAGE: Final = "QueueStatusFailed"
+"""As the metric of contained failures has it."""
+
+
+class QueueStatusWriter:
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        cache: ObjectCache,
+        budgets: Budgets,
+        metrics: Metrics,
+        every_s: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube = kube
+        self._cache = cache
+        self._budgets = budgets
+        self._metrics = metrics
+        self._every_s = every_s
+        self._clock = clock
+        """Unix seconds."""
+        self._last: tuple[Snapshot, Plan] | None = None
+
+    def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
+        """The last decision; read when it is time to."""
+        self._last = snapshot, plan
+
+    def forget_plan(self) -> None:
+        """Pause until the next plan: a replica that does not lead has none that is true."""
+        self._last = None
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            if self._last is None:
+                continue
+            snapshot, plan = self._last
+            now = self._clock()
+            account = await asyncio.to_thread(QueueAccounts.of, snapshot)
+            set_gauges(self._metrics, snapshot, account, plan.verdicts, self._cache.jobs.values())
+            agents = (one.status for one in self._cache.nodes.gpu_nodes.values())
+            set_live_gauges(self._metrics, agents, self._cache.jobs.values())
+            try:
+                await self._write(snapshot, account, now)
+            except FencedError:
+                continue  # another replica's to do now
+            except UnreachableError as error:
+                log.warning("the statuses of the queues wait: %s", error)
+
+    async def _write(self, snapshot: Snapshot, account: QueueAccounts, now: float) -> None:
+        served = {queue.name: queue.namespaces for queue in snapshot.queues}
+        for name, queue in list(self._cache.queues.items()):
+            if name not in account.tree.index:
+                continue
+            try:
+                await self._write_one(queue, account, served.get(name, frozenset()), now)
+            except UnreachableError:
+                raise
+            except Exception:  # that queue's, and no other's
+                self._metrics.failures_contained.labels(STAGE).inc()
+                log.exception("the status of queue %s was not written", name)
+        for (plural, name), why in list(self._cache.unreadable.items()):
+            if plural == QUEUES.plural:
+                await self._write_unreadable(name, why, now)
+
+    async def _write_one(self, queue: Queue, account: QueueAccounts, served: frozenset[str], now: float) -> None:
+        name = queue.metadata.name or ""
+        written = self._cache.queue_statuses.get(name, {})
+        change = merge_patch(written, status_of(queue, account, served, self._budgets, now))
+        if worth_a_write(change, written):
+            await self._patch(name, change)
+
+    async def _write_unreadable(self, name: str, why: str, now: float) -> None:
+        """Its amounts stay as they were written last: nothing is known of them."""
+        written = self._cache.queue_statuses.get(name, {})
+        change = unreadable_conditions(why, written, now)
+        if change["conditions"] != written.get("conditions"):
+            await self._patch(name, change)
+
+    async def _patch(self, name: str, change: Mapping[str, object]) -> None:
+        reply = await self._kube.patch(QUEUES, name, {"status": change}, subresource="status")
+        if reply.done:
+            self._cache.put(QUEUES, reply.document)
+        elif reply.outcome is Outcome.REFUSED:
+            log.error("the status of queue %s was refused (%d): %s", name, reply.code, shorten(reply.message))

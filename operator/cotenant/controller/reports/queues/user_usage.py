@@ -1,0 +1,44 @@
+"""Holdings of users under the limits of users that one Queue has, for its status: bounded, those first who are nearest
+to their limit. Pure.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from cotenant.api.resources.queue_status import UserUsage
+from cotenant.api.scalars.quantities import show_mib
+from cotenant.core.quota.usage import Usage
+from cotenant.core.quota.user_lines import UserLine
+
+MOST_USERS = 64
+"""A queue may have any number of users, and its status is bounded."""
+
+
+def users_of(usage: Usage, queue: int) -> tuple[UserUsage, ...]:
+    """Users who hold something under a line of this queue, by how much of their limit they use."""
+    lines = {line.index: line for line in usage.tree.user_lines_of[queue]}
+    held = [(lines[number], user) for (number, user), milli in usage.user_milli.items() if milli and number in lines]
+    held.sort(key=lambda one: (-_part(usage, *one), one[1], one[0].index))
+    return tuple(_usage(usage, line, user) for line, user in held[:MOST_USERS])
+
+
+def _part(usage: Usage, line: UserLine, user: str) -> Fraction:
+    key = line.index, user
+    parts = (
+        (usage.user_milli[key], line.limit.limit),
+        (usage.user_mib.get(key, 0), line.limit.memory_limit_mib),
+    )
+    return max(Fraction(used, max(1, most)) for used, most in parts if most is not None)
+
+
+def _usage(usage: Usage, line: UserLine, user: str) -> UserUsage:
+    most, key = line.limit.memory_limit_mib, (line.index, user)
+    shown = UserUsage(
+        user=user,
+        gpu_class=line.limit.gpu_class,
+        zone=line.limit.zone,
+        memory_used=None if most is None else show_mib(usage.user_mib.get(key, 0)),
+        memory_limit=None if most is None else show_mib(most),
+    )
+    return shown.model_copy(update={"limit": line.limit.limit, "used": usage.user_milli[key]})  # milli already

@@ -1,0 +1,148 @@
+"""Watches how running jobs use their GPUs, and has the loop say it where one uses little of what it holds.
+
+Every look is at what the agents of its nodes last wrote, each heartbeat once. What was said of a job is in its status
+and outlives a leader; the last minutes are in memory, and a new leader waits until it has seen as many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.resources.gpunodes import GPUNodeStatus
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories, JobMemory, MeasuredPeak, ProgressSample, UseFinding
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.lifecycle.policies.low_use import said_of
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.lifecycle import Phase
+from cotenant.decision_log.low_use import Holding, judged, needed_mib, sentences
+from cotenant.decision_log.measured_use import NOTHING_MEASURED, MeasuredUse, use_on
+from cotenant.decision_log.use_window import SLOT_S, SLOTS, UseWindow, looked
+
+log = logging.getLogger(__name__)
+
+EVERY_S: Final = 15.0
+IMPORT_S: Final = 600.0
+"""Before its first step or first kernel a job imports and reads its data: it is not looked at for so long."""
+SLOW_STEPS: Final = 3
+"""Steps of a slow program that may fail to appear before it is said to make none."""
+MINUTES: Final = int(SLOTS * SLOT_S) // 60
+
+
+class UseWatch:
+    def __init__(
+        self,
+        cache: ObjectCache,
+        memories: JobMemories,
+        metrics: Metrics,
+        *,
+        is_leader: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._cache, self._memories, self._metrics = cache, memories, metrics
+        self._is_leader, self._clock = is_leader, clock
+        self._heartbeats: dict[str, float] = {}
+        """Node → the last heartbeat that was looked at, in Unix seconds."""
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                if self._is_leader():
+                    await self.look()
+            except Exception:  # advice, which holds nobody up
+                self._metrics.failures_contained.labels("LowUse").inc()
+                log.exception("the use of GPUs was not looked at")
+
+    async def look(self) -> None:
+        """Take in what is new of all nodes, and look at every running job."""
+        now, nodes = self._clock(), self._cache.nodes.gpu_nodes
+        beats = {name: unix_seconds(node.status.heartbeat) or 0.0 for name, node in nodes.items()}
+        new = [nodes[name].status for name, at in beats.items() if at != self._heartbeats.get(name)]
+        self._heartbeats = beats
+        seen = await asyncio.to_thread(use_by_job, new)
+        for record in list(self._cache.jobs.values()):
+            memory = self._memories[record.id]
+            if record.phase is not Phase.RUNNING or record.placement is None or record.job is None:
+                memory.use = memory.use_finding = memory.peak = None
+            elif (use := seen.get(record.uid)) is not None:
+                self._take(record, memory, use, now)
+
+    def _take(self, record: JobRecord, memory: JobMemory, use: MeasuredUse, now: float) -> None:
+        sample, attempt = memory.progress_of(record.status.attempts), record.status.attempts
+        if sample is not None and sample.progress.busy is not None:
+            return  # a session: a person works in it, and its own conditions say when it is idle
+        same = memory.use is not None and memory.use.attempt == attempt
+        begun = (sample is not None and sample.progress.step > 0) or use.idle_samples < use.busy_samples
+        if not same and not begun and now < _running_since(record, now) + IMPORT_S:
+            return
+        window = memory.use = looked(memory.use, attempt, use, now)
+        if window.is_full or memory.peak is not None or record.status.suggestion is not None:
+            self._note_peak(record, memory, window)
+        if not window.is_full:
+            return
+        holding, total = holding_of(record, makes_steps=makes_steps(sample, now)), window.use
+        said = said_of(record.status)
+        kind = judged(total, holding, said)
+        if kind is said:
+            memory.use_finding = None
+            return
+        gone = f"What was seen in the last {MINUTES} minutes does not show it any more."
+        message = sentences(kind, total, holding, MINUTES) if kind else gone
+        memory.use, memory.use_finding = window.emptied(now), UseFinding(attempt, kind, message)
+        self._cache.mark_changed([record.id])
+
+    def _note_peak(self, record: JobRecord, memory: JobMemory, window: UseWindow) -> None:
+        memory.peak = needs_more(record, window)
+        if memory.peak is not None:
+            self._cache.mark_changed([record.id])
+
+
+def needs_more(record: JobRecord, window: UseWindow) -> MeasuredPeak | None:
+    """The peak of a share that its status knows a lower one of, or none."""
+    gpu = record.job.spec.gpu_given if record.job else None
+    if gpu is None or not gpu.is_share or not window.memory_peak_mib:
+        return None
+    needed, known = needed_mib(window.memory_peak_mib), record.status.suggestion
+    if known is not None and known.memory_mib >= needed:
+        return None
+    return MeasuredPeak(window.attempt, window.memory_peak_mib, needed)
+
+
+def use_by_job(nodes: Iterable[GPUNodeStatus]) -> Mapping[str, MeasuredUse]:
+    """One look, by uid of the job. GPUs that are simulated compute nothing, and say nothing of anybody."""
+    found: dict[str, MeasuredUse] = {}
+    for node in nodes:
+        for uid, use in () if node.simulated else use_on(node):
+            found[uid] = found.get(uid, NOTHING_MEASURED).plus(use)
+    return found
+
+
+def makes_steps(sample: ProgressSample | None, now: float) -> bool:
+    """True if the step has moved within the window, or within the time of some steps where they take longer."""
+    if sample is None or sample.progress.step <= 0:
+        return False
+    rate = sample.progress.rate
+    return now - sample.step_changed_at < max(SLOTS * SLOT_S, SLOW_STEPS / rate if rate > 0 else 0.0)
+
+
+def holding_of(record: JobRecord, *, makes_steps: bool) -> Holding:
+    """What a job with a placement holds."""
+    ranks = [rank for node in (record.placement.nodes if record.placement else ()) for rank in node.ranks]
+    spec = record.job.spec if record.job else None
+    return Holding(
+        gpus=len({gpu.uuid for rank in ranks for gpu in rank.gpus}),
+        is_share=spec is not None and spec.gpu_given is not None and spec.gpu_given.is_share,
+        cpu_milli=spec.resources.cpu if spec is not None else 1000,
+        makes_steps=makes_steps,
+    )
+
+
+def _running_since(record: JobRecord, now: float) -> float:
+    found = next((one for one in record.status.conditions if one.type == "Running" and one.status == "True"), None)
+    return (unix_seconds(found.last_transition_time) or now) if found else now

@@ -1,0 +1,135 @@
+"""Running jobs as a table: since when each holds GPUs, what ends it, and what it gives back, thousands at once.
+
+Kept from cycle to cycle. Where running jobs have changed, only those are looked at again; the others keep their rows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf, nan
+from typing import TypeVar
+
+import numpy as np
+
+from cotenant.core.allocation.allocation import Allocation, AllocationBatch
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.gpus.inventory import BoolArray, FloatArray, IntArray
+from cotenant.core.model.objects import Job, JobKey
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HolderTable:
+    """One row per job, in order of key. Never written."""
+
+    keys: Sequence[JobKey]
+    jobs: Sequence[Job]
+    allocations: Sequence[Allocation]
+    begun: FloatArray
+    """When each was admitted; not a number: not yet."""
+    longest_s: FloatArray
+    """Its maxRuntime; infinity: it has none."""
+    backfilled_until: FloatArray
+    """By its own word; infinity: it is not held to any."""
+    kind: IntArray
+    """Place of (queue, preemptible) in `kinds`."""
+    leaves: BoolArray
+    """An eviction is under way."""
+    resized: BoolArray
+    batch: AllocationBatch
+    """What each holds."""
+    kinds: tuple[tuple[str, bool], ...]
+
+    @classmethod
+    def among(cls, running: RunningJobs) -> HolderTable:
+        """Holders among these jobs; as far as it is known from earlier cycles, not worked out again."""
+        known: HolderTable | None = running.kept.get(cls)
+        if known is None:
+            before: HolderTable | None = running.carried.get(cls)
+            known = _table(running, sorted(running.by_key)) if before is None else _updated(before, running)
+            running.kept[cls] = running.carried[cls] = known
+        return known
+
+    def staying(self, asked_to_leave: Iterable[JobKey]) -> IntArray:
+        """Rows of jobs that are not leaving anyway, or being resized, or among these."""
+        stays = ~(self.leaves | self.resized)
+        for key in asked_to_leave:
+            place = bisect_left(self.keys, key)
+            stays[place : place + 1] &= self.keys[place : place + 1] != [key]
+        return np.flatnonzero(stays)
+
+    def with_starting(self, rows: IntArray, starting: Sequence[tuple[Job, Allocation]]) -> HolderTable:
+        """These rows, and jobs that are to hold something besides."""
+        ordered = sorted(starting, key=lambda one: one[0].key)
+        return _merged(self, rows, _rows([job for job, _ in ordered], [held for _, held in ordered]))
+
+
+def _table(running: RunningJobs, keys: Sequence[JobKey]) -> HolderTable:
+    return _rows([running.by_key[key] for key in keys], [running.allocations[key] for key in keys])
+
+
+def _rows(jobs: Sequence[Job], allocations: Sequence[Allocation]) -> HolderTable:
+    numbers: dict[tuple[str, bool], int] = {}
+    kind = [numbers.setdefault((job.queue, job.preemptible), len(numbers)) for job in jobs]
+    return HolderTable(
+        [job.key for job in jobs],
+        jobs,
+        allocations,
+        np.array([nan if job.admitted_at is None else job.admitted_at for job in jobs], dtype=np.float64),
+        np.array([inf if job.max_runtime_s is None else job.max_runtime_s for job in jobs], dtype=np.float64),
+        np.array([inf if job.backfilled_until is None else job.backfilled_until for job in jobs], dtype=np.float64),
+        np.array(kind, dtype=np.int64),
+        np.array([job.evicting for job in jobs], dtype=np.bool_),
+        np.array([job.resizing_from is not None for job in jobs], dtype=np.bool_),
+        AllocationBatch(allocations),
+        tuple(numbers),
+    )
+
+
+def _updated(before: HolderTable, running: RunningJobs) -> HolderTable:
+    jobs, allocations = running.by_key, running.allocations
+    same = [
+        row
+        for row, (key, job, held) in enumerate(zip(before.keys, before.jobs, before.allocations, strict=True))
+        if jobs.get(key) is job and allocations[key] is held
+    ]
+    if len(same) * 2 < len(jobs) or before.batch.is_wide:
+        return _table(running, sorted(jobs))
+    fresh = sorted(jobs.keys() - {before.keys[row] for row in same})
+    if not fresh and len(same) == len(before.keys):
+        return before
+    return _merged(before, np.array(same, dtype=np.int64), _table(running, fresh))
+
+
+def _merged(before: HolderTable, same: IntArray, fresh: HolderTable) -> HolderTable:
+    """These rows of the one, and all of the other, in order of key."""
+    rows = same.tolist()
+    keys = [before.keys[row] for row in rows]
+    places = [bisect_left(keys, key) for key in fresh.keys]
+    order = np.insert(np.arange(len(rows)), places, np.arange(len(rows), len(rows) + len(places)))
+    kinds = list(dict.fromkeys((*before.kinds, *fresh.kinds)))
+    batch = before.batch.take(np.arange(len(before.keys)))
+    batch.extend(fresh.allocations)
+    new_kind = np.array([kinds.index(kind) for kind in fresh.kinds], dtype=np.int64)[fresh.kind]
+
+    return HolderTable(
+        _in_order(order, keys, fresh.keys),
+        _in_order(order, [before.jobs[row] for row in rows], fresh.jobs),
+        _in_order(order, [before.allocations[row] for row in rows], fresh.allocations),
+        np.concatenate([before.begun[same], fresh.begun])[order],
+        np.concatenate([before.longest_s[same], fresh.longest_s])[order],
+        np.concatenate([before.backfilled_until[same], fresh.backfilled_until])[order],
+        np.concatenate([before.kind[same], new_kind])[order],
+        np.concatenate([before.leaves[same], fresh.leaves])[order],
+        np.concatenate([before.resized[same], fresh.resized])[order],
+        batch.take(np.concatenate([same, len(before.keys) + np.arange(len(places))])[order]),
+        tuple(kinds),
+    )
+
+
+def _in_order(order: IntArray, one: Sequence[_Item], other: Sequence[_Item]) -> list[_Item]:
+    both = [*one, *other]
+    return [both[place] for place in order.tolist()]

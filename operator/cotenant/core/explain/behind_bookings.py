@@ -1,0 +1,59 @@
+"""What bookings mean for a job that waits: whose GPUs it would find a place on, and when its own queue's are there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.booked_places import BookedPlace, BookedPlaces
+from cotenant.core.cycle.search import fits
+from cotenant.core.model.formatting import format_instant
+from cotenant.core.model.objects import WHOLE
+from cotenant.core.model.plan import WAITING_FOR_SPACE, Reason, Refusal
+
+
+def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, request: Request) -> Refusal:
+    """The refusal, with the bookings that alone are in the way of a request; the same where none is.
+
+    `current`: with what is kept for them; it is left as it was.
+    """
+    if not booked or refusal.reason not in WAITING_FOR_SPACE:
+        return refusal
+    ahead = [place for place in booked.places if place.allocation.nodes and booked.concerns(place, request)]
+    if not ahead:
+        return refusal
+    with current.trial():
+        for place in ahead:
+            current.release(place.allocation)
+        if not fits(current, request):
+            return refusal
+    names = ", ".join(place.name for place in ahead)
+    until = format_instant(max(place.booking.ends_at for place in ahead))
+    return replace(
+        refusal,
+        reason=Reason.GPUS_BOOKED,
+        message=f"{refusal.message} There is room on GPUs that are booked: {'; '.join(map(_what, ahead))}."
+        f" Until they start, who is sure to end before (maxRuntime), or may be evicted for their queue, may use them.",
+        evidence=(*refusal.evidence, ("bookings", names), ("booked_until", until)),
+    )
+
+
+def starts_with_booking(booked: BookedPlaces, request: Request) -> float | None:
+    """When a booking of its own queue starts that is large enough for it; None: none does that has not."""
+    milli = min((option.milli for option in request.options), default=0) * request.workers
+    starts = [
+        place.booking.starts_at
+        for place in booked.places
+        if booked.is_of(place, request.queue)
+        and not booked.is_active(place.booking)
+        and booked.concerns(place, request)
+        and place.used + milli <= place.standing.gpus * WHOLE
+    ]
+    return min(starts, default=None)
+
+
+def _what(place: BookedPlace) -> str:
+    booking = place.booking
+    since, until = format_instant(booking.starts_at), format_instant(booking.ends_at)
+    return f"{booking.what} for queue {booking.queue} from {since} until {until} (booking {booking.name})"

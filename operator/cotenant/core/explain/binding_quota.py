@@ -1,0 +1,68 @@
+"""The quota that has to rise before a job starts: a limit of all zones or of one, or a guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.allocation.request import Option, Request
+from cotenant.core.cycle.search import headroom
+from cotenant.core.placement.gang import max_workers
+from cotenant.core.quota.guarantee_limits import GUARANTEE_OF
+from cotenant.core.quota.headroom import UNLIMITED, BindingLimit, Headroom
+
+_WHY_A_ZONE = "Without this limit there would be room."
+_WHY_A_GUARANTEE = "It may not be evicted: such a job runs only inside a guarantee."
+
+
+@dataclass(frozen=True, slots=True)
+class BindingQuota:
+    """What keeps a request from one way to run."""
+
+    workers: int
+    """How many it leaves, where the way is limited as a whole: the more, the nearer is the job."""
+    limit: BindingLimit
+    or_space: bool = False
+    """A place in another zone would do as well."""
+    why: str = ""
+    """A sentence, where the numbers do not tell."""
+
+
+def binding_quota(current: Occupancy, request: Request, option: Option) -> BindingQuota | None:
+    """None: quotas leave enough, and what is missing is room."""
+    allowed = headroom(current.usage, request, option, current.lendable_idle())
+    if allowed.workers < request.workers and allowed.binding is not None:
+        return _binding(allowed.workers, allowed.binding)
+    limited = sorted({zone for _, zone in option.buckets} & allowed.zone_workers.keys())
+    if not limited or _room(current, option, allowed.zone_workers) >= request.workers:
+        return None
+    return _of_a_zone(current, request, option, allowed, limited)
+
+
+def _binding(workers: int, limit: BindingLimit, why: str = "", *, or_space: bool = False) -> BindingQuota:
+    is_guarantee = limit.scope.startswith(GUARANTEE_OF)
+    return BindingQuota(workers, limit, or_space, f"{_WHY_A_GUARANTEE} {why}".rstrip() if is_guarantee else why)
+
+
+def _of_a_zone(
+    current: Occupancy, request: Request, option: Option, allowed: Headroom, limited: Sequence[str]
+) -> BindingQuota | None:
+    """Quota of the zone without whose limit there would be room, or most of it; of several, that which leaves most."""
+    left, rooms = allowed.zone_workers, []
+    for zone in limited:
+        room = _room(current, option, {name: few for name, few in left.items() if name != zone})
+        rooms.append((min(room, request.workers), left[zone], zone))
+    room, _, zone = max(rooms, key=lambda each: each[:2])
+    limit = allowed.zone_binding[zone]
+    if sum(left.get(zone, UNLIMITED) for zone in {zone for _, zone in option.buckets}) < request.workers:
+        return _binding(0, limit)
+    if _room(current, option, {}) < request.workers:
+        return None
+    why = _WHY_A_ZONE if room == request.workers else ""
+    return _binding(request.workers, limit, why, or_space=True)
+
+
+def _room(current: Occupancy, option: Option, zone_workers: dict[str, int]) -> int:
+    """Workers that fit, where quotas leave so many in zones."""
+    return max_workers(current.fit_cache, replace(option.placement_request, zone_workers=zone_workers))

@@ -1,0 +1,49 @@
+"""A change of a job's own spec: in words, as fields to write, and as the job that it makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from cotenant.core.explain.deadline import Deadline
+from cotenant.core.model.objects import GpuRequest, Job
+
+
+class Starts(Protocol):
+    def __call__(self, changed: Job, ends_by: float | None = None) -> bool:
+        """The job, changed, would start at once. `ends_by`: it is sure to have ended then."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SpecChange:
+    """One change, in words that follow "it would start if", and as the fields of the spec that are to be written."""
+
+    words: str
+    fields: tuple[tuple[str, str], ...] = ()
+    """(path, value as JSON, null: left out); empty for a change that is not the tenant's."""
+    job: Job | None = field(default=None, compare=False)
+    """The job with this change."""
+    ends_by: float | None = field(default=None, compare=False)
+    """What the change tells as the time that is left until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a change may name."""
+
+    classes: tuple[str, ...]
+    """Of devices that run the same programs."""
+    zones: tuple[str, ...]
+    priorities: tuple[int, ...]
+    """Priorities that the queue allows and with which the job would pass jobs for which places are kept."""
+    workers: int
+    """Workers of this kind for which there is room at most."""
+    deadlines: tuple[Deadline, ...]
+    """When GPUs that are kept for others are taken, latest first."""
+    any_class: bool = True
+    """A request that names no class gets devices that run the same programs."""
+
+
+def with_gpu(job: Job, gpu: GpuRequest) -> Job:
+    return replace(job, gpu=gpu)

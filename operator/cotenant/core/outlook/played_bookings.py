@@ -1,0 +1,122 @@
+"""Bookings in a play: they begin and end by the clock, and GPUs are kept for them as a decision keeps them.
+
+A decision chooses what it keeps in every cycle anew. A play does so where the answer may be another one: jobs of a
+booking's queue came or went, or one gave back GPUs of the class while not all that is granted is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.cycle.accounts import Accounts
+from cotenant.core.cycle.booked_places import BookedPlace, BookedPlaces
+from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.outcome import CycleOutcome
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.model.moment import Moment
+from cotenant.core.model.objects import WHOLE, Job, TenantQueue
+from cotenant.core.quota.bookings import BookingStanding, capacity_of, with_bookings
+from cotenant.core.snapshot.snapshot import Snapshot
+
+
+class BookingCalendar:
+    """Moments at which bookings begin and end after the snapshot, and what queues have from each of them on."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._bookings = tuple(one.booking for one in snapshot.bookings)
+        self._queues = {queue.name: queue for queue in snapshot.unbooked or snapshot.queues}
+        self._capacity = capacity_of(snapshot.nodes if self._bookings else ())
+        changes = {at for one in self._bookings for at in (one.starts_at, one.ends_at) if at > snapshot.now}
+        self._changes = sorted(changes, reverse=True)
+
+    @property
+    def next_change(self) -> float | None:
+        return self._changes[-1] if self._changes else None
+
+    def turn(self) -> tuple[tuple[TenantQueue, ...], tuple[BookingStanding, ...]]:
+        """Go on to the next change: the queues, and the standings of bookings that are not over then."""
+        queues, standings = with_bookings(self._queues, self._bookings, self._capacity, self._changes.pop())
+        return tuple(queues.values()), standings
+
+
+class PlayedBookings(BookedPlaces):
+    """Bookings of a play, from one change of the calendar to the next."""
+
+    __slots__ = ("_has_chosen", "_is_stale")
+
+    def __init__(
+        self, cycle: Cycle, standings: tuple[BookingStanding, ...], occupancy: Occupancy, running: RunningJobs
+    ) -> None:
+        """`running`: of the play, followed as it changes; `cycle`: with which the play began."""
+        snapshot = replace(cycle.snapshot, bookings=standings, accounting=None)
+        accounts = Accounts(occupancy, running)
+        view = replace(
+            cycle, snapshot=snapshot, tree=occupancy.tree, running=running, accounts=accounts, outcome=CycleOutcome(),
+            started=[], nominated=[],
+        )  # fmt: skip
+        super().__init__(view)
+        self._is_stale, self._has_chosen = True, False
+
+    @property
+    def earlier(self) -> Mapping[str, frozenset[tuple[str, str]]]:
+        """Name of a booking → (node, UUID) that were kept for it when that was last chosen."""
+        return self._earlier
+
+    @earlier.setter
+    def earlier(self, gpus: Mapping[str, frozenset[tuple[str, str]]]) -> None:
+        self._earlier = gpus
+
+    def go_to(self, moment: Moment) -> None:
+        self._cycle = replace(self._cycle, moment=moment)
+
+    def settle(self) -> None:
+        """Settles what changed before the turns of a cycle."""
+        if self._is_stale:
+            self.clear()
+            self.keep()
+            self._is_stale, self._has_chosen = False, True
+
+    def clear(self) -> None:
+        """Keep nothing any more; what was kept is preferred when something is again."""
+        if self._has_chosen:
+            self._earlier = {name: frozenset(found.kept) for name, found in self.found().items()}
+        self.release()
+        for place in self.places:
+            place.allocation = Allocation((), place.allocation.charge)
+
+    def note(self, job: Job, allocation: Allocation, *, gave_back: bool) -> None:
+        """The job has begun to hold this, or has given it back."""
+        queue = self._cycle.tree.index.get(job.queue)
+        if not self._is_stale and queue is not None:
+            classes = {bucket[0] for bucket, _, _ in allocation.charge.amounts}
+            self._is_stale = any(self._may_change(place, queue, classes, gave_back=gave_back) for place in self.places)
+
+    @contextmanager
+    def opened_to(self, queue: int) -> Iterator[None]:
+        """Opens places as in a decision; what is kept is chosen anew only where somebody came or went."""
+        own = [one for one in self.places if self.is_of(one, queue) and self.is_active(one.booking)]
+        for place in own:
+            self._cycle.accounts.release(place.allocation)
+        try:
+            yield
+        finally:
+            if not self._is_stale:
+                for place in own:
+                    self._cycle.accounts.allocate(place.allocation)
+            else:
+                for place in own:
+                    place.allocation = Allocation((), place.allocation.charge)
+                for place in own:
+                    self._keep(place)
+
+    def _may_change(self, place: BookedPlace, queue: int, classes: set[str], *, gave_back: bool) -> bool:
+        if place.booking.gpu_class not in classes:
+            return False
+        if self.is_of(place, queue):
+            return True
+        kept = sum(len(node.columns) for node in place.allocation.nodes)
+        return gave_back and kept * WHOLE + place.used < place.standing.gpus * WHOLE

@@ -1,0 +1,77 @@
+"""The request for a gang's place, and what each node could take of it: what choosing nodes and GPUs starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
+from cotenant.core.model.objects import Level, Spread, Topology
+from cotenant.core.placement.fit_cache import FitCache
+from cotenant.core.placement.fitting import Rows, Tenancy, shares_per_gpu, stacked_workers
+from cotenant.core.placement.shapes import Shape
+
+NodeAssignment: TypeAlias = tuple[int, tuple[tuple[int, ...], ...]]
+"""(row, columns of each worker on it)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacementRequest:
+    """One way to run a gang: a shape, a tenant, and the rows and GPUs that may serve."""
+
+    shape: Shape
+    tenancy: Tenancy
+    allowed: BoolArray
+    """[N] rows that may serve: the job's zones, without nodes that failed it."""
+    distinct: bool = True
+    topology: Topology | None = None
+    spread: Spread | None = None
+    domain_workers: dict[int, int] = field(default_factory=dict)
+    """Domain of the spread's level → workers of the job that lie there already."""
+    zone_workers: dict[str, int] = field(default_factory=dict)
+    """Zone → workers that quotas allow there; zones that are not named are not limited."""
+    excluded: frozenset[tuple[int, int]] = frozenset()
+    """(row, column) of GPUs that must not serve: the job's other ranks lie on them, or they are suspect."""
+    unrestricted: bool = False
+    """`allowed` is true for all rows."""
+    rows: Rows | None = None
+    """Rows that are allowed and have GPUs of the shape's classes: all, or numbers that ascend; None: not known."""
+
+
+def capacity_per_node(fit_cache: FitCache, request: PlacementRequest) -> IntArray:
+    """[N] workers that each row takes; quotas of zones are not applied yet."""
+    fit = fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
+    found: IntArray = fit.capacity.copy() if request.unrestricted else np.where(request.allowed, fit.capacity, 0)
+    for row in {row for row, _ in request.excluded}:
+        left = [column for column in np.flatnonzero(fit.fits(row)).tolist() if (row, column) not in request.excluded]
+        if request.distinct or request.shape.whole:
+            workers = len(left) // max(1, request.shape.count)
+        else:
+            shares = shares_per_gpu(fit_cache.ledger, request.shape, np.array([row]))[:, left]
+            workers = int(stacked_workers(shares, request.shape.count)[0])
+        found[row] = min(int(found[row]), workers)
+    return found
+
+
+def cap_by_zone(fit_cache: FitCache, request: PlacementRequest, capacity: IntArray) -> IntArray:
+    """Capacity cut to what quotas leave in each zone, fullest rows first kept."""
+    if not request.zone_workers:
+        return capacity
+    inventory = fit_cache.ledger.inventory
+    limited = capacity.copy()
+    for number, zone in enumerate(inventory.zones):
+        if zone in request.zone_workers:
+            rows = np.flatnonzero((inventory.zone == number) & (capacity > 0))
+            rows = rows[np.lexsort((rows, -capacity[rows]))]
+            before = np.cumsum(capacity[rows]) - capacity[rows]
+            limited[rows] = np.clip(request.zone_workers[zone] - before, 0, capacity[rows])
+    return limited
+
+
+def domains_of(inventory: Inventory, level: Level) -> IntArray:
+    """[N] number of the node, rack or zone that each row lies in."""
+    if level == "zone":
+        return inventory.zone
+    return inventory.rack if level == "rack" else np.arange(len(inventory.nodes), dtype=np.int64)

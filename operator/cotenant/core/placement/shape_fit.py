@@ -1,0 +1,256 @@
+"""One shape, for one tenant, over all rows: where it fits, how often, and how good each place is.
+
+Brought up to date for the rows that were written since (`Ledger.changed_rows`). Few rows are looked up by their states,
+because a decision and its roll-back bring rows back to states that were judged before; many are judged together.
+Capacity is worked out where workers are counted, and scores where something is to be chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from cotenant.core.gpus.inventory import BoolArray, IntArray
+from cotenant.core.gpus.ledger import Ledger
+from cotenant.core.gpus.row_reductions import most
+from cotenant.core.placement.fitting import Rows, Tenancy, capacity
+from cotenant.core.placement.room_scores import LOWEST, RoomScores, all_rows, distinct_rows, few_rows
+from cotenant.core.placement.score_book import ScoreBook
+from cotenant.core.placement.scoring import Scorer, ScoreScope
+from cotenant.core.placement.shapes import Shape
+
+_JUDGED = 512
+"""States that are known to one shape and tenant."""
+
+
+class ScoredLedger(Protocol):
+    """A ledger, with what is kept of it for all shapes."""
+
+    ledger: Ledger
+    scorer: Scorer
+    book: ScoreBook
+
+    def fits(self, shape: Shape, tenancy: Tenancy, rows: Rows) -> BoolArray:
+        """[R, G] as `fitting.fit`."""
+        ...
+
+    def shareable(self, tenancy: Tenancy) -> BoolArray:
+        """[N, G] as `fitting.may_share`."""
+        ...
+
+    def room_scores(self, shape: Shape) -> RoomScores:
+        """Scores of a shape whose GPUs are scored one by one."""
+        ...
+
+    def states(self) -> IntArray:
+        """[N] numbers of the states that the rows are in now."""
+        ...
+
+
+class ShapeFit:
+    """One shape, for one tenant, over all rows. Arrays are read-only outside this module."""
+
+    __slots__ = (
+        "_capacity",
+        "_distinct",
+        "_fits",
+        "_generation",
+        "_judged",
+        "_node_scores",
+        "_of_classes",
+        "_scope",
+        "_scored",
+        "_shape",
+        "_source",
+        "_tenancy",
+        "seen",
+    )
+
+    def __init__(self, source: ScoredLedger, shape: Shape, tenancy: Tenancy, *, distinct: bool) -> None:
+        self._source, self._shape, self._tenancy, self._distinct = source, shape, tenancy, distinct
+        self._of_classes = bool(shape.classes or shape.only_class)
+        height, width = source.ledger.inventory.kind.shape
+        self._capacity: IntArray = np.zeros(height, dtype=np.int64)
+        self._fits: BoolArray = np.zeros((height, width), dtype=np.bool_)
+        self.seen = -1
+        """Changes of the ledger that fits and capacity follow."""
+        self.move_to(source)
+
+    def move_to(self, source: ScoredLedger) -> None:
+        """Go on over another ledger, where scores are others."""
+        self._source = source
+        self._scope = source.scorer.scope(self._shape)
+        self._node_scores: IntArray | None = None
+        self._scored = 0
+        """Changes of the ledger that the scores follow."""
+        self._judged: dict[int, _Judgement] = {}
+        """State of a row → what was found of it, for the last states that came one by one."""
+        self._generation = -1
+        """Of the states."""
+
+    @property
+    def capacity(self) -> IntArray:
+        """[N] workers of the shape that each row takes."""
+        self.refresh()
+        return self._capacity
+
+    def fits(self, row: int) -> BoolArray:
+        """[G] the GPU may serve."""
+        found: BoolArray = self.all_fits()[row]
+        return found
+
+    def all_fits(self) -> BoolArray:
+        """[N, G]."""
+        self.refresh()
+        return self._fits
+
+    def best_gpu(self, row: int) -> int:
+        """The GPU with the highest score, of equal ones the first."""
+        if self._scope is ScoreScope.NODE:
+            return int(self.fits(row).argmax())
+        if self._scope is ScoreScope.GPU:  # whole rows need not be up to date
+            return int(np.where(self._ours(slice(row, row + 1))[0], self.gpu_scores(row), LOWEST).argmax())
+        return int(np.where(self.fits(row), self.gpu_scores(row), LOWEST).argmax())
+
+    def gpu_scores(self, row: int) -> IntArray:
+        """[G] score of each GPU of the row."""
+        source = self._source
+        if self._scope is ScoreScope.NODE:
+            return np.zeros(self._fits.shape[1], dtype=np.int64)
+        if self._scope is ScoreScope.GPU:
+            scores: IntArray = source.room_scores(self._shape).scores()[row]
+            return scores
+        known = source.book.answers(self._shape).known_gpus(int(source.states()[row]), self.fits(row))
+        if known is not None:
+            return known
+        _, gpu = self._answers(np.array([row]))
+        return np.zeros(self._fits.shape[1], dtype=np.int64) if gpu is None else gpu[0]
+
+    @property
+    def node_scores(self) -> IntArray:
+        """[N] score of each row that takes at least one, else LOWEST."""
+        changes = self._source.ledger.changed_rows
+        if self._node_scores is None:
+            self._node_scores = np.full(len(self._capacity), LOWEST, dtype=np.int64)
+            for rows in all_rows(len(self._capacity)):
+                self._score(self._node_scores, rows)
+        elif self._scored < len(changes):
+            recent = changes[self._scored :]
+            few = None if self._scope is ScoreScope.GPU else few_rows(recent)
+            if few is None:
+                self._score(self._node_scores, distinct_rows(recent, len(self._capacity)))
+            elif unknown := self._recall_scores(self._node_scores, few):
+                self._score(self._node_scores, np.array(unknown))
+                self._note_scores(self._node_scores, unknown)
+        self._scored = len(changes)
+        return self._node_scores
+
+    def node_score(self, row: int) -> int:
+        return int(self.node_scores[row])
+
+    def refresh(self) -> None:
+        """Bring fits and capacity up to date."""
+        changes = self._source.ledger.changed_rows
+        if self.seen == len(changes):
+            return
+        if self.seen < 0:
+            self._judge(slice(None))
+        else:
+            recent = changes[self.seen :]
+            few = few_rows(recent)
+            if few is None:
+                self._judge(distinct_rows(recent, len(self._capacity)))
+            elif unknown := self._recall(few):
+                self._judge(np.array(unknown))
+                self._note(unknown)
+        self.seen = len(changes)
+
+    def _judge(self, rows: Rows) -> None:
+        fits = self._source.fits(self._shape, self._tenancy, rows)
+        self._fits[rows] = fits
+        self._capacity[rows] = capacity(self._source.ledger, self._shape, rows, fits, distinct=self._distinct)
+
+    def _states(self) -> IntArray:
+        """[N] states of the rows; what is known of states is of these numbers."""
+        states = self._source.states()
+        if self._generation != self._source.book.generation:
+            self._judged.clear()
+            self._generation = self._source.book.generation
+        return states
+
+    def _recall(self, rows: Iterable[int]) -> list[int]:
+        """Fits and capacity of rows whose states are known; returns the other rows."""
+        unknown, states = [], self._states()
+        for row in rows:
+            if (known := self._judged.get(int(states[row]))) is None:
+                unknown.append(row)
+            else:
+                self._fits[row], self._capacity[row] = known.fits, known.capacity
+        return unknown
+
+    def _recall_scores(self, scores: IntArray, rows: Iterable[int]) -> list[int]:
+        """The same for scores, of rows that are up to date."""
+        unknown, states = [], self._states()
+        for row in rows:
+            known = self._judged.get(int(states[row]))
+            if known is None or known.score is None:
+                unknown.append(row)
+            else:
+                scores[row] = known.score
+        return unknown
+
+    def _note(self, rows: Iterable[int]) -> None:
+        """Remember what was just found of the rows."""
+        states = self._states()
+        for row in rows:
+            while len(self._judged) >= _JUDGED:
+                del self._judged[next(iter(self._judged))]
+            self._judged[int(states[row])] = _Judgement(self._fits[row].copy(), int(self._capacity[row]))
+
+    def _note_scores(self, scores: IntArray, rows: Iterable[int]) -> None:
+        states = self._states()
+        for row in rows:
+            if (known := self._judged.get(int(states[row]))) is not None:
+                known.score = int(scores[row])
+
+    def _answers(self, rows: IntArray) -> tuple[IntArray | None, IntArray | None]:
+        states = self._source.states().take(rows)
+        return self._source.book.answers(self._shape).of(
+            self._source.ledger, rows, states, self._fits.take(rows, axis=0)
+        )
+
+    def _ours(self, rows: Rows) -> BoolArray:
+        """[R, G] GPUs that fit, and maybe others whose scores are the lowest, for want of room."""
+        if self._of_classes:
+            return self._source.fits(self._shape, self._tenancy, rows)
+        ours = self._source.shareable(self._tenancy)
+        return ours[rows] if isinstance(rows, slice) else ours.take(rows, axis=0)
+
+    def _score(self, scores: IntArray, rows: IntArray) -> None:
+        if self._scope is ScoreScope.GPU:
+            of_gpus = self._source.room_scores(self._shape).scores()
+            scores[rows] = most(np.where(self._ours(rows), of_gpus.take(rows, axis=0), LOWEST))
+            return
+        takes = self.capacity.take(rows) > 0
+        if not takes.all():
+            scores[rows[~takes]] = LOWEST
+            rows = rows[takes]
+            if not len(rows):
+                return
+        node, _ = self._answers(rows)
+        if node is not None:
+            scores[rows] = node
+
+
+@dataclass(slots=True)
+class _Judgement:
+    """One state, for one shape and tenant."""
+
+    fits: BoolArray
+    """[G]."""
+    capacity: int
+    score: int | None = None
+    """None: was not asked for."""

@@ -1,0 +1,148 @@
+"""Grants: what a queue has for some time beyond its quotas. Its effective quotas are these and all live grants.
+
+A grant may only add. Every line that matches a request must allow it, so a new line takes away where another one counts
+the same GPUs: it bounds them too, and a job that was inside one guarantee has to be inside both. Hence a grant
+- raises the line of its own class and zone by what was approved, but gives no guarantee to a line that has none where
+  another one guarantees the same GPUs;
+- is a line of its own where no line of the queue counts any of these GPUs, and the queue is not one that only groups;
+- of a user raises his limit, or stands beside the limit for everybody as an exception that is larger by as much;
+- otherwise adds nothing, and says which line to ask for instead.
+
+So with a grant each line allows and guarantees at least what it did, and at most what was approved more: for no set of
+GPUs does the queue come to more than its own quotas and the sum of its grants. Limits of the queues above hold as
+before. Grants are added in the order in which they were approved, and a line that an earlier one brought counts for the
+later ones like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantLine:
+    """More for one line: milli-GPU and MiB."""
+
+    gpu_class: str | None = None
+    zone: str | None = None
+    user: str | None = None
+    """None: for the queue."""
+    milli: int
+    guaranteed: int = 0
+    memory_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    key: str
+    """Of the request that was approved: `namespace/name`."""
+    queue: str
+    since: float
+    until: float
+    """Unix seconds; it is live before."""
+    lines: tuple[GrantLine, ...]
+
+    def is_live(self, now: float) -> bool:
+        return now < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class NotAdded:
+    """One line of a grant that adds nothing, or no guarantee, and why."""
+
+    grant: str
+    line: GrantLine
+    why: str
+
+
+def with_grants(
+    queue: TenantQueue, grants: Iterable[Grant], *, has_children: bool
+) -> tuple[TenantQueue, tuple[NotAdded, ...]]:
+    """The queue with all these grants, which are its own and live, and what could not be added."""
+    left_out: list[NotAdded] = []
+    for grant in sorted(grants, key=lambda one: (one.since, one.key)):
+        for line in grant.lines:
+            queue, why = _with_line(queue, line, has_children=has_children)
+            if why:
+                left_out.append(NotAdded(grant.key, line, why))
+    return queue, tuple(left_out)
+
+
+def _with_line(queue: TenantQueue, line: GrantLine, *, has_children: bool) -> tuple[TenantQueue, str]:
+    if line.user is not None:
+        return _with_user(queue, line)
+    scope = (line.gpu_class, line.zone)
+    place = next((place for place, one in enumerate(queue.quotas) if (one.gpu_class, one.zone) == scope), None)
+    others = [one for number, one in enumerate(queue.quotas) if number != place and _overlap(one, line)]
+    if place is not None:
+        before = queue.quotas[place]
+        shadowed = line.guaranteed > 0 and before.guaranteed == 0 and any(one.guaranteed for one in others)
+        raised = _raised(before, replace(line, guaranteed=0) if shadowed else line)
+        quotas = (*queue.quotas[:place], raised, *queue.quotas[place + 1 :])
+        return replace(queue, quotas=quotas), _guaranteed_elsewhere(others) if shadowed else ""
+    if others:
+        return queue, (
+            f"it would bound what {_lines(others)} of queue {queue.name} allow for the same GPUs; ask for more of"
+            f" {'that line' if len(others) == 1 else 'those lines'}"
+        )
+    if not queue.quotas and has_children:
+        return queue, f"queue {queue.name} has no quotas of its own and only groups others; ask for more of one of them"
+    own = Quota(gpu_class=line.gpu_class, zone=line.zone, guaranteed=line.guaranteed, limit=line.milli)
+    return replace(queue, quotas=(*queue.quotas, own)), ""
+
+
+def _raised(quota: Quota, line: GrantLine) -> Quota:
+    """None stays None: there is no limit to raise, or all of the guarantee is lent anyway."""
+    memory = quota.memory_limit_mib
+    return replace(
+        quota,
+        guaranteed=quota.guaranteed + line.guaranteed,
+        limit=None if quota.limit is None else quota.limit + line.milli,
+        lendable=None if quota.lendable is None else quota.lendable + line.guaranteed,
+        memory_limit_mib=None if memory is None else memory + line.memory_mib,
+    )
+
+
+def _with_user(queue: TenantQueue, line: GrantLine) -> tuple[TenantQueue, str]:
+    scope = (line.gpu_class, line.zone)
+    limits = {(one.user, one.gpu_class, one.zone): one for one in queue.user_limits}
+    everybody = limits.get((None, *scope))
+    if everybody is None and scope == (None, None) and queue.user_limit is not None:
+        everybody = UserLimit(limit=queue.user_limit)
+    own = limits.get((line.user, *scope))
+    before = own or everybody
+    if before is None:
+        where = _scope_text(*scope)
+        return queue, f"queue {queue.name} has no limit of users for {where}, so there is none to raise for {line.user}"
+    raised = replace(
+        before,
+        user=line.user,
+        limit=None if before.limit is None else before.limit + line.milli,
+        memory_limit_mib=None if before.memory_limit_mib is None else before.memory_limit_mib + line.memory_mib,
+    )
+    others = tuple(one for one in queue.user_limits if one is not own)
+    return replace(queue, user_limits=(*others, raised)), ""
+
+
+def _overlap(quota: Quota, line: GrantLine) -> bool:
+    """Some GPU counts under both."""
+    return (quota.gpu_class is None or line.gpu_class is None or quota.gpu_class == line.gpu_class) and (
+        quota.zone is None or line.zone is None or quota.zone == line.zone
+    )
+
+
+def _guaranteed_elsewhere(others: list[Quota]) -> str:
+    lines = [one for one in others if one.guaranteed]
+    return f"{_lines(lines)} guarantee the same GPUs already; ask for a larger guarantee there. The limit is raised"
+
+
+def _lines(quotas: list[Quota]) -> str:
+    scopes = [_scope_text(one.gpu_class, one.zone) for one in quotas]
+    return f"the line{'s' if len(scopes) > 1 else ''} for {' and for '.join(scopes)}"
+
+
+def _scope_text(gpu_class: str | None, zone: str | None) -> str:
+    return f"class {gpu_class or 'any'}, zone {zone or 'any'}"

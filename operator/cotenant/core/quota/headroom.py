@@ -1,0 +1,199 @@
+"""What is still free under the limits of quota lines, users and lending, in workers, with the rule that binds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
+from cotenant.core.quota.usage import Charge, Usage
+from cotenant.core.quota.user_lines import UserLine
+
+UNLIMITED = 1 << 60
+MEMORY_METRICS: Final = frozenset({"GPU memory", "GPU memory per user"})
+"""Metrics in MiB; the others are in milli-GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindingLimit:
+    """A rule that binds, with the numbers that a refusal names."""
+
+    metric: str
+    """`GPU`, `GPU per user` (milli-GPU), `GPU memory` or `GPU memory per user` (MiB)."""
+    scope: str
+    limit: int
+    used: int
+
+    @property
+    def available(self) -> int:
+        return max(0, self.limit - self.used)
+
+
+@dataclass(slots=True)
+class Headroom:
+    """Workers of one cost that still fit under the rules: in all, and per zone where a quota line names one."""
+
+    workers: int = UNLIMITED
+    zone_workers: dict[str, int] = field(default_factory=dict)
+    binding: BindingLimit | None = None
+    zone_binding: dict[str, BindingLimit] = field(default_factory=dict)
+
+    def is_above(self, workers: int, zone: str | None) -> bool:
+        """So few workers would tighten it: only then it has to be said what binds."""
+        return max(0, workers) < (self.workers if zone is None else self.zone_workers.get(zone, UNLIMITED))
+
+    def tighten(self, workers: int, limit: BindingLimit, zone: str | None = None) -> None:
+        workers = max(0, workers)
+        if zone is not None:
+            if workers < self.zone_workers.get(zone, UNLIMITED):
+                self.zone_workers[zone] = workers
+                self.zone_binding[zone] = limit
+        elif workers < self.workers:
+            self.workers, self.binding = workers, limit
+
+
+@contextmanager
+def raised_limit(usage: Usage, queue: int, limit: BindingLimit, amount: int) -> Iterator[bool]:
+    """Raises this limit on the queue's path by so much, as a trial; false where it is no limit that could be set."""
+    of_memory = limit.metric in MEMORY_METRICS
+    held, of_users = (usage.quota_mib, usage.user_mib) if of_memory else (usage.quota_milli, usage.user_milli)
+    lines = (line for ancestor in usage.tree.paths[queue] for line in usage.tree.quotas_of[ancestor])
+    numbers = [line.index for line in lines if scope_text(usage.tree, line) == limit.scope]
+    users = [key for key in of_users if _user_scope(usage, _user_line(usage, queue, key), key[1]) == limit.scope]
+    for number in numbers:
+        held[number] -= amount
+    for key in users:
+        of_users[key] -= amount
+    try:
+        yield bool(numbers or users)
+    finally:
+        for number in numbers:
+            held[number] += amount
+        for key in users:
+            of_users[key] += amount
+
+
+def _user_line(usage: Usage, queue: int, key: tuple[int, str]) -> UserLine | None:
+    return next((line for line in usage.tree.user_lines(queue, key[1]) if line.index == key[0]), None)
+
+
+def _user_scope(usage: Usage, line: UserLine | None, user: str) -> str:
+    if line is None:
+        return ""
+    where = "" if line.scope == (None, None) else f", {_scope_text(line.scope)}"
+    return f"user {user or '(none)'} in queue {usage.tree.queues[line.queue].name}{where}"
+
+
+def headroom_of(
+    usage: Usage,
+    queue: int,
+    user: str,
+    gpu_class: str,
+    *,
+    milli: int,
+    mib: int,
+    idle: Mapping[Bucket, int] | None = None,
+) -> Headroom:
+    """Workers of `milli` and `mib` each, on GPUs of one class. `idle`: free milli-GPU per bucket; needed where some
+    queue lends less than its guarantee."""
+    headroom, of_user = Headroom(), usage.tree.user_lines(queue, user)
+    for ancestor in usage.tree.paths[queue]:
+        for line in usage.tree.quotas_of[ancestor]:
+            if line.quota.gpu_class in (None, gpu_class):
+                _limit_by_quota(usage, headroom, line, milli=milli, mib=mib)
+        for user_line in of_user:
+            if user_line.queue == ancestor and user_line.limit.gpu_class in (None, gpu_class):
+                _limit_by_user(usage, headroom, user_line, user, milli=milli, mib=mib)
+    if idle is not None:
+        _limit_by_lending(usage, headroom, queue, gpu_class, milli=milli, idle=idle)
+    return headroom
+
+
+def _limit_by_quota(usage: Usage, headroom: Headroom, line: QuotaLine, *, milli: int, mib: int) -> None:
+    quota, zone = line.quota, line.quota.zone
+    if quota.limit is not None:
+        used = usage.quota_milli[line.index]
+        workers = (quota.limit - used) // max(1, milli)
+        if headroom.is_above(workers, zone):
+            headroom.tighten(workers, BindingLimit("GPU", scope_text(usage.tree, line), quota.limit, used), zone)
+    if quota.memory_limit_mib is not None:
+        used, limit = usage.quota_mib[line.index], quota.memory_limit_mib
+        workers = (limit - used) // max(1, mib)
+        if headroom.is_above(workers, zone):
+            headroom.tighten(workers, BindingLimit("GPU memory", scope_text(usage.tree, line), limit, used), zone)
+
+
+def _limit_by_user(usage: Usage, headroom: Headroom, line: UserLine, user: str, *, milli: int, mib: int) -> None:
+    limit, key, zone = line.limit, (line.index, user), line.limit.zone
+    scope = _user_scope(usage, line, user)
+    if limit.limit is not None:
+        used = usage.user_milli.get(key, 0)
+        binding = BindingLimit("GPU per user", scope, limit.limit, used)
+        headroom.tighten((limit.limit - used) // max(1, milli), binding, zone)
+    if limit.memory_limit_mib is not None:
+        used = usage.user_mib.get(key, 0)
+        binding = BindingLimit("GPU memory per user", scope, limit.memory_limit_mib, used)
+        headroom.tighten((limit.memory_limit_mib - used) // max(1, mib), binding, zone)
+
+
+def within_lending_limits(usage: Usage, charge: Charge, idle: Mapping[Bucket, int]) -> bool:
+    """True if others still find what they do not lend, with the charge taken from `idle` (milli-GPU a bucket)."""
+    path = usage.tree.paths[charge.queue]
+    for scope in {line.scope for line in usage.tree.quotas if line.quota.lendable is not None}:
+        wanted = sum(milli for bucket, milli, _ in charge.amounts if _in_scope(bucket, scope))
+        withheld = sum(_withheld(usage, root, path, scope) for root in usage.tree.roots) if wanted else 0
+        if withheld and sum(milli for bucket, milli in idle.items() if _in_scope(bucket, scope)) - withheld < wanted:
+            return False
+    return True
+
+
+def _limit_by_lending(
+    usage: Usage, headroom: Headroom, queue: int, gpu_class: str, *, milli: int, idle: Mapping[Bucket, int]
+) -> None:
+    path = usage.tree.paths[queue]
+    scopes = {line.scope for line in usage.tree.quotas if line.quota.lendable is not None}
+    for scope in sorted(scopes, key=str):
+        if scope[0] not in (None, gpu_class):
+            continue
+        withheld = sum(_withheld(usage, root, path, scope) for root in usage.tree.roots)
+        if not withheld:
+            continue
+        free = sum(amount for bucket, amount in idle.items() if _in_scope(bucket, scope))
+        where = _scope_text(scope)
+        headroom.tighten(
+            (free - withheld) // max(1, milli),
+            BindingLimit("GPU", f"what other queues lend, {where}", free - withheld, 0),
+            scope[1],
+        )
+
+
+def _withheld(usage: Usage, queue: int, path: tuple[int, ...], scope: tuple[str | None, str | None]) -> int:
+    """Milli-GPU inside the scope that this subtree does not lend; queues on `path` withhold nothing."""
+    below = sum(_withheld(usage, child, path, scope) for child in usage.tree.children[queue])
+    if queue in path:
+        return below
+    equal = narrower = 0
+    for line in usage.tree.quotas_of[queue]:
+        if line.quota.lendable is None:
+            continue
+        withheld = max(0, line.guaranteed - line.quota.lendable - usage.quota_milli[line.index])
+        if line.scope == scope:
+            equal = max(equal, withheld)
+        elif all(mine is None or mine == theirs for mine, theirs in zip(scope, line.scope, strict=True)):
+            narrower += withheld
+    return max(equal, narrower, below)
+
+
+def scope_text(tree: QueueTree, line: QuotaLine) -> str:
+    return f"queue {tree.queues[line.queue].name}, {_scope_text(line.scope)}"
+
+
+def _in_scope(bucket: Bucket, scope: tuple[str | None, str | None]) -> bool:
+    return scope[0] in (None, bucket[0]) and scope[1] in (None, bucket[1])
+
+
+def _scope_text(scope: tuple[str | None, str | None]) -> str:
+    gpu_class, zone = scope
+    return f"class {gpu_class or 'any'}, zone {zone or 'any'}"

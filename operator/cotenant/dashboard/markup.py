@@ -1,0 +1,67 @@
+"""Markup out of templates: everything that comes from outside is escaped, and a missing name is an error."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+FOLDER: Final = Path(__file__).parent
+ASSETS: Final = ("dashboard.css", "dashboard.js", "icon.svg")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters.update(when=when, hours=hours, figure=figure)
+    environment.globals.update(asset=asset_address)
+    return environment
+
+
+def markup(template: str, context: Mapping[str, Any]) -> str:
+    return _environment().get_template(template).render(context)
+
+
+def when(moment: float | None) -> Markup:
+    """A time for people: UTC as it comes, the reader's own where scripts run."""
+    if not moment:
+        return Markup("")
+    at = datetime.fromtimestamp(moment, UTC)
+    shown = at.strftime("%Y-%m-%d %H:%M UTC")
+    return Markup('<time datetime="{}">{}</time>').format(at.strftime("%Y-%m-%dT%H:%M:%SZ"), shown)
+
+
+def hours(amount: float) -> str:
+    """`0.03`, `2.5`, `1,204`: as exactly as it matters."""
+    return f"{amount:.2f}" if 0 < amount < 1 else f"{amount:,.1f}" if amount < 100 else f"{amount:,.0f}"
+
+
+def figure(value: object) -> object:
+    """A metric with six digits, a word as it is."""
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+@cache
+def asset(name: str) -> bytes:
+    """The bytes of a file that browsers get. Raises KeyError for any other."""
+    if name not in ASSETS:
+        raise KeyError(name)
+    return (FOLDER / "assets" / name).read_bytes()
+
+
+def asset_address(name: str) -> str:
+    """Its address, which changes with its bytes, so that browsers may keep it."""
+    return f"/assets/{name}?v={hashlib.sha256(asset(name)).hexdigest()[:12]}"

@@ -1,0 +1,177 @@
+"""The pages of lists: what each reads, and which view of it goes into which template.
+
+A page is drawn from sources as they stand; whoever draws waits for them first, or draws again when they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.controller.client.kube import (
+    GPU_NODES,
+    LOCAL_QUEUES,
+    QUEUES,
+    TRAINING_JOBS,
+    Document,
+    Resource,
+)
+from cotenant.dashboard.access.sessions import Viewer
+from cotenant.dashboard.reading.caller_client import Scope
+from cotenant.dashboard.reading.rows import JobRow, gpu_node_row, job_row
+from cotenant.dashboard.reading.run_rows import RunRow, as_job, run_row
+from cotenant.dashboard.reading.sources import Source
+from cotenant.dashboard.views.history import cost_of, history_view
+from cotenant.dashboard.views.line import line_view
+from cotenant.dashboard.views.money import money_view
+from cotenant.dashboard.views.queues import local_view, tree_view
+from cotenant.dashboard.views.reliability import reliability_view, showback_view
+from cotenant.dashboard.views.timeline import timeline_view
+from cotenant.dashboard.views.wall import wall_view
+from cotenant.dashboard.views.wish import Wish
+
+QUEUE_TREES: Final = Resource(names.QUERY_GROUP, names.QUERY_VERSION, "queuetrees", namespaced=False)
+SHOWBACKS: Final = Resource(names.QUERY_GROUP, names.QUERY_VERSION, "showbacks")
+LEDGER_S: Final = 30.0
+"""Between two askings for the ledger."""
+RUNS: Final = Resource(names.QUERY_GROUP, names.QUERY_VERSION, "runs")
+ANSWER_S: Final = 3.0
+"""Between two askings of the operator by one page."""
+RECORD_S: Final = 30.0
+"""The same for the record of a job that is gone, which is another only when its name is used again."""
+RUNS_MAX: Final = 2_000
+"""Runs that are listed: the newest."""
+EVERYWHERE: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a template gets, and the sources that it came from."""
+
+    sources: list[Source[Any]]
+    context: Mapping[str, Any]
+    notes: list[str] = field(default_factory=list)
+    """What the person may not see, or what may be old."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    path: str
+    title: str
+    template: str
+    draw: Callable[[Viewer, Wish, float], Drawn]
+    is_filtered: bool = True
+    """By namespace, queue and text."""
+
+
+def namespace_of(viewer: Viewer, wish: Wish) -> str:
+    """The namespace of the lists; empty: all of them."""
+    chosen = wish.namespace or viewer.namespace
+    return "" if chosen == EVERYWHERE else chosen
+
+
+def _jobs(viewer: Viewer, wish: Wish) -> Source[dict[str, JobRow]]:
+    return viewer.follow(Scope(TRAINING_JOBS, namespace_of(viewer, wish)), job_row)
+
+
+def problems_of(*sources: Source[Any]) -> list[str]:
+    """Notes of a page about sources that cannot be read."""
+    return [source.problem for source in sources if source.problem]
+
+
+def _queues(viewer: Viewer, wish: Wish, _: float) -> Drawn:
+    async def trees() -> list[Document]:
+        return [one async for page in viewer.client.pages(Scope(QUEUE_TREES)) for one in page.items]
+
+    none: list[Document] = []
+    tree = viewer.ask("queuetrees", trees, none, ANSWER_S)
+    if not tree.problem:
+        return Drawn([tree], {"view": tree_view(tree.value, wish)})
+    local = viewer.follow(Scope(LOCAL_QUEUES, namespace_of(viewer, wish)), lambda document: document)
+    view = local_view(local.value.values(), wish)
+    return Drawn([tree, local], {"view": view}, problems_of(tree, local))
+
+
+def _wall(viewer: Viewer, wish: Wish, _: float) -> Drawn:
+    nodes = viewer.follow(Scope(GPU_NODES), gpu_node_row)
+    jobs = _jobs(viewer, wish)
+    return Drawn(
+        [nodes, jobs],
+        {"view": wall_view(nodes.value.values(), jobs.value.values(), wish, viewer.palette)},
+        problems_of(nodes, jobs),
+    )
+
+
+def _line(viewer: Viewer, wish: Wish, _: float) -> Drawn:
+    jobs = _jobs(viewer, wish)
+    return Drawn([jobs], {"view": line_view(jobs.value.values(), wish)}, problems_of(jobs))
+
+
+def _timeline(viewer: Viewer, wish: Wish, now: float) -> Drawn:
+    jobs = _jobs(viewer, wish)
+    runs = _past_runs(viewer, wish)
+    there = {job.uid for job in jobs.value.values()}
+    gone = [as_job(run) for run in runs.value if run.uid not in there]
+    # Drawn anew each half minute: the line of the present moves.
+    view = timeline_view([*jobs.value.values(), *gone], wish, now - now % 30)
+    notes = [f"jobs that are gone are not here: {runs.problem}"] if runs.problem else []
+    return Drawn([jobs, runs], {"view": view}, problems_of(jobs) + notes)
+
+
+def _past_runs(viewer: Viewer, wish: Wish) -> Source[list[RunRow]]:
+    """Runs that are over, of which the operator has a record; the newest first."""
+    scope = Scope(RUNS, namespace_of(viewer, wish), page=RUNS_MAX)
+
+    async def listed() -> list[RunRow]:
+        return [run_row(one) async for page in viewer.client.pages(scope) for one in page.items]
+
+    none: list[RunRow] = []
+    return viewer.ask(("runs", scope.namespace), listed, none, RECORD_S)
+
+
+def _history(viewer: Viewer, wish: Wish, now: float) -> Drawn:
+    runs = _past_runs(viewer, wish)
+    view = history_view(runs.value, wish, now - now % 30)
+    notes = [runs.problem] if runs.problem else []
+    if len(runs.value) >= RUNS_MAX:
+        notes.append(f"The newest {RUNS_MAX:,} runs are here; kubectl cotenant history --limit N has more.")
+    return Drawn([runs], {"view": view, "cost_of": cost_of}, notes)
+
+
+def _reliability(viewer: Viewer, wish: Wish, now: float) -> Drawn:
+    jobs = _jobs(viewer, wish)
+    return Drawn([jobs], {"view": reliability_view(jobs.value.values(), wish, now - now % 30)}, problems_of(jobs))
+
+
+def _showback(viewer: Viewer, wish: Wish, _: float) -> Drawn:
+    jobs = _jobs(viewer, wish)
+    queues = viewer.follow(
+        Scope(QUEUES), lambda document: {"metadata": document["metadata"], "status": document.get("status")}
+    )
+    scope = Scope(SHOWBACKS, namespace_of(viewer, wish))
+
+    async def charges() -> list[Document]:
+        return [one async for page in viewer.client.pages(scope) for one in page.items]
+
+    none: list[Document] = []
+    held = viewer.ask(("showbacks", scope.namespace), charges, none, LEDGER_S)
+    notes = problems_of(jobs) + ([f"no budgets: {queues.problem}"] if queues.problem else [])
+    notes += [f"no ledger: {held.problem}"] if held.problem else []
+    shown = {
+        "view": showback_view(jobs.value.values(), queues.value.values(), wish),
+        "money": money_view(held.value, queues.value.values(), wish),
+    }
+    return Drawn([jobs, queues, held], shown, notes)
+
+
+PAGES: Final = (
+    Page("/", "Queues", "queues.html", _queues),
+    Page("/gpus", "GPUs", "wall.html", _wall),
+    Page("/line", "Jobs", "line.html", _line),
+    Page("/timeline", "Timeline", "timeline.html", _timeline),
+    Page("/history", "History", "history.html", _history),
+    Page("/reliability", "Reliability", "reliability.html", _reliability),
+    Page("/showback", "Showback", "showback.html", _showback),
+)

@@ -1,0 +1,107 @@
+"""The dashboard as a process: on loopback with the credentials of a kubeconfig, or in a pod with none of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from cotenant.dashboard.access.entrances import Entrances, TrustedProxy, viewer_of
+from cotenant.dashboard.access.sessions import Sessions, Viewer
+from cotenant.dashboard.reading.caller_client import CallerCredentials, RestCaller, TokenOfCaller
+from cotenant.dashboard.server import Dashboard
+from cotenant.serving.certificate import ServingCertificate
+
+LOOPBACK: Final = "127.0.0.1"
+SWEEP_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerInCluster:
+    """Settings of a server that many people reach. `certificate`: a folder with `tls.crt` and `tls.key`."""
+
+    api_server: str
+    authority: Path
+    """Certificates of who signed the API server's."""
+    host: str
+    """Empty: all addresses, of both families."""
+    port: int
+    certificate: Path
+    proxy: TrustedProxy = field(default_factory=TrustedProxy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnServer:
+    """Settings of a server for the person who starts it."""
+
+    credentials: CallerCredentials
+    namespace: str = ""
+    """Shown first; empty: all that they may list."""
+    home: str = ""
+    """Shown where they may not list all."""
+    port: int = 0
+
+
+async def serve_own(settings: OwnServer, told: Callable[[str], None]) -> None:
+    """Serve one person on this machine. `told` gets the address, which is good once: others of this machine may see
+    that the port is open, and get no further than its login."""
+    code = secrets.token_urlsafe(32)
+    sessions = Sessions(time.monotonic)
+
+    async def own() -> Viewer:
+        client = RestCaller(settings.credentials)
+        try:
+            return await viewer_of(client, settings.namespace, settings.home)
+        except BaseException:
+            await client.close()
+            raise
+
+    dashboard = Dashboard(sessions=sessions, entrances=Entrances(sessions, own=own, code=code), is_secure=False)
+    runner = await _runner(dashboard)
+    try:
+        site = web.TCPSite(runner, LOOPBACK, settings.port)
+        await site.start()
+        bound = runner.addresses[0][1]
+        told(f"http://{LOOPBACK}:{bound}/login?code={code}")
+        await _sweep(sessions)
+    finally:
+        await runner.cleanup()
+
+
+async def serve_cluster(settings: ServerInCluster) -> None:
+    """Serve whoever shows a token, over TLS."""
+    sessions = Sessions(time.monotonic)
+
+    def client_of(token: str) -> RestCaller:
+        return RestCaller(TokenOfCaller(settings.api_server, settings.authority, token))
+
+    entrances = Entrances(sessions, client_of=client_of, proxy=settings.proxy)
+    serving = ServingCertificate(settings.certificate)
+    serving.context.minimum_version = ssl.TLSVersion.TLSv1_2
+    runner = await _runner(Dashboard(sessions=sessions, entrances=entrances, is_secure=True))
+    try:
+        await web.TCPSite(runner, settings.host or None, settings.port, ssl_context=serving.context).start()
+        await _sweep(sessions, serving.refresh)
+    finally:
+        await runner.cleanup()
+
+
+async def _runner(dashboard: Dashboard) -> web.AppRunner:
+    """Runner without access log: addresses have names of tenants, one has the code. Who leaves ends their updates."""
+    runner = web.AppRunner(dashboard.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+    await runner.setup()
+    return runner
+
+
+async def _sweep(sessions: Sessions, besides: Callable[[], None] = lambda: None) -> None:
+    while True:
+        await asyncio.sleep(SWEEP_S)
+        await sessions.sweep()
+        besides()

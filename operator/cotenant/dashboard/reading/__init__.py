@@ -1,0 +1,1 @@
+"""What a page reads: lists and watches with a caller's own token, kept as rows while a page is open."""

@@ -1,0 +1,227 @@
+"""The API server as one caller sees it. Reads objects, events and logs, asks who the caller is, and writes nothing.
+
+`CallerClient` is the interface; `RestCaller` implements it over HTTP with the credentials of one caller. What
+the API server refuses is a `DeniedError` with its own words; what does not answer is an `UnreachableError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import aiohttp
+import orjson
+
+from cotenant import names
+from cotenant.controller.client.kube import (
+    Document,
+    Listing,
+    Resource,
+    UnreachableError,
+    VersionGoneError,
+    WatchEvent,
+)
+from cotenant.controller.client.replies import read_reply
+from cotenant.controller.client.watch_stream import GONE, WatchStream
+
+SELF_SUBJECT_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
+SELF_ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
+PAGE: Final = 250
+"""Objects of one answer of a list: read in some tens of milliseconds, between which others have their turn."""
+WATCH_S: Final = 60
+"""After so long a watch is begun anew, and the caller's rights are looked at again."""
+QUIET_S: Final = 90.0
+CALL_S: Final = 15.0
+CONNECTIONS: Final = 32
+LOG_BYTES: Final = 64 * 1024
+ANSWER_BYTES: Final = 64 * 1024 * 1024
+
+
+class DeniedError(RuntimeError):
+    """The API server refuses this to the caller, or has nothing there; in its words."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message or f"the API server answered {code}")
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Objects that are followed together. An empty namespace: all of them; an empty name: all that are there."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    labels: str = ""
+    fields: str = ""
+    page: int = PAGE
+    """Objects of one answer of a list."""
+
+    @property
+    def selectors(self) -> dict[str, str]:
+        """Parameters of the list and of the watch."""
+        fields = ",".join(filter(None, (f"metadata.name={self.name}" if self.name else "", self.fields)))
+        return {key: one for key, one in (("labelSelector", self.labels), ("fieldSelector", fields)) if one}
+
+
+class CallerCredentials(Protocol):
+    """Where the API server is, and what shows it who asks."""
+
+    @property
+    def url(self) -> str: ...
+
+    def authorization(self) -> dict[str, str]:
+        """The header of one call. May read files and run programs."""
+
+    def tls(self) -> ssl.SSLContext: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenOfCaller:
+    """A bearer token for an API server whose certificate this authority has signed."""
+
+    url: str
+    authority: Path
+    token: str = field(repr=False)
+
+    def authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.authority)
+
+
+class CallerClient(Protocol):
+    """Every call may raise DeniedError or UnreachableError."""
+
+    def pages(self, scope: Scope) -> AsyncGenerator[Listing, None]:
+        """The objects of the scope, some hundred at a time; all pages are of one version."""
+
+    def watch(self, scope: Scope, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        """Changes after this version, for about a minute. Raises VersionGoneError besides."""
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Document: ...
+
+    async def review(self, resource: Resource, spec: Mapping[str, Any]) -> Document:
+        """The status of a review of the caller themselves, which changes nothing."""
+
+    async def logs(self, namespace: str, pod: str, lines: int) -> str:
+        """The last lines that the worker container printed, within LOG_BYTES."""
+
+    async def close(self) -> None: ...
+
+
+class RestCaller:
+    """Keeps the credentials for itself: they are in no message and in no representation."""
+
+    def __init__(self, credentials: CallerCredentials) -> None:
+        self._credentials = credentials
+        self._url = credentials.url.rstrip("/")
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=CONNECTIONS, ssl=credentials.tls() if self._url.startswith("https") else True
+            ),
+            timeout=aiohttp.ClientTimeout(total=CALL_S, sock_connect=5.0),
+            headers={"Accept": "application/json", "User-Agent": "cotenant-dashboard"},
+            trust_env=True,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+    async def pages(self, scope: Scope) -> AsyncGenerator[Listing, None]:
+        query = {"limit": str(scope.page)} | scope.selectors
+        while True:
+            document = await self._document("GET", scope.resource.path(scope.namespace), query)
+            metadata = document.get("metadata") or {}
+            yield Listing(tuple(document.get("items") or ()), int(metadata.get("resourceVersion") or 0))
+            if not metadata.get("continue"):
+                return
+            query["continue"] = metadata["continue"]
+
+    async def watch(self, scope: Scope, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        path, stream = scope.resource.path(scope.namespace), WatchStream(scope.resource.plural)
+        headers = await self._authorization()
+        query = {"watch": "1", "resourceVersion": str(version), "allowWatchBookmarks": "true"}
+        try:
+            async with self._session.get(
+                self._url + path,
+                params=query | scope.selectors | {"timeoutSeconds": str(WATCH_S)},
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=QUIET_S),
+            ) as response:
+                if response.status != 200:
+                    _raise(response.status, await response.read())
+                async for chunk in response.content.iter_any():
+                    if events := stream.feed(chunk):
+                        yield events
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UnreachableError(f"watch of {scope.resource.plural} broke: {type(error).__name__}") from error
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Document:
+        return await self._document("GET", resource.path(namespace, name), {})
+
+    async def review(self, resource: Resource, spec: Mapping[str, Any]) -> Document:
+        group = f"{resource.group}/{resource.version}"
+        kind = {one.plural: kind for one, kind in _KINDS}[resource.plural]
+        body = {"apiVersion": group, "kind": kind, "spec": dict(spec)} if spec else {"apiVersion": group, "kind": kind}
+        return dict((await self._document("POST", resource.path(), {}, body)).get("status") or {})
+
+    async def logs(self, namespace: str, pod: str, lines: int) -> str:
+        path = Resource("", "v1", "pods").path(namespace, pod, "log")
+        query = {"container": names.CONTAINER, "tailLines": str(lines), "limitBytes": str(LOG_BYTES)}
+        return (await self._bytes("GET", path, query)).decode(errors="replace")
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def _authorization(self) -> dict[str, str]:
+        """Raises UnreachableError where it is not known who asks."""
+        try:
+            return await asyncio.to_thread(self._credentials.authorization)
+        except Exception as error:  # of a file, or of a program of the person's own
+            raise UnreachableError(f"it is not known who asks: {error}") from error
+
+    async def _document(
+        self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None
+    ) -> Document:
+        raw = await self._bytes(method, path, query, body)
+        try:
+            document = orjson.loads(raw)
+        except orjson.JSONDecodeError as error:
+            raise UnreachableError(f"{method} {path}: no JSON") from error
+        return document if isinstance(document, dict) else {}
+
+    async def _bytes(
+        self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None
+    ) -> bytes:
+        headers = await self._authorization()
+        try:
+            async with self._session.request(
+                method,
+                self._url + path,
+                params=query,
+                data=None if body is None else orjson.dumps(body),
+                headers=headers | {"Content-Type": "application/json"},
+                allow_redirects=False,
+            ) as response:
+                raw = await response.read()
+                if response.status >= 300:
+                    _raise(response.status, raw)
+                return raw
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UnreachableError(f"the API server is not reached: {type(error).__name__}") from error
+
+
+_KINDS: Final = ((SELF_SUBJECT_REVIEWS, "SelfSubjectReview"), (SELF_ACCESS_REVIEWS, "SelfSubjectAccessReview"))
+
+
+def _raise(code: int, raw: bytes) -> None:
+    message = read_reply(code, raw).message
+    if code == GONE:
+        raise VersionGoneError(message)
+    if code == 429 or code >= 500:
+        raise UnreachableError(message or f"the API server answered {code}")
+    raise DeniedError(code, message)

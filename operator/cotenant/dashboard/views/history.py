@@ -1,0 +1,57 @@
+"""The history: runs that are over, also of jobs that are gone, the newest first; what each cost and how full it was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant.core.model.formatting import format_money
+from cotenant.dashboard.reading.run_rows import OVER, RunRow
+from cotenant.dashboard.views.wish import Paged, Wish, paged
+
+ROWS: Final = 50
+DAY_S: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryView:
+    counts: dict[str, int]
+    """Runs of each outcome."""
+    runs: Paged[RunRow]
+    gpu_s: int
+    """That all of these held together."""
+    cost: str
+    """Of all of these; empty where nothing has a price."""
+
+
+def history_view(runs: Iterable[RunRow], wish: Wish, now: float) -> HistoryView:
+    matching = [run for run in runs if _matches(run, wish, now)]
+    outcomes = Counter(run.outcome for run in matching)
+    shown = [run for run in matching if wish.show in ("", run.outcome)]
+    shown.sort(key=lambda run: (-(run.finished or now), run.key))
+    return HistoryView(
+        counts={outcome: outcomes[outcome] for outcome in OVER},
+        runs=paged(shown, wish.page, ROWS),
+        gpu_s=sum(run.gpu_s for run in shown),
+        cost=cost_of(shown),
+    )
+
+
+def cost_of(runs: Sequence[RunRow]) -> str:
+    """`12.50 EUR`, rounded down to a hundredth; with a question mark where part of it has no price."""
+    priced = [run for run in runs if run.micros is not None]
+    if not priced:
+        return ""
+    amount = format_money(sum(run.micros or 0 for run in priced) // 10_000 * 10_000)
+    is_whole = len(priced) == len(runs) and not any(run.is_priced_in_part for run in priced)
+    return f"{amount} {priced[0].currency}" + ("" if is_whole else " + ?")
+
+
+def _matches(run: RunRow, wish: Wish, now: float) -> bool:
+    if wish.queue not in ("", run.queue) or wish.user not in ("", run.user):
+        return False
+    if wish.days and (run.finished or now) < now - wish.days * DAY_S:
+        return False
+    return not wish.text or any(wish.text in one.lower() for one in (run.key, run.reason, run.message))

@@ -1,0 +1,61 @@
+"""The line: who waits, in the order of the expected starts, why, until when, and what would change it; and who runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant.core.model.lifecycle import Phase
+from cotenant.dashboard.reading.rows import JobRow
+from cotenant.dashboard.views.wish import Paged, Wish, paged
+
+ROWS: Final = 50
+STANDINGS: Final[dict[str, frozenset[str]]] = {
+    "waiting": frozenset({Phase.PENDING}),
+    "running": frozenset({Phase.STARTING, Phase.RUNNING, Phase.EVICTING}),
+    "finished": frozenset({Phase.SUCCEEDED, Phase.FAILED}),
+    "held": frozenset({Phase.SUSPENDED, Phase.INVALID}),
+}
+"""Word of the page → phases; the first is shown unless another is asked for."""
+_LAST: Final = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineView:
+    show: str
+    counts: dict[str, int]
+    """Jobs of each standing."""
+    reasons: tuple[tuple[str, int], ...]
+    """Of those that are shown, the most frequent first."""
+    jobs: Paged[JobRow]
+
+
+def line_view(jobs: Iterable[JobRow], wish: Wish) -> LineView:
+    show = wish.show if wish.show in STANDINGS else "waiting"
+    matching = [job for job in jobs if matches(job, wish)]
+    phases = Counter(job.phase for job in matching)
+    shown = [job for job in matching if job.phase in STANDINGS[show]]
+    shown.sort(key=_in_line if show == "waiting" else _newest_first)
+    return LineView(
+        show=show,
+        counts={word: sum(phases[phase] for phase in among) for word, among in STANDINGS.items()},
+        reasons=tuple(Counter(job.reason for job in shown if job.reason).most_common(8)),
+        jobs=paged(shown, wish.page, ROWS),
+    )
+
+
+def matches(job: JobRow, wish: Wish) -> bool:
+    """True if a job passes the filters for queue and text."""
+    if wish.queue and job.queue != wish.queue:
+        return False
+    return not wish.text or wish.text in job.key.lower() or wish.text in job.reason.lower()
+
+
+def _in_line(job: JobRow) -> tuple[int, float, str]:
+    return (_LAST if job.position is None else job.position), job.created, job.key
+
+
+def _newest_first(job: JobRow) -> tuple[float, str]:
+    return -(job.finished or job.started or job.admitted or job.created), job.key

@@ -1,0 +1,61 @@
+"""What was held this month, to what end, and what it cost, by queue and namespace; budgets in money."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.core.model.formatting import format_money
+from cotenant.dashboard.views.wish import Wish
+from cotenant.decision_log.showback.documents import priced_charge
+from cotenant.decision_log.showback.prices import HOUR
+from cotenant.decision_log.showback.report import ShowbackLine, added_up, total
+
+ROWS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class MoneyRow:
+    line: ShowbackLine
+
+    def hours(self, part: str) -> float:
+        """GPU-hours of one part, by its field, or of all that was held."""
+        return float(getattr(self.line, part)) / HOUR
+
+    @property
+    def cost(self) -> str:
+        """Cost to a hundredth, with a question mark where some class has no price."""
+        return format_money(self.line.micros // 10_000 * 10_000) + (" + ?" if self.line.unpriced else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyView:
+    rows: tuple[MoneyRow, ...]
+    total: MoneyRow
+    currency: str
+    """Empty where nothing has a price: there is no money then."""
+    budgets: tuple[tuple[str, str, str, str], ...]
+    """(queue, spent, left, currency) of budgets in money."""
+
+
+def money_view(charges: Iterable[Mapping[str, Any]], queues: Iterable[Mapping[str, Any]], wish: Wish) -> MoneyView:
+    """`charges`: Showback documents; what a filter leaves out is not in the total either."""
+    chosen = [one for one in charges if wish.queue in ("", one["status"]["queue"])]
+    parts = [priced_charge(one) for one in chosen]
+    budgets = [
+        (
+            str(queue["metadata"]["name"]),
+            str(money.get("spent", "")),
+            str(money.get("left", "")),
+            money.get("currency", ""),
+        )
+        for queue in queues
+        if (money := ((queue.get("status") or {}).get("budget") or {}).get("money"))
+    ]
+    return MoneyView(
+        rows=tuple(MoneyRow(line) for line in added_up(parts, "namespace")[:ROWS_MAX]),
+        total=MoneyRow(total(parts)),
+        currency=next((one["status"]["currency"] for one in chosen), ""),
+        budgets=tuple(sorted(budgets)),
+    )

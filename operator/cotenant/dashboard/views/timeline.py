@@ -1,0 +1,136 @@
+"""The timeline: jobs that ran, run, and are expected to, as bars over a window around now.
+
+The past has what objects still say (when workers first ran, when the job ended), the future what the operator estimates
+(start, as likely sooner as later, and by when nine times out of ten) or the program does (time left).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from cotenant.core.model.lifecycle import Phase
+from cotenant.dashboard.reading.rows import JobRow
+from cotenant.dashboard.views.line import matches
+from cotenant.dashboard.views.wish import Paged, Wish, paged
+
+ROWS: Final = 40
+WIDE: Final = 1000
+TICKS: Final = {1: 600, 6: 3600, 24: 6 * 3600, 168: 24 * 3600}
+"""Hours of the window to each side → seconds between two ticks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeBar:
+    x: float
+    width: float
+    kind: str
+    """ran, failed, runs, expected, start (between the two estimates)."""
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineRow:
+    job: JobRow
+    bars: tuple[TimeBar, ...]
+    evicted: float | None
+    """Where it was last asked to leave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineView:
+    rows: Paged[TimelineRow]
+    ticks: tuple[tuple[float, float], ...]
+    """(position, Unix seconds)."""
+    now: float
+    """Position of the present."""
+    begin: float
+    end: float
+    """Of the window, in Unix seconds."""
+    without_estimate: int
+    """Jobs that wait and of which nobody knows a start: they have no bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    begin: float
+    end: float
+    now: float
+
+    def at(self, moment: float) -> float:
+        return round((moment - self.begin) / (self.end - self.begin) * WIDE, 2)
+
+    def bar(self, begin: float, end: float, kind: str, says: str) -> TimeBar | None:
+        """What of it is inside; None: nothing."""
+        begin, end = max(begin, self.begin), min(end, self.end)
+        if end < begin:
+            return None
+        return TimeBar(x=self.at(begin), width=max(2.0, round(self.at(end) - self.at(begin), 2)), kind=kind, says=says)
+
+
+def timeline_view(jobs: Iterable[JobRow], wish: Wish, now: float) -> TimelineView:
+    frame = _Frame(now - wish.hours * 3600, now + wish.hours * 3600, now)
+    matching = [job for job in jobs if matches(job, wish)]
+    shown = [(begin, job) for job in matching if (begin := _begin(job, frame)) is not None]
+    shown.sort(key=lambda one: (one[0], one[1].key))
+    page = paged(shown, wish.page, ROWS)
+    rows = [_row(job, frame) for _, job in page.items]
+    step = TICKS[wish.hours]
+    first = -(-frame.begin // step) * step
+    moments = [first + number * step for number in range(int((frame.end - first) // step) + 1)]
+    return TimelineView(
+        rows=Paged(rows, page.page, page.pages, page.total),
+        ticks=tuple((frame.at(moment), moment) for moment in moments),
+        now=frame.at(now),
+        begin=frame.begin,
+        end=frame.end,
+        without_estimate=sum(job.phase == Phase.PENDING and job.start_at is None for job in matching),
+    )
+
+
+def _begin(job: JobRow, frame: _Frame) -> float | None:
+    """Where its first bar begins; None: none is in the window."""
+    if job.phase == Phase.PENDING:
+        return job.start_at if job.start_at is not None and job.start_at < frame.end else None
+    begin = job.started or job.admitted
+    if begin is None or begin > frame.end or (job.finished is not None and job.finished < frame.begin):
+        return None
+    return begin
+
+
+def _row(job: JobRow, frame: _Frame) -> TimelineRow:
+    bars = tuple(bar for bar in _bars(job, frame) if bar is not None)
+    seen = job.evicted_at is not None and frame.begin <= job.evicted_at <= frame.end
+    return TimelineRow(job=job, bars=bars, evicted=frame.at(job.evicted_at or 0.0) if seen else None)
+
+
+def _bars(job: JobRow, frame: _Frame) -> Iterable[TimeBar | None]:
+    if job.phase == Phase.PENDING:
+        start = job.start_at or frame.now
+        by = max(start, job.start_by or start)
+        yield frame.bar(start, by, "start", f"starts about {_clock(start)}, nine times out of ten by {_clock(by)}")
+        if job.expected_s:
+            yield frame.bar(
+                start, start + job.expected_s, "expected", f"expected until {_clock(start + job.expected_s)}"
+            )
+        return
+    begin = job.started or job.admitted or frame.now
+    if job.finished is not None:
+        kind = "failed" if job.phase == Phase.FAILED else "ran"
+        yield frame.bar(begin, job.finished, kind, f"{_clock(begin)} to {_clock(job.finished)}, {job.phase}")
+        return
+    yield frame.bar(begin, frame.now, "runs", f"since {_clock(begin)}, {job.phase}")
+    left = job.remaining_s if job.remaining_s is not None else _left_of(job, begin, frame.now)
+    if left is not None and job.phase == Phase.RUNNING:
+        whose = "its program" if job.remaining_s is not None else "its expectedRuntime"
+        yield frame.bar(frame.now, frame.now + left, "expected", f"until {_clock(frame.now + left)}, says {whose}")
+
+
+def _left_of(job: JobRow, begin: float, now: float) -> float | None:
+    return None if job.expected_s is None else max(0.0, begin + job.expected_s - now)
+
+
+def _clock(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%m-%d %H:%M UTC")

@@ -1,0 +1,161 @@
+"""Whether a job uses little of what it holds, why, the one thing to try, and what that brings at most.
+
+What is measured is what NVML shows: in which part of the time any kernel ran, and the memory of the job's processes. So
+the cause is the likeliest one and not a proof, and a gain is a bound: a kernel that runs may still leave most of a GPU
+idle. A finding holds until it is clearly refuted: the bounds to leave it are wider than those to come to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from cotenant.api.resources import trainingjob_status
+from cotenant.core.model.formatting import counted
+from cotenant.decision_log.efficiency import ENOUGH_SAMPLES, GIB, HEADROOM_PERCENT
+from cotenant.decision_log.measured_use import MeasuredUse
+
+
+class LowUse(StrEnum):
+    """What is left unused, the most telling first."""
+
+    GPU_IDLE = trainingjob_status.GPU_IDLE
+    """Nothing computes, and no step is made."""
+    LOADER_BOUND = "LoaderBound"
+    """Steps are made, and between them the GPUs do nothing: they wait for data."""
+    SMALL_BATCH = "SmallBatch"
+    """Steps are made of short kernels, and there is memory for larger ones."""
+    MEMORY_UNUSED = "MemoryUnused"
+    """Most of the memory that it was given is never used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """What is known of the job besides the samples."""
+
+    gpus: int
+    """On which it has something: whole ones and shares."""
+    is_share: bool
+    cpu_milli: int
+    """Of each worker."""
+    makes_steps: bool
+    """Its step has moved within the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Percent, to come to a finding and to leave it."""
+
+    enter: int
+    leave: int
+
+    def __call__(self, held: bool) -> int:
+        return self.leave if held else self.enter
+
+
+NO_KERNEL: Final = Bound(90, 75)
+"""Samples without any kernel, at least: of a job that computes nothing."""
+PAUSES: Final = Bound(30, 20)
+"""Samples without any kernel, at least: of a job that waits for data."""
+LOADER_BUSY: Final = Bound(50, 65)
+"""Time with a kernel, at most."""
+BATCH_BUSY: Final = Bound(40, 55)
+ROOM: Final = Bound(50, 60)
+"""Memory used of what is held, at most: for a larger batch."""
+NEEDED: Final = Bound(60, 75)
+"""Memory that would do of what is held, at most."""
+
+
+def judged(use: MeasuredUse, holding: Holding, held: LowUse | None) -> LowUse | None:
+    """What is to be said of this use. `held`: what is said now, which stays while nothing speaks clearly against it."""
+    if held is not None and (use.samples < ENOUGH_SAMPLES or _holds(held, use, holding, held=True)):
+        return held
+    if use.samples < ENOUGH_SAMPLES:
+        return None
+    return next((kind for kind in LowUse if _holds(kind, use, holding, held=False)), None)
+
+
+def _holds(kind: LowUse, use: MeasuredUse, holding: Holding, *, held: bool) -> bool:
+    if kind is LowUse.MEMORY_UNUSED:
+        return _memory_unused(use, holding, held=held)
+    busy, idle = _compute(use)
+    if busy is None or idle is None:
+        return held
+    if kind is LowUse.GPU_IDLE:
+        return not holding.makes_steps and idle >= NO_KERNEL(held)
+    if not holding.makes_steps:
+        return False
+    if kind is LowUse.LOADER_BOUND:
+        return idle >= PAUSES(held) and busy <= LOADER_BUSY(held)
+    memory = use.memory_percent
+    return busy <= BATCH_BUSY(held) and (held or idle < PAUSES.enter) and memory is not None and memory <= ROOM(held)
+
+
+def _memory_unused(use: MeasuredUse, holding: Holding, *, held: bool) -> bool:
+    """A share frees memory for others at no cost; of a whole GPU only where little of its compute is used either."""
+    if (
+        not use.memory_peak_mib
+        or not use.held_mib
+        or needed_mib(use.memory_peak_mib) * 100 > NEEDED(held) * use.held_mib
+    ):
+        return False
+    busy, _ = _compute(use)
+    return holding.is_share or (busy is not None and busy <= BATCH_BUSY(held))
+
+
+def _compute(use: MeasuredUse) -> tuple[int | None, int | None]:
+    """Busy and idle percent, where they are of this job alone and of enough samples."""
+    if use.shared or use.busy_samples < ENOUGH_SAMPLES:
+        return None, None
+    return use.busy_percent, use.idle_percent
+
+
+def needed_mib(peak_mib: int) -> int:
+    """Memory to ask for: the peak and a quarter more, in whole GiB."""
+    return -(-peak_mib * HEADROOM_PERCENT // 100 // GIB) * GIB
+
+
+def sentences(kind: LowUse, use: MeasuredUse, holding: Holding, minutes: int) -> str:
+    """What was seen, the one thing to try, and what it brings."""
+    busy, idle = use.busy_percent or 0, use.idle_percent or 0
+    if kind is LowUse.GPU_IDLE:
+        gpus = counted(holding.gpus, "GPU")
+        return (
+            f"In {minutes} minutes no step was made, and in {idle} % of the samples no kernel ran on its GPUs."
+            f" Try: `spec.idleTimeout: 30m`, which ends a job that hangs; its logs show where it is."
+            f" Gain: {gpus} for whoever waits."
+        )
+    if kind is LowUse.LOADER_BOUND:
+        return (
+            f"In {minutes} minutes a kernel ran in {busy} % of the time and none in {idle} % of the samples while steps"
+            f" were made: its GPUs wait for data. Try: more loader processes, with `resources.cpu:"
+            f" {_cores(2 * holding.cpu_milli)}` instead of {_cores(holding.cpu_milli)}."
+            f" Gain: at most {_times(busy)} as many steps."
+        )
+    if kind is LowUse.SMALL_BATCH:
+        return (
+            f"In {minutes} minutes a kernel ran in {busy} % of the time, without longer pauses: its kernels are short."
+            f" Try: a batch twice as large; of {_gib(use.held_mib)} of GPU memory {_gib(use.memory_peak_mib)} were used"
+            f" at most. Gain: at most {_times(busy)} as many samples a second."
+        )
+    needed = needed_mib(use.memory_peak_mib)
+    return (
+        f"Its processes used at most {_gib(use.memory_peak_mib)} of {_gib(use.held_mib)} of a GPU."
+        f" Try: `gpu.memory: {needed // GIB}Gi` next time."
+        f" Gain: {_gib(use.held_mib - needed)} of each GPU for others, and a smaller job starts sooner."
+    )
+
+
+def _times(busy_percent: int) -> str:
+    """`3.3 times`: as if every pause went."""
+    tenths = min(100, 1000 // max(1, busy_percent))
+    return f"{tenths // 10}.{tenths % 10} times"
+
+
+def _cores(milli: int) -> str:
+    return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
+
+
+def _gib(mib: int) -> str:
+    return f"{mib / GIB:.1f} GiB"

@@ -1,0 +1,253 @@
+"""What a change of the cluster would do: of a quota, a node or a setting, by the operator's own `schedule`.
+
+The planned snapshot is decided on as it is and as it would be, and both futures are played: what differs is the answer.
+`schedule` is a function, so what is said to start starts in the cycle after the change was made, where nothing else
+happens meanwhile. Jobs on a node that is drained are taken to have left it: in truth they save first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from cotenant.core.model.objects import Gpu, Job, JobKey, Node, TenantQueue
+from cotenant.core.model.plan import Admit, Evict, Plan
+from cotenant.core.outlook.estimates import Estimate
+from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import schedule
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.query.redaction import JobMention, Sees, size_of, uuids_of
+from cotenant.query.situation import Situation
+from cotenant.query.what_if import MENTIONED, WORTH_S, play, why_leaves
+
+DRAINED: Final = "its node would be drained"
+Clock: TypeAlias = Callable[[], Callable[[], bool]]
+"""Begins the time of one played future; what it gives says whether that goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedCluster:
+    """The cluster as it would be."""
+
+    snapshot: Snapshot
+    policy: Policy
+    left: tuple[JobKey, ...] = ()
+    """Jobs that the change itself ends."""
+    why_left: str = DRAINED
+    moved: JobKey = ""
+    """Running job that the change is about: it is not named among those that it touches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedStart:
+    """A job that waits, and would for another time."""
+
+    job: JobMention
+    before: float | None
+    """Unix seconds; None where no start is known."""
+    after: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterWhatIf:
+    """What differs; each list by key, at most `MENTIONED` long, with the number that was found."""
+
+    starts: tuple[JobMention, ...] = ()
+    """Would start now, and does not without the change."""
+    promised: tuple[JobMention, ...] = ()
+    """Would start as soon as others have left."""
+    evicted: tuple[JobMention, ...] = ()
+    kept_waiting: tuple[JobMention, ...] = ()
+    """Would start now without the change alone."""
+    sooner: tuple[MovedStart, ...] = ()
+    later: tuple[MovedStart, ...] = ()
+    counts: tuple[tuple[str, int], ...] = ()
+    """Name of a list → how many there are."""
+    waiting: tuple[int, int] = (0, 0)
+    """Jobs that wait after the next decision, without and with the change."""
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        moved = (one.job for one in (*self.sooner, *self.later))
+        mentions = (*self.starts, *self.promised, *self.evicted, *self.kept_waiting, *moved)
+        return frozenset(one.namespace for one in mentions)
+
+    def as_seen(self, sees: Sees) -> ClusterWhatIf:
+        """Answer without the names of jobs that the asker may not read."""
+
+        def mentions(jobs: tuple[JobMention, ...]) -> tuple[JobMention, ...]:
+            return tuple(one.as_seen(sees) for one in jobs)
+
+        def moves(jobs: tuple[MovedStart, ...]) -> tuple[MovedStart, ...]:
+            return tuple(replace(one, job=one.job.as_seen(sees)) for one in jobs)
+
+        return replace(
+            self,
+            starts=mentions(self.starts),
+            promised=mentions(self.promised),
+            evicted=mentions(self.evicted),
+            kept_waiting=mentions(self.kept_waiting),
+            sooner=moves(self.sooner),
+            later=moves(self.later),
+        )
+
+
+def what_if_cluster(situation: Situation, changed: ChangedCluster, clock: Clock) -> ClusterWhatIf:
+    """What the change would do to jobs that wait or run."""
+    without = schedule(situation.snapshot, situation.policy)
+    plan = schedule(changed.snapshot, changed.policy)
+    classes = {gpu.uuid: gpu.gpu_class for node in changed.snapshot.nodes for gpu in node.gpus}
+
+    def mention(key: JobKey, why: str = "") -> JobMention:
+        job = situation.jobs[key]
+        return JobMention(job=key, namespace=job.namespace, queue=job.queue, asks=size_of(job, classes), why=why)
+
+    started, starts = _admitted(without), _admitted(plan)
+    gone = {one.job for one in without.actions if isinstance(one, Evict)} | {changed.moved}
+    evicted = {one.job: why_leaves(one.kind) for one in plan.actions if isinstance(one, Evict) and one.job not in gone}
+    evicted |= dict.fromkeys((key for key in changed.left if key not in starts), changed.why_left)
+    moved = [
+        mention(key, f"{changed.why_left}; it would start again on {starts[key]}")
+        for key in changed.left
+        if key in starts
+    ]
+    new = [mention(key, f"on {starts[key]}") for key in sorted(starts.keys() - started.keys() - set(changed.left))]
+    promised = [
+        mention(key)
+        for key in sorted(set(plan.nominations) - set(without.nominations) - {*changed.left, changed.moved})
+    ]
+    kept = [mention(key) for key in sorted(started.keys() - starts.keys() - set(plan.nominations))]
+    before, after = (play(*one, clock()) for one in (
+        (situation.snapshot, situation.policy), (changed.snapshot, changed.policy)
+    ))  # fmt: skip
+    aside = {*started, *starts, *plan.nominations, *changed.left}
+    sooner, later = _moved(_Starts(without, before), _Starts(plan, after), aside, mention)
+    out = [*moved, *(mention(key, why) for key, why in sorted(evicted.items()))]
+    names = ("starts", "promised", "evicted", "keptWaiting", "sooner", "later")
+    lengths = (len(new), len(promised), len(out), len(kept), len(sooner), len(later))
+    return ClusterWhatIf(
+        starts=tuple(new[:MENTIONED]),
+        promised=tuple(promised[:MENTIONED]),
+        evicted=tuple(out[:MENTIONED]),
+        kept_waiting=tuple(kept[:MENTIONED]),
+        sooner=tuple(sooner[:MENTIONED]),
+        later=tuple(later[:MENTIONED]),
+        counts=tuple(zip(names, lengths, strict=True)),
+        waiting=(len(without.verdicts), len(plan.verdicts)),
+    )
+
+
+def with_queue(snapshot: Snapshot, queue: TenantQueue) -> Snapshot:
+    """Snapshot in which this queue stands in place of the one of its name, if there is one."""
+    others = tuple(one for one in snapshot.queues if one.name != queue.name)
+    unbooked = tuple(one for one in snapshot.unbooked if one.name != queue.name)
+    return replace(
+        snapshot, queues=(*others, queue), unbooked=(*unbooked, queue) if unbooked else (), accounting=None
+    )  # fmt: skip
+
+
+def with_copies(snapshot: Snapshot, like: Node, count: int) -> Snapshot:
+    """Snapshot with so many more nodes like this one, empty and ready."""
+
+    def named(name: str, number: int) -> str:
+        return f"{name}-copy-{number}"
+
+    def copied(gpu: Gpu, number: int) -> Gpu:
+        peers = frozenset(named(peer, number) for peer in gpu.peers)
+        return replace(gpu, uuid=named(gpu.uuid, number), peers=peers, healthy=True, suspect=False, missing_since=None)
+
+    copies = tuple(
+        replace(
+            like, name=named(like.name, number), gpus=tuple(copied(gpu, number) for gpu in like.gpus),
+            ready=True, unready_because="", deleted=False,
+        )
+        for number in range(1, count + 1)
+    )  # fmt: skip
+    return replace(snapshot, nodes=(*snapshot.nodes, *copies), accounting=None)
+
+
+def without_node(snapshot: Snapshot, node: str, leaving: Collection[JobKey]) -> Snapshot:
+    """Snapshot in which the node takes no more work, and these jobs have left their GPUs and wait again."""
+    nodes = tuple(
+        replace(one, ready=False, unready_because="cordoned") if one.name == node else one for one in snapshot.nodes
+    )
+    jobs = tuple(requeued(job, snapshot.now) if job.key in leaving else job for job in snapshot.jobs)
+    return replace(snapshot, nodes=nodes, jobs=jobs, accounting=None)
+
+
+def without_gpu(snapshot: Snapshot, uuid: str, leaving: Collection[JobKey]) -> Snapshot:
+    """Snapshot in which this GPU is handed out no more, and these jobs have left theirs and wait again."""
+
+    def taken_out(node: Node) -> Node:
+        if all(gpu.uuid != uuid for gpu in node.gpus):
+            return node
+        return replace(node, gpus=tuple(replace(gpu, healthy=gpu.healthy and gpu.uuid != uuid) for gpu in node.gpus))
+
+    jobs = tuple(requeued(job, snapshot.now) if job.key in leaving else job for job in snapshot.jobs)
+    return replace(snapshot, nodes=tuple(map(taken_out, snapshot.nodes)), jobs=jobs, accounting=None)
+
+
+def jobs_on_gpu(snapshot: Snapshot, uuid: str) -> tuple[JobKey, ...]:
+    """Jobs that hold this GPU or a part of it."""
+    held = (job for job in snapshot.jobs if job.placement is not None)
+    return tuple(job.key for job in held if job.placement and uuid in uuids_of(job.placement))
+
+
+def jobs_on(snapshot: Snapshot, node: str) -> tuple[JobKey, ...]:
+    """Jobs that hold GPUs of this node."""
+    held = (job for job in snapshot.jobs if job.placement is not None)
+    return tuple(job.key for job in held if job.placement and any(part.node == node for part in job.placement.nodes))
+
+
+def requeued(job: Job, now: float) -> Job:
+    """The job as it would wait again, had it left now."""
+    ran = job.ran_s + int(now - job.admitted_at) if job.admitted_at is not None else job.ran_s
+    return replace(
+        job, placement=None, admitted_at=None, requeued_at=now, ran_s=ran, evicting=False, resizing_from=None,
+        backfilled_until=None,
+    )  # fmt: skip
+
+
+def _admitted(plan: Plan) -> dict[JobKey, str]:
+    """Jobs that start, and on which nodes."""
+    admitted = (one for one in plan.actions if isinstance(one, Admit))
+    return {one.job: ", ".join(part.node for part in one.placement.nodes) for one in admitted}
+
+
+@dataclass(frozen=True, slots=True)
+class _Starts:
+    plan: Plan
+    estimates: Mapping[JobKey, Estimate]
+
+    def at(self, key: JobKey) -> float | None:
+        found = self.estimates.get(key)
+        return None if found is None else found.p50
+
+    def never(self, key: JobKey) -> str:
+        """The reason for which waiting alone does not help it; empty: it does."""
+        verdict = self.plan.verdicts.get(key)
+        return verdict.reason.value if verdict is not None and verdict.reason.needs_change else ""
+
+
+def _moved(
+    before: _Starts, after: _Starts, aside: Collection[JobKey], mention: Callable[[JobKey, str], JobMention]
+) -> tuple[list[MovedStart], list[MovedStart]]:
+    """Jobs that wait on both sides and whose start is another, those by most first."""
+    sooner: list[tuple[float, MovedStart]] = []
+    later: list[tuple[float, MovedStart]] = []
+    for key in sorted((before.plan.verdicts.keys() & after.plan.verdicts.keys()) - set(aside)):
+        was, now = before.at(key), after.at(key)
+        if before.never(key) and not after.never(key):
+            sooner.append((0.0, MovedStart(job=mention(key, "it would come into line"), before=None, after=now)))
+        elif after.never(key) and not before.never(key):
+            why = f"waiting alone would not help it any more: {after.never(key)}"
+            later.append((0.0, MovedStart(job=mention(key, why), before=was, after=None)))
+        elif was is not None and now is not None and abs(now - was) >= WORTH_S:
+            found = MovedStart(job=mention(key, ""), before=was, after=now)
+            (sooner if now < was else later).append((-abs(now - was), found))
+    return [one for _, one in sorted(sooner, key=_by_most)], [one for _, one in sorted(later, key=_by_most)]
+
+
+def _by_most(one: tuple[float, MovedStart]) -> tuple[float, JobKey]:
+    return one[0], one[1].job.job

@@ -1,0 +1,126 @@
+"""The API server, as the caller of a kubeconfig or the ServiceAccount of a pod: requests, watches, logs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+
+from cotenant.sdk.errors import (
+    AccessDeniedError,
+    ClusterUnreachableError,
+    CotenantError,
+    MissingObjectError,
+    RequestRefusedError,
+)
+from cotenant.sdk.kubeconfig import ApiServer
+
+TIMEOUT_S: Final = 30.0
+LINE_BYTES: Final = 4 * 1024 * 1024
+"""Of one event of a watch: an object of the API server has at most some 1.5 MiB."""
+_ERRORS: Final[dict[int, type[CotenantError]]] = {
+    401: AccessDeniedError,
+    403: AccessDeniedError,
+    404: MissingObjectError,
+    429: ClusterUnreachableError,
+    503: ClusterUnreachableError,
+    504: ClusterUnreachableError,
+}
+Query = Mapping[str, str]
+
+
+@dataclass(slots=True)
+class ApiSession:
+    """One connection pool, opened at the first request in the loop that makes it."""
+
+    server: ApiServer
+    timeout_s: float = TIMEOUT_S
+    _session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, query: Query | None = None
+    ) -> dict[str, Any]:
+        """The answer's document. Raises the CotenantError that its code stands for."""
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        deadline = aiohttp.ClientTimeout(total=self.timeout_s)
+        data = None if body is None else json.dumps(body)
+        async with self._opened(method, path, query, deadline, data=data, kind=kind) as response:
+            return json.loads(await response.read() or b"{}")  # type: ignore[no-any-return]
+
+    async def lines(self, path: str, query: Query | None = None) -> AsyncIterator[bytes]:
+        """Lines of an answer that goes on, without their ends, as they come."""
+        deadline = aiohttp.ClientTimeout(total=None, sock_connect=self.timeout_s)
+        rest = b""
+        async with self._opened("GET", path, query, deadline) as response:
+            async for chunk in response.content.iter_any():
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    yield line
+                if len(rest) > LINE_BYTES:
+                    raise ClusterUnreachableError(f"{path}: a line of more than {LINE_BYTES} bytes")
+        if rest:
+            yield rest
+
+    async def watch(self, path: str, query: Query) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        """(ADDED, MODIFIED or DELETED, the object), until the server ends the watch."""
+        async for line in self.lines(path, {**query, "watch": "1"}):
+            event = json.loads(line)
+            if event["type"] == "ERROR":
+                return
+            if event["type"] != "BOOKMARK":
+                yield event["type"], event["object"]
+
+    @asynccontextmanager
+    async def _opened(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        deadline: aiohttp.ClientTimeout,
+        *,
+        data: str | None = None,
+        kind: str = "application/json",
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer that is no refusal."""
+        headers = {"Accept": "application/json, */*", "Content-Type": kind}
+        headers |= await asyncio.to_thread(self.server.authorization)  # may run a program of the person's own
+        try:
+            async with self._pool().request(
+                method,
+                self.server.url.rstrip("/") + path,
+                params=dict(query or {}),
+                data=data,
+                headers=headers,
+                timeout=deadline,
+            ) as response:
+                if response.status >= 300:
+                    text = await response.read()
+                    raise _ERRORS.get(response.status, RequestRefusedError)(_message(response.status, text))
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ClusterUnreachableError(f"the API server is not reached: {error or type(error).__name__}") from error
+
+    def _pool(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            tls = self.server.tls() if self.server.url.startswith("https") else True
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=tls), trust_env=True, read_bufsize=1 << 18
+            )
+        return self._session
+
+
+def _message(code: int, text: bytes) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:300].decode(errors="replace").strip() or f"the API server answered {code}"

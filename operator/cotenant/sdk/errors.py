@@ -1,0 +1,84 @@
+"""What can go wrong, as exceptions that a program can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class CotenantError(Exception):
+    """Parent of all errors that this library raises for a reason outside the program."""
+
+
+class ClusterUnreachableError(CotenantError):
+    """No answer from the API server, or none now from the operator behind it: asking again may help."""
+
+
+class CredentialsError(CotenantError):
+    """Neither a kubeconfig nor a pod says where a cluster is and who asks it."""
+
+
+class AccessDeniedError(CotenantError):
+    """The caller may not do this."""
+
+
+class MissingObjectError(CotenantError):
+    """There is no such job, queue or question."""
+
+
+class RequestRefusedError(CotenantError):
+    """The API server or the operator refuses what was asked for; the message names the field."""
+
+
+class InvalidJobError(RequestRefusedError):
+    """The description of the job makes no sense; nothing was sent. `problems` has a sentence for each field."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+class JobTimeoutError(CotenantError, TimeoutError):
+    """The job has not ended in the time that the caller gave it. It goes on."""
+
+
+class JobFailedError(CotenantError):
+    """The job has ended without success."""
+
+    def __init__(
+        self,
+        job: str,
+        reason: str,
+        message: str,
+        *,
+        rank: int | None = None,
+        exit_code: int | None = None,
+        remote_traceback: str = "",
+    ) -> None:
+        """`job`: NAMESPACE/NAME. `rank`: the first that failed of its own accord, with its exit code and the last lines
+        that it printed."""
+        where = f", rank {rank}" if rank is not None else ""
+        super().__init__(f"{job}{where}: {reason}: {message}" if message else f"{job}{where}: {reason}")
+        self.job = job
+        self.reason = reason
+        self.message = message
+        self.rank = rank
+        self.exit_code = exit_code
+        self.remote_traceback = remote_traceback
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        return f"{said}\n\n{self.remote_traceback}" if self.remote_traceback else said
+
+
+def failure(job: str, status: Mapping[str, Any]) -> JobFailedError:
+    """Error of a job that ended without success, by its status."""
+    ended = status.get("lastExit") or {}
+    return JobFailedError(
+        job,
+        str(status.get("reason") or ended.get("reason") or "Failed"),
+        str(status.get("message") or ended.get("message") or ""),
+        rank=ended.get("rank"),
+        exit_code=ended.get("code"),
+        remote_traceback="\n".join(ended.get("tail") or ()),
+    )

@@ -1,0 +1,169 @@
+"""Where a cluster is and who asks it, out of a kubeconfig, as kubectl reads it; in a pod, out of its service account.
+
+Read here and not by the Kubernetes client, which takes longer to import than the API server to answer, and brings
+compiled packages. `$KUBECONFIG` may name several files: the first that has an entry wins. Exec plugins are run, and
+what they give is kept until it expires.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import ssl
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from cotenant.sdk.errors import CredentialsError
+
+POD: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+EXEC_S: Final = 120.0
+Entry = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class ApiServer:
+    """One API server, and whoever asks it."""
+
+    url: str
+    namespace: str
+    """Of the context; `default`, where it has none."""
+    cluster: Entry
+    user: Entry
+    _token: str = field(default="", repr=False)
+    _expires: datetime | None = None
+    _certificate: tuple[bytes, bytes] | None = field(default=None, repr=False)
+
+    def authorization(self) -> dict[str, str]:
+        """The header of one call. Raises CredentialsError where a plugin gives no credentials."""
+        if "exec" in self.user and (self._expires is None or datetime.now(UTC) >= self._expires):
+            self._run_plugin(self.user["exec"])
+        if file := self.user.get("tokenFile"):
+            return {"Authorization": f"Bearer {Path(file).read_text().strip()}"}
+        if token := self.user.get("token") or self._token:
+            return {"Authorization": f"Bearer {token}"}
+        if "username" in self.user:
+            pair = f"{self.user['username']}:{self.user.get('password', '')}".encode()
+            return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
+        return {}
+
+    def tls(self) -> ssl.SSLContext:
+        authority = _bytes_of(self.cluster, "certificate-authority")
+        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        if self.cluster.get("insecure-skip-tls-verify"):
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        certificate, key = _bytes_of(self.user, "client-certificate"), _bytes_of(self.user, "client-key")
+        chain = (certificate, key) if certificate and key else self._certificate
+        if chain is not None:
+            with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # the ssl module takes files alone
+                file.write(chain[0] + b"\n" + chain[1])
+                file.flush()
+                context.load_cert_chain(file.name)
+        return context
+
+    def _run_plugin(self, plugin: Entry) -> None:
+        version = plugin.get("apiVersion", "client.authentication.k8s.io/v1")
+        asked = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
+        env = os.environ | {one["name"]: one["value"] for one in plugin.get("env") or ()}
+        try:
+            done = subprocess.run(
+                [plugin["command"], *(plugin.get("args") or ())],
+                env=env | {"KUBERNETES_EXEC_INFO": json.dumps(asked)},
+                stdout=subprocess.PIPE, check=True, timeout=EXEC_S,
+            )  # fmt: skip
+            status = json.loads(done.stdout)["status"]
+        except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+            raise CredentialsError(f"{plugin.get('command')} does not say who you are: {error}") from error
+        self._token = status.get("token", "")
+        if "clientCertificateData" in status:
+            self._certificate = status["clientCertificateData"].encode(), status["clientKeyData"].encode()
+        until = status.get("expirationTimestamp")
+        self._expires = datetime.fromisoformat(until) if until else datetime.max.replace(tzinfo=UTC)
+
+
+def load(kubeconfig: str | None, context: str | None) -> ApiServer:
+    """The API server of a context. Raises CredentialsError."""
+    files = _files(kubeconfig)
+    documents = [(path, _read(path, named=bool(kubeconfig))) for path in files]
+    wanted = context or next((one["current-context"] for _, one in documents if one.get("current-context")), None)
+    if wanted is None:
+        if kubeconfig is None and (server := _in_a_pod()) is not None:
+            return server
+        looked = ", ".join(str(path) for path in files)
+        raise CredentialsError(f"no cluster to ask (no context in {looked}); set KUBECONFIG, or give --kubeconfig")
+    chosen = _named(documents, "contexts", wanted).get("context") or {}
+    cluster = _named(documents, "clusters", chosen.get("cluster")).get("cluster") or {}
+    user = _named(documents, "users", chosen["user"]).get("user") or {} if chosen.get("user") else {}
+    if not cluster.get("server"):
+        raise CredentialsError(f"the kubeconfig cannot be read: cluster {chosen.get('cluster')!r} has no server")
+    return ApiServer(str(cluster["server"]), str(chosen.get("namespace") or "default"), cluster, user)
+
+
+def contexts(kubeconfig: str | None) -> Iterator[tuple[str, str]]:
+    """(context, its cluster) of all that there are."""
+    for path in _files(kubeconfig):
+        for one in _read(path, named=False).get("contexts") or ():
+            yield str(one["name"]), str((one.get("context") or {}).get("cluster", ""))
+
+
+def _files(kubeconfig: str | None) -> list[Path]:
+    if kubeconfig:
+        return [Path(kubeconfig)]
+    named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    return [Path(part) for part in named] or [Path.home() / ".kube" / "config"]
+
+
+def _read(path: Path, *, named: bool) -> dict[str, Any]:
+    """Paths in it are meant from where it lies."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text()) or {}
+    except FileNotFoundError:
+        if named:
+            raise CredentialsError(f"the kubeconfig cannot be read: there is no {path}") from None
+        return {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise CredentialsError(f"the kubeconfig cannot be read: {path}: {error}") from error
+    if not isinstance(document, dict):
+        raise CredentialsError(f"the kubeconfig cannot be read: {path} is no object")
+    for entry in [
+        *((one.get("cluster") or {}) for one in document.get("clusters") or ()),
+        *((one.get("user") or {}) for one in document.get("users") or ()),
+    ]:
+        for name in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
+            if name in entry:
+                entry[name] = str(path.parent / entry[name])
+        if "/" in (entry.get("exec") or {}).get("command", ""):
+            entry["exec"]["command"] = str(path.parent / entry["exec"]["command"])
+    return document
+
+
+def _named(documents: list[tuple[Path, dict[str, Any]]], kind: str, name: str | None) -> Entry:
+    for _, document in documents:
+        for one in document.get(kind) or ():
+            if one.get("name") == name:
+                return dict(one)
+    raise CredentialsError(f"the kubeconfig cannot be read: there is no {name!r} among its {kind}")
+
+
+def _bytes_of(entry: Entry, name: str) -> bytes | None:
+    """Written in it, or in a file that it names."""
+    if f"{name}-data" in entry:
+        return base64.b64decode(entry[f"{name}-data"])
+    return Path(entry[name]).read_bytes() if name in entry else None
+
+
+def _in_a_pod() -> ApiServer | None:
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host or not (POD / "token").exists():
+        return None
+    shown = f"[{host}]" if ":" in host else host
+    cluster = {"certificate-authority": str(POD / "ca.crt")}
+    return ApiServer(f"https://{shown}:{port}", "default", cluster, {"tokenFile": str(POD / "token")})

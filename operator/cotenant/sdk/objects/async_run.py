@@ -1,0 +1,77 @@
+"""A submitted job as a handle: its status, its line, its logs, its end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from cotenant import names
+from cotenant.sdk.errors import failure
+from cotenant.sdk.job_paths import core_path, pods_query, question_path, ranks_of
+from cotenant.sdk.objects.async_object import AsyncObject
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncRun(AsyncObject):
+    """One TrainingJob."""
+
+    PLURAL: ClassVar[str] = "trainingjobs"
+    KIND: ClassVar[str] = "TrainingJob"
+
+    async def why(self) -> Document:
+        """The operator's explanation: reason, position, who is ahead, when it starts, what would change it."""
+        found = await self.server.request("GET", question_path(self.namespace, "explanations", self.name))
+        return dict(found.get("status") or {})
+
+    async def events(self) -> AsyncIterator[Document]:
+        """The status, at each change of phase, reason, message or progress, until the job has ended or is gone.
+
+        The first comes when the operator has seen the job, so every one has a phase."""
+        last: tuple[object, ...] | None = None
+        async for document in self.versions():
+            status = document.get("status") or {}
+            if "phase" not in status:
+                continue
+            progress = (status.get("progress") or {}).get("summary")
+            now = (status.get("phase"), status.get("reason"), status.get("message"), progress)
+            if now != last:
+                last = now
+                yield status
+            if status.get("phase") in self.AWAITED:
+                return
+
+    async def result(self, timeout_s: float | None = None) -> Document:
+        """The job's results. Raises JobFailedError with the rank and its last lines, or as `wait` does."""
+        status = await self.wait(timeout_s)
+        if status.get("phase") != "Succeeded":
+            raise failure(f"{self.namespace}/{self.name}", status)
+        return dict(status.get("results") or {})
+
+    async def logs(
+        self, *, rank: int | None = None, follow: bool = False, tail: int | None = None
+    ) -> AsyncIterator[str]:
+        """Lines of the newest attempt's pods, one pod after the other; `follow` needs a `rank` where there are several
+        pods. Where the pods are gone, the last lines that the status has kept."""
+        document = await self.document()
+        status = document.get("status") or {}
+        query = {"container": names.CONTAINER, **({"tailLines": str(tail)} if tail is not None else {})}
+        pods = await self._pods(status, rank)
+        if not pods:
+            for line in (status.get("lastExit") or {}).get("tail") or ():
+                yield line
+            return
+        if follow and len(pods) > 1:
+            raise ValueError(f"{len(pods)} pods: name one of their ranks, such as logs(rank=0, follow=True)")
+        for pod in pods:
+            path = core_path(self.namespace, "pods", pod, "log")
+            async for line in self.server.lines(path, query | ({"follow": "true"} if follow else {})):
+                yield line.decode(errors="replace")
+
+    async def _pods(self, status: Mapping[str, Any], rank: int | None) -> list[str]:
+        query = pods_query(self.uid, int(status.get("attempts") or 0))
+        found = (await self.server.request("GET", core_path(self.namespace, "pods"), query=query)).get("items") or []
+        ranked = sorted((ranks_of(pod), pod["metadata"]["name"]) for pod in found)
+        return [name for ranks, name in ranked if rank is None or rank in ranks]

@@ -1,0 +1,49 @@
+"""A session as a handle: whether it runs, and how it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from cotenant.sdk.errors import MissingObjectError, failure
+from cotenant.sdk.job_paths import object_path
+from cotenant.sdk.objects.async_object import AsyncObject
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncSession(AsyncObject):
+    """One Session. `wait` waits until it runs, or will not."""
+
+    PLURAL: ClassVar[str] = "sessions"
+    KIND: ClassVar[str] = "Session"
+    AWAITED: ClassVar[frozenset[str]] = frozenset({"Running", "Suspended", "Ended", "Failed"})
+    AWAITED_SAID: ClassVar[str] = "come to run"
+
+    async def ready(self, timeout_s: float | None = None) -> Document:
+        """The status once it runs. Raises JobFailedError where it has ended, failed or is held back; else as `wait`."""
+        status = await self.wait(timeout_s)
+        if status.get("phase") != "Running":
+            raise failure(f"{self.namespace}/{self.name}", status)
+        return status
+
+    async def resume(self) -> None:
+        """Let it go on; one whose application has ended by itself is started anew."""
+        document = await self.document()
+        status = document.get("status") or {}
+        if status.get("phase") in {"Ended", "Failed"} and status.get("job"):
+            await self._drop_ended(str(status["job"]))
+        if document["spec"].get("suspend"):
+            await self.patch({"suspend": False})
+
+    async def _drop_ended(self, job: str) -> None:
+        """Delete the job that keeps the record of the end, so that the operator makes the next one."""
+        path = object_path("trainingjobs", self.namespace, job)
+        try:
+            there = await self.server.request("GET", path)
+            if (there.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
+                body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": there["metadata"]["uid"]}}
+                await self.server.request("DELETE", path, body)
+        except MissingObjectError:
+            return

@@ -1,0 +1,66 @@
+"""`with cotenant.worker() as w:`, the side of the program that trains: who it is, what it reports, when it must leave.
+
+What it needs is in every pod of a job (`cotenant_worker`); the operator and the submitting machine do without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+
+class Worker:
+    """This rank. Outside a job: rank 0 of 1, whose reports go nowhere, and whom nobody asks to leave."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._context = library.context()
+
+    @property
+    def rank(self) -> int:
+        return int(self._context.rank)
+
+    @property
+    def world_size(self) -> int:
+        return int(self._context.world_size)
+
+    @property
+    def is_leader(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def checkpoint_dir(self) -> str | None:
+        """A path, or an address for fsspec; None where the job keeps no checkpoints."""
+        found = self._context.checkpoint_dir
+        return None if found is None else str(found)
+
+    @property
+    def resume_from(self) -> str | None:
+        """The newest whole checkpoint of an earlier attempt."""
+        found = self._context.resume_from
+        return None if found is None else str(found)
+
+    def report(self, *, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) -> None:
+        """How far this rank is; cheap enough for every step."""
+        self._library.report(step=step, of=of, metrics=metrics)
+
+    def results(self, **values: Any) -> None:
+        """Final values of the job: numbers are averaged over the ranks, texts are rank 0's."""
+        self._library.results(values)
+
+    def should_stop(self) -> bool:
+        """True when all ranks must save and leave now: to be called once a step, on every rank."""
+        return bool(self._library.should_stop())
+
+
+@contextmanager
+def worker() -> Iterator[Worker]:
+    """Raises ImportError where the worker's part is not installed: in an image of one's own, and on a machine that
+    only submits."""
+    try:
+        library = import_module("cotenant_worker")
+    except ImportError as error:
+        raise ImportError("cotenant.worker() needs the worker's part: pip install 'cotenant[worker]'") from error
+    yield Worker(library)

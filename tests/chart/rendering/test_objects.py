@@ -1,0 +1,262 @@
+"""Which objects the chart renders, and which each switch adds or takes away."""
+
+from typing import Any
+
+import pytest
+
+from tests.chart.rendering.workloads import Render
+
+pytestmark = pytest.mark.cluster
+
+MANAGED = ("bindings", "contracts", "evictions", "job-deletion", "managed-metadata", "managed-objects", "managed-pods")
+TENANT_POLICIES = {f"cotenant-{what}" for what in (*MANAGED, "job-makers", "job-moves", "job-sizes", "job-users")} | {
+    f"cotenant-tenant-{what}" for what in ("disruption-budgets", "namespaces", "networks", "pods")
+}
+OPERATED = (
+    "base-networkpolicies",
+    "deletes",
+    "endpointslices",
+    "events",
+    "gpunodes",
+    "jobs",
+    "leases",
+    "localqueues",
+    "made-jobs",
+    "networkpolicies",
+    "pods",
+    "secret-deletes",
+    "secrets",
+    "services",
+    "sessions",
+    "sweeps",
+)
+OPERATOR_POLICIES = {
+    "cotenant-localqueues",
+    "cotenant-quota-approvals",
+    "cotenant-reserved-names",
+    *(f"cotenant-operator-{what}" for what in OPERATED),
+}
+QUESTIONS: set[str | tuple[str, str]] = {
+    "v1alpha1.query.cotenant.dev",
+    "cotenant-query",
+    "cotenant-query-ipv4",
+    "cotenant-query-ipv6",
+    "cotenant-operator-authentication",
+    "cotenant-operator-endpointslices",
+}
+PAGES = {(kind, "cotenant-dashboard") for kind in ("Deployment", "NetworkPolicy", "Service", "ServiceAccount")}
+
+
+def test_by_default_these_objects_and_no_others(render: Render) -> None:
+    assert sorted(render()) == [
+        ("APIService", "v1alpha1.query.cotenant.dev"),
+        ("ClusterRole", "cotenant-administrator"),
+        ("ClusterRole", "cotenant-agent"),
+        ("ClusterRole", "cotenant-decision-viewer"),
+        ("ClusterRole", "cotenant-metrics-reader"),
+        ("ClusterRole", "cotenant-operator"),
+        ("ClusterRole", "cotenant-profile-viewer"),
+        ("ClusterRole", "cotenant-queue-viewer"),
+        ("ClusterRole", "cotenant-tenant-edit"),
+        ("ClusterRole", "cotenant-tenant-view"),
+        ("ClusterRoleBinding", "cotenant-agent"),
+        ("ClusterRoleBinding", "cotenant-operator"),
+        ("DaemonSet", "cotenant-agent"),
+        ("Deployment", "cotenant-operator"),
+        ("EndpointSlice", "cotenant-query-ipv4"),
+        ("EndpointSlice", "cotenant-query-ipv6"),
+        ("Lease", "cotenant-operator"),
+        ("NetworkPolicy", "cotenant-agent"),
+        ("NetworkPolicy", "cotenant-operator"),
+        ("PodDisruptionBudget", "cotenant-operator"),
+        ("PriorityClass", "cotenant-workers"),
+        ("Role", "cotenant-operator"),
+        ("RoleBinding", "cotenant-operator"),
+        ("RoleBinding", "cotenant-operator-authentication"),
+        ("Secret", "cotenant-metrics"),
+        ("Secret", "cotenant-query"),
+        ("Service", "cotenant-operator"),
+        ("Service", "cotenant-query"),
+        ("ServiceAccount", "cotenant-agent"),
+        ("ServiceAccount", "cotenant-operator"),
+        ("ValidatingAdmissionPolicy", "cotenant-agent-own-node"),
+        ("ValidatingAdmissionPolicy", "cotenant-bindings"),
+        ("ValidatingAdmissionPolicy", "cotenant-contracts"),
+        ("ValidatingAdmissionPolicy", "cotenant-evictions"),
+        ("ValidatingAdmissionPolicy", "cotenant-job-deletion"),
+        ("ValidatingAdmissionPolicy", "cotenant-job-makers"),
+        ("ValidatingAdmissionPolicy", "cotenant-job-moves"),
+        ("ValidatingAdmissionPolicy", "cotenant-job-sizes"),
+        ("ValidatingAdmissionPolicy", "cotenant-job-users"),
+        ("ValidatingAdmissionPolicy", "cotenant-localqueues"),
+        ("ValidatingAdmissionPolicy", "cotenant-managed-metadata"),
+        ("ValidatingAdmissionPolicy", "cotenant-managed-objects"),
+        ("ValidatingAdmissionPolicy", "cotenant-managed-pods"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-base-networkpolicies"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-deletes"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-endpointslices"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-events"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-gpunodes"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-jobs"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-leases"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-localqueues"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-made-jobs"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-networkpolicies"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-pods"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-secret-deletes"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-secrets"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-services"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-sessions"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-sweeps"),
+        ("ValidatingAdmissionPolicy", "cotenant-quota-approvals"),
+        ("ValidatingAdmissionPolicy", "cotenant-reserved-names"),
+        ("ValidatingAdmissionPolicy", "cotenant-tenant-disruption-budgets"),
+        ("ValidatingAdmissionPolicy", "cotenant-tenant-namespaces"),
+        ("ValidatingAdmissionPolicy", "cotenant-tenant-networks"),
+        ("ValidatingAdmissionPolicy", "cotenant-tenant-pods"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-agent-own-node"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-bindings"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-contracts"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-evictions"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-job-deletion"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-job-makers"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-job-moves"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-job-sizes"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-job-users"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-localqueues"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-managed-metadata"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-managed-objects"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-managed-pods"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-base-networkpolicies"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-deletes"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-endpointslices"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-events"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-gpunodes"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-jobs"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-leases"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-localqueues"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-made-jobs"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-networkpolicies"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-pods"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-secret-deletes"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-secrets"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-services"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-sessions"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-sweeps"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-quota-approvals"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-reserved-names"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-disruption-budgets"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-namespaces"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-networks"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-pods"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "gone", "new"),
+    [
+        pytest.param(
+            {"agent": {"enabled": False}},
+            {"cotenant-agent", "cotenant-agent-own-node"},
+            set(),
+            id="no agent",
+        ),
+        pytest.param(
+            {"admission": {"enabled": False}},
+            TENANT_POLICIES | OPERATOR_POLICIES,
+            set(),
+            id="no admission policies",
+        ),
+        pytest.param(
+            {"admission": {"requireRestricted": False}},
+            {"cotenant-tenant-namespaces"},
+            set(),
+            id="no rule for namespaces",
+        ),
+        pytest.param(
+            {"tenants": {"aggregateRoles": False}},
+            {"cotenant-tenant-edit", "cotenant-tenant-view"},
+            set(),
+            id="no roles",
+        ),
+        pytest.param({"queues": [{"name": "team-a"}]}, set(), {("Queue", "team-a")}, id="a queue"),
+        pytest.param(
+            {"profiles": {"examples": True}},
+            set(),
+            {("ClusterTrainingProfile", name) for name in ("small", "standard-4", "large-h100")},
+            id="profiles to begin with",
+        ),
+        pytest.param(
+            {"profiles": {"viewers": ["system:authenticated"]}},
+            set(),
+            {("ClusterRoleBinding", "cotenant-profile-viewer")},
+            id="profiles for all to see",
+        ),
+        pytest.param(
+            {"tenants": {"queueViewers": ["system:authenticated"]}},
+            set(),
+            {("ClusterRoleBinding", "cotenant-queue-viewer")},
+            id="queues for all to see",
+        ),
+        pytest.param(
+            {"metrics": {"monitors": True}},
+            set(),
+            {
+                ("ServiceMonitor", "cotenant-operator"),
+                ("ServiceMonitor", "cotenant-agent"),
+                ("Service", "cotenant-agent"),
+                ("PrometheusRule", "cotenant"),
+            },
+            id="monitors",
+        ),
+        pytest.param({"metrics": {"secure": False}}, {"cotenant-metrics"}, set(), id="metrics for everybody"),
+        pytest.param({"metrics": {"certificateSecret": "own"}}, {"cotenant-metrics"}, set(), id="a certificate"),
+        pytest.param(
+            {"metrics": {"readers": [{"name": "prometheus", "namespace": "monitoring"}]}},
+            set(),
+            {("ClusterRoleBinding", "cotenant-metrics-reader")},
+            id="a reader",
+        ),
+        pytest.param({"query": {"enabled": False}}, QUESTIONS, set(), id="no questions"),
+        pytest.param(
+            {"query": {"certificateSecret": "own", "caBundle": "UEVN"}},
+            {("Secret", "cotenant-query")},
+            set(),
+            id="a certificate of the questions' own",
+        ),
+        pytest.param({"decisionLog": {"storage": "EmptyDir"}}, set(), set(), id="a log in an emptyDir"),
+        pytest.param(
+            {"decisionLog": {"storage": "PersistentVolumeClaim"}},
+            set(),
+            {("PersistentVolumeClaim", "cotenant-decision-log")},
+            id="a log on a volume",
+        ),
+        pytest.param(
+            {"decisionLog": {"storage": "PersistentVolumeClaim", "claimName": "own"}}, set(), set(), id="on one's own"
+        ),
+        pytest.param({"dashboard": {"enabled": True}}, set(), PAGES | {("Secret", "cotenant-dashboard")}, id="pages"),
+        pytest.param(
+            {"dashboard": {"enabled": True, "certificateSecret": "own"}}, set(), PAGES, id="pages with a certificate"
+        ),
+        pytest.param({"networkPolicies": {"enabled": False}}, {"NetworkPolicy"}, set(), id="no network policies"),
+        pytest.param(
+            {"agent": {"namespace": "gpu", "createNamespace": True}}, set(), {("Namespace", "gpu")}, id="a namespace"
+        ),
+        pytest.param(
+            {"operator": {"podDisruptionBudget": {"enabled": False}}}, {"PodDisruptionBudget"}, set(), id="no budget"
+        ),
+        pytest.param({"worker": {"priority": None}}, {"PriorityClass"}, set(), id="no priority of worker pods"),
+        pytest.param(
+            {"operator": {"settings": {"pod_priority_class": "training"}}},
+            {"PriorityClass"},
+            set(),
+            id="a priority class of the administrator's own",
+        ),
+    ],
+)
+def test_a_switch_changes_its_objects_and_no_others(
+    render: Render, values: dict[str, Any], gone: set[str | tuple[str, str]], new: set[tuple[str, str]]
+) -> None:
+    usual = render().keys()
+    kept = {key for key in usual if key[1] not in gone and key[0] not in gone and key not in gone}
+    assert render(values).keys() == kept | new

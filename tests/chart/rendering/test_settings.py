@@ -1,0 +1,160 @@
+"""How settings reach the operator, and which values the chart refuses."""
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cotenant.cli.simulation import installation
+from cotenant.controller.settings import Settings
+from cotenant.decision_log.showback.prices import Price, PriceList
+from tests.chart.rendering.workloads import (
+    DEFAULTED,
+    NAMESPACE,
+    OF_A_VOLUME,
+    OF_PRICES,
+    SET_BY_THE_CHART,
+    Render,
+    env_of,
+)
+
+pytestmark = pytest.mark.cluster
+
+CHART = Path(__file__).parents[3] / "charts" / "cotenant"
+FIXED = {"identity", "lease_name", "port", "host", "metrics_port", "query_port"}
+"""Settings that the chart leaves at their defaults, because RBAC, probes, Services and the Lease rely on them."""
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [(300, "300"), (2.5, "2.5"), (2_000_000, "2000000"), ("2.5", "2.5")],
+    ids=["whole", "fraction", "large", "text"],
+)
+def test_a_setting_reaches_the_operator_as_written(render: Render, given: object, want: str) -> None:
+    objects = render({"operator": {"settings": {"start_timeout_s": given}}})
+    assert env_of(objects["Deployment", "cotenant-operator"])["COTENANT_START_TIMEOUT_S"] == want
+
+
+def test_a_simulation_finds_the_settings_in_what_the_chart_renders(render: Render) -> None:
+    found = installation.from_documents(render({"operator": {"settings": {"moves": 7}}}).values())
+    assert found is not None
+    assert (installation.changed(found[0]), found[1]) == ({"moves": 7}, f"Deployment {NAMESPACE}/cotenant-operator")
+
+
+@pytest.mark.parametrize(
+    ("values", "priority_class", "bounded"),
+    [
+        pytest.param({}, "cotenant-workers", True, id="the chart's"),
+        pytest.param({"operator": {"settings": {"pod_priority_class": "mine"}}}, "mine", False, id="their own"),
+        pytest.param({"worker": {"priority": None}}, None, False, id="the cluster's default"),
+    ],
+)
+def test_worker_pods_have_one_priority_class_and_tenants_pods_are_bounded_by_the_charts(
+    render: Render, values: dict[str, Any], priority_class: str | None, bounded: bool
+) -> None:
+    rendered = render(values)
+    assert env_of(rendered["Deployment", "cotenant-operator"]).get("COTENANT_POD_PRIORITY_CLASS") == priority_class
+    policy = rendered["ValidatingAdmissionPolicy", "cotenant-tenant-pods"]
+    rules = [rule["expression"] for rule in policy["spec"]["validations"]]
+    assert any("object.spec.?priority.orValue(0) <= 1000000" in rule for rule in rules) is bounded
+
+
+def test_the_operator_accepts_every_variable_of_the_chart(render: Render) -> None:
+    environment = env_of(render()["Deployment", "cotenant-operator"])
+    assert environment.keys() == set(SET_BY_THE_CHART.values()) | DEFAULTED
+    settings = Settings.read({key: value for key, value in environment.items() if isinstance(value, str)})
+    assert settings.toleration_list == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def test_prices_reach_the_operator_as_they_were_written(render: Render) -> None:
+    entry = {"gpuClass": "H100", "perGPUHour": "2.50", "until": "2027-01-01T00:00:00Z"}
+    environment = env_of(render({"prices": {"currency": "EUR", "classes": [entry]}})["Deployment", "cotenant-operator"])
+    assert Settings.read({"COTENANT_PRICES": environment["COTENANT_PRICES"]}).price_list == PriceList(
+        "EUR", (Price(gpu_class="H100", micros=2_500_000, until=1_798_761_600),)
+    )
+
+
+def test_the_schema_lists_every_setting_that_is_not_the_charts_own() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    listed = schema["properties"]["operator"]["properties"]["settings"]["properties"]
+    assert (
+        listed.keys()
+        == set(Settings.model_fields) - SET_BY_THE_CHART.keys() - OF_A_VOLUME.keys() - OF_PRICES.keys() - FIXED
+    )
+    about = {name: field.description for name, field in Settings.model_fields.items()}
+    assert {name: entry["description"] for name, entry in listed.items()} == {name: about[name] for name in listed}
+
+
+def keys_of(values: Mapping[str, Any], prefix: str = "") -> set[str]:
+    found = set()
+    for key, value in values.items():
+        found.add(prefix + key)
+        if isinstance(value, dict):
+            found |= keys_of(value, f"{prefix}{key}.")
+    return found
+
+
+def test_the_schema_and_the_values_name_the_same_things() -> None:
+    values = keys_of(yaml.safe_load((CHART / "values.yaml").read_text()))
+
+    def schema_keys(schema: Mapping[str, Any], prefix: str = "") -> set[str]:
+        found = set()
+        for key, entry in schema.get("properties", {}).items():
+            found.add(prefix + key)
+            found |= schema_keys(entry, f"{prefix}{key}.")
+        return found
+
+    schema = schema_keys(json.loads((CHART / "values.schema.json").read_text()))
+    open_ended = {
+        "operator.resources",
+        "agent.resources",
+        "agent.mps.resources",
+        "dashboard.resources",
+        "operator.settings",
+        "metrics.dashboardLabels",
+    }
+    inside = {key for key in values | schema if any(key.startswith(f"{name}.") for name in open_ended)}
+    assert values - inside == schema - inside - {"global"}
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({"operatr": {}}, "'operatr' not allowed"),
+        ({"operator": {"replicas": 0}}, "/operator/replicas"),
+        ({"operator": {"replicas": "two"}}, "/operator/replicas"),
+        ({"operator": {"settings": {"nonsense": 1}}}, "/operator/settings"),
+        ({"operator": {"settings": {"tick_s": -1}}}, "/operator/settings/tick_s"),
+        ({"operator": {"settings": {"tick_s": "soon"}}}, "/operator/settings/tick_s"),
+        ({"operator": {"settings": {"port": 1}}}, "/operator/settings"),
+        ({"agent": {"simulate": "yes"}}, "/agent/simulate"),
+        ({"agent": {"pollSeconds": 0}}, "/agent/pollSeconds"),
+        ({"agent": {"runtimeClass": "No Name"}}, "/agent/runtimeClass"),
+        ({"agent": {"tolerations": [{"operator": "exists"}]}}, "/agent/tolerations/0/operator"),
+        ({"agent": {"resources": {"limits": {"memory": "lots"}}}}, "/agent/resources/limits/memory"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
+        ({"queues": [{"spec": {}}]}, "missing property 'name'"),
+        ({"queues": [{"name": "Team A"}]}, "/queues/0/name"),
+        ({"queues": [{"name": "a", "quotas": []}]}, "/queues/0"),
+        ({"admission": {"actions": []}}, "/admission/actions"),
+        ({"admission": {"actions": ["Deny", "Warn"]}}, "/admission/actions"),
+        ({"metrics": {"interval": 30}}, "/metrics/interval"),
+        ({"query": {"certificateSecret": "own"}}, "/query/caBundle"),
+        ({"dashboard": {"trustedProxies": ["everybody"]}}, "/dashboard/trustedProxies/0"),
+        ({"decisionLog": {"storage": "Disk"}}, "/decisionLog/storage"),
+        ({"decisionLog": {"megabytes": 1}}, "/decisionLog/megabytes"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_by_its_path(render: Render, values: dict[str, Any], where: str) -> None:
+    with pytest.raises(ValueError, match="don't meet the specifications of the schema") as refused:
+        render(values)
+    assert where in str(refused.value)
+
+
+def test_helm_finds_nothing_to_complain_about(helm: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    done = helm("lint", "--strict", "--quiet", str(CHART))
+    assert (done.returncode, done.stdout) == (0, "")

@@ -1,0 +1,312 @@
+"""The pods of operator and agent: what they may do, see and run, and who may ask for their metrics."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cotenant.cli.main import build_parser
+from tests.chart.rendering.workloads import (
+    DEFAULTED,
+    NAMESPACE,
+    OF_A_VOLUME,
+    SET_BY_THE_CHART,
+    Render,
+    container_of,
+    env_of,
+    pod_of,
+)
+
+pytestmark = pytest.mark.cluster
+
+
+def test_every_pod_keeps_the_restricted_profile_but_for_the_hosts_paths(render: Render) -> None:
+    objects = render()
+    for workload in (objects["Deployment", "cotenant-operator"], objects["DaemonSet", "cotenant-agent"]):
+        pod, container = pod_of(workload), container_of(workload)
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+        # A Service named cotenant in the namespace would set COTENANT_PORT.
+        assert pod["enableServiceLinks"] is False
+        assert {"httpGet": {"path": "/healthz", "port": "http"}}.items() <= container["livenessProbe"].items()
+        assert {"httpGet": {"path": "/readyz", "port": "http"}}.items() <= container["readinessProbe"].items()
+
+
+def test_the_dashboard_has_no_account_to_speak_of(render: Render) -> None:
+    """No token in its pod, no role bound to its account: what a page shows comes by the token of who looks."""
+    objects = render({"dashboard": {"enabled": True, "trustedProxies": ["10.0.12.7/32"], "proxyHeader": "X-Token"}})
+    workload = objects["Deployment", "cotenant-dashboard"]
+    pod, container = pod_of(workload), container_of(workload)
+    assert pod["automountServiceAccountToken"] is False
+    assert "serviceAccountToken" not in json.dumps(workload)
+    assert container["command"] == [
+        "python",
+        "-m",
+        "cotenant",
+        "dashboard",
+        "--certificate=/etc/cotenant/certificate",
+        "--port=8443",
+        "--trusted-proxy=10.0.12.7/32",
+        "--proxy-header=X-Token",
+    ]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    bindings = [one for (kind, _), one in objects.items() if kind in ("RoleBinding", "ClusterRoleBinding")]
+    assert "cotenant-dashboard" not in json.dumps(bindings)
+    assert build_parser().parse_args(container["command"][3:]).proxy_header == "X-Token"
+
+
+def test_tokens_of_accounts_last_ten_minutes_and_are_bound_to_their_pods(render: Render) -> None:
+    """By a projection: of those that Kubernetes mounts by itself the API server accepts each for a year."""
+    objects = render()
+    for workload in (objects["Deployment", "cotenant-operator"], objects["DaemonSet", "cotenant-agent"]):
+        assert pod_of(workload)["automountServiceAccountToken"] is False
+        (account,) = [volume["projected"]["sources"] for volume in pod_of(workload)["volumes"] if "projected" in volume]
+        assert account[0] == {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}}
+
+
+def test_metrics_without_access_control_are_asked_for_by_name(render: Render) -> None:
+    objects = render({"metrics": {"secure": False, "monitors": True}})
+    assert env_of(objects["Deployment", "cotenant-operator"])["COTENANT_METRICS_READERS"] == "everybody"
+    assert "--metrics-readers=everybody" in container_of(objects["DaemonSet", "cotenant-agent"])["args"]
+    (endpoint,) = objects["ServiceMonitor", "cotenant-agent"]["spec"]["endpoints"]
+    assert endpoint == {"port": "metrics", "path": "/metrics", "interval": "30s", "honorLabels": True}
+    for role in ("cotenant-operator", "cotenant-agent"):
+        assert "tokenreviews" not in json.dumps(objects["ClusterRole", role])
+
+
+@pytest.mark.parametrize(
+    ("values", "authority", "credentials"),
+    [
+        (
+            {},
+            {"secret": {"name": "cotenant-metrics", "key": "tls.crt"}},
+            {"bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token"},
+        ),
+        (
+            {"certificateSecret": "own", "credentials": {"name": "reader"}},
+            {"secret": {"name": "own", "key": "ca.crt"}},
+            {"authorization": {"credentials": {"name": "reader", "key": "token"}}},
+        ),
+    ],
+    ids=["the chart's certificate", "a certificate and a token of one's own"],
+)
+def test_prometheus_shows_a_token_to_whom_it_can_trust(
+    render: Render, values: dict[str, Any], authority: dict[str, Any], credentials: dict[str, Any]
+) -> None:
+    objects = render({"metrics": {"monitors": True, **values}})
+    for part in ("operator", "agent"):
+        (endpoint,) = objects["ServiceMonitor", f"cotenant-{part}"]["spec"]["endpoints"]
+        tls = {"serverName": f"cotenant-{part}.{NAMESPACE}.svc", "ca": authority}
+        assert endpoint == {
+            "port": "metrics",
+            "path": "/metrics",
+            "interval": "30s",
+            "scheme": "https",
+            "tlsConfig": tls,
+            **credentials,
+            **({"honorLabels": True} if part == "agent" else {}),
+        }
+
+
+def test_a_real_agent_sees_all_gpus_and_the_host_read_only(render: Render) -> None:
+    agent = render()["DaemonSet", "cotenant-agent"]
+    assert pod_of(agent)["runtimeClassName"] == "nvidia"
+    assert env_of(agent) == {
+        "NODE_NAME": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "NVIDIA_DRIVER_CAPABILITIES": "utility",
+    }
+    mounts = {m["mountPath"]: m.get("readOnly", False) for m in container_of(agent)["volumeMounts"]}
+    assert mounts == {
+        "/tmp": False,
+        "/host/proc": True,
+        "/host/sys/fs/cgroup": True,
+        "/host/etc/nvidia-container-runtime": True,
+        "/host/etc/cdi": True,
+        "/host/var/run/cdi": True,
+        "/var/run/secrets/kubernetes.io/serviceaccount": True,
+        "/etc/cotenant/certificate": True,
+    }
+    assert container_of(agent)["args"] == [
+        "--runtime-class=nvidia",
+        "--poll=2",
+        "--metrics-certificate=/etc/cotenant/certificate",
+    ]
+
+
+def test_a_simulating_agent_touches_nothing_of_the_host(render: Render) -> None:
+    agent = render({"agent": {"simulate": True}})["DaemonSet", "cotenant-agent"]
+    assert "runtimeClassName" not in pod_of(agent)
+    assert [volume["name"] for volume in pod_of(agent)["volumes"]] == ["tmp", "account", "certificate"]
+    assert env_of(agent).keys() == {"NODE_NAME"}
+    assert "--simulate" in container_of(agent)["args"]
+
+
+@pytest.mark.parametrize(
+    ("values", "images"),
+    [
+        ({}, "ghcr.io/cotenant/{}:0.1.0"),
+        ({"image": {"registry": "registry.example/team", "tag": "1.2.3"}}, "registry.example/team/{}:1.2.3"),
+    ],
+)
+def test_the_three_images_come_from_one_place(render: Render, values: dict[str, Any], images: str) -> None:
+    objects = render(values)
+    operator, agent = objects["Deployment", "cotenant-operator"], objects["DaemonSet", "cotenant-agent"]
+    assert container_of(operator)["image"] == images.format("operator")
+    assert container_of(agent)["image"] == images.format("agent")
+    assert env_of(operator)["COTENANT_WORKER_IMAGE"] == images.format("worker")
+
+
+@pytest.mark.parametrize(
+    ("values", "volume"),
+    [
+        ({"storage": "EmptyDir"}, {"emptyDir": {"sizeLimit": "192Mi"}}),
+        ({"storage": "PersistentVolumeClaim"}, {"persistentVolumeClaim": {"claimName": "cotenant-decision-log"}}),
+        (
+            {"storage": "PersistentVolumeClaim", "claimName": "own"},
+            {"persistentVolumeClaim": {"claimName": "own"}},
+        ),
+    ],
+)
+def test_a_decision_log_on_a_volume_is_written_where_it_is_mounted(
+    render: Render, values: dict[str, Any], volume: dict[str, Any]
+) -> None:
+    operator = render({"decisionLog": values | {"megabytes": 128}})["Deployment", "cotenant-operator"]
+    pod, environment = operator["spec"]["template"]["spec"], env_of(operator)
+    mounts = {one["name"]: one["mountPath"] for one in container_of(operator)["volumeMounts"]}
+    assert environment.keys() == set(SET_BY_THE_CHART.values()) | set(OF_A_VOLUME.values()) | DEFAULTED
+    assert mounts["decision-log"] == environment["COTENANT_DECISION_LOG_FOLDER"]
+    assert environment["COTENANT_DECISION_LOG_MIB"] == "128"
+    assert [one for one in pod["volumes"] if one["name"] == "decision-log"] == [{"name": "decision-log"} | volume]
+
+
+@pytest.mark.parametrize("offered", [True, False])
+def test_gpus_are_offered_by_claims_as_a_whole_or_not_at_all(render: Render, offered: bool) -> None:
+    """The agent's flag, its folders and its user, the operator's setting, the DeviceClass: all of them, or none."""
+    objects = render({"agent": {"dra": {"enabled": offered}}})
+    pod = objects["DaemonSet", "cotenant-agent"]["spec"]["template"]["spec"]
+    paths = {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
+    sockets = {"/var/lib/kubelet/plugins/gpu.cotenant.dev", "/var/lib/kubelet/plugins_registry"}
+    claims = env_of(objects["Deployment", "cotenant-operator"])["COTENANT_DEVICE_CLAIMS"]
+    assert claims == ("counted" if offered else "off")
+    assert [
+        "--dra" in pod["containers"][0]["args"],
+        sockets <= paths,
+        pod["securityContext"].get("runAsUser") == 0,
+        ("DeviceClass", "gpu.cotenant.dev") in objects,
+        ("ValidatingAdmissionPolicy", "cotenant-agent-own-slices") in objects,
+        ("ValidatingAdmissionPolicy", "cotenant-operator-resourceclaims") in objects,
+    ] == [offered] * 6
+    assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_shares_are_offered_to_the_kubelet_as_a_whole_or_not_at_all(render: Render, counted: bool) -> None:
+    """The agent's flag, its folder and its user, and who may not request shares. The operator always may: nodes go on
+    offering theirs for a while after it is switched off.
+    """
+    objects = render({"agent": {"devicePlugin": {"enabled": counted}, "dra": {"kubeletDir": "/data/kubelet"}}})
+    pod = objects["DaemonSet", "cotenant-agent"]["spec"]["template"]["spec"]
+    args = pod["containers"][0]["args"]
+    paths = {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
+    of_operator = json.dumps(objects["ValidatingAdmissionPolicy", "cotenant-operator-pods"]["spec"]["validations"])
+    assert [
+        "--device-plugin" in args,
+        "--kubelet=/data/kubelet" in args,
+        "/data/kubelet/device-plugins" in paths,
+        pod["securityContext"].get("runAsUser") == 0,
+        ("ValidatingAdmissionPolicy", "cotenant-device-shares") in objects,
+    ] == [counted] * 5
+    assert "name.startsWith('gpu.cotenant.dev/')" in of_operator
+    assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_shares_of_compute_are_held_by_a_daemon_set_of_its_own_or_not_at_all(render: Render, held: bool) -> None:
+    """Programs end with their daemon, so an upgrade leaves its pods alone."""
+    objects = render({"agent": {"dra": {"enabled": True}, "mps": {"enabled": held}, "nodeSelector": {"gpu": "yes"}}})
+    agent = objects["DaemonSet", "cotenant-agent"]
+    paths = {volume["hostPath"]["path"] for volume in pod_of(agent)["volumes"] if "hostPath" in volume}
+    capabilities = "compute,utility" if held else "utility"
+    assert env_of(agent)["NVIDIA_DRIVER_CAPABILITIES"] == capabilities
+    assert [
+        "--mps=/run/cotenant-mps" in container_of(agent)["args"],
+        "/run/cotenant-mps" in paths,
+        ("DaemonSet", "cotenant-mps") in objects,
+    ] == [held] * 3
+    if not held:
+        return
+    keeper = objects["DaemonSet", "cotenant-mps"]
+    assert keeper["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    pod, container = pod_of(keeper), container_of(keeper)
+    assert (pod["hostPID"], pod["automountServiceAccountToken"], pod["nodeSelector"]) == (True, False, {"gpu": "yes"})
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]},
+    }
+    assert container["command"] == ["python", "-m", "cotenant_agent.mps.keeper"]
+    (volume, _) = pod["volumes"]
+    assert volume == {"name": "mps", "hostPath": {"path": "/run/cotenant-mps", "type": "DirectoryOrCreate"}}
+    assert keeper["spec"]["selector"] != agent["spec"]["selector"]
+
+
+def test_mps_without_claims_is_refused_with_the_reason(render: Render) -> None:
+    with pytest.raises(ValueError, match=r"agent\.mps\.enabled needs agent\.dra\.enabled"):
+        render({"agent": {"mps": {"enabled": True}}})
+
+
+def test_the_agents_of_other_devices_need_nothing_of_nvidias_and_stay_on_their_nodes(render: Render) -> None:
+    other = {"enabled": True, "nodeSelector": {"maker": "amd"}, "resources": ["amd.com/gpu"]}
+    values = {"agent": {"otherDevices": other, "nodeSelector": {"maker": "nvidia"}, "gpuReset": True}}
+    objects = render(values)
+    first, second = objects["DaemonSet", "cotenant-agent"], objects["DaemonSet", "cotenant-agent-other-devices"]
+    assert (pod_of(first)["nodeSelector"], pod_of(second)["nodeSelector"]) == ({"maker": "nvidia"}, {"maker": "amd"})
+    assert first["spec"]["selector"] != second["spec"]["selector"]
+    assert ("runtimeClassName" in pod_of(second), set(env_of(second))) == (False, {"NODE_NAME"})
+    assert pod_of(second)["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert [mount["mountPath"] for mount in container_of(second)["volumeMounts"] if mount["name"] == "proc"] == [
+        "/host/proc"
+    ]
+    assert container_of(second)["args"] == [
+        "--runtime-class=nvidia",
+        "--poll=2",
+        "--metrics-certificate=/etc/cotenant/certificate",
+        "--devices=amd.com/gpu",
+    ]
+    assert container_of(first)["args"] == container_of(second)["args"][:-1]
+    values["agent"]["otherDevices"] = other | {"nodeSelector": {"maker": "amd", "pool": "b"}}
+    (rule,) = pod_of(render(values)["DaemonSet", "cotenant-agent"])["affinity"]["nodeAffinity"].values()
+    terms = [term["matchExpressions"] for term in rule["nodeSelectorTerms"]]
+    assert terms == [
+        [{"key": key, "operator": "NotIn", "values": [value]}] for key, value in (("maker", "amd"), ("pool", "b"))
+    ], "one of them is enough: the other agents want both"
+    assert "affinity" not in pod_of(second)
+
+
+def test_the_agents_of_amds_gpus_open_them_only_where_their_figures_are_asked_for(render: Render) -> None:
+    other = {"enabled": True, "nodeSelector": {"maker": "amd"}, "resources": ["amd.com/gpu"], "rocm": "/opt/rocm"}
+    objects = render({"agent": {"otherDevices": other}})
+    first, second = objects["DaemonSet", "cotenant-agent"], objects["DaemonSet", "cotenant-agent-other-devices"]
+    assert container_of(second)["securityContext"] == {"readOnlyRootFilesystem": True, "privileged": True}
+    assert pod_of(second)["securityContext"]["runAsUser"] == 0
+    assert container_of(second)["args"][-2:] == ["--devices=amd.com/gpu", "--amd-smi=/opt/rocm/bin/amd-smi"]
+    (mounted,) = (one for one in container_of(second)["volumeMounts"] if one["name"] == "rocm")
+    assert mounted == {"name": "rocm", "mountPath": "/opt/rocm", "readOnly": True}
+    assert "privileged" not in container_of(first)["securityContext"]
+    assert "rocm" not in json.dumps(first)
+
+
+def test_agents_of_other_devices_without_nodes_are_refused(render: Render) -> None:
+    with pytest.raises(ValueError, match=r"agent\.otherDevices\.nodeSelector is empty"):
+        render({"agent": {"otherDevices": {"enabled": True}}})

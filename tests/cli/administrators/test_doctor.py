@@ -1,0 +1,225 @@
+"""A cluster that is well has no findings; whatever is taken from it is found, with its fix."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cotenant.cli.administrators import doctor
+from cotenant.cli.administrators.doctor_checks import CHECKS, KINDS, Diagnosis, SeenCluster, Severity
+from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, UserError
+from cotenant.cli.terminal.connection import Connection
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+Seen = dict[str, Any]
+
+
+def named(name: str, *, component: str = "", namespace: str = "cotenant-system", **body: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "labels": {"app.kubernetes.io/component": component}}
+    return {"metadata": metadata} | body
+
+
+def well() -> Seen:
+    """What there is in a cluster in which everything works."""
+    status = {
+        "heartbeat": "2026-01-01T11:59:58Z", "toolkitVersion": "1.20.1", "gpus": [{"uuid": "GPU-a"}],
+        "capabilities": {"paths": [{"path": "MemoryLimit", "available": True}]},
+    }  # fmt: skip
+    versions = [{"name": "v1beta1", "served": True}]
+    crd = {"group": "cotenant.dev", "versions": versions}
+    return {
+        "version": {"major": "1", "minor": "36+"},
+        "frontProxy": {},
+        "nodes": {"items": [named("n1", status={"capacity": {"nvidia.com/gpu": "8"}}), named("n2")]},
+        "runtimeClasses": {"items": [named("nvidia")]},
+        "namespaces": {"items": [{"metadata": {"name": "red", "labels": {"cotenant.dev/tenant": "true"}}}]},
+        "crds": {"items": [{"metadata": {}, "spec": crd | {"names": {"plural": kind}}} for kind in KINDS]},
+        "apiService": {"status": {"conditions": [{"type": "Available", "status": "True"}]}},
+        "policies": {"items": [named("cotenant-tenant-pods")]},
+        "bindings": {"items": [named("b", spec={"policyName": "cotenant-tenant-pods"})]},
+        "deployments": {"items": [
+            named("cotenant-operator", component="operator", spec={"replicas": 2}, status={"readyReplicas": 2})
+        ]},
+        "daemonSets": {"items": [
+            named("cotenant-agent", status={"desiredNumberScheduled": 1, "currentNumberScheduled": 1})
+        ]},
+        "leases": {"items": [named("cotenant-operator", spec={"renewTime": "2026-01-01T11:59:59.000000Z"})]},
+        "roleBindings": {"items": [named("cotenant-operator"), named("cotenant-agent")]},
+        "gpuNodes": {"items": [named("n1", status=status)]},
+        "queues": {"items": [named("red", spec={"namespaces": ["red"]})]},
+    }  # fmt: skip
+
+
+def diagnosed(seen: Seen, *refused: str) -> list[Diagnosis]:
+    cluster = SeenCluster(seen, list(refused), NOW)
+    return [one for check in CHECKS for one in check(cluster)]
+
+
+def test_a_cluster_that_is_well_has_no_findings() -> None:
+    assert diagnosed(well()) == []
+
+
+def test_every_kind_of_ours_is_looked_for() -> None:
+    shipped = Path(__file__).parents[3] / "charts" / "cotenant" / "crds"
+    assert sorted(KINDS) == sorted(one.stem for one in shipped.iterdir())
+
+
+def first(seen: Seen, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = seen[name]["items"][0]
+    return found
+
+
+def of_agent(**status: Any) -> Callable[[Seen], object]:
+    return lambda seen: first(seen, "gpuNodes")["status"].update(status)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda seen: seen["version"].update(minor="31"), ("Error", "Kubernetes", "1.32 is the oldest")),
+        (lambda seen: seen["version"].update(minor="32"), ("Warning", "Kubernetes", "need 1.33")),
+        (lambda seen: seen.pop("frontProxy"), ("Warning", "API aggregation", "not set up")),
+        (lambda seen: seen["crds"]["items"].pop(), ("Error", "CRD trainingjobs.cotenant.dev", "is not there")),
+        (
+            lambda seen: first(seen, "crds")["spec"].update(versions=[]),
+            ("Error", "CRD gpunodes.cotenant.dev", "does not serve v1beta1"),
+        ),
+        (
+            lambda seen: first(seen, "crds").update(status={"storedVersions": ["v1alpha1", "v1beta1"]}),
+            ("Note", "stored objects", "gpunodes: some may be stored"),
+        ),
+        (lambda seen: seen["deployments"].update(items=[]), ("Error", "operator", "no Deployment")),
+        (lambda seen: first(seen, "deployments")["status"].clear(), ("Error", "operator", "no replica is ready")),
+        (
+            lambda seen: first(seen, "deployments")["status"].update(readyReplicas=1),
+            ("Warning", "operator", "1 of 2 replicas"),
+        ),
+        (
+            lambda seen: seen["deployments"]["items"].append(first(seen, "deployments")),
+            ("Error", "operator", "several of them"),
+        ),
+        (
+            lambda seen: seen["roleBindings"]["items"].pop(),
+            ("Error", "ClusterRoleBinding cotenant-agent", "do nothing"),
+        ),
+        (lambda seen: seen.pop("apiService"), ("Warning", "APIService query.cotenant.dev", "not answered")),
+        (
+            lambda seen: seen["apiService"]["status"]["conditions"][0].update(status="False", message="no endpoints"),
+            ("Error", "APIService query.cotenant.dev", "no endpoints"),
+        ),
+        (
+            lambda seen: seen["runtimeClasses"].update(items=[]),
+            ("Error", "RuntimeClass nvidia", "no pod can have GPUs"),
+        ),
+        (lambda seen: seen["gpuNodes"].update(items=[]), ("Error", "node n1", "has GPUs and no agent")),
+        (of_agent(heartbeat="2026-01-01T11:55:00Z"), ("Error", "node n1", "not been heard for 300 s")),
+        (of_agent(heartbeat=None), ("Error", "node n1", "never been heard")),
+        (of_agent(heartbeat="2026-01-01T12:01:00Z"), ("Warning", "node n1", "clock is 60 s ahead")),
+        (of_agent(toolkitVersion="1.17.7-1"), ("Error", "node n1", "older than 1.17.8")),
+        (of_agent(gpus=[]), ("Warning", "node n1", "finds no GPU")),
+        (of_agent(simulated=True), ("Note", "node n1", "are simulated")),
+        (
+            of_agent(capabilities={"paths": [{"path": "MemoryLimit", "reason": "cgroup v1"}]}),
+            ("Note", "node n1", "not hard: cgroup v1"),
+        ),
+        (
+            of_agent(conditions=[{"type": "MemoryIsolationLowered", "status": "True", "message": "why"}]),
+            ("Warning", "node n1", "MemoryIsolationLowered: why"),
+        ),
+        (
+            lambda seen: seen["namespaces"]["items"].append(
+                {"metadata": {"name": "cotenant-system", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
+            ),
+            ("Error", "namespace cotenant-system", "host paths"),
+        ),
+        (
+            lambda seen: first(seen, "daemonSets")["status"].update(currentNumberScheduled=0),
+            ("Error", "DaemonSet cotenant-agent", "0 of 1 nodes"),
+        ),
+        (lambda seen: seen["policies"].update(items=[]), ("Error", "admission policies", "behind the operator's back")),
+        (lambda seen: seen["bindings"].update(items=[]), ("Error", "policy cotenant-tenant-pods", "judges nobody")),
+        (
+            lambda seen: first(seen, "queues").update(
+                status={"conditions": [{"type": "Ready", "status": "False", "message": "its parent is missing"}]}
+            ),
+            ("Error", "queue red", "its parent is missing"),
+        ),
+        (
+            lambda seen: first(seen, "namespaces")["metadata"].update(labels={}),
+            ("Warning", "queue red", "namespace red"),
+        ),
+        (
+            lambda seen: first(seen, "leases")["spec"].update(renewTime="2026-01-01T12:00:30.000000Z"),
+            ("Warning", "operator", "30 s ahead"),
+        ),
+    ],
+)
+def test_what_is_wrong_is_found_with_its_fix(change: Callable[[Seen], object], found: tuple[str, str, str]) -> None:
+    seen = copy.deepcopy(well())
+    change(seen)
+    (one,) = diagnosed(seen)
+    assert (one.severity.value, one.subject, found[2] in one.message) == (*found[:2], True), one
+    assert one.fix
+
+
+def test_before_the_installation_it_looks_at_what_the_cluster_brings() -> None:
+    brings = {name: body for name, body in well().items() if name in {"version", "frontProxy", "nodes", "namespaces"}}
+    assert [(one.severity, one.subject) for one in diagnosed(brings)] == [(Severity.ERROR, "RuntimeClass nvidia")]
+
+
+class ApiOf:
+    """What a caller may read of a cluster."""
+
+    def __init__(self, seen: Seen, *forbidden: str) -> None:
+        self.answers = {doctor.PATHS[name]: body for name, body in seen.items()}
+        self.forbidden = {doctor.PATHS[name] for name in forbidden}
+
+    def read(self, path: str) -> Any:
+        if path in self.forbidden:
+            raise UserError("User cannot list", EXIT_FORBIDDEN)
+        if path not in self.answers:
+            raise UserError("not found", EXIT_NOT_FOUND)
+        return self.answers[path]
+
+
+def test_what_may_not_be_read_is_named_and_not_taken_for_missing() -> None:
+    cluster = doctor.look(cast("Connection", ApiOf(well(), "policies", "gpuNodes", "deployments", "apiService")))
+    names = ["apiService", "policies", "deployments", "gpuNodes"]
+    assert cluster.refused == [f"{name}: User cannot list" for name in names]
+    late = SeenCluster(cluster.seen, cluster.refused, NOW)
+    assert [one for check in CHECKS for one in check(late)] == []
+    assert "not looked at: policies: User cannot list" in list(doctor.lines([], late))
+
+
+def test_the_worst_is_printed_first_with_its_fix_below() -> None:
+    found = [Diagnosis(Severity.NOTE, "a", "is so", "leave it"), Diagnosis(Severity.ERROR, "b", "is bad", "mend it")]
+    assert list(doctor.lines(found, SeenCluster(well(), [], NOW))) == [
+        "Error: b: is bad",
+        "  mend it",
+        "Note: a: is so",
+        "  leave it",
+        "Cotenant is installed; 1 error, 0 warnings, 1 note",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seen", "refused", "last"),
+    [
+        (well(), [], "Cotenant is installed; nothing is wrong."),
+        (well(), ["leases: no"], "Cotenant is installed; 1 of 15 things were not looked at,"
+                                 " and nothing else is wrong."),
+        ({}, [], "Cotenant is not installed here; nothing is wrong."),
+        ({}, ["crds: no"], "You may not see whether Cotenant is installed; 1 of 15 things were not looked at,"
+                           " and nothing else is wrong."),
+    ],
+)  # fmt: skip
+def test_what_was_not_looked_at_is_not_called_well_and_not_called_missing(
+    seen: Seen, refused: list[str], last: str
+) -> None:
+    assert len(doctor.PATHS) == 15
+    assert list(doctor.lines([], SeenCluster(seen, refused, NOW)))[-1] == last

@@ -1,0 +1,69 @@
+"""A drain says what it would do, cordons, evicts the pods of jobs alone, and waits until they are really gone."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from cotenant.cli.administrators import drain
+from cotenant.cli.errors import EXIT_UNAVAILABLE, UserError
+from cotenant.cli.terminal.connection import Connection
+
+
+class Cluster:
+    """One node with the pods of two jobs; `left` says after how many looks they have left."""
+
+    def __init__(self, left: int = 1, *, refused: str = "") -> None:
+        self.left, self.refused = left, refused
+        self.done: list[tuple[str, Any]] = []
+
+    def read(self, path: str) -> dict[str, Any]:
+        if "/pods" in path:
+            assert "fieldSelector=spec.nodeName=n1&labelSelector=app.kubernetes.io/managed-by=cotenant" in path
+            running = {"status": {"phase": "Running"}}
+            pods = [{"metadata": {"namespace": "red", "name": name}} | running for name in ("a-1-0", "b-1-0")]
+            return {"items": [*pods, {"metadata": {"namespace": "red", "name": "over"}, "status": {"phase": "Failed"}}]}
+        self.left -= 1
+        return {"status": {"holders": [{"namespace": "red", "job": "a"}] if self.left >= 0 else []}}
+
+    def patch(self, path: str, body: Any) -> None:
+        self.done.append((path, body))
+
+    def call(self, method: str, path: str, body: Any) -> None:
+        if path == self.refused:
+            raise UserError("a budget forbids it")
+        self.done.append((method, path))
+
+    def post(self, _: str, body: Any) -> dict[str, Any]:
+        raise UserError("no operator", EXIT_UNAVAILABLE)
+
+
+def evictions(*pods: str) -> list[tuple[str, str]]:
+    return [("POST", f"/api/v1/namespaces/red/pods/{pod}/eviction") for pod in pods]
+
+
+def test_pods_of_jobs_are_evicted_and_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Cluster(left=2)
+    assert drain.drain(cast("Connection", cluster), "n1", 60.0, sleep=lambda _: None) == 0
+    assert cluster.done == [
+        ("/api/v1/nodes/n1", {"spec": {"unschedulable": True}}), *evictions("a-1-0", "b-1-0")
+    ]  # fmt: skip
+    assert "no job holds anything" in capsys.readouterr().out
+
+
+def test_what_does_not_leave_is_named_in_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert drain.drain(cast("Connection", Cluster(left=99)), "n1", 10.0, sleep=lambda _: None) == 1
+    assert "still held by red/a" in capsys.readouterr().out
+
+
+def test_an_eviction_that_is_refused_ends_no_drain(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Cluster(refused="/api/v1/namespaces/red/pods/a-1-0/eviction")
+    assert drain.drain(cast("Connection", cluster), "n1", 60.0, sleep=lambda _: None) == 0
+    assert cluster.done[1:] == evictions("b-1-0")
+    assert "red/a-1-0: a budget forbids it" in capsys.readouterr().err
+
+
+def test_without_the_operator_a_drain_is_still_possible(capsys: pytest.CaptureFixture[str]) -> None:
+    drain.tell(cast("Connection", Cluster()), "n1")
+    assert "what it would do is not known: no operator" in capsys.readouterr().err

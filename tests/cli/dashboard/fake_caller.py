@@ -1,0 +1,77 @@
+"""A caller of the API server in memory: objects of a `FakeKube`, answers of the operator, and what they may not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any
+
+from cotenant.controller.client.kube import Document, Listing, Resource, WatchEvent
+from cotenant.dashboard.reading.caller_client import SELF_SUBJECT_REVIEWS, DeniedError, Scope
+from tests.support.fake_kube import FakeKube
+
+
+class FakeCaller:
+    """`denied`: (plural, namespace) that the API server refuses; `answers`: those of `query.cotenant.dev` by path."""
+
+    def __init__(
+        self,
+        kube: FakeKube,
+        *,
+        denied: Callable[[str, str], bool] = lambda plural, namespace: False,
+        answers: Mapping[str, Any] | None = None,
+        log: str = "",
+        user: str = "alice",
+    ) -> None:
+        self.kube, self.denied, self.answers, self.log, self.user = kube, denied, dict(answers or {}), log, user
+        self.calls: list[str] = []
+        self.is_closed = False
+        self.token_ended = False
+
+    async def pages(self, scope: Scope) -> AsyncGenerator[Listing, None]:
+        self._ask("LIST", scope.resource, scope.namespace)
+        if scope.resource.path() in self.answers:
+            items = self.answers[scope.resource.path()]
+            yield Listing(tuple(one for one in items if scope.namespace in ("", one["metadata"].get("namespace"))), 1)
+            return
+        found = await self.kube.list(scope.resource, scope.namespace, scope.labels, name=scope.name)
+        yield Listing(tuple(one for one in found.items if _is_selected(one, scope.fields)), found.version)
+
+    async def watch(self, scope: Scope, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        self._ask("WATCH", scope.resource, scope.namespace)
+        async for events in self.kube.watch(scope.resource, version, name=scope.name):
+            yield [one for one in events if scope.namespace in ("", one.document["metadata"].get("namespace"))]
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Document:
+        self._ask("GET", resource, namespace)
+        path = resource.path(namespace, name)
+        if path in self.answers:
+            return dict(self.answers[path])
+        found = await self.kube.get(resource, name, namespace)
+        if not found.done:
+            raise DeniedError(404, f"{resource.plural} {name!r} not found")
+        return found.document
+
+    async def review(self, resource: Resource, spec: Mapping[str, Any]) -> Document:
+        self._ask("POST", resource, "")
+        if resource == SELF_SUBJECT_REVIEWS:
+            return {"userInfo": {"username": self.user}}
+        return {"allowed": not self.denied(spec["resourceAttributes"]["resource"], "")}
+
+    async def logs(self, namespace: str, pod: str, lines: int) -> str:
+        self.calls.append(f"LOG {namespace}/{pod}")
+        return "\n".join(self.log.split("\n")[-lines:])
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+    def _ask(self, verb: str, resource: Resource, namespace: str) -> None:
+        self.calls.append(f"{verb} {namespace}/{resource.plural}".replace(" /", " "))
+        if self.token_ended:
+            raise DeniedError(401, "Unauthorized")
+        if verb != "POST" and self.denied(resource.plural, namespace):
+            raise DeniedError(403, f'User "{self.user}" cannot list resource "{resource.plural}"')
+
+
+def _is_selected(document: Document, fields: str) -> bool:
+    wanted, _, value = fields.partition("=")
+    return wanted != "involvedObject.uid" or document.get("involvedObject", {}).get("uid") == value

@@ -1,0 +1,25 @@
+"""Verbs of tenants on a cluster that is played."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pytest
+
+from tests.cli.tenants.cluster import PlayedCluster
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
+    """Whom all verbs of tenants are connected to; while they sleep, it does its `on_sleep`."""
+    played = PlayedCluster()
+
+    def connect(args: argparse.Namespace, *_: Any) -> PlayedCluster:
+        played.namespace = args.namespace or "red"
+        return played
+
+    for module in ("jobs", "advise", "history", "cost", "submit"):
+        monkeypatch.setattr(f"cotenant.cli.tenants.{module}.connect", connect)
+    monkeypatch.setattr("time.sleep", lambda _: played.on_sleep())
+    return played

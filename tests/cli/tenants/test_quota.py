@@ -1,0 +1,116 @@
+"""`cotenant quota`: what is asked for is what is written, and an answer is for the object that was shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from cotenant.cli import main
+from cotenant.cli.errors import UserError
+from cotenant.cli.tenants import quota
+
+OURS = "/apis/cotenant.dev/v1beta1/namespaces/red/quotarequests"
+SEEN = {
+    "metadata": {"name": "more", "namespace": "red", "uid": "u1", "resourceVersion": "7"},
+    "spec": {"until": "2030-01-31T18:00:00Z", "reason": "a paper"},
+    "status": {
+        "phase": "Pending", "queue": "team", "asked": "4 GPUs", "message": "an administrator has to answer",
+        "conditions": [
+            {"type": "Approved", "status": "Unknown", "message": "-"},
+            {"type": "WithinParents", "status": "False", "message": "queue top above may hold 6 GPU"},
+        ],
+    },
+}  # fmt: skip
+
+
+class Recorded:
+    namespace = "red"
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[str, str, Any]] = []
+
+    def read(self, path: str) -> Any:
+        return {"items": [SEEN]} if path == OURS else SEEN
+
+    def patch(self, path: str, body: Any) -> Any:
+        self.writes.append(("PATCH", path, body))
+        return body
+
+    def call(self, method: str, path: str, body: Any) -> Any:
+        if path == quota.WHO_AM_I:
+            return {"status": {"userInfo": {"username": "grace"}}}
+        self.writes.append((method, path, body))
+        return {"metadata": {"name": "more-x1"}}
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    made = Recorded()
+    monkeypatch.setattr(quota, "connect", lambda _: made)
+    return made
+
+
+def test_a_request_is_one_document(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["quota", "request", "gpus=4,class=H100,guaranteed=2", "gpus=0.5,user=ann", "--until", "2030-01-31"]
+
+    assert main.main([*words, "--reason", "a paper"]) == 0
+
+    ((method, path, body),) = recorded.writes
+    assert (method, path, body["kind"], body["metadata"]) == ("POST", OURS, "QuotaRequest", {"generateName": "more-"})
+    assert body["spec"] == {
+        "quotas": [{"gpus": 4, "gpuClass": "H100", "guaranteed": 2}, {"gpus": "0.5", "user": "ann"}],
+        "until": "2030-01-31T23:59:59Z",
+        "reason": "a paper",
+    }
+    assert "cotenant quota approve red/more-x1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "approval"),
+    [
+        ("approve more", {"decision": "Approved", "by": "grace"}),
+        (
+            "approve red/more --until 2030-01-02T03:04:05+01:00",
+            {"decision": "Approved", "by": "grace", "until": "2030-01-02T02:04:05Z"},
+        ),
+        ("deny more --message later", {"decision": "Denied", "by": "grace", "message": "later"}),
+    ],
+)
+def test_an_answer_is_one_guarded_write_in_the_name_of_who_gives_it(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str], words: str, approval: dict[str, str]
+) -> None:
+    assert main.main(["quota", *words.split()]) == 0
+
+    guard = {"uid": "u1", "resourceVersion": "7"}
+    assert recorded.writes == [("PATCH", f"{OURS}/more/status", {"metadata": guard, "status": {"approval": approval}})]
+    assert "warning: queue top above may hold 6 GPU" in capsys.readouterr().err
+
+
+def test_requests_are_listed_with_what_became_of_them(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["quota", "list"]) == 0
+
+    header, row = capsys.readouterr().out.splitlines()
+    assert header.split() == ["REQUEST", "PHASE", "QUEUE", "ASKED", "UNTIL"]
+    assert row.split() == ["red/more", "Pending", "team", "4", "GPUs", "2030-01-31T18:00:00Z"]
+
+
+@pytest.mark.parametrize("text", ["4", "gpus=", "colour=red", "class=H100"])
+def test_what_cannot_be_asked_for_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UserError, match="write for example gpus=4"):
+        quota.more_of(text)
+
+
+@pytest.mark.parametrize(
+    ("period", "ends"),
+    [("36h", "2030-01-02T12:00:00Z"), ("14d", "2030-01-15T00:00:00Z"), ("2w", "2030-01-15T00:00:00Z")],
+)
+def test_a_period_is_counted_from_now(period: str, ends: str) -> None:
+    assert quota.after(period, datetime(2030, 1, 1, tzinfo=UTC)) == ends
+
+
+@pytest.mark.parametrize("period", ["14", "0d", "d", "2.5d", "99999d"])
+def test_a_period_without_a_unit_is_refused(period: str) -> None:
+    with pytest.raises(UserError, match="is no time from now"):
+        quota.after(period, datetime(2030, 1, 1, tzinfo=UTC))

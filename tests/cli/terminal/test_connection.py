@@ -1,0 +1,153 @@
+"""The way from a kubeconfig to the API of questions, and what its refusals are to a person and to a script."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cotenant.cli import main
+
+ANSWER = {"kind": "Explanation", "metadata": {"name": "a", "namespace": "red"}, "status": {"standing": "Admitted"}}
+
+
+class ApiServer(HTTPServer):
+    """Answers every request with `answer`, and keeps what was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer: tuple[int, bytes] = 200, json.dumps(ANSWER).encode()
+        self.asked: list[tuple[str, str | None]] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ApiServer
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers.get("Authorization")))
+        code, body = self.server.answer
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing goes to the terminal."""
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    server = ApiServer()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def kubeconfig(api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    clusters = [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{api.server_port}"}}]
+    users = [{"name": name, "user": {"token": f"token-of-{name}"}} for name in ("alice", "bob")]
+    contexts = [
+        {"name": "usual", "context": {"cluster": "c", "user": "alice", "namespace": "red"}},
+        {"name": "other", "context": {"cluster": "c", "user": "bob"}},
+    ]
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        yaml.safe_dump({"clusters": clusters, "users": users, "contexts": contexts, "current-context": "usual"})
+    )
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "there-is-none"))
+    return path
+
+
+def path_of(namespace: str, name: str) -> str:
+    return f"/apis/query.cotenant.dev/v1alpha1/namespaces/{namespace}/explanations/{name}"
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "token"),
+    [
+        (["a"], path_of("red", "a"), "alice"),
+        (["a", "-n", "blue"], path_of("blue", "a"), "alice"),
+        (["green/a", "-n", "blue"], path_of("green", "a"), "alice"),
+        (["tj/a"], path_of("red", "a"), "alice"),
+        (["a", "--context", "other"], path_of("default", "a"), "bob"),
+        (["a?watch=1"], path_of("red", "a%3Fwatch%3D1"), "alice"),
+    ],
+)
+def test_the_namespace_and_the_person_are_those_of_kubectl(
+    api: ApiServer, kubeconfig: Path, words: list[str], path: str, token: str
+) -> None:
+    assert main.main(["why", *words, "--kubeconfig", str(kubeconfig)]) == 0
+    assert api.asked == [(path, f"Bearer token-of-{token}")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "refusal"),
+    [
+        ((404, b"404 page not found"), (5, "this cluster's operator answers no such questions")),
+        ((404, b'{"kind": "Status", "message": "job not found"}'), (3, "job not found")),
+        ((403, b'{"kind": "Status", "message": "User cannot get"}'), (4, "User cannot get")),
+        (
+            (403, b'{"kind": "Status", "message": "User cannot list", "details": {"kind": "queuetrees"}}'),
+            (4, "Your own queue: `kubectl cotenant offer`"),
+        ),
+        ((401, b'{"kind": "Status", "message": "Unauthorized"}'), (4, "Unauthorized")),
+        ((503, b"service unavailable\n"), (5, "its leader may be changing: ask again in some seconds")),
+        ((500, b"<html>"), (1, "refused the question (500): <html>")),
+    ],
+    ids=["no such API", "no such job", "may not", "may not see queues", "unknown", "no leader", "broken"],
+)
+def test_every_refusal_has_a_sentence_and_an_exit_code(
+    api: ApiServer,
+    kubeconfig: Path,
+    capsys: pytest.CaptureFixture[str],
+    answer: tuple[int, bytes],
+    refusal: tuple[int, str],
+) -> None:
+    api.answer = answer
+    exit_code = main.main(["why", "a", "--kubeconfig", str(kubeconfig)])
+    code, sentence = refusal
+    assert (exit_code, sentence in capsys.readouterr().err) == (code, True)
+
+
+@pytest.mark.parametrize("words", [["a/b/c"], ["red/"], [""]])
+def test_what_is_no_name_is_refused_before_anybody_is_asked(
+    api: ApiServer, kubeconfig: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main.main(["why", *words, "--kubeconfig", str(kubeconfig)]) == 2
+    assert (api.asked, "give NAME, or NAMESPACE/NAME" in capsys.readouterr().err) == ([], True)
+
+
+def test_without_a_cluster_the_message_names_the_way_to_one(
+    kubeconfig: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["why", "a"]) == 2
+    assert "set KUBECONFIG, or give --kubeconfig" in capsys.readouterr().err
+
+
+def test_an_api_server_that_is_not_there_is_named(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kubeconfig.write_text(kubeconfig.read_text().replace("http://127.0.0.1:", "http://127.0.0.1:1"))
+    assert main.main(["why", "a", "--kubeconfig", str(kubeconfig)]) == 5
+    assert "is not reached" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("form", "first"),
+    [("json", "{"), ("yaml", "kind: Explanation"), ("name", "trainingjob.cotenant.dev/a"), ("text", "red/a does not")],
+)
+def test_an_answer_is_printed_as_asked(
+    kubeconfig: Path, capsys: pytest.CaptureFixture[str], form: str, first: str
+) -> None:
+    assert main.main(["why", "a", "-o", form, "--kubeconfig", str(kubeconfig)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(first), out
+    if form in {"json", "yaml"}:
+        assert yaml.safe_load(out) == ANSWER

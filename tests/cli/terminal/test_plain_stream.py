@@ -1,0 +1,34 @@
+"""Nothing passes a plain stream as control but what the program itself has sealed."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TextIO, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant.cli.terminal.plain_stream import PlainStream, sealed, unsealed
+
+
+def written(text: str) -> str:
+    out = io.StringIO()
+    cast("TextIO", PlainStream(out)).write(text)
+    return out.getvalue()
+
+
+@given(st.text())
+def test_whatever_is_written_is_printable(text: str) -> None:
+    assert re.sub(r"[\n\t]", "", written(text)).isprintable()
+
+
+@given(st.text(st.characters(max_codepoint=126, min_codepoint=32)))
+def test_plain_text_stays_as_it_is(text: str) -> None:
+    assert written(f"{text}\n\t{text}") == f"{text}\n\t{text}"
+
+
+def test_the_programs_own_sequences_pass_and_those_of_others_are_shown() -> None:
+    text = f"{sealed('[31m')}red\x1b[31m{sealed('[0m')} \x1b]0;title\x07"
+    assert written(text) == "\x1b[31mred\\x1b[31m\x1b[0m \\x1b]0;title\\x07"
+    assert unsealed(f"{sealed('[1m')}bold{sealed('[0m')}") == "bold"

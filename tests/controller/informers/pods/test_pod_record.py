@@ -1,0 +1,112 @@
+"""A pod, decoded: whose it is, how it ended, why it does not start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant import contract, names
+from cotenant.controller.informers.pods.pod_record import DeletionRequest, Exit, read_pod
+from tests.controller.builders import exited, pod_document, terminated
+
+
+def test_a_deletion_has_the_time_of_its_first_request_and_the_grace_period_that_is_left() -> None:
+    document = pod_document(deleting=True)
+    document["metadata"]["deletionGracePeriodSeconds"] = 45
+    document["spec"]["terminationGracePeriodSeconds"] = 90
+    found = read_pod(document)
+    assert (found.deletion, found.grace_s) == (DeletionRequest(asked_at=1767225660.0 - 45, grace_s=45), 90)
+    assert (read_pod(pod_document()).deletion, read_pod(pod_document()).grace_s) == (None, 30)
+
+
+@pytest.mark.parametrize(
+    ("node", "deleting", "held"),
+    [("n1", False, True), ("n1", True, True), ("", False, True), ("", True, False)],
+    ids=["runs", "ends", "waits for its node", "deleted before it had a node, and kept by a finalizer"],
+)
+def test_a_pod_holds_gpus_unless_it_can_never_get_a_node(node: str, deleting: bool, held: bool) -> None:
+    assert read_pod(pod_document(node=node, deleting=deleting)).held is held
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"phase": "Running"}, None),
+        (terminated(0), Exit(code=0, reason="Error", at=1767225630.0)),
+        (
+            terminated(3, message="boom", rank=1),
+            Exit(
+                code=3,
+                reason="Error",
+                at=1767225630.0,
+                termination=contract.Termination(
+                    node_rank=0, attempt=1, code=3, reason="UserError", message="boom", rank=1
+                ),
+            ),
+        ),
+        ({"phase": "Failed", "reason": "Evicted"}, Exit(code=-1, reason="Evicted")),
+    ],
+    ids=["still running", "without a word", "with the launcher's words", "evicted by the kubelet"],
+)
+def test_how_a_pod_ended(status: dict[str, Any], expected: Exit | None) -> None:
+    assert read_pod(pod_document(status=status)).exit == expected
+    assert exited(0).code == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "waiting"),
+    [
+        (
+            {
+                "containerStatuses": [
+                    {"name": "worker", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}
+                ]
+            },
+            "ErrImagePull: no",
+        ),
+        ({"containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": "ContainerCreating"}}}]}, ""),
+        (
+            {
+                "conditions": [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no cpu"}
+                ]
+            },
+            "Unschedulable: no cpu",
+        ),
+    ],
+    ids=["no image", "on its way", "no room"],
+)
+def test_why_a_pod_does_not_start(status: dict[str, Any], waiting: str) -> None:
+    assert read_pod(pod_document(status={"phase": "Pending"} | status)).waiting == waiting
+
+
+def ended_with(message: str) -> dict[str, Any]:
+    state = {"exitCode": 3, "reason": "Error", "message": message, "finishedAt": "2026-01-01T00:00:30Z"}
+    return {"phase": "Failed", "containerStatuses": [{"name": names.CONTAINER, "state": {"terminated": state}}]}
+
+
+@pytest.mark.parametrize(
+    ("message", "quoted"),
+    [
+        ("[" * 4090, "its termination message nests more than 4 deep"),
+        ('{"tail": [1', "its termination message is not JSON: Expecting ',' delimiter: line 1 column 12 (char 11)"),
+        ("[]", "its termination message is not an object"),
+        ("runc: no such file \x1b[2J\u202e", "runc: no such file \\x1b[2J\\u202e"),
+        ("x" * 4000, "x" * 999 + "…"),
+    ],
+    ids=lambda text: text[:12],
+)
+@pytest.mark.parametrize("foreign", [False, True], ids=["a pod of ours", "a pod of somebody else"])
+def test_a_message_that_no_launcher_wrote_is_quoted_as_plain_text(message: str, quoted: str, foreign: bool) -> None:
+    document = pod_document(status=ended_with(message))
+    if foreign:
+        document["spec"]["containers"][0]["env"] = []
+    assert read_pod(document).exit == Exit(code=3, reason="Error", at=1767225630.0, runtime_message=quoted)
+
+
+def test_the_address_of_a_pod_in_the_network_of_its_node_is_not_its_own() -> None:
+    document = pod_document(status={"phase": "Running", "podIP": "10.0.0.7"})
+    assert read_pod(document).ip == "10.0.0.7"
+    document["spec"]["hostNetwork"] = True
+    assert read_pod(document).ip == ""

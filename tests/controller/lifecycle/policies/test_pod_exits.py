@@ -1,0 +1,104 @@
+"""What the exits of pods, or their absence, make of an attempt."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant import names
+from cotenant.controller.informers.pods.disruption import Disruption
+from cotenant.controller.informers.pods.pod_record import Exit
+from cotenant.controller.lifecycle.failure_classification import SETTLE_S
+from cotenant.controller.lifecycle.observation import Observation
+from cotenant.controller.lifecycle.policies import pod_exits
+from cotenant.controller.lifecycle.termination import Eviction
+from cotenant.controller.settings import Settings
+from cotenant.core.model.lifecycle import LifecycleEvent, Phase
+from tests.controller.builders import T0, admitted, exited, observed, pod, server
+
+SETTINGS = Settings()
+TWO = (("n1", 1), ("n2", 1))
+UP = (pod(0, ready=True), pod(1, node="n2", ready=True))
+DRAINED = Disruption("Drained", "was evicted")
+
+
+@pytest.mark.parametrize(
+    "o",
+    [
+        observed(admitted(Phase.RUNNING, *TWO), *UP),
+        observed(admitted(Phase.STARTING, *TWO), UP[0]),
+        observed(admitted(Phase.RUNNING, *TWO, placement=None)),
+    ],
+    ids=["all run", "pods of a gang that starts are made", "nothing is placed"],
+)
+def test_an_attempt_goes_on(o: Observation) -> None:
+    assert (pod_exits.ending(o, SETTINGS), pod_exits.deadline(o, SETTINGS)) == (None, None)
+
+
+def test_a_pod_that_is_missing_from_a_running_gang_ends_it_with_its_node() -> None:
+    ending = pod_exits.ending(observed(admitted(Phase.RUNNING, *TWO), UP[0]), SETTINGS)
+    assert ending is not None
+    assert (ending.event, ending.fields["last_exit"].node) == (LifecycleEvent.EVICTED, "n2")
+    assert ending.message.startswith("pod train-1-1 on node n2 was deleted by somebody")
+
+
+def test_a_missing_server_ends_the_gang_and_has_no_node() -> None:
+    ending = pod_exits.ending(observed(admitted(Phase.RUNNING, *TWO, servers=1), *UP), SETTINGS)
+    assert ending is not None
+    assert ending.fields["last_exit"].node is None
+    assert ending.message.startswith("pod train-1-s0 was deleted by somebody")
+
+
+def test_the_reason_that_kubernetes_gave_for_a_missing_pod_is_passed_on() -> None:
+    o = observed(admitted(Phase.RUNNING, *TWO), UP[0], disruptions={"train-1-1": DRAINED, "train-1-0": DRAINED})
+    ending = pod_exits.ending(o, SETTINGS)
+    assert ending is not None
+    assert ending.fields["last_exit"].reason == "Drained"
+
+
+def test_the_first_exit_is_judged_when_the_others_have_had_their_time() -> None:
+    o = observed(admitted(Phase.RUNNING, *TWO), pod(0, end=exited(3, at=T0)), UP[1], now=T0 + 1)
+    assert (pod_exits.ending(o, SETTINGS), pod_exits.deadline(o, SETTINGS)) == (None, T0 + SETTLE_S)
+
+
+def test_a_node_whose_kubelet_refuses_a_pod_is_avoided_and_nobody_is_charged() -> None:
+    """At once: a pod that was never let in has no time of its end, and no other exit explains it better."""
+    said = Exit(code=-1, reason="UnexpectedAdmissionError", runtime_message="requested 600, available 400")
+    o = observed(admitted(Phase.STARTING, *TWO), UP[0], pod(1, node="n2", end=said))
+    ending = pod_exits.ending(o, SETTINGS)
+    assert isinstance(ending, Eviction)
+    assert (ending.event, ending.kind) == (LifecycleEvent.EVICTED, "UnexpectedAdmissionError")
+    assert ending.message == (
+        "the kubelet of node n2 refused pod train-1-1 (UnexpectedAdmissionError): requested 600, available 400;"
+        " the job will be tried again"
+    )
+    (avoided,) = ending.fields["excluded_nodes"]
+    assert (avoided.node, avoided.reason) == ("n2", "UnexpectedAdmissionError")
+    assert avoided.until.timestamp() == o.now + pod_exits.REFUSAL_S
+    assert (ending.fields["failures"], "faults" in ending.fields) == (0, False)
+
+
+def test_a_rendezvous_that_failed_has_the_obstacle_of_the_pod_that_did_not_come() -> None:
+    gave_up = exited(names.EXIT_RENDEZVOUS_TIMEOUT, reason="RendezvousTimeout", message="no s0", at=T0)
+    late = server(nodes=1, waiting="Unschedulable: nowhere")
+    o = observed(admitted(Phase.STARTING, ("n1", 1), servers=1), pod(0, end=gave_up), late)
+    ending = pod_exits.ending(o, SETTINGS)
+    assert ending is not None
+    assert "no s0; server pod train-1-s0 does not start: Unschedulable: nowhere" in ending.message
+
+
+def test_another_end_is_not_explained_by_an_obstacle() -> None:
+    o = observed(
+        admitted(Phase.STARTING, *TWO),
+        pod(0, end=exited(3, message="no data", at=T0)),
+        pod(1, waiting="ErrImagePull: no"),
+    )
+    ending = pod_exits.ending(o, SETTINGS)
+    assert ending is not None
+    assert "ErrImagePull" not in ending.message
+
+
+def test_of_several_missing_pods_the_first_is_named_with_its_node() -> None:
+    ending = pod_exits.ending(observed(admitted(Phase.RUNNING, *TWO, servers=1), UP[0]), SETTINGS)
+    assert ending is not None
+    assert ending.fields["last_exit"].node == "n2"
+    assert ending.message.startswith("pod train-1-1 on node n2 was deleted by somebody")

@@ -1,0 +1,95 @@
+"""Jobs that no decision is made about, and what brings them back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant.controller.client.kube import TRAINING_JOBS
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.query_api.jobs_aside import aside_status, jobs_aside
+from tests.controller.execution.replica import new_kube, submit
+
+QUARANTINED = {
+    "type": "Quarantined",
+    "status": "True",
+    "reason": "SchedulingFailed",
+    "message": "no decision can be made",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+ASKS = "2 workers × 1 GPU"
+
+
+def cache_with(name: str, spec: dict[str, Any], status: dict[str, Any]) -> ObjectCache:
+    document = submit(new_kube(), name=name, workers=2)
+    cache = ObjectCache()
+    cache.put(TRAINING_JOBS, document | {"spec": document["spec"] | spec, "status": status})
+    return cache
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "expected"),
+    [
+        (
+            {"suspend": True},
+            {"phase": "Suspended", "reason": "Suspended", "message": "spec.suspend is true"},
+            {
+                "standing": "Suspended",
+                "asks": ASKS,
+                "reason": "Suspended",
+                "message": "spec.suspend is true",
+                "returnsIf": "spec.suspend is false: kubectl cotenant resume red/aside",
+                "change": {"spec.suspend": False},
+                "needsChange": True,
+            },
+        ),
+        (
+            {},
+            {"phase": "Pending", "reason": "Quarantined", "message": "it fails", "conditions": [QUARANTINED]},
+            {
+                "standing": "Quarantined",
+                "asks": ASKS,
+                "reason": "Quarantined",
+                "message": "it fails",
+                "returnsIf": "the operator's next try works: it tries by itself, and soon after an edit",
+                "needsChange": False,
+            },
+        ),
+        (
+            {"workers": "many"},
+            {"phase": "Invalid", "reason": "Invalid"},
+            {
+                "standing": "Invalid",
+                "reason": "Invalid",
+                "message": 'spec.workers: must be a whole number, not "many"',
+                "returnsIf": "its spec is mended",
+                "needsChange": True,
+            },
+        ),
+    ],
+    ids=["suspended", "quarantined", "invalid"],
+)
+def test_a_job_that_is_set_aside_says_why_and_what_brings_it_back(
+    spec: dict[str, Any], status: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    cache = cache_with("aside", spec, status)
+    (record,) = jobs_aside(cache, "", {})
+    found = aside_status(record, {})
+    found.pop("submittedAt", None)
+    assert found == expected | {"queue": "red"}
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Evicting", "Succeeded", "Failed"])
+def test_a_job_that_is_over_or_has_just_come_is_not_set_aside(phase: str) -> None:
+    assert list(jobs_aside(cache_with("job", {}, {"phase": phase}), "", {})) == []
+
+
+@pytest.mark.parametrize(
+    ("namespace", "decided", "found"), [("", {}, 1), ("red", {}, 1), ("blue", {}, 0), ("", {"red/aside": None}, 0)]
+)
+def test_jobs_of_others_and_jobs_that_were_decided_on_are_left_out(
+    namespace: str, decided: dict[str, None], found: int
+) -> None:
+    cache = cache_with("aside", {"suspend": True}, {"phase": "Suspended"})
+    assert len(list(jobs_aside(cache, namespace, decided))) == found

@@ -1,0 +1,357 @@
+"""Tenures: who may be asked to leave for a job that waits too long, and how long the others are counted to stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant.core import Policy
+from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.tenure import Tenures, guarantees_beside, waits_since
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.model.moment import Moment
+from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.runtimes.learned import LearnedRuntimes
+from cotenant.core.snapshot.accounting import Accounting
+from cotenant.testing import make_job, make_node, make_placement, make_queue
+
+NOW = 10_000.0
+POLICY = Policy(collect_after_s=1_000, protected_runtime_s=100)
+EAGER = replace(POLICY, protected_runtime_s=0)
+TENURE = replace(POLICY, tenure_s=2_000)
+GANG = make_job("gang", gpus=2)
+OWNS = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=0))
+"""Red is guaranteed what the gang asks for."""
+SHARES = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=1))
+BORROWS = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=1))
+"""The gang has to borrow, and others may need what they are guaranteed."""
+FREE = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=0))
+"""The gang has to borrow, and nobody else is guaranteed anything."""
+RUNS = {"queue|red": (300,) * 9 + (700,), "queue|blue": (400,) * 10, "queue|gone": (500,) * 10}
+
+
+def holder(name: str = "busy", *columns: int, ran_s: float = 1_000.0, **changes: Any) -> Job:
+    job = make_job(
+        name, gpus=len(columns or (0,)), placement=make_placement(("n1", [list(columns or (0,))])), **changes
+    )
+    return replace(job, admitted_at=NOW - ran_s)
+
+
+class World:
+    """A gang of two GPUs waits, and some hold GPUs of the one node."""
+
+    def __init__(
+        self,
+        *jobs: Job,
+        queues: tuple[TenantQueue, ...] = OWNS,
+        policy: Policy = POLICY,
+        runs: Mapping[str, tuple[int, ...]] | None = None,
+        evicted: tuple[str, ...] = (),
+        now: float = NOW,
+    ) -> None:
+        counted = Accounting.of([make_node("n1", gpus=8)], queues, [*jobs, GANG])
+        self.moment = Moment(now)
+        self.running = RunningJobs(counted.running, counted.allocations, counted.tree)
+        self.tenures = Tenures(
+            EvictionRules(counted.tree, policy, self.moment, frozenset(evicted)), LearnedRuntimes(runs or {})
+        )
+        resolved = RequestResolver(counted.inventory, counted.tree).resolve(GANG)
+        assert isinstance(resolved, Request)
+        self.request = resolved
+
+    def leave(self) -> list[str]:
+        return [one.job.key.partition("/")[2] for one in self.tenures.candidates(self.request, self.running)]
+
+
+@pytest.mark.parametrize(
+    ("waits_s", "patience_s", "overdue"),
+    [
+        pytest.param(999.5, 1_000, False, id="not before its patience is over"),
+        pytest.param(1_000.0, 1_000, True, id="when it is just over"),
+        pytest.param(90_000.0, 0, False, id="never where no patience is set"),
+        pytest.param(1.0, 1, True, id="after a second, where that is set"),
+    ],
+)
+def test_a_job_is_overdue(waits_s: float, patience_s: int, overdue: bool) -> None:
+    world = World(policy=replace(POLICY, collect_after_s=patience_s))
+
+    assert world.tenures.is_overdue(make_job("a", at=NOW - waits_s)) is overdue
+
+
+def test_a_wait_begins_with_the_submission_or_anew_after_a_run() -> None:
+    assert waits_since(make_job("a", at=10.0)) == 10.0
+    assert waits_since(replace(make_job("a", at=10.0), requeued_at=50.0)) == 50.0
+
+
+PROTECTS = (make_queue("red", guaranteed=2, protected_runtime_s=3_000), make_queue("blue", guaranteed=0))
+
+
+@pytest.mark.parametrize(
+    ("policy", "queues", "want"),
+    [
+        pytest.param(POLICY, OWNS, (inf, 100), id="none is set"),
+        pytest.param(TENURE, OWNS, (2_000, 100), id="as it is set"),
+        pytest.param(replace(TENURE, tenure_s=50), OWNS, (100, 100), id="protected minutes are kept"),
+        pytest.param(TENURE, PROTECTS, (3_000, 3_000), id="also those of any queue"),
+        pytest.param(replace(TENURE, protected_runtime_s=0), OWNS, (2_000, 0), id="where there are any"),
+    ],
+)
+def test_the_longest_tenure_of_anybody_and_the_longest_protection(
+    policy: Policy, queues: tuple[TenantQueue, ...], want: tuple[float, int]
+) -> None:
+    tenures = World(policy=policy, queues=queues).tenures
+
+    assert (tenures.longest_s, tenures.protected_s) == want
+
+
+@pytest.mark.parametrize(
+    ("queues", "guaranteed", "entitled"),
+    [
+        pytest.param(OWNS, True, True, id="covered by its guarantee"),
+        pytest.param(SHARES, True, True, id="and whatever others are guaranteed"),
+        pytest.param(BORROWS, False, False, id="not covered, and others are guaranteed something"),
+        pytest.param(FREE, False, True, id="not covered, but nobody has a better claim"),
+    ],
+)
+def test_a_request_is_guaranteed_or_entitled(queues: tuple[TenantQueue, ...], guaranteed: bool, entitled: bool) -> None:
+    """Whatever its queue holds already."""
+    world = World(holder("mine", 0), holder("too", 1), queues=queues)
+
+    assert world.tenures.is_guaranteed(world.request) is guaranteed
+    assert world.tenures.is_entitled(world.request) is entitled
+
+
+LENT = {"queue": "blue"}
+GONE = {"queue": "gone"}
+
+
+@pytest.mark.parametrize(
+    ("job", "world", "seconds"),
+    [
+        pytest.param({}, {}, inf, id="without end where nothing is known"),
+        pytest.param({"max_runtime_s": 5_000}, {}, 5_000, id="for its maxRuntime"),
+        pytest.param({"max_runtime_s": 5_000}, {"runs": RUNS}, 5_000, id="which counts more than what was learned"),
+        pytest.param({"max_runtime_s": 60}, {}, 100, id="for its protected minutes at least"),
+        pytest.param({}, {"runs": RUNS}, 300, id="as nine out of ten ran"),
+        pytest.param({}, {"runs": {"queue|red": tuple(range(101, 201))}}, 190, id="and not one of them less"),
+        pytest.param({}, {"policy": TENURE}, 2_000, id="for its tenure"),
+        pytest.param({"max_runtime_s": 5_000}, {"policy": TENURE}, 2_000, id="also where it may run for longer"),
+        pytest.param({"max_runtime_s": 500}, {"policy": TENURE}, 500, id="but not where it may not"),
+        pytest.param({}, {"policy": TENURE, "runs": RUNS}, 300, id="nor where it is not likely to"),
+        pytest.param({}, {"policy": TENURE, "queues": FREE}, 2_000, id="for its tenure, also for who borrows freely"),
+        pytest.param({}, {"policy": TENURE, "queues": BORROWS}, inf, id="not for who borrows from guarantees"),
+        pytest.param({"preemptible": False}, {"policy": TENURE}, inf, id="nobody asks it to leave"),
+        pytest.param({"preemptible": False, "max_runtime_s": 60}, {}, 60, id="nobody asks it, and it ends"),
+        pytest.param(GONE, {"policy": TENURE}, inf, id="nor who is in no queue"),
+        pytest.param(GONE, {"policy": TENURE, "runs": RUNS}, 500, id="who is likely to end all the same"),
+        pytest.param(LENT, {}, 100, id="lent: until its protected minutes are over"),
+        pytest.param(LENT | {"max_runtime_s": 500}, {}, 500, id="lent: it ends by itself"),
+        pytest.param(LENT | {"max_runtime_s": 9_000}, {}, 4_000, id="lent: for four times the patience at most"),
+        pytest.param(LENT, {"runs": RUNS}, 100, id="lent: it leaves before it is likely to end"),
+        pytest.param(LENT, {"queues": SHARES}, inf, id="of a queue that is guaranteed something: it may be inside"),
+        pytest.param(LENT, {"queues": FREE}, inf, id="lent, but not to a guarantee of the request"),
+        pytest.param(LENT | {"preemptible": False}, {}, inf, id="lent, and nobody asks it to leave"),
+    ],
+)
+def test_a_holder_is_counted(job: dict[str, Any], world: dict[str, Any], seconds: float) -> None:
+    busy = holder(**job)
+    at = World(busy, **world)
+
+    assert at.tenures.counted_s(at.request, busy) == seconds
+
+
+def test_one_line_that_guarantees_something_is_enough_to_cover_a_job() -> None:
+    lines = (*make_queue("blue", guaranteed=0, gpu_class="A100").quotas, *make_queue("blue", guaranteed=1).quotas)
+    busy = holder(queue="blue")
+    at = World(busy, queues=(make_queue("red", guaranteed=2), make_queue("blue", quotas=lines)))
+
+    assert at.tenures.counted_s(at.request, busy) == inf
+
+
+def test_a_guarantee_of_a_queue_above_covers_what_lies_below_it() -> None:
+    """Blue is guaranteed nothing itself, but the department that it is part of is."""
+    queues = (
+        make_queue("red", guaranteed=2),
+        make_queue("dept", guaranteed=1),
+        make_queue("blue", guaranteed=0, parent="dept"),
+    )
+    busy = holder(queue="blue")
+    at = World(busy, queues=queues)
+
+    assert at.tenures.counted_s(at.request, busy) == inf
+
+
+MANY = {"queue|red": (500,) * 95 + (4_000, 4_100, 4_200, 4_300, 5_000)}
+SPREAD = {"queue|red": (100,) * 5 + (300,) * 4 + (700,)}
+
+
+@pytest.mark.parametrize(
+    ("ran_s", "job", "world", "until_s"),
+    [
+        pytest.param(50.0, {"max_runtime_s": 500}, {}, 500, id="its maxRuntime"),
+        pytest.param(200.0, {}, {"runs": SPREAD}, 300, id="as it was learned when it began, not of who ran for longer"),
+        pytest.param(600.0, {"max_runtime_s": 500}, {}, 500, id="also when that is over"),
+        pytest.param(299.5, {}, {"runs": RUNS}, 300, id="as learned"),
+        pytest.param(300.0, {}, {"runs": RUNS}, inf, id="which it has outlived, and too few ran for longer"),
+        pytest.param(500.0, {}, {"runs": MANY}, 5_000, id="as those that ran for longer"),
+        pytest.param(500.0, {}, {"runs": MANY, "policy": TENURE}, 2_000, id="until it may be asked to leave"),
+        pytest.param(500.0, {}, {"runs": MANY, "policy": TENURE, "queues": BORROWS}, 5_000, id="where it may be"),
+        pytest.param(500.0, {"preemptible": False}, {"runs": MANY, "policy": TENURE}, 5_000, id="or cannot be"),
+        pytest.param(500.0, LENT, {"runs": RUNS}, 100, id="lent: it may be asked already"),
+        pytest.param(9_000.0, {}, {"policy": TENURE}, 2_000, id="its tenure, also when that is over"),
+    ],
+)
+def test_a_holder_is_counted_until(ran_s: float, job: dict[str, Any], world: dict[str, Any], until_s: float) -> None:
+    busy = holder(ran_s=ran_s, **job)
+    at = World(busy, **world)
+
+    assert at.tenures.counted_until(at.request, busy) == NOW - ran_s + until_s
+
+
+def test_who_starts_now_is_counted_from_now_on() -> None:
+    starts = make_job("new", max_runtime_s=500)
+    at = World()
+
+    assert at.tenures.counted_until(at.request, starts) == NOW + 500
+
+
+def test_who_has_outlived_what_was_learned_is_asked_again_when_the_first_of_the_longer_runs_was_over() -> None:
+    busy = holder(ran_s=500.0)
+    world = World(busy, runs=MANY)
+    world.tenures.counted_until(world.request, busy)
+
+    assert world.moment.until == NOW + 3_500
+
+
+@given(
+    longer=st.lists(st.integers(6, 40), min_size=4, max_size=8),
+    began=st.sampled_from((0.0, 0.25)),
+    ran_s=st.integers(0, 160).map(lambda quarters: quarters / 4),
+    tenure_s=st.sampled_from((0, 30)),
+)
+def test_what_is_counted_stays_the_same_for_as_long_as_the_moment_says(
+    longer: list[int], began: float, ran_s: float, tenure_s: int
+) -> None:
+    """Most ran for 5 s, few for longer; time goes on by quarters of a second."""
+    busy = replace(holder(), admitted_at=began)
+    runs = {"queue|red": (5,) * 95 + tuple(sorted(longer))}
+    policy = Policy(collect_after_s=1_000, protected_runtime_s=0, tenure_s=tenure_s)
+
+    def at(now: float) -> tuple[float, float]:
+        world = World(busy, policy=policy, runs=runs, now=now)
+        return world.tenures.counted_until(world.request, busy), world.moment.until
+
+    found, until = at(began + ran_s)
+    later = began + ran_s
+    while later < min(until, began + 45.0):
+        assert at(later)[0] == found
+        later += 0.25
+
+
+@pytest.mark.parametrize(
+    ("job", "world", "certain"),
+    [
+        pytest.param({"max_runtime_s": 500}, {}, True, id="a maxRuntime"),
+        pytest.param({}, {"runs": RUNS}, False, id="not what was learned"),
+        pytest.param({}, {}, False, id="nothing is known"),
+        pytest.param({}, {"policy": TENURE}, True, id="a tenure"),
+        pytest.param({}, {"policy": TENURE, "runs": RUNS}, False, id="not where it counts less than what was learned"),
+        pytest.param(LENT, {"runs": RUNS}, True, id="that what is lent is given back"),
+    ],
+)
+def test_an_end_is_enforced(job: dict[str, Any], world: dict[str, Any], certain: bool) -> None:
+    busy = holder(**job)
+    at = World(busy, **world)
+
+    assert at.tenures.is_certain(at.request, busy) is certain
+
+
+@pytest.mark.parametrize(
+    ("job", "world", "leaves"),
+    [
+        pytest.param({}, {}, False, id="nobody inside a guarantee without a tenure"),
+        pytest.param({"ran_s": 2_000.0}, {"policy": TENURE}, True, id="whose tenure is over"),
+        pytest.param({"ran_s": 1_999.5}, {"policy": TENURE}, False, id="nobody half a second before"),
+        pytest.param({"ran_s": 2_000.0}, {"policy": TENURE, "queues": FREE}, True, id="for who borrows freely, too"),
+        pytest.param(
+            {"ran_s": 9_000.0}, {"policy": TENURE, "queues": BORROWS}, False, id="not for who cannot claim it"
+        ),
+        pytest.param({"ran_s": 9_000.0}, {"queues": FREE}, False, id="nobody for who borrows where there is no tenure"),
+        pytest.param({"ran_s": 2_000.0, "preemptible": False}, {"policy": TENURE}, False, id="who cannot be evicted"),
+        pytest.param(
+            {"ran_s": 2_000.0}, {"policy": TENURE, "evicted": ("red/busy",)}, False, id="who was just evicted"
+        ),
+        pytest.param(LENT | {"ran_s": 100.0}, {}, True, id="lent, and its protected minutes are over"),
+        pytest.param(LENT | {"ran_s": 99.5}, {}, False, id="lent, and they are not"),
+        pytest.param(LENT | {"ran_s": 0.0}, {"policy": EAGER}, True, id="lent, and it has none"),
+        pytest.param(LENT | {"ran_s": 999.5, "max_runtime_s": 1_000}, {}, False, id="lent, and it will end"),
+        pytest.param(LENT | {"ran_s": 4_000.0, "max_runtime_s": 90_000}, {}, True, id="lent, after all patience"),
+        pytest.param(LENT | {"ran_s": 3_999.5, "max_runtime_s": 90_000}, {}, False, id="lent, and not yet"),
+        pytest.param(LENT | {"ran_s": 9_000.0}, {"queues": SHARES}, False, id="inside the guarantee of another queue"),
+        pytest.param(GONE | {"ran_s": 9_000.0}, {"policy": TENURE}, False, id="who is in no queue"),
+    ],
+)
+def test_for_an_overdue_job_leaves(job: dict[str, Any], world: dict[str, Any], leaves: bool) -> None:
+    assert World(holder(**job), **world).leave() == (["busy"] if leaves else [])
+
+
+def test_who_is_being_resized_leaves_when_that_is_over() -> None:
+    resized = replace(holder(ran_s=9_000.0), resizing_from=make_placement(("n1", [[0], [1]])))
+
+    assert World(resized, policy=TENURE).leave() == []
+
+
+def test_who_loses_the_least_work_leaves_first_whatever_its_queue() -> None:
+    jobs = [
+        holder("long", 0, ran_s=3_000.0),
+        holder("saved", 1, ran_s=3_000.0, last_checkpoint_at=NOW - 10),
+        holder("wide", 2, 3, ran_s=2_500.0),
+        holder("lent", 4, ran_s=200.0, queue="blue"),
+    ]
+
+    assert World(*jobs, policy=TENURE).leave() == ["saved", "lent", "long", "wide"]
+
+
+def test_what_goes_beyond_the_guarantee_of_the_same_queue_is_lent() -> None:
+    """The oldest lie inside it."""
+    jobs = [holder(name, column, at=column) for column, name in enumerate(("first", "second", "third"))]
+
+    assert World(*jobs).leave() == ["third"]
+
+
+def test_a_guarantee_beside_is_one_of_a_queue_neither_above_nor_below() -> None:
+    queues = [
+        make_queue("dept", guaranteed=4),
+        make_queue("red", guaranteed=0, parent="dept"),
+        make_queue("team", guaranteed=2, parent="red"),
+        make_queue("green", guaranteed=1, parent="dept"),
+        make_queue("other", guaranteed=0),
+    ]
+
+    def beside(*names: str) -> dict[str, bool]:
+        tree = Accounting.of([make_node("n1")], [one for one in queues if one.name in names], []).tree
+        return {name: guarantees_beside(tree, tree.index[name]) for name in names}
+
+    assert beside("dept", "red", "team") == {"dept": False, "red": False, "team": False}
+    assert beside("dept", "red", "team", "green", "other") == {
+        "dept": False,
+        "red": True,
+        "team": True,
+        "green": True,
+        "other": True,
+    }
+
+
+def test_who_borrows_without_a_word_of_when_it_ends_is_counted_to_leave_as_soon_as_it_may() -> None:
+    world = World(policy=EAGER)
+    lent = holder(queue="blue", ran_s=0.5)
+
+    assert world.tenures.counted_until(world.request, lent) == NOW - 0.5

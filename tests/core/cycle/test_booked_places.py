@@ -1,0 +1,181 @@
+"""Who is placed on GPUs that are booked: before the booking starts, while it is active, and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotenant.core import Policy
+from cotenant.core.model.formatting import format_instant
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import Evict, EvictionKind, Reason
+from cotenant.core.quota.bookings import BookingTerms
+from cotenant.core.state.facts import BookingGone, BookingObserved
+from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+
+POLICY = Policy(protected_runtime_s=10)
+QUEUES = [make_queue("red", guaranteed=1), make_queue("blue", guaranteed=2), make_queue("free", limit=4)]
+DEMO = BookingTerms(name="demo", queue="red", gpu_class="H100", gpus=2, starts_at=100.0, ends_at=200.0)
+
+
+def cluster(*jobs: Job, now: float = 0.0, gpus: int = 4, booking: BookingTerms = DEMO) -> ToyCluster:
+    toy = ToyCluster([make_node("n1", gpus=gpus)], QUEUES, policy=POLICY)
+    toy.now = now
+    toy.state.observe(BookingObserved(booking))
+    for job in jobs:
+        toy.observe(job)
+    return toy
+
+
+def running(toy: ToyCluster) -> list[str]:
+    return sorted(key for key, job in toy.jobs.items() if job.placement and not job.evicting)
+
+
+FILLERS = [make_job("a", queue="blue"), make_job("b", queue="blue")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "now", "starts"),
+    [
+        ({"queue": "blue"}, 0.0, False),
+        ({"queue": "blue", "max_runtime_s": 99}, 0.0, True),
+        ({"queue": "blue", "max_runtime_s": 100}, 0.0, False),
+        ({"queue": "blue", "expected_runtime_s": 10}, 0.0, False),
+        ({"queue": "free"}, 0.0, True),
+        ({"queue": "free"}, 89.0, True),
+        ({"queue": "free"}, 90.0, False),
+        ({"queue": "free", "preemptible": False}, 0.0, False),
+        ({"queue": "red"}, 0.0, False),
+        ({"queue": "red", "max_runtime_s": 60}, 0.0, True),
+        ({"queue": "red"}, 100.0, True),
+        ({"queue": "blue"}, 100.0, False),
+        ({"queue": "free"}, 100.0, True),
+        ({"queue": "blue"}, 199.0, True),
+    ],
+    ids=[
+        "who may stay inside a guarantee",
+        "who is sure to end",
+        "who is sure to end too late",
+        "who only hopes to end",
+        "who may be evicted for it",
+        "and is not protected any more by then",
+        "and would be",
+        "who cannot be evicted",
+        "its own queue before it starts",
+        "its own queue, sure to end",
+        "its own queue when it has started",
+        "another queue when it has started",
+        "who may be evicted when it has started",
+        "anybody when it is over",
+    ],
+)
+def test_before_it_starts_only_who_will_be_gone_lies_on_it_and_then_its_queue(
+    changes: dict[str, Any], now: float, starts: bool
+) -> None:
+    toy = cluster(*FILLERS, make_job("asks", at=1.0, **changes), now=now)
+    toy.cycle()
+    assert ([key for key in running(toy) if "asks" in key] != []) is starts
+
+
+def test_when_it_starts_its_queue_gets_all_of_it_from_who_may_be_evicted() -> None:
+    toy = cluster(*FILLERS, make_job("lent", queue="free", workers=2))
+    toy.settle()
+    assert running(toy) == ["blue/a", "blue/b", "free/lent"]
+    toy.now = 99.0
+    toy.observe(make_job("gang", gpus=2, at=99.0))
+    toy.settle()
+    assert running(toy) == ["blue/a", "blue/b", "red/gang"]
+    assert [one.kind for one in toy.history if isinstance(one, Evict)] == [EvictionKind.RECLAIMED]
+
+
+def test_who_is_kept_out_is_told_by_which_booking_until_when_and_what_would_help() -> None:
+    verdict = cluster(*FILLERS, make_job("asks", queue="blue", at=1.0)).cycle().verdicts["blue/asks"]
+    assert verdict.reason is Reason.GPUS_BOOKED
+    span = f"from {format_instant(100.0)} until {format_instant(200.0)}"
+    assert f"on GPUs that are booked: 2 GPUs of class H100 for queue red {span} (booking demo)." in verdict.message
+    assert dict(verdict.evidence)["bookings"] == "demo"
+    assert verdict.estimated_start_at == 200.0
+    assert (verdict.would_start_if, verdict.change) == (
+        "it were sure to end within 1m30s (maxRuntime)",
+        (("spec.maxRuntime", '"1m30s"'),),
+    )
+
+
+def test_its_own_queue_is_told_that_it_starts_with_the_booking() -> None:
+    verdict = cluster(*FILLERS, make_job("gang", gpus=2, at=1.0)).cycle().verdicts["red/gang"]
+    assert verdict.estimated_start_at == 100.0
+
+
+def test_the_same_gpus_are_kept_until_it_is_over_or_taken_back() -> None:
+    toy = cluster()
+    first = toy.cycle().booked["demo"].kept
+    toy.observe(make_job("a", queue="blue"))
+    assert toy.cycle().booked["demo"].kept == first
+    assert len(first) == 2
+    toy.state.observe(BookingGone("demo"))
+    assert toy.cycle().booked == {}
+    toy.state.observe(BookingObserved(DEMO))
+    toy.now = 200.0
+    assert toy.cycle().booked == {}
+
+
+def test_what_its_queue_holds_is_not_kept_again() -> None:
+    toy = cluster(make_job("one"), now=100.0)
+    toy.cycle()
+    found = toy.cycle().booked["demo"]
+    assert (len(found.kept), found.used) == (1, 1000)
+
+
+def test_what_is_held_by_who_may_stay_is_missing_from_what_is_kept() -> None:
+    toy = cluster()
+    toy.state.observe(BookingGone("demo"))
+    toy.observe(make_job("stays", queue="blue", gpus=2))
+    toy.observe(make_job("borrows", queue="blue", gpus=1))
+    toy.settle()
+    toy.state.observe(BookingObserved(DEMO))
+    assert len(toy.cycle().booked["demo"].kept) == 1
+
+
+ASKED = st.fixed_dictionaries(
+    {"queue": st.sampled_from(["red", "blue", "free"]), "workers": st.integers(1, 2), "priority": st.integers(0, 1)},
+    optional={"max_runtime_s": st.integers(1, 150), "preemptible": st.just(value=False), "milli": st.just(500)},
+)
+
+
+@settings(max_examples=25)
+@given(
+    stream=st.lists(st.tuples(st.integers(0, 9), ASKED), max_size=8),
+    gpus=st.integers(1, 4),
+    protected_s=st.integers(0, 30),
+)
+def test_what_is_booked_is_there_when_it_starts_whatever_comes_before(
+    stream: list[tuple[int, dict[str, Any]]], gpus: int, protected_s: int
+) -> None:
+    booking = BookingTerms(name="demo", queue="red", gpu_class="H100", gpus=gpus, starts_at=60.0, ends_at=200.0)
+    toy = cluster(booking=booking)
+    toy.policy = Policy(protected_runtime_s=protected_s)
+    for number, (pause, asked) in enumerate(stream):
+        toy.now = min(57.0, toy.now + pause)
+        end_those_over(toy, toy.now)
+        toy.observe(make_job(f"job{number}", at=toy.now, **asked))
+        toy.cycle()
+        toy.finish_evictions()
+        assert toy.snapshot().accounting.ledger.sound()  # type: ignore[union-attr]
+    toy.now = 59.0
+    end_those_over(toy, 60.0)
+    for key in [key for key, job in toy.jobs.items() if job.queue == "red"]:
+        toy.end(key)
+    granted = toy.snapshot().bookings[0].gpus
+    for number in range(granted):
+        toy.observe(make_job(f"wants{number}", at=toy.now))
+    toy.settle()
+    assert len([key for key in running(toy) if "wants" in key]) == granted
+
+
+def end_those_over(toy: ToyCluster, now: float) -> None:
+    for key, job in list(toy.jobs.items()):
+        if job.admitted_at is not None and job.max_runtime_s and job.admitted_at + job.max_runtime_s <= now:
+            toy.end(key)

@@ -1,0 +1,34 @@
+"""Times that are left, as they are told."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant.core.explain.deadline import time_left
+from cotenant.core.model.moment import Moment
+
+
+@pytest.mark.parametrize(
+    ("left", "rounded"),
+    [(-5, 0), (-1, 0), (0, 0), (59, 59),
+     (60, 60), (69, 60), (599, 590), (600, 600), (959, 900), (960, 960), (1_079, 960), (7_287, 7_200),
+     (90_000, 84_480)],
+)  # fmt: skip
+def test_the_time_that_is_left_is_told_in_units_that_grow_with_it(left: int, rounded: int) -> None:
+    moment = Moment(1_000.0)
+
+    assert time_left(1_000.0 + left, moment) == rounded
+    assert moment.until == (1_000.0 + left - rounded if left >= 0 else inf)
+
+
+@given(st.integers(0, 100_000), st.integers(0, 50_000))
+def test_and_stays_the_same_until_the_moment_says(left: int, later: int) -> None:
+    moment = Moment(0.0)
+    rounded = time_left(left, moment)
+
+    if later <= moment.until:
+        assert time_left(left, Moment(later)) == rounded

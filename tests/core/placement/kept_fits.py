@@ -1,0 +1,49 @@
+"""A cache of fits over equal nodes, what is laid on them, and its answers as values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.core.gpus.inventory import BoolArray, IntArray
+from cotenant.core.gpus.ledger import Ledger, NodeAllocation
+from cotenant.core.placement.bestfit import BestFit
+from cotenant.core.placement.class_fit import AnyFit
+from cotenant.core.placement.fit_cache import FitCache
+from cotenant.core.placement.fitting import Tenancy
+from cotenant.core.placement.scoring import Scores
+from cotenant.core.placement.shapes import Shape
+from cotenant.testing import make_node
+
+HALF = Shape(whole=False, memory_milli=500)
+US, THEM = Tenancy(1), Tenancy(2)
+SHARE = NodeAllocation(
+    row=1, columns=(0,), memory_mib=(40_960,), compute_milli=(500,), cpu_milli=0, host_mib=0, tenant=1
+)
+GPU = replace(SHARE, memory_mib=(81_920,), compute_milli=(1_000,))
+
+
+class CountingScorer(BestFit):
+    """Best fit that notes which rows it was asked to score."""
+
+    def __init__(self) -> None:
+        self.scored: list[list[int]] = []
+
+    def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
+        self.scored.append(rows.tolist())
+        return super().score(ledger, shape, rows, fit)
+
+
+def cache(nodes: int = 4) -> tuple[FitCache, CountingScorer]:
+    scorer = CountingScorer()
+    return FitCache(Ledger.of([make_node(f"n{number}") for number in range(nodes)]), scorer), scorer
+
+
+def answers(fit: AnyFit) -> tuple[object, ...]:
+    rows = range(len(fit.capacity))
+    return (
+        fit.capacity.tolist(),
+        fit.node_scores.tolist(),
+        [fit.fits(row).tolist() for row in rows],
+        [fit.gpu_scores(row).tolist() for row in rows],
+        fit.all_fits().tolist(),
+    )

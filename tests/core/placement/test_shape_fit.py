@@ -1,0 +1,112 @@
+"""One shape over all rows: each state is judged and scored once, and answers are those of a row judged by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cotenant.core.gpus.ledger import Ledger, NodeAllocation
+from cotenant.core.placement.bestfit import BestFit
+from cotenant.core.placement.fit_cache import FitCache
+from cotenant.core.placement.room_scores import LOWEST
+from cotenant.core.placement.shapes import Shape
+from cotenant.testing import make_node
+from tests.core.placement.kept_fits import GPU, HALF, SHARE, US, answers, cache
+
+
+def test_of_equal_nodes_one_is_scored_once() -> None:
+    fit_cache, scorer = cache()
+    first = fit_cache.shape_fit(HALF, US)
+
+    assert fit_cache.shape_fit(HALF, US) is first
+    assert first.capacity.tolist() == [2, 2, 2, 2]
+    assert len(set(first.node_scores.tolist())) == 1
+    assert scorer.scored == [[0]]
+
+
+def test_nothing_is_scored_before_a_score_is_asked_for_and_never_a_row_that_takes_none() -> None:
+    fit_cache, scorer = cache(2)
+    fit_cache.ledger.allocate(replace(GPU, columns=(0, 1), memory_mib=(81_920,) * 2, compute_milli=(1_000,) * 2))
+    fit = fit_cache.shape_fit(HALF, US)
+    before = fit.capacity.tolist(), list(scorer.scored)
+
+    assert fit.node_scores[1] == LOWEST
+    assert (*before, scorer.scored) == ([2, 0], [], [[0]])
+
+
+def test_after_a_change_the_one_new_state_is_scored_and_a_roll_back_costs_nothing() -> None:
+    fit_cache, scorer = cache()
+    _ = fit_cache.shape_fit(HALF, US).node_scores
+    fit_cache.ledger.allocate(SHARE)
+    _ = fit_cache.shape_fit(HALF, US).node_scores
+    fit_cache.ledger.release(SHARE)
+    _ = fit_cache.shape_fit(HALF, US).node_scores
+    fit_cache.ledger.allocate(replace(SHARE, row=3))
+    _ = fit_cache.shape_fit(HALF, US).node_scores
+
+    assert scorer.scored == [[0], [1]]
+
+
+def test_a_row_that_takes_none_has_the_lowest_score() -> None:
+    fit_cache, _ = cache(2)
+    fit_cache.ledger.allocate(replace(GPU, columns=(0, 1), memory_mib=(81_920,) * 2, compute_milli=(1_000,) * 2))
+    fit = fit_cache.shape_fit(Shape(), US)
+
+    assert fit.capacity.tolist() == [2, 0]
+    assert fit.node_scores[1] == LOWEST < fit.node_scores[0]
+
+
+STORY: Sequence[tuple[NodeAllocation, int]] = [
+    (SHARE, 1),
+    (replace(GPU, row=0), 1),
+    (replace(SHARE, row=0, columns=(1,), tenant=2), 1),
+    (replace(SHARE, row=3), 1),
+    (SHARE, -1),
+    (replace(GPU, row=2, columns=(0,)), 1),
+    (replace(GPU, row=2, columns=(1,)), 1),
+    (replace(GPU, row=0), -1),
+]
+
+
+@pytest.mark.parametrize("shape", [Shape(), HALF, Shape(whole=False, memory_milli=300, cpu_milli=100)])
+@pytest.mark.parametrize("step", [1, 2, 8])
+def test_answers_kept_through_changes_are_the_answers_of_a_new_cache(shape: Shape, step: int) -> None:
+    """Asked after every change, after every second, and after all at once."""
+    fit_cache, _ = cache()
+    fit_cache.shape_fit(shape, US)
+    for number, (allocation, sign) in enumerate(STORY, start=1):
+        (fit_cache.ledger.allocate if sign > 0 else fit_cache.ledger.release)(allocation)
+        if number % step == 0:
+            afresh = FitCache(fit_cache.ledger.copy(), BestFit()).shape_fit(shape, US)
+            assert answers(fit_cache.shape_fit(shape, US)) == answers(afresh)
+
+
+def test_answers_stay_right_when_states_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More states than are known at once: what was found of a number is of another state afterwards."""
+    monkeypatch.setattr("cotenant.core.placement.score_book._STATES", 0)
+    fit_cache, _ = cache()
+    fit_cache.shape_fit(HALF, US)
+    for milli in range(100, 500):
+        fit_cache.ledger.allocate(replace(SHARE, row=milli % 4, compute_milli=(milli % 7,), memory_mib=(milli % 5,)))
+        afresh = FitCache(fit_cache.ledger.copy(), BestFit()).shape_fit(HALF, US)
+        assert answers(fit_cache.shape_fit(HALF, US)) == answers(afresh)
+
+
+def test_a_cache_made_of_a_ledger_that_was_written_before_starts_from_what_it_is() -> None:
+    ledger = Ledger.of([make_node("n0"), make_node("n1")])
+    ledger.allocate(SHARE)
+    fit = FitCache(ledger, BestFit()).shape_fit(Shape(), US)
+
+    assert fit.capacity.tolist() == [2, 1]
+    assert fit.all_fits().tolist() == [[True, True], [False, True]]
+    assert fit.seen == 1
+
+
+def test_no_nodes_make_empty_answers() -> None:
+    fit = FitCache(Ledger.of([]), BestFit()).shape_fit(Shape(), US)
+
+    assert (fit.capacity.shape, fit.node_scores.shape, fit.all_fits().shape) == ((0,), (0,), (0, 0))
+    assert np.iinfo(np.int64).min == LOWEST

@@ -1,0 +1,129 @@
+"""Turns of jobs that wait too long, and the bounds of all that wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cotenant.core import Policy, schedule
+from cotenant.core.actions.start_bounds import HAS_TO_BORROW, UNKNOWN
+from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.model.plan import Admit
+from cotenant.core.scheduling.scheduler import decide
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+
+NOW = 10_000.0
+POLICY = Policy(collect_after_s=5_000)
+RED, BLUE = make_queue("red", guaranteed=4), make_queue("blue", guaranteed=0)
+
+
+def cluster(*jobs: Job, gpus: int = 2, queues: tuple[TenantQueue, ...] = (RED, BLUE)) -> Snapshot:
+    return make_snapshot(nodes=[make_node("n1", gpus=gpus)], queues=list(queues), jobs=list(jobs), now=NOW)
+
+
+def admitted(snapshot: Snapshot, policy: Policy = POLICY) -> list[str]:
+    return [action.job for action in schedule(snapshot, policy).actions if isinstance(action, Admit)]
+
+
+def busy(*columns: int, **changes: Any) -> Job:
+    place = make_placement(("n1", [list(columns)]))
+    return make_job("busy", gpus=len(columns), placement=place, admitted_at=9_000.0, **changes)
+
+
+def test_of_equal_jobs_each_goes_by_its_own_wait() -> None:
+    jobs = [make_job("first", at=1.0), make_job("second", at=2.0, cpu_milli=1), make_job("third", at=3.0)]
+
+    assert admitted(cluster(*jobs)) == ["red/first", "red/second"]
+
+
+def test_who_has_waited_too_long_goes_before_priority_and_who_waits_longest_goes_first() -> None:
+    jobs = [
+        make_job("old", at=100.0),
+        make_job("older", at=50.0),
+        make_job("high", at=60.0, priority=5),
+        make_job("fresh", at=9_000.0, priority=9),
+    ]
+
+    assert admitted(cluster(*jobs, gpus=1)) == ["red/older"]
+    assert admitted(cluster(*jobs, gpus=2)) == ["red/high", "red/older"]
+    assert admitted(cluster(*jobs, gpus=2), replace(POLICY, collect_after_s=0)) == ["red/fresh", "red/high"]
+
+
+def test_who_has_to_borrow_goes_behind_guarantees_and_before_all_others_that_borrow() -> None:
+    """Two GPUs are left when a job inside its guarantee has started: the one that waits too long gets them."""
+    queues = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=1), make_queue("green", guaranteed=1))
+    jobs = [
+        make_job("wide", gpus=2, at=1.0),
+        make_job("rightful", queue="blue", at=9_000.0),
+        make_job("borrows", queue="green", gpus=2, at=9_000.0, priority=9),
+    ]
+
+    assert admitted(cluster(*jobs, gpus=3, queues=queues)) == ["blue/rightful", "red/wide"]
+
+
+def test_a_decision_that_collects_for_who_has_to_borrow_is_not_kept_for_other_shares() -> None:
+    """Turns after it depend on them."""
+    queues = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=1))
+    waits = make_job("wide", gpus=2, at=1.0)
+    decision = decide(cluster(busy(0, max_runtime_s=2_000), waits, queues=queues), POLICY)
+
+    assert (decision.plan.actions, decision.standings) == ((), None)
+
+
+ENDS = busy(0, 1, max_runtime_s=2_000)
+YOUNG = make_job("young", gpus=2, at=9_900.0, max_runtime_s=1_000)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "queues", "policy", "want"),
+    [
+        pytest.param([ENDS, YOUNG], (RED, BLUE), POLICY, (16_900.0, ""), id="patience, then the longest hold"),
+        pytest.param([ENDS, YOUNG], (RED, BLUE), replace(POLICY, collect_after_s=0), (None, ""), id="none is wanted"),
+        pytest.param([busy(0, 1), YOUNG], (RED, BLUE), POLICY, (None, UNKNOWN), id="who runs without end"),
+        pytest.param(
+            [ENDS, YOUNG],
+            (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=1)),
+            POLICY,
+            (None, HAS_TO_BORROW),
+            id="who has to borrow has none",
+        ),
+        pytest.param(
+            [ENDS, YOUNG],
+            (make_queue("red", guaranteed=1), BLUE),
+            POLICY,
+            (16_900.0, ""),
+            id="unless nobody has a better claim",
+        ),
+        pytest.param(
+            [ENDS, YOUNG, make_job("before", gpus=2, at=9_800.0, max_runtime_s=3_000)],
+            (RED, BLUE),
+            POLICY,
+            (20_800.0, ""),
+            id="behind who waits for longer",
+        ),
+    ],
+)
+def test_a_job_has_started_by(
+    jobs: list[Job], queues: tuple[TenantQueue, ...], policy: Policy, want: tuple[float | None, str]
+) -> None:
+    verdict = schedule(cluster(*jobs, queues=queues), policy).verdicts["red/young"]
+
+    assert (verdict.starts_by, verdict.starts_by_basis) == want
+
+
+@pytest.mark.parametrize(("since", "first"), [(5_000.0, "red/late"), (5_001.0, "red/high")])
+def test_a_job_goes_first_from_the_very_moment_on_at_which_its_patience_is_over(since: float, first: str) -> None:
+    jobs = [make_job("late", at=since), make_job("high", at=9_000.0, priority=5)]
+
+    assert admitted(cluster(*jobs, gpus=1)) == [first]
+
+
+def test_who_has_to_borrow_takes_nothing_from_a_job_inside_its_guarantee() -> None:
+    queues = (make_queue("red", guaranteed=0), make_queue("blue", guaranteed=1))
+    jobs = [make_job("wide", gpus=2, at=1.0), make_job("rightful", queue="blue", at=9_000.0)]
+
+    assert admitted(cluster(*jobs, gpus=2, queues=queues)) == ["blue/rightful"]
+    assert admitted(cluster(jobs[0], gpus=2, queues=queues)) == ["red/wide"]

@@ -1,0 +1,162 @@
+"""What a change of a quota, a node or a setting would do: said before it is made, and true when it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotenant.core import schedule
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import Admit, Evict
+from cotenant.core.state.facts import NodeObserved, QueueObserved
+from cotenant.query.cluster_change import (
+    ChangedCluster,
+    jobs_on,
+    what_if_cluster,
+    with_copies,
+    with_queue,
+    without_node,
+)
+from cotenant.query.situation import Situation
+from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+
+RED, BLUE = make_queue("red", guaranteed=2, limit=2), make_queue("blue", guaranteed=2)
+
+
+def clock() -> Callable[[], bool]:
+    return lambda: True
+
+
+def decided(toy: ToyCluster) -> Situation:
+    planned = replace(toy.snapshot(), now=toy.now + 1.0)
+    return Situation(planned, toy.cycle(), toy.policy)
+
+
+def cluster(*jobs: Job) -> ToyCluster:
+    toy = ToyCluster([make_node("n1"), make_node("n2")], [RED, BLUE])
+    for job in jobs:
+        toy.observe(job)
+        toy.cycle()
+    return toy
+
+
+def test_four_more_start_whom_the_quota_held_back() -> None:
+    situation = decided(cluster(make_job("runs", gpus=2), make_job("more", gpus=2, at=2.0)))
+    changed = with_queue(situation.snapshot, make_queue("red", guaranteed=4, limit=4))
+    found = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy), clock)
+    assert [(one.job, one.asks) for one in found.starts] == [("red/more", "2 GPUs")]
+    assert (found.evicted, found.waiting) == ((), (1, 0))
+
+
+def test_who_has_borrowed_leaves_for_a_guarantee_that_grows() -> None:
+    situation = decided(
+        cluster(make_job("a", gpus=2), make_job("b", queue="blue", gpus=2), make_job("c", gpus=2, at=3.0))
+    )
+    smaller = replace(situation.snapshot, queues=(RED, make_queue("blue", guaranteed=0)), accounting=None)
+    changed = with_queue(smaller, make_queue("red", guaranteed=4, limit=4))
+    found = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy), clock)
+    assert [one.job for one in found.promised] == ["red/c"]
+    assert [(one.job, one.why) for one in found.evicted] == [("blue/b", "it runs on what its queue has borrowed")]
+
+
+def test_a_node_that_is_drained_names_whom_it_ends_and_who_goes_on_elsewhere() -> None:
+    situation = decided(cluster(make_job("one"), make_job("two", queue="blue", gpus=2)))
+    (node,) = {part.node for part in situation.jobs["blue/two"].placement.nodes}  # type: ignore[union-attr]
+    left = jobs_on(situation.snapshot, node)
+    changed = without_node(situation.snapshot, node, left)
+    found = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy, left=left), clock)
+    assert {one.job for one in found.evicted} == set(left)
+    assert all(one.why.startswith("its node would be drained") for one in found.evicted)
+    assert node not in "".join(one.why for one in found.evicted)
+
+
+def test_nodes_like_one_that_is_there_start_those_who_wait_for_room() -> None:
+    situation = decided(
+        cluster(*(make_job(f"j{number}", queue="blue", gpus=2, at=float(number)) for number in range(4)))
+    )
+    like = situation.snapshot.nodes[0]
+    one, two = (
+        what_if_cluster(
+            situation,
+            ChangedCluster(snapshot=with_copies(situation.snapshot, like, count), policy=situation.policy),
+            clock,
+        )
+        for count in (1, 2)
+    )
+    assert ([mention.job for mention in one.starts], len(two.starts)) == (["blue/j2"], 2)
+
+
+def test_who_would_wait_less_or_longer_is_named_with_both_times() -> None:
+    runs = make_job("runs", gpus=2, workers=2, queue="blue", expected_runtime_s=3_600)
+    situation = decided(
+        cluster(runs, make_job("waits", queue="blue", gpus=2, workers=2, at=2.0, expected_runtime_s=60))
+    )
+    jobs = tuple(
+        replace(job, expected_runtime_s=600) if job.key == "blue/runs" else job for job in situation.snapshot.jobs
+    )
+    changed = replace(situation.snapshot, jobs=jobs, accounting=None)
+    found = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy), clock)
+    (moved,) = found.sooner
+    assert moved.job.job == "blue/waits"
+    assert moved.before is not None
+    assert moved.after is not None
+    assert moved.before - moved.after > 1_000
+
+
+def test_names_of_others_are_not_shown() -> None:
+    situation = decided(cluster(make_job("runs", gpus=2), make_job("more", gpus=2, at=2.0)))
+    changed = with_queue(situation.snapshot, make_queue("red", guaranteed=4, limit=4))
+    found = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy), clock)
+    assert [(one.job, one.asks) for one in found.as_seen(lambda _: False).starts] == [("", "2 GPUs")]
+
+
+jobs = st.builds(
+    lambda number, queue, gpus, workers, at, priority: make_job(
+        f"j{number}", queue=queue, gpus=gpus, workers=workers, at=float(at), priority=priority
+    ),
+    st.integers(0, 9),
+    st.sampled_from(["red", "blue"]),
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.integers(0, 20),
+    st.integers(0, 2),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(jobs, max_size=7),
+    st.sampled_from(["red", "blue"]),
+    st.integers(0, 6),
+    st.integers(0, 2),
+    st.integers(0, 2),
+)
+def test_what_is_said_of_a_quota_and_nodes_is_what_the_next_cycle_does(
+    before: list[Job], name: str, guaranteed: int, copies: int, cycles: int
+) -> None:
+    """Where nothing else happens: the same core, on the state that the change was observed into."""
+    toy = ToyCluster([make_node("n1"), make_node("n2")], [RED, BLUE], {job.key: job for job in before}.values())
+    for _ in range(cycles):
+        toy.cycle()
+    situation = decided(toy)
+    queue = make_queue(name, guaranteed=guaranteed)
+    changed = with_copies(with_queue(situation.snapshot, queue), situation.snapshot.nodes[0], copies)
+    said = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy), lambda: lambda: False)
+    without = schedule(situation.snapshot, situation.policy)
+    toy.state.observe(QueueObserved(queue))
+    for node in changed.nodes[len(situation.snapshot.nodes) :]:
+        toy.state.observe(NodeObserved(node))
+    plan = schedule(toy.state.bare_snapshot(toy.now), toy.policy)
+
+    def started(one: object) -> set[str]:
+        return {action.job for action in one.actions if isinstance(action, Admit)}  # type: ignore[attr-defined]
+
+    def evicted(one: object) -> set[str]:
+        return {action.job for action in one.actions if isinstance(action, Evict)}  # type: ignore[attr-defined]
+
+    assert {one.job for one in said.starts} == started(plan) - started(without)
+    assert {one.job for one in said.evicted} == evicted(plan) - evicted(without)
+    assert {one.job for one in said.promised} == set(plan.nominations) - set(without.nominations)

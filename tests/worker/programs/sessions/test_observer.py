@@ -1,0 +1,76 @@
+"""What is asked of an application in its pod, and what a server that does not answer costs: nothing."""
+
+from __future__ import annotations
+
+import os
+import threading
+import urllib.error
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+from cotenant_worker.sessions.activity import Activity
+from cotenant_worker.sessions.application import Served
+from cotenant_worker.sessions.observer import ask_of, listens, look
+
+KERNELS = [{"execution_state": "busy", "last_activity": "2026-01-01T12:00:00Z"}]
+
+
+def answers(**by_path: Any) -> Any:
+    def ask(path: str) -> Any:
+        found = by_path.get(path.split("?", maxsplit=1)[0].rpartition("/")[2], OSError("no answer"))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return ask
+
+
+def test_an_application_that_does_not_answer_says_nothing() -> None:
+    for kind in ("JupyterLab", "CodeServer", "Program"):
+        assert look(kind, answers()) is None
+    assert look("JupyterLab", answers(kernels=ValueError("no JSON"))) is None
+
+
+def test_a_server_without_terminals_is_heard_about_its_kernels() -> None:
+    missing = urllib.error.HTTPError("http://x", 404, "Not Found", Message(), None)
+    found = look("JupyterLab", answers(kernels=KERNELS, terminals=missing))
+    assert found is not None
+    assert found.busy
+
+
+def test_a_shell_is_used_when_one_of_its_terminals_is(tmp_path: Path) -> None:
+    for name, at in (("0", 100), ("1", 200), ("ptmx", 900)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at, at))
+    assert look("Shell", answers(), tmp_path) == Activity(False, 200.0)
+    assert look("Shell", answers(), tmp_path / "none") == Activity(False, None)
+
+
+def test_it_asks_below_the_path_with_the_token_of_the_application() -> None:
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, self.headers["Authorization"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"[]")
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.handle_request, daemon=True).start()
+    served = Served(port=server.server_address[1], path="/sessions/a/b/app/", token="secret")
+    assert ask_of(served)("api/kernels") == []
+    assert asked == [("/sessions/a/b/app/api/kernels", "token secret")]
+    assert listens(served, threading.Event())
+    server.server_close()
+
+
+def test_an_application_that_has_ended_is_waited_for_no_longer() -> None:
+    ended = threading.Event()
+    ended.set()
+    assert not listens(Served(port=1, path="/", token=""), ended)

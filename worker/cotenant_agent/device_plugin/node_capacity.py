@@ -1,0 +1,37 @@
+"""What the Node shows of extended resources: the kubelet's word on what it counts, and who else offers GPUs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from cotenant.api.conversion.device_shares import WHOLE
+from cotenant_agent.device_plugin.offered_shares import OfferedShares
+
+NVIDIA: Final = "nvidia.com/"
+"""Of the resources of NVIDIA's own plugin: `nvidia.com/gpu`, `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.10gb`."""
+
+
+def disagreement(node: Mapping[str, Any], offered: Iterable[OfferedShares]) -> str:
+    """Why what was offered is not what is counted here; empty where the kubelet has published all of it."""
+    capacity: Mapping[str, Any] = (node.get("status") or {}).get("capacity") or {}
+    others = sorted(name for name, amount in capacity.items() if name.startswith(NVIDIA) and str(amount) != "0")
+    if others:
+        return (
+            f"NVIDIA's device plugin offers the same GPUs ({', '.join(others)}): turn it off on this node by the label"
+            " nvidia.com/gpu.deploy.device-plugin=false"
+        )
+    for one in offered:
+        shown = capacity.get(one.resource)
+        if amount(shown) != WHOLE:
+            return f"the Node shows {shown or 'no'} {one.resource}, {WHOLE} were offered to the kubelet"
+    return ""
+
+
+def amount(quantity: object) -> int:
+    """Amount as the API server writes whole numbers: 1000 is `1k`."""
+    text = str(quantity)
+    digits = text.removesuffix("k")
+    if not (digits.isascii() and digits.isdigit()):
+        return 0
+    return int(digits) * (1000 if digits != text else 1)

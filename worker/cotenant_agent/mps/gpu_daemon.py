@@ -1,0 +1,80 @@
+"""The control daemon of one GPU, as a child of this process."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from typing import Final
+
+from cotenant_agent.mps.configuration import GpuFolder, MpsError
+from cotenant_agent.mps.control_program import PROGRAM, READY, ControlProgram
+
+READY_S: Final = 20.0
+QUIT_S: Final = 10.0
+LOOK_S: Final = 0.1
+
+
+class GpuDaemon:
+    """`multi_user`: for clients of every user, which takes root; else for those of this one."""
+
+    def __init__(self, folder: GpuFolder, program: str = PROGRAM, *, multi_user: bool = True) -> None:
+        self.control = ControlProgram(folder, program)
+        self._users = ["-m"] if multi_user else []
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Raises MpsError where there is no such program."""
+        folder = self.control.folder
+        for made in (folder.pipes, folder.logs):
+            made.mkdir(parents=True, exist_ok=True)
+        command = [self.control.program, "-f", "-p", "3", *self._users, "-a", str(folder.file)]
+        output = (folder.logs / "daemon.log").open("ab")
+        try:
+            self._child = subprocess.Popen(
+                command, env=self.control.environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        except OSError as error:
+            raise MpsError(f"{self.control.program} cannot be started: {error.strerror}") from error
+        finally:
+            output.close()
+
+    def wait_ready(self, seconds: float = READY_S) -> None:
+        """Return once clients may come; raises MpsError in the daemon's words."""
+        deadline = time.monotonic() + seconds
+        while True:
+            if ended := self.ended():
+                raise MpsError(ended)
+            try:
+                status = self.control.server_status()
+            except MpsError as error:
+                status = str(error)
+            if status == READY:
+                return
+            if time.monotonic() > deadline:
+                raise MpsError(f"the server is not ready: {status}")
+            time.sleep(LOOK_S)
+
+    def ended(self) -> str:
+        """How it ended, with the last that it said; empty while it runs."""
+        code = None if self._child is None else self._child.poll()
+        if code is None:
+            return ""
+        try:
+            lines = (self.control.folder.logs / "daemon.log").read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return f"the daemon ended with {code}" + (f": {lines[-1][:200]}" if lines else "")
+
+    def stop(self) -> None:
+        """End it, with its clients: asked first, killed when it does not go."""
+        with contextlib.suppress(MpsError):
+            self.control.quit()
+        if self._child is None:
+            return
+        try:
+            self._child.wait(QUIT_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        self._child = None

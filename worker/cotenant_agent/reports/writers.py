@@ -1,0 +1,48 @@
+"""Whose a GPUNode is where two agents run on one node: the one that was there first, or that started last. Pure.
+
+Agents of different devices (NVIDIA's, and those that the kubelet hands out) would overwrite each other's GPUs, and jobs
+would be placed on both in turns. So each writes who it is, the API server lets it write only what nobody else has
+written since, and who finds another one alive holds back and says so. Of two of one kind the later one is the next
+version of the same agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+ALIVE_S: Final = 45.0
+"""Three heartbeats: an agent that has not written for longer has left the node to others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """An agent."""
+
+    source: str
+    """What it lists: `nvidia`, or extended resources with commas."""
+    instance: str
+    """Its pod's name."""
+
+    def entry(self) -> dict[str, str]:
+        return {"source": self.source, "instance": self.instance}
+
+
+def conflict(me: Writer, status: Mapping[str, Any], now: float, heartbeat: float | None, *, started: bool) -> str:
+    """Why `me` must not write this status; empty where it may. `heartbeat`: Unix seconds, None where there is none.
+
+    `started`: it has written before, so another one of its kind has come after it.
+    """
+    other = status.get("writer")
+    if not isinstance(other, Mapping) or heartbeat is None or now - heartbeat > ALIVE_S:
+        return ""
+    source, instance = str(other.get("source") or ""), str(other.get("instance") or "")
+    if instance == me.instance or not source:
+        return ""
+    if source != me.source:
+        return (
+            f"an agent for {source} ({instance}) writes the GPUNode of this node, and this one is for {me.source}: "
+            "let agent.nodeSelector and agent.otherDevices.nodeSelector of the chart choose different nodes"
+        )
+    return f"another agent for {source} ({instance}) writes the GPUNode of this node since" if started else ""

@@ -1,0 +1,122 @@
+"""The folder of staged data: files that are whole or not there, and a journal of which objects they are.
+
+A file is written beside, under a name that starts with a dot, and gets its own name when all of it is there. The
+journal has a line for each then, so the next attempt that finds the folder again (a volume) fetches only what is
+missing or has changed in the store. One pod at a time writes: others that share the volume wait, and find it all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from cotenant_worker.object_stores.object_store import StoredObject
+from cotenant_worker.object_stores.staging_errors import StagingError
+
+OWN: Final = ".cotenant-"
+"""How our own files begin."""
+JOURNAL: Final = f"{OWN}staged.jsonl"
+_PART: Final = f"{OWN}part-"
+_LOCK: Final = f"{OWN}lock"
+_NAME_BYTES_MAX: Final = 255
+_PATH_BYTES_MAX: Final = 2048
+
+
+def checked_name(path: str) -> str:
+    """The path of an object as one of a file below the folder; StagingError where it would lie elsewhere."""
+    parts = PurePosixPath(path).parts
+    whole = "/".join(parts) == path and bool(parts)
+    inside = whole and ".." not in parts and not path.startswith("/") and "\\" not in path
+    printable = not any(ord(char) < 32 or ord(char) == 127 for char in path)
+    short = len(os.fsencode(path)) <= _PATH_BYTES_MAX and all(
+        len(os.fsencode(part)) <= _NAME_BYTES_MAX for part in parts
+    )
+    if not (inside and printable and short) or parts[0].startswith(OWN):
+        raise StagingError(
+            "DataNameRefused", f"the object {path[:200]!r} has a name that no file in the folder can have"
+        )
+    return path
+
+
+class StagedFolder:
+    """One `to`. `source` is the address that its files come from."""
+
+    def __init__(self, path: Path, source: str) -> None:
+        self.path = path
+        self.source = source
+        self._known: dict[str, tuple[int, str]] = {}
+
+    @contextlib.contextmanager
+    def locked(self, waiting: Callable[[], None]) -> Iterator[None]:
+        """Make the folder and be its only writer; `waiting` is called where another is. OSError as of the disk."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / _LOCK).open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waiting()
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            except OSError:
+                pass  # a file system without locks: two writers fetch twice, and both put whole files in place
+            else:
+                for left in self.path.glob(f"{_PART}*"):
+                    left.unlink(missing_ok=True)
+            self._known = dict(_read_journal(self.path / JOURNAL, self.source))
+            yield
+
+    def has(self, name: str, item: StoredObject) -> bool:
+        """Whether the file is this very content: of the size, and fetched under the same ETag."""
+        if self._known.get(name) != (item.size, item.etag):
+            return False
+        try:
+            return (self.path / name).stat().st_size == item.size
+        except OSError:
+            return False
+
+    def write(self, name: str, item: StoredObject, chunks: Iterable[Any]) -> None:
+        """Put the file in place once all of it is on the disk. OSError of the disk; StagingError where it is short."""
+        aside, final = self.path / f"{_PART}{uuid.uuid4().hex}", self.path / name
+        try:
+            with aside.open("xb") as file:
+                for chunk in chunks:
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+                written = file.tell()
+            if written != item.size:
+                short = f"{self.source}: {name} has {written} bytes, and its store had said {item.size}"
+                raise StagingError("DataChanged", short, retriable=True)
+            final.parent.mkdir(parents=True, exist_ok=True)
+            aside.replace(final)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        line = json.dumps({"from": self.source, "name": name, "size": item.size, "etag": item.etag})
+        with (self.path / JOURNAL).open("a") as journal:
+            journal.write(f"{line}\n")
+
+    def free_bytes(self) -> int:
+        found = os.statvfs(self.path)
+        return found.f_bavail * found.f_frsize
+
+
+def _read_journal(path: Path, source: str) -> Iterator[tuple[str, tuple[int, str]]]:
+    """(name, (size, ETag)) of what came from `source`, the newest last. A line that was cut off counts for nothing."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            found = json.loads(line)
+            entry = (str(found["name"]), (int(found["size"]), str(found["etag"])))
+            same = found["from"] == source
+        except (ValueError, KeyError, TypeError):
+            continue
+        yield entry if same else (entry[0], (-1, ""))  # another address has put its own in its place since

@@ -1,0 +1,56 @@
+"""What a rank is shown of its pod's devices, by their maker. Pure; part of `environment`.
+
+GPUs of CUDA are shown by their UUIDs. Devices that the kubelet handed out have no names here: AMD's runtime counts
+those of the container from 0, in the order of the pod's ranks; other makers' plugins show a container its devices
+themselves, and the ranks of a pod choose among them by LOCAL_RANK, as under torchrun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from cotenant import names
+from cotenant.contract import Contract, GpuGrant, PodGrant
+
+AMD: Final = "amd.com/gpu"
+WITH_NCCL: Final = frozenset({"", AMD})
+"""AMD's RCCL answers to the name of NCCL, in torch and in its variables."""
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+MPS_PIPE: Final = "CUDA_MPS_PIPE_DIRECTORY"
+
+
+def resource_of(contract: Contract) -> str:
+    """Resource of all devices of a job: a gang lies on one kind. Empty for GPUs of CUDA, and for none."""
+    grants = (gpu for pod in contract.pods for rank in pod.ranks for gpu in rank.gpus)
+    return next((gpu.resource for gpu in grants if gpu.resource), "")
+
+
+def counts_in_pod(gpus: Sequence[GpuGrant]) -> bool:
+    """A rank with these sees the devices of its whole pod, or none."""
+    return all(gpu.simulated or gpu.resource not in WITH_NCCL for gpu in gpus)
+
+
+def apart(contract: Contract, inherited: Mapping[str, str]) -> Contract:
+    """The contract of a pod whose GPUs MPS serves: a process is a client of one daemon, so a rank sees its own GPU."""
+    if not inherited.get(names.ENV_MPS_PIPES):
+        return contract
+    return replace(contract, platform={**contract.platform, "gpuVisibility": "Rank"})
+
+
+def compute_namespace(inherited: Mapping[str, str], gpus: Sequence[GpuGrant]) -> dict[str, str]:
+    """Variable by which a rank is a client of MPS in the pod's namespace on its GPU; none where MPS serves none."""
+    pipes = inherited.get(names.ENV_MPS_PIPES)
+    return {MPS_PIPE: f"{pipes}/{gpus[0].uuid}"} if pipes and len(gpus) == 1 else {}
+
+
+def visibility(pod: PodGrant, gpus: Sequence[GpuGrant]) -> dict[str, str]:
+    """Variables that show a rank these devices of its pod, and no others."""
+    resource = next((gpu.resource for gpu in gpus), "")
+    if not resource:
+        return {VISIBLE: ",".join(gpu.uuid for gpu in gpus)}
+    if resource != AMD:
+        return {}
+    order = list(dict.fromkeys(gpu.uuid for rank in pod.ranks for gpu in rank.gpus))
+    return {"ROCR_VISIBLE_DEVICES": ",".join(str(order.index(gpu.uuid)) for gpu in gpus)}
