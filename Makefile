@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help demo fuzz simulate-faults test test-plain test-oldest test-frameworks check docs format crds map package lock clean setup bench
+.PHONY: help demo fuzz simulate-faults test test-plain test-live test-all test-for test-oldest test-frameworks check docs format crds map package lock clean setup bench
 
 help: ## list the ways in
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -12,26 +12,38 @@ setup: ## build the environment (.venv); every other target does this by itself
 	@local/bootstrap.sh $(BOOTSTRAP)
 
 # The cluster's programs are compiled beside the environment, or come from a package: make demo PROGRAMS=PATH|URL SHA256=HEX
-demo test: BOOTSTRAP = $(if $(PROGRAMS),,--with-programs)
-# Tests run side by side, a file at a time; each process has clusters of its own. make test PROCESSES=1 takes all one by one.
+demo test test-live test-all: BOOTSTRAP = $(if $(PROGRAMS),,--with-programs)
+# Tests run side by side, a file at a time; each process has clusters of its own. make test PROCESSES=0 takes all one by one.
 PROCESSES := 2
-PLAIN := not cluster and not sandbox and not ray and not frameworks and not containers and not gpu
 IN_PARALLEL = --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+# Tests that start no cluster, container or Ray are in folders of their own; SMOKE installs the product once and uses it.
+PLAIN := $(filter-out tests/live/ tests/support/,$(wildcard tests/*/))
+SMOKE := tests/live/test_smoke.py
 programs = $(if $(PROGRAMS),@$(PY) -m cotenant_local.programs $(PROGRAMS) $(SHA256))
 
 demo: setup ## three jobs of two tenants share two GPUs on a real Kubernetes on this machine (KEEP=1 leaves it up)
 	$(programs)
 	@$(PY) -m cotenant demo $(if $(KEEP),--keep)
 
-test: check docs ## everything: lint, types, contracts, the site of the pages, plain tests, tests on the local cluster
+test: check ## what guards main: lint, types, contracts, plain tests, and one story on the local cluster
 	$(programs)
-	@$(PY) -m pytest $(IN_PARALLEL) -m "$(PLAIN)"; plain=$$?; $(PY) -m pytest $(IN_PARALLEL) -m "not frameworks and not gpu and not ($(PLAIN))" && exit $$plain
+	@$(PY) -m pytest $(IN_PARALLEL) $(SMOKE) $(PLAIN)
 
-test-plain: setup ## the tests that need no cluster: minutes
-	@$(PY) -m pytest $(IN_PARALLEL) -m "$(PLAIN)"
+test-plain: setup ## the tests that start no cluster, container or Ray
+	@$(PY) -m pytest $(IN_PARALLEL) $(PLAIN)
+
+test-for: setup ## the plain tests of one source file: make test-for F=operator/cotenant/core/actions/evict.py
+	@tests=$$($(PY) -m tests.contract.mirror $(F)) && $(PY) -m pytest -q $$tests
+
+test-live: setup docs ## everything else: clusters, containers, Ray; who fails runs once more, alone, at the end
+	$(programs)
+	@$(PY) -m tests.live.twice $(IN_PARALLEL) -m "not frameworks and not gpu" tests/live
+
+test-all: ## both
+	@$(MAKE) --no-print-directory test; gate=$$?; $(MAKE) --no-print-directory test-live && exit $$gate
 
 test-oldest: setup ## what the API server is asked, on the oldest Kubernetes that is promised (builds it once)
-	@$(PY) -m pytest --oldest tests/api tests/chart tests/controller
+	@$(PY) -m pytest --oldest tests/live/api tests/live/chart tests/live/controller
 
 fuzz: setup ## a million hostile inputs for every decoder of what a tenant's process says (some ten minutes)
 	@$(PY) -m bench.fuzz
@@ -40,7 +52,7 @@ simulate-faults: setup ## ten thousand simulated worlds with faults, each from i
 	@$(PY) -m tests.support.simulation
 
 test-frameworks: setup ## the examples of the heavy frameworks, each in an environment of its own
-	@$(PY) -m pytest -m frameworks
+	@$(PY) -m pytest -m frameworks tests/live
 
 check: setup ## format, lint, types, import contracts, dead code, stale names, generated files
 	@$(PY) -m ruff format --check .

@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cotenant import names
-from cotenant.api.conversion.decode import PARSERS, check
+from cotenant.api.conversion.decode import check
 from cotenant.api.conversion.yaml_text import read_documents
 from cotenant.api.validation.problems import DocumentError
 
 if TYPE_CHECKING:
-    from tests.api.conftest import Server
+    pass
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "troubleshooting.md"
-PATHS = set(PARSERS)
 
 
 @dataclass(frozen=True)
@@ -98,44 +96,11 @@ def test_every_mistake_of_a_document_is_said_at_once_word_for_word(entry: Entry)
     assert tuple(parsed(entry.text)) == entry.says
 
 
-def kind_of(text: str) -> str:
-    """Kind whose address a document is sent to: its own, or the one that was probably meant."""
-    found = re.search(r'kind"?: "?(\w+)', text)
-    kind = found[1] if found else ""
-    return kind if kind in PATHS else "Queue" if kind.endswith("Queue") else "TrainingJob"
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("entry", GOOD, ids=lambda entry: entry.id)
-def test_the_api_server_takes_what_is_good(entry: Entry, server: Server) -> None:
-    old = f"apiVersion: {names.API_VERSIONS[1]}" in entry.text
-    answer = server.dry_run(entry.text, kind_of(entry.text), names.API_VERSIONS[old])
-    assert (answer.status, answer.message) == (201, "")
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("entry", BAD, ids=lambda entry: entry.id)
-def test_the_api_server_refuses_what_is_bad_and_names_the_field(entry: Entry, server: Server) -> None:
-    answer = server.dry_run(entry.text, kind_of(entry.text))
-    assert answer.status in {400, 422}, answer.body
-    otherwise = re.search(r"(?m)^# server: (.*)", entry.text)
-    assert names_field(answer.message, otherwise[1] if otherwise else str(entry.refused)), answer.message
-    if entry.answered is not None:
-        assert entry.answered in answer.message
-    elif not any(sentence.partition(": ")[2] in answer.message for sentence in entry.says):
-        assert explained(answer.message), f"no answer, and not in {PAGE.name}: {answer.message}"
-
-
 def forms() -> list[tuple[str, str]]:
     """(words of the API server, `…` for any, what they mean) of the table in the page."""
     section = PAGE.read_text().split("## The API server refuses a document", 1)[1].split("\n## ", 1)[0]
     rows = re.findall(r"(?m)^\| `(.*?)` \| (.*) \|$", section)
     return [(words.replace("\\|", "|"), meaning) for words, meaning in rows]
-
-
-def explained(message: str) -> bool:
-    expressions = (".*".join(re.escape(part) for part in words.split("…")) for words, _ in forms())
-    return any(re.search(expression, message, re.DOTALL) for expression in expressions)
 
 
 def test_every_form_of_the_api_server_has_an_answer_in_the_page() -> None:

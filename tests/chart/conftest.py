@@ -1,22 +1,15 @@
-"""The chart, rendered by Helm, and installed on the local cluster."""
+"""The chart, rendered by Helm: no cluster is started."""
 
 import subprocess
-import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
-if TYPE_CHECKING:
-    from cotenant_local.cluster.lifecycle import Cluster
-
 CHART = Path(__file__).parents[2] / "charts" / "cotenant"
 NAMESPACE = "cotenant-system"
-EXEMPT_USER = "system:serviceaccount:backup:restorer"
-"""In the installation of the fixture `policies`: whom `admission.exemptUsers` names."""
 
 Objects = dict[tuple[str, str], dict[str, Any]]
 Render = Callable[..., Objects]
@@ -50,113 +43,3 @@ def render(helm: Callable[..., subprocess.CompletedProcess[str]]) -> Render:
         return {(each["kind"], each["metadata"]["name"]): each for each in found}
 
     return rendered
-
-
-class Installed:
-    """The chart on a cluster, for the length of a `with` block. Fails with what Helm said.
-
-    Afterwards the GPUNodes go as well, which belong to the Nodes and not to the release: to another test of the same
-    cluster they would be GPUs that exist, on nodes that are not its own.
-    """
-
-    def __init__(self, cluster: "Cluster", values: Mapping[str, Any], *, wait: bool) -> None:
-        self._cluster, self._values, self._wait = cluster, values, wait
-        self._release = f"cotenant-{uuid.uuid4().hex[:6]}"
-
-    def _helm(self, *arguments: str, stdin: str | None = None) -> None:
-        command = self._cluster.command("helm", *arguments, "--namespace", NAMESPACE)
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=180)
-        assert done.returncode == 0, done.stderr
-
-    def __enter__(self) -> "Installed":
-        wait = ["--wait", "--timeout", "2m"] if self._wait else []
-        arguments = ["install", self._release, str(CHART), "--create-namespace", *wait, "--values", "-"]
-        self._helm(*arguments, stdin=yaml.safe_dump(dict(self._values)))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self._helm("uninstall", self._release, "--wait", "--cascade", "foreground")  # until the pods are gone
-            # Helm has been seen to return before what owned them was: the next release may not take it over.
-            owners = ("daemonset/cotenant-agent", "deployment/cotenant-operator")
-            self._cluster.kubectl("wait", "--for=delete", *owners, "-n", NAMESPACE, "--timeout=120s")
-        finally:
-            self._cluster.kubectl("delete", "gpunodes", "--all")
-
-    def upgrade(self, values: Mapping[str, Any], *, wait: bool = False) -> None:
-        patience = ["--wait", "--timeout", "150s"] if wait else []
-        document = yaml.safe_dump(dict(values))
-        self._helm("upgrade", self._release, str(CHART), *patience, "--values", "-", stdin=document)
-
-    def rollback(self) -> None:
-        self._helm("rollback", self._release, "--wait", "--timeout", "150s")
-
-
-@pytest.fixture(scope="session")
-def install() -> type[Installed]:
-    """`with install(cluster, values, wait=True): …`"""
-    return Installed
-
-
-@pytest.fixture(scope="module")
-def policies(api_server: "Cluster") -> Iterator["Cluster"]:
-    """A cluster with the chart's policies in force. Neither operator nor agents run: they hold without."""
-    nowhere = {"nodeSelector": {"kubernetes.io/os": "none"}}
-    values = {
-        "operator": {"replicas": 1} | nowhere,
-        "agent": {"simulate": True} | nowhere,
-        "query": {"enabled": False},  # without an operator its API keeps namespaces from ending
-        "admission": {"exemptUsers": [EXEMPT_USER, "system:serviceaccount:ops:submitter"]},
-    }
-    with Installed(api_server, values, wait=False):
-        wait_until_in_force(api_server)
-        yield api_server
-
-
-def wait_until_in_force(cluster: "Cluster") -> None:
-    """A policy holds a moment after it was made. This one is made last: when it holds, those before it do."""
-    name = f"marker-{uuid.uuid4().hex[:6]}"
-    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}]
-    policy = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "matchConstraints": {"resourceRules": rules},
-            "validations": [{"expression": f"object.metadata.name != '{name}'", "message": "in force"}],
-        },
-    }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    }
-    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([policy, binding]))
-    attempt = cluster.command("kubectl", "create", "configmap", name, "--dry-run=server")
-    deadline = time.monotonic() + 60
-    while "in force" not in subprocess.run(attempt, capture_output=True, text=True, check=False).stderr:
-        assert time.monotonic() < deadline, "policies do not come into force"
-        time.sleep(0.2)
-    for kind in ("validatingadmissionpolicy", "validatingadmissionpolicybinding"):
-        cluster.kubectl("delete", kind, name)
-    wait_until_jobs_are_mutated(cluster)
-
-
-def wait_until_jobs_are_mutated(cluster: "Cluster") -> None:
-    """An API server looks every five seconds for kinds that a MutatingAdmissionPolicy may change."""
-    job = {
-        "apiVersion": "cotenant.dev/v1beta1",
-        "kind": "TrainingJob",
-        "metadata": {"name": "marker", "namespace": "default"},
-        "spec": {"queue": "any", "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}},
-    }
-    attempt, document = cluster.command("kubectl", "create", "--dry-run=server", "-f", "-"), yaml.safe_dump(job)
-
-    def refused() -> str:
-        return subprocess.run(attempt, input=document, capture_output=True, text=True, check=False).stderr
-
-    deadline = time.monotonic() + 60
-    while "There can be a delay" in refused():
-        assert time.monotonic() < deadline, "jobs are not taken"
-        time.sleep(0.5)

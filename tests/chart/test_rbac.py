@@ -9,14 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from cotenant.controller.client import kube
 from cotenant.controller.composites.kinds import kinds
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.cluster_feed import OBSERVED
-
-pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
 COMPOSITES = ROOT / "operator" / "cotenant" / "controller" / "composites"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,3 +76,19 @@ def test_no_test_imports_a_benchmark() -> None:
 def test_the_folder_of_the_operator_is_no_package() -> None:
     """As one, it would hide the standard library's `operator` from whoever starts Python in the checkout."""
     assert not (ROOT / "operator" / "__init__.py").exists()
+
+
+def test_what_starts_clusters_containers_or_ray_is_among_the_live_tests_and_says_so() -> None:
+    """A look at the path tells fast tests from slow ones."""
+    live, marked = (
+        ROOT / "tests" / "live",
+        re.compile(r"pytest\.mark\.(cluster|sandbox|ray|frameworks|containers|browser|gpu)\b"),
+    )
+    paths = sorted((ROOT / "tests").rglob("test_*.py"))
+    misplaced = [path for path in paths if (live in path.parents) != bool(marked.search(path.read_text()))]
+    assert [str(path.relative_to(ROOT)) for path in misplaced if path != Path(__file__)] == []
+
+
+def test_no_plain_test_imports_a_live_one() -> None:
+    paths = [path for path in sorted((ROOT / "tests").rglob("*.py")) if ROOT / "tests" / "live" not in path.parents]
+    assert [str(path.relative_to(ROOT)) for path in paths if any("tests.live" in name for name in imported(path))] == []

@@ -29,7 +29,7 @@ import yaml
 from bench.parts.spec_changes import oracles
 from bench.parts.spec_changes.schema_places import Place, Schema, changed, places
 from cotenant_local.cluster import spec
-from tests.e2e.tenancy import Tenancy, product, training_job
+from tests.live.e2e.tenancy import Tenancy, product, training_job
 
 ROOT = Path(__file__).parents[3]
 BACK_S = 90.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from tests.e2e.tenancy import SYSTEM, Tenancy, training_job
+from tests.live.e2e.tenancy import SYSTEM, Tenancy, training_job
 
 DECIDE_S = 20.0
 """Time in which a new job gets its verdict."""

@@ -23,6 +23,7 @@ CODE_MAX: Final = 255
 NODE_RANK_MAX: Final = 100_000
 SIGNAL_MAX: Final = 64
 RESTARTS_MAX: Final = 100_000
+SECONDS_MAX: Final = 1e9
 _RESULTS_BYTES_MAX: Final = 2400
 """Of a message that has more to say than fits."""
 
@@ -49,6 +50,10 @@ class Termination:
     """Rank 0's pod only: the last step that rank 0 reported, and how many there are in all, if it said so."""
     of: int = 0
     last_checkpoint_step: int | None = None
+    staged_bytes: int = 0
+    """Rank 0's pod only: of the job's data, what its pods have fetched, of how many bytes, in how many seconds."""
+    staging_bytes: int = 0
+    staging_s: float = 0.0
     restarts: int = 0
     """Rank 0's pod only: times that the ranks of this attempt were started again in their pods."""
     tail: tuple[str, ...] = ()
@@ -59,8 +64,9 @@ class Termination:
     def to_json(self) -> str:
         """What explains the end most goes last: the oldest lines, results, warnings, then the end of the message."""
         document = asdict(self)
-        if not self.warnings:
-            del document["warnings"]
+        for name in ("warnings", "staged_bytes", "staging_bytes", "staging_s"):
+            if not document[name]:
+                del document[name]
         _shorten(document, "tail")
         if _size(document) > WRITTEN_BYTES_MAX and document["results"]:
             _shorten_results(document)
@@ -89,6 +95,9 @@ class Termination:
             "step": fields.whole("step", 0),
             "of": fields.whole("of", 0),
             "last_checkpoint_step": fields.whole_or_none("last_checkpoint_step"),
+            "staged_bytes": fields.whole("staged_bytes", 0),
+            "staging_bytes": fields.whole("staging_bytes", 0),
+            "staging_s": fields.number("staging_s", SECONDS_MAX),
             "restarts": fields.whole("restarts", 0, RESTARTS_MAX),
             "tail": fields.texts("tail", TAIL_LINES_MAX, TAIL_CHARS_MAX),
         }

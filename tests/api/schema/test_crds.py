@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cotenant import names
 from cotenant.api.schema import crds, kinds
 from cotenant.cli.main import main
 
 if TYPE_CHECKING:
-    from tests.api.conftest import Server
+    pass
 
 ROOT = Path(__file__).parents[3]
 
@@ -92,16 +91,3 @@ def test_no_schema_has_an_empty_part_that_the_api_server_would_not_store(resourc
     assert [
         (path, part) for path, node in every_node(schema) for part in parts if part in node and not node[part]
     ] == []
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("resource", kinds.RESOURCES, ids=lambda resource: resource.kind)
-def test_whoever_applies_the_same_definition_again_is_in_nobodys_way(
-    resource: kinds.CustomResource, server: Server
-) -> None:
-    """As Helm after kubectl, or kubectl after Helm: what is stored is what was sent."""
-    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{resource.plural}.{names.GROUP}"
-    answer = server.call(
-        "PATCH", f"{path}?fieldManager=another&dryRun=All", crds.to_yaml(resource), kind="application/apply-patch+yaml"
-    )
-    assert (answer.status, answer.message) == (200, "")

@@ -12,12 +12,11 @@ from cotenant.api.conversion.decode import check
 from cotenant.api.resources.job_spec.runtime import MAX_PROGRAM_CHARS
 from cotenant.api.schema import crds, kinds
 from cotenant.api.schema.answered_names import NO_FIELD
-from tests.api.conftest import GROUP
 from tests.api.schema.test_crds import every_node
 from tests.support.largest_job import largest_job, largest_profile, overfull_status, placement, stored_bytes
 
 if TYPE_CHECKING:
-    from tests.api.conftest import Server
+    pass
 
 ETCD_BYTES = 1536 * 1024
 """Of one request, unless somebody set `--max-request-bytes`."""
@@ -143,38 +142,6 @@ def test_a_program_at_the_bound_is_taken(program: dict[str, Any]) -> None:
     document["spec"]["runtime"] = program
     document["spec"]["checkpoint"] = {"path": "s3://bucket/runs"}
     assert check(document).problems == ()
-
-
-@pytest.mark.cluster
-def test_the_api_server_takes_the_largest_spec_and_refuses_one_character_more(server: Server) -> None:
-    document = largest_job()
-    answer = server.dry_run(document, "TrainingJob")
-    assert (answer.status, answer.message) == (201, "")
-    document["spec"]["runtime"]["command"][1] += "p"
-    answer = server.dry_run(document, "TrainingJob")
-    assert (answer.status, "spec.runtime" in answer.message) == (422, True)
-    assert f"more than {MAX_PROGRAM_CHARS} characters together" in answer.message
-
-
-@pytest.mark.cluster
-def test_the_largest_job_that_there_is_can_be_written_evicted_and_finished_on_the_api_server(server: Server) -> None:
-    """With the largest annotations, and two managers that own all of the spec."""
-    document = largest_job()
-    document["metadata"]["annotations"] = {"note": "a" * (ANNOTATIONS_BYTES - 4)}
-    path = f"{GROUP}/namespaces/default/trainingjobs/{document['metadata']['name']}"
-    try:
-        for manager in ("one", "two"):
-            applied = server.call(
-                "PATCH", f"{path}?fieldManager={manager}", document, kind="application/apply-patch+yaml"
-            )
-            assert applied.status in {200, 201}, applied.message
-        full = overfull_status().to_document()
-        for status in (full, full | {"phase": "Pending", "placement": None}, full, full | {"phase": "Succeeded"}):
-            answer = server.call("PATCH", f"{path}/status", {"status": status}, kind="application/merge-patch+json")
-            assert (answer.status, answer.body["status"]["phase"]) == (200, status["phase"]), answer.message
-        assert stored_bytes(answer.body) > MIB
-    finally:
-        assert server.call("DELETE", path).status == 200
 
 
 def test_every_free_text_of_a_spec_is_among_what_is_counted_or_is_short() -> None:

@@ -6,8 +6,6 @@ import pytest
 
 from tests.chart.rendering.workloads import Render
 
-pytestmark = pytest.mark.cluster
-
 MANAGED = ("bindings", "contracts", "evictions", "job-deletion", "managed-metadata", "managed-objects", "managed-pods")
 TENANT_POLICIES = {f"cotenant-{what}" for what in (*MANAGED, "job-makers", "job-moves", "job-sizes", "job-users")} | {
     f"cotenant-tenant-{what}" for what in ("disruption-budgets", "namespaces", "networks", "pods")

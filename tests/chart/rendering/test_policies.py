@@ -5,15 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cotenant import names
 from cotenant.api.resources.job_spec.reserved_env import DENIED
 from cotenant.controller.query_api.endpoint import SERVICE
 from cotenant.controller.settings import Settings
 from tests.chart.rendering.workloads import NAMESPACE, Render, container_of
-
-pytestmark = pytest.mark.cluster
 
 
 def test_the_policy_denies_the_environment_that_the_api_denies(render: Render) -> None:

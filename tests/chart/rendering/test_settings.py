@@ -22,8 +22,6 @@ from tests.chart.rendering.workloads import (
     env_of,
 )
 
-pytestmark = pytest.mark.cluster
-
 CHART = Path(__file__).parents[3] / "charts" / "cotenant"
 FIXED = {"identity", "lease_name", "port", "host", "metrics_port", "query_port"}
 """Settings that the chart leaves at their defaults, because RBAC, probes, Services and the Lease rely on them."""

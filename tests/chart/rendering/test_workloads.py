@@ -17,8 +17,6 @@ from tests.chart.rendering.workloads import (
     pod_of,
 )
 
-pytestmark = pytest.mark.cluster
-
 
 def test_every_pod_keeps_the_restricted_profile_but_for_the_hosts_paths(render: Render) -> None:
     objects = render()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
 import pytest
 
-from cotenant.controller.client.credentials import load_configuration
+from cotenant import names
 from cotenant.controller.client.kube import (
     PODS,
-    QUEUES,
     TRAINING_JOBS,
     Document,
     Kube,
@@ -20,8 +18,6 @@ from cotenant.controller.client.kube import (
     Resource,
     version_of,
 )
-from cotenant.controller.client.rest import RestKube
-from tests.controller.whole.operator_process.replicas import prepare, training_job
 from tests.support.fake_kube import FakeKube
 
 NAMESPACE = "promises"
@@ -29,22 +25,10 @@ CONFIG_MAPS = Resource("", "v1", "configmaps")
 NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
-@pytest.fixture(params=["double", pytest.param("real", marks=pytest.mark.cluster)])
-async def kube(request: pytest.FixtureRequest) -> AsyncIterator[Kube]:
-    """An empty namespace `promises`."""
-    if request.param == "double":
-        yield FakeKube()
-        return
-    cluster = request.getfixturevalue("api_server")
-    async with RestKube(lambda: load_configuration(str(cluster.kubeconfig))) as client:
-        await prepare(client, NAMESPACE, 8)
-        try:
-            yield client
-        finally:
-            await client.delete(QUEUES, NAMESPACE)  # its guarantee would shrink those of the tests that come after
-            for resource in (CONFIG_MAPS, TRAINING_JOBS, PODS):
-                for found in (await client.list(resource, NAMESPACE)).items:
-                    await client.delete(resource, found["metadata"]["name"], NAMESPACE, grace_s=0)
+@pytest.fixture
+async def kube() -> Kube:
+    """An empty namespace `promises`; `tests/live` has the same tests on a real API server."""
+    return FakeKube()
 
 
 def config_map(name: str = "one", **metadata: Any) -> Document:
@@ -62,6 +46,11 @@ def pod(name: str = "one", **spec: Any) -> Document:
     container = {"name": "c", "image": "example.com/none:1", "securityContext": confined}
     body = {"securityContext": user, "automountServiceAccountToken": False, "containers": [container], **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
+
+
+def training_job() -> Document:
+    spec = {"queue": "none", "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}}
+    return {"apiVersion": names.API_VERSION, "kind": "TrainingJob", "metadata": {"name": "one"}, "spec": spec}
 
 
 async def changed(kube: Kube, body: Document, resource: Resource = CONFIG_MAPS, **options: Any) -> Reply:
@@ -126,7 +115,7 @@ async def test_a_patch_that_was_guarded_with_a_stale_version_or_another_uid_chan
 
 
 async def test_only_its_subresource_writes_a_status_and_only_a_spec_is_a_new_generation(kube: Kube) -> None:
-    body = training_job("one", NAMESPACE, queue="none") | {"status": {"message": "by create"}}
+    body = training_job() | {"status": {"message": "by create"}}
     made = await kube.create(TRAINING_JOBS, body, NAMESPACE)
     spec = {"spec": {"suspend": True}, "status": {"message": "by the main resource"}}
     suspended = await changed(kube, spec, TRAINING_JOBS)

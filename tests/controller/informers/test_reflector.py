@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kubernetes.client import Configuration
 
-from cotenant.controller.client.credentials import load_configuration
 from cotenant.controller.client.kube import Document, Kube, Listing, Reply, Resource
-from cotenant.controller.client.rest import RestKube
 from cotenant.controller.informers.reflector import Reflector, pause_s
 from tests.support.api_faults import Fault
 from tests.support.fake_kube import FakeKube
 
 if TYPE_CHECKING:
-    from cotenant_local.cluster.lifecycle import Cluster
+    pass
 
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 NAMESPACE = "default"
@@ -194,34 +191,6 @@ async def test_in_any_order_of_writes_and_broken_watches_the_end_is_what_the_ser
         found = (kube.stored(CONFIG_MAPS, f"one-{index}", NAMESPACE) for index in range(4))
         stored = {one["metadata"]["name"]: one["data"]["a"] for one in found if one}
         await seen.until(lambda: seen.data == stored, within_s=600.0)
-
-
-@pytest.mark.cluster
-async def test_the_real_api_server_is_followed_though_it_takes_a_token_no_more(api_server: Cluster) -> None:
-    given_out: list[Configuration] = []
-
-    def rotating() -> Configuration:
-        configuration = load_configuration(str(api_server.kubeconfig))
-        if not given_out:
-            configuration.cert_file = configuration.key_file = None
-            configuration.api_key["BearerToken"] = "Bearer stale"
-        given_out.append(configuration)
-        return configuration
-
-    async with RestKube(lambda: load_configuration(str(api_server.kubeconfig))) as kube, RestKube(rotating) as stale:
-        now = (await kube.list(CONFIG_MAPS)).version
-        seen = Seen(stale)
-        seen.reflector._version = now  # the first call is a watch
-        task = asyncio.create_task(seen.reflector.run())
-        try:
-            await make(kube, "reflected")
-            await change(kube, "reflected", "größer")
-            await seen.until(lambda: seen.data.get("reflected") == "größer")
-            await kube.delete(CONFIG_MAPS, "reflected", NAMESPACE)
-            await seen.until(lambda: "reflected" not in seen.objects)
-        finally:
-            task.cancel()
-        assert ("list" in seen.news, len(given_out)) == (False, 2)
 
 
 def test_pauses_between_tries_stay_short() -> None:

@@ -1,4 +1,4 @@
-"""Leader election on a Lease of the double and of the real API server; time is the test's own, so nothing waits."""
+"""Leader election on a Lease; time is the test's own, so nothing waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 import pytest
 from kubernetes.client import Configuration
 
-from cotenant.controller.client.credentials import load_configuration
 from cotenant.controller.client.kube import LEASES, Kube
 from cotenant.controller.client.rest import RestKube
 from cotenant.controller.leader.election import LeaderElector, LeaseTimes
@@ -28,14 +27,10 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(params=["double", pytest.param("real", marks=pytest.mark.cluster)])
-async def kube(request: pytest.FixtureRequest) -> AsyncIterator[Kube]:
-    if request.param == "double":
-        yield FakeKube()
-        return
-    cluster = request.getfixturevalue("api_server")
-    async with RestKube(lambda: load_configuration(str(cluster.kubeconfig))) as client:
-        yield client
+@pytest.fixture
+async def kube() -> Kube:
+    """A double; `tests/live` has the same tests on a real API server."""
+    return FakeKube()
 
 
 def replica(kube: Kube, name: str, lease: str, clock: Clock) -> LeaderElector:

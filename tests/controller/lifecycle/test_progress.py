@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cotenant.api.resources.staging_status import StagingStatus
 from cotenant.api.resources.trainingjob_status import CheckpointStatus
 from cotenant.api.scalars.fields import moment
 from cotenant.contract import Progress, Termination
@@ -89,6 +90,14 @@ def test_what_was_left_out_of_the_results_is_a_warning_at_the_end() -> None:
     final = final_progress(known, [ended], state="done", now=T0)
     assert final is not None
     assert (final.step, final.state, final.warnings) == (7, "done", ("slow", "results.a was left out"))
+
+
+def test_the_data_of_a_short_program_is_told_whole_at_the_end_though_the_last_poll_came_before() -> None:
+    polled = summary(Progress(state="staging", staged_bytes=24, staging_bytes=80, staging_s=2.0))
+    ended = Termination(0, 1, 0, "Completed", staged_bytes=80, staging_bytes=80, staging_s=4.5)
+    final = final_progress(polled, [ended], state="done", now=T0)
+    assert final is not None
+    assert final.staging == StagingStatus(fetched_bytes=80, of_bytes=80, bytes_per_second=17, seconds=4)
 
 
 def test_a_time_in_the_future_is_now() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cotenant_local.host import cgroup_claims
-from tests.local.runtime.sandbox import User, readable_python
+from tests.local.host.ordinary_user import User, readable_python
 
 FOLDERS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 ROOTS = [root for root in FOLDERS if (root / "cgroup.controllers").exists() or (root / "memory").is_dir()]

@@ -1,61 +1,12 @@
-"""One runtime per kind of user for the whole run: as root, and as an ordinary user with one id or a range of them.
+"""What stands for the messages of the CRI in tests of pure functions.
 
-`cri_numbers` is for tests of pure functions, which need the interface's enums and nothing else of it; `cri_classes` is
-for those that make messages too.
+`cri_numbers` has the interface's enums and nothing else of it; `cri_classes` is for tests that make messages too.
 """
-
-import os
-import pwd
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from cotenant_local.host import user_ids
 from cotenant_local.runtime.interface import proto
-
-from . import sandbox
-from .cri_messages import NUMBERS, AnyMessage
-
-
-def ordinary_user(*, ranged: bool) -> sandbox.User | None:
-    """Whom a test that runs as root becomes; None where there is nobody with a range of ids."""
-    if not ranged:
-        return sandbox.User(65534 if os.geteuid() == 0 else os.geteuid(), user_ids.ONE)
-    if not all(map(shutil.which, user_ids.HELPERS)) or not all(file.exists() for file in user_ids.RANGES):
-        return None
-    owners = {line.split(":")[0] for line in user_ids.RANGES[0].read_text().splitlines()}
-    known = [user.pw_uid for user in pwd.getpwall() if user.pw_name in owners and user.pw_uid]
-    mine = [uid for uid in known if os.geteuid() in {0, uid}]
-    return sandbox.User(mine[0], user_ids.RANGE) if mine else None
-
-
-def why_not(user: sandbox.User | None) -> str:
-    """Empty when a sandbox can be made here."""
-    if user is None:
-        return "" if os.geteuid() == 0 else "needs root"
-    command = [*user.become(), "unshare", *user.flags, "--net", "--mount", "--pid", "--fork", "--mount-proc", "true"]
-    probe = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
-    return "" if probe.returncode == 0 else f"namespaces are not permitted here: {probe.stderr.strip()}"
-
-
-@pytest.fixture(scope="session", params=["root", "ordinary user", "ordinary user with a range of ids"])
-def node(request: pytest.FixtureRequest) -> Iterator[sandbox.Kubelet]:
-    user = None if request.param == "root" else ordinary_user(ranged="range" in request.param)
-    if user is None and request.param != "root":
-        pytest.skip("nobody here has a range of subordinate ids")
-    if reason := why_not(user):
-        pytest.skip(reason)
-    with tempfile.TemporaryDirectory(prefix="cri") as folder:
-        Path(folder).chmod(0o755)
-        kubelet = sandbox.run(Path(folder), user)
-        yield kubelet
-        kubelet.channel.close()
-        kubelet.process.kill()
-        kubelet.process.wait()
+from tests.local.runtime.cri_messages import NUMBERS, AnyMessage
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 
 from cotenant_worker.hook.cotenant_shim.nested_torchrun import classify
 from cotenant_worker.host import layout
-from cotenant_worker.supervision.conductor import free_ports
 
 
 @pytest.mark.parametrize(
@@ -26,39 +25,6 @@ from cotenant_worker.supervision.conductor import free_ports
 )
 def test_what_a_torchrun_inside_a_rank_means(processes: int, nodes: int, gpus: int, world: int, want: str) -> None:
     assert classify(processes, nodes, gpus, world) == want
-
-
-MEETS = """
-import os, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-found = torch.ones(1)
-dist.all_reduce(found)
-os.write(1, f"sum {int(found)}\\n".encode())  # at once: both processes write there
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.ray
-def test_the_processes_of_a_rank_that_meet_at_the_jobs_address_are_no_world_of_ranks(tmp_path: Path) -> None:
-    """One worker with two GPUs. Our check before step 0 is for ranks: in one of the two it would wait for the other."""
-    program = tmp_path / "train.py"
-    program.write_text(MEETS)
-    [port] = free_ports("127.0.0.1", 1)
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(layout.HOOK_DIR),
-        "COTENANT_STATE_DIR": str(tmp_path),
-        "COTENANT_RESTART": "0",
-        "COTENANT_RANK": "0",
-        "COTENANT_RANKS": "1",
-        "COTENANT_MASTER": f"127.0.0.1:{port}",
-        "CUDA_VISIBLE_DEVICES": "GPU-1,GPU-2",
-        **{"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
-    }
-    options = ["--nproc_per_node=2", "--master_addr=127.0.0.1", f"--master_port={port}"]
-    command = [sys.executable, "-m", "torch.distributed.run", *options, str(program)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
-    assert done.stdout.splitlines() == ["sum 2", "sum 2"], done.stderr
 
 
 @pytest.mark.parametrize("how", ["torch.distributed.run", "torch.distributed.launch"])

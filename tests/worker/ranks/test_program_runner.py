@@ -5,10 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from cotenant_worker.supervision.traceback_excerpt import error_line
-from tests.worker.processes import PROGRAMS
 
 RUN = """
 import sys
@@ -44,13 +41,3 @@ def test_a_crash_of_native_code_names_the_line_that_led_there(tmp_path: Path) ->
     done = run_program(tmp_path, "import ctypes\ndef peek():\n    ctypes.string_at(0)\npeek()\n")
     assert done.returncode == -signal.SIGSEGV
     assert error_line(done.stderr.splitlines()) == ("Fatal Python error: Segmentation fault", "train.py:3, in peek")
-
-
-@pytest.mark.ray  # imports torch: seconds of CPU
-@pytest.mark.parametrize(("code", "printed"), [(0, "left the group\n"), (3, "")])
-def test_a_program_that_ends_well_leaves_its_process_group_and_one_that_failed_waits_for_nobody(
-    tmp_path: Path, code: int, printed: str
-) -> None:
-    command = [sys.executable, "-c", RUN, str(PROGRAMS / "leaves.py"), str(tmp_path / "store"), str(code)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stdout) == (code, printed), done.stderr

@@ -69,7 +69,7 @@ def final_progress(
     """
     head = next((one for one in terminations if one.node_rank == 0), None)
     saved = [one.last_checkpoint_step for one in terminations if one.last_checkpoint_step is not None]
-    told = head is not None and (head.step or head.warnings or head.restarts)
+    told = head is not None and (head.step or head.warnings or head.restarts or head.staging_bytes)
     if known is None and not told and not saved:
         return None
     before = known or ProgressStatus()
@@ -77,6 +77,8 @@ def final_progress(
     fields: dict[str, Any] = _step_fields(step, of) | {"state": state}
     if saved and (before.last_checkpoint is None or before.last_checkpoint.step != max(saved)):
         fields["last_checkpoint"] = CheckpointStatus(step=max(saved))
+    if head and head.staging_bytes:
+        fields["staging"] = staged_data.final_staging(head)
     if head and head.restarts:
         fields["restarts"] = head.restarts
     if head and head.warnings:

@@ -14,13 +14,20 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 def staging_status(progress: contract.Progress) -> StagingStatus | None:
     """None for a job without data. Seconds are whole, so that a status is not written for a part of one."""
-    if progress.state != STATE and not progress.staging_bytes:
-        return None
-    seconds = progress.staging_s
+    return _status(progress) if progress.state == STATE or progress.staging_bytes else None
+
+
+def final_staging(termination: contract.Termination) -> StagingStatus | None:
+    """The same, as rank 0's pod left it behind: the last poll may have come before the last byte."""
+    return _status(termination) if termination.staging_bytes else None
+
+
+def _status(told: contract.Progress | contract.Termination) -> StagingStatus:
+    seconds = told.staging_s
     return StagingStatus(
-        fetched_bytes=progress.staged_bytes,
-        of_bytes=progress.staging_bytes,
-        bytes_per_second=int(progress.staged_bytes / seconds) if seconds >= 1 else 0,
+        fetched_bytes=told.staged_bytes,
+        of_bytes=told.staging_bytes,
+        bytes_per_second=int(told.staged_bytes / seconds) if seconds >= 1 else 0,
         seconds=int(seconds),
     )
 

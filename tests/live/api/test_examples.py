@@ -1,0 +1,41 @@
+"""Every document in examples/, and every YAML block of the docs that is a whole document, is one that applies."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cotenant.api.conversion.decode import PARSERS
+
+if TYPE_CHECKING:
+    from tests.live.api.conftest import Server
+
+from tests.api.test_examples import EVERY
+
+CORE = {
+    "Namespace": "namespaces",
+    **{
+        kind: f"namespaces/default/{kind.lower()}s"
+        for kind in ("ConfigMap", "PersistentVolumeClaim", "ResourceQuota", "Secret")
+    },
+}
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("body", [body for _, body in EVERY], ids=[where for where, _ in EVERY])
+def test_what_we_show_is_taken_by_the_api_server(body: dict[str, Any], server: Server) -> None:
+    if "metadata" not in body:
+        pytest.skip(f"{body['kind']} is a file, and no object of an API server")
+    # The namespace of an example is made by the example before it, which a dry run does not do.
+    metadata = {key: value for key, value in body["metadata"].items() if key != "namespace"}
+    document = json.loads(json.dumps({**body, "metadata": metadata}))
+    if body["kind"] in PARSERS:
+        answer = server.dry_run(document, body["kind"])
+    else:
+        path = CORE.get(body["kind"])
+        if path is None:
+            pytest.skip(f"{body['kind']} is not among the kinds that this test knows")
+        answer = server.call("POST", f"/api/v1/{path}?dryRun=All&fieldValidation=Strict", document)
+    assert (answer.status, answer.message) == (201, "")

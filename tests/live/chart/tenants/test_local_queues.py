@@ -1,0 +1,58 @@
+"""LocalQueues on the real API server: who may view a namespace reads them there, and the operator alone writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from cotenant.controller.reports.queues.local_queue_writer import local_queue
+from tests.live.chart.tenants.account import Account, Document
+from tests.live.chart.tenants.conftest import TEAM
+
+pytestmark = pytest.mark.cluster
+
+OPERATOR = "system:serviceaccount:cotenant-system:cotenant-operator"
+PATH = "localqueues/red"
+ONLY_THE_OPERATOR = "the operator writes LocalQueues"
+STATUS = {"status": {"guaranteed": "8", "used": "2.5", "free": "1", "pending": 1}}
+
+
+@pytest.fixture(scope="module")
+def operator(account: Callable[..., Account], tenant: Account) -> Iterator[Account]:
+    """The operator's account, which has made one."""
+    made = account(OPERATOR)
+    assert made.create("localqueues", local_queue((TEAM, "red")), dry=False) == ""
+    assert made.merge(f"{PATH}/status", STATUS, dry=False) == ""
+    yield made
+    assert made.delete(PATH, dry=False) == ""
+
+
+def test_a_tenant_reads_it_with_the_ordinary_role(operator: Account, tenant: Account) -> None:
+    found = tenant.read(PATH)
+    assert (found["metadata"]["name"], found["status"]["used"]) == ("red", "2.5")
+    assert [one["metadata"]["name"] for one in tenant.read("localqueues")["items"]] == ["red"]
+
+
+@pytest.mark.parametrize("user", ["tenant", "administrator"])
+def test_nobody_else_writes_one(operator: Account, tenant: Account, administrator: Account, user: str) -> None:
+    somebody = {"tenant": tenant, "administrator": administrator}[user]
+    says = ONLY_THE_OPERATOR if user == "administrator" else "forbidden"
+    assert says in somebody.create("localqueues", local_queue((TEAM, "forged")))
+    assert says in somebody.merge(PATH, {"metadata": {"labels": {"a": "b"}}})
+    assert says in somebody.merge(f"{PATH}/status", {"status": {"free": "99"}})
+    assert (somebody.delete(PATH) == "") is (user == "administrator")
+
+
+def with_metadata(**metadata: object) -> Document:
+    document = local_queue((TEAM, "other"))
+    return document | {"metadata": document["metadata"] | metadata}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"finalizers": ["example.com/stay"]}, {"annotations": {"a": "b"}}, {"labels": {}}, {"labels": {"a": "b"}}],
+    ids=str,
+)
+def test_the_operator_makes_nothing_else_of_it(operator: Account, metadata: dict[str, object]) -> None:
+    assert "has its label and no other metadata" in operator.create("localqueues", with_metadata(**metadata))

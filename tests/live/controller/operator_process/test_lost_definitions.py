@@ -1,0 +1,51 @@
+"""An administrator deletes the CustomResourceDefinitions and makes them again, under a real operator."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from cotenant.controller.client.kube import QUEUES, TRAINING_JOBS
+from tests.live.controller.operator_process.replicas import CRDS, Tenant, prepare, simulated_tenant
+
+if TYPE_CHECKING:
+    from cotenant_local.cluster.lifecycle import Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
+
+NAMESPACE, GPUS = "undefined", 4
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tenant(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tenant]:
+    logs = tmp_path_factory.mktemp("undefined")
+    async with simulated_tenant(api_server, NAMESPACE, logs, nodes=1, gpus=GPUS, run_s=lambda _: 10_000.0) as tenant:
+        await tenant.start_ready()
+        yield tenant
+
+
+async def test_the_same_operator_goes_on_when_the_definitions_are_back(tenant: Tenant) -> None:
+    await tenant.submit("before", workers=GPUS)
+    await tenant.wait_phase("before", "Running")
+    leader = await tenant.leader()
+    lost = [f"{resource.plural}.cotenant.dev" for resource in (TRAINING_JOBS, QUEUES)]
+    for name in lost:
+        await tenant.kube.delete(CRDS, name)
+
+    async def gone() -> bool:
+        left = [(await tenant.kube.get(CRDS, name)).done for name in lost]
+        return not any(left) and not await tenant.pods()
+
+    async def noticed() -> bool:
+        """kopf gives up when a watch is not served any more."""
+        return "Watcher for queues.v1beta1.cotenant.dev@none has failed" in (tenant.logs / f"{leader}.log").read_text()
+
+    await tenant.wait(gone, what="the definitions are gone, and with the jobs their pods")
+    await tenant.wait(noticed, what="the operator has lost the watch of queues")
+    await prepare(tenant.kube, NAMESPACE, GPUS)
+    await tenant.submit("after", workers=GPUS)
+    await tenant.wait_phase("after", "Running")
+    assert (tenant.replicas[leader].returncode, await tenant.leader()) == (None, leader)

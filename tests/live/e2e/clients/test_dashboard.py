@@ -1,0 +1,130 @@
+"""The dashboard against a real API server: on one's own machine, and as the chart runs it, under a real kubelet."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.live.e2e.tenancy import CHECKOUT, SYSTEM, Tenancy, training_job
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+VIEW = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "RoleBinding",
+    "metadata": {"name": "looks", "namespace": "team-a"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+    "subjects": [{"kind": "ServiceAccount", "name": "looks", "namespace": "team-a"}],
+}
+
+
+@contextmanager
+def started(*command: str) -> Iterator[re.Match[str]]:
+    """A process that says on its first lines where it listens: `http://HOST:PORT/…` or `127.0.0.1:PORT`."""
+    # `env`: where the tests run in a shell's background, SIGINT is ignored, and what they start would inherit that.
+    heeding = ["env", "--default-signal=INT", *command]
+    process = subprocess.Popen(heeding, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if found := re.search(r"127\.0\.0\.1:([0-9]+)(/\S*)?", line):
+                yield found
+                break
+        else:
+            pytest.fail(f"{command} ended and said nothing of where it listens")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=20)
+
+
+class Browser:
+    """One session: cookies, and no redirections that are followed."""
+
+    def __init__(self, port: int, *, tls: bool) -> None:
+        self._port, self._tls, self._cookie = port, tls, ""
+
+    def ask(self, method: str, path: str, **form: str) -> tuple[int, str]:
+        connection: http.client.HTTPConnection = (
+            http.client.HTTPSConnection("127.0.0.1", self._port, timeout=30, context=ssl._create_unverified_context())
+            if self._tls
+            else http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        )
+        headers = {"Cookie": self._cookie} if self._cookie else {}
+        body = urlencode(form) if form else None
+        if body:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        if given := answer.headers.get("Set-Cookie"):
+            self._cookie = given.partition(";")[0]
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+
+def waiting_jobs(tenancy: Tenancy) -> None:
+    for namespace in ("team-a", "team-b"):
+        tenancy.apply(training_job(f"shown-{namespace}", namespace, suspend=True))
+        tenancy.wait_phase(f"shown-{namespace}", "Suspended", namespace=namespace)
+
+
+def page(tenancy: Tenancy, browser: Browser, path: str, wanted: str) -> str:
+    """As soon as what is read has come."""
+
+    def whole() -> str:
+        status, text = browser.ask("GET", path)
+        assert status == 200, text
+        return text if wanted in text else ""
+
+    found: str = tenancy.wait(whole, what=f"{path} shows {wanted}")
+    return found
+
+
+def test_an_administrator_sees_every_page_with_a_kubeconfig(tenancy: Tenancy) -> None:
+    waiting_jobs(tenancy)
+    command = [sys.executable, "-m", "cotenant", "dashboard", "-A", f"--kubeconfig={tenancy.cluster.kubeconfig}"]
+    with started(*command) as listens:
+        stranger, browser = Browser(int(listens[1]), tls=False), Browser(int(listens[1]), tls=False)
+        assert stranger.ask("GET", "/")[0] == 303
+        assert browser.ask("GET", listens[2])[0] == 303
+        assert stranger.ask("GET", listens[2])[0] == 403, "the address is good once"
+        assert "team-a" in page(tenancy, browser, "/", "team-b")
+        page(tenancy, browser, "/gpus", "H100")
+        assert "shown-team-b" in page(tenancy, browser, "/line?show=held&namespace=*", "shown-team-a")
+        assert "Suspended" in page(tenancy, browser, "/jobs/team-a/shown-team-a", "shown-team-a")
+        for path in ("/timeline", "/reliability", "/showback"):
+            assert browser.ask("GET", path)[0] == 200, path
+
+
+def test_in_the_cluster_a_tenants_token_opens_what_the_tenant_may_see(tenancy: Tenancy) -> None:
+    waiting_jobs(tenancy)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "looks", "namespace": "team-a"}}
+    tenancy.apply(account, VIEW)
+    upgrade = ["upgrade", "cotenant", str(CHECKOUT / "charts" / "cotenant"), "-n", SYSTEM, "--reuse-values"]
+    enabled = ["--set=dashboard.enabled=true", "--wait", "--timeout=180s"]
+    subprocess.run(tenancy.cluster.command("helm", *upgrade, *enabled), check=True, capture_output=True, text=True)
+    token = tenancy.cluster.kubectl("create", "token", "looks", "-n", "team-a").strip()
+    forward = tenancy.cluster.command("kubectl", "port-forward", "-n", SYSTEM, "service/cotenant-dashboard", ":443")
+    with started(*forward) as listens:
+        browser = Browser(int(listens[1]), tls=True)
+        assert browser.ask("GET", "/healthz") == (200, "ok")
+        assert browser.ask("POST", "/login", token="no-token")[0] == 403
+        assert browser.ask("POST", "/login", token=token)[0] == 303
+        text = page(tenancy, browser, "/line?show=held", "shown-team-a")
+        assert "shown-team-b" not in text
+        everywhere = browser.ask("GET", "/line?show=held&namespace=*")[1]
+        assert "shown-team-b" not in everywhere
+        status, other = browser.ask("GET", "/jobs/team-b/shown-team-b")
+        assert status == 200
+        assert "held back" not in other
+        assert browser.ask("POST", "/logout")[0] == 303
+        assert browser.ask("GET", "/")[0] == 303

@@ -1,0 +1,196 @@
+"""A session from its manifest to a cell in a real browser: JupyterLab of PyPI under a real kubelet.
+
+JupyterLab is installed into a folder of the user's cache on first use; the cluster shows that folder in an image.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from tests.live.cli.dashboard.chromium import PROGRAM, Chromium, chromium
+from tests.live.e2e.tenancy import Document, Tenancy, product
+from tests.support.package_folders import package_folder
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(PROGRAM is None, reason="there is no chromium here (Debian: apt-get install chromium)"),
+]
+IMAGE = "example.com/jupyterlab"
+JUPYTERLAB = ["jupyterlab==4.5.*"]
+SHIFT = 8
+CELL = "import os; open('kept.txt', 'w').write('kept'); print('this cell sees', os.environ['CUDA_VISIBLE_DEVICES'])"
+CLAIM: Document = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "home", "namespace": "team-a"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "100Mi"}}},
+}
+
+
+@pytest.fixture(scope="module")
+def notebooks() -> Iterator[Tenancy]:
+    from cotenant_local.cluster import spec
+
+    folder = str(package_folder("jupyterlab", JUPYTERLAB))
+    env = {
+        "PYTHONPATH": folder,
+        "JUPYTER_PATH": f"{folder}/share/jupyter",
+        "JUPYTER_CONFIG_PATH": f"{folder}/etc/jupyter",
+        "JUPYTERLAB_DIR": f"{folder}/share/jupyter/lab",
+    }  # where pip installs into a folder, they are not below the prefix of Python
+    images = {IMAGE: {"paths": [folder], "env": env}}
+    node = {"name": "node", "cpu": 2, "gpus": {"count": 2, "class": "H100", "memory": "80Gi"}}
+    with product("sessions", spec.parse({"nodes": [node], "images": images}, "this test")) as tenancy:
+        yield tenancy
+
+
+def session(name: str, **spec: Any) -> Document:
+    usual = {
+        "application": "JupyterLab",
+        "queue": "team-a",
+        "gpu": {"memoryFraction": "0.25"},
+        "resources": {"cpu": "200m", "memory": "1Gi"},
+        "gracePeriod": "5s",
+    }
+    return {
+        "apiVersion": "cotenant.dev/v1beta1",
+        "kind": "Session",
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": usual | spec,
+    }
+
+
+def status(tenancy: Tenancy, name: str) -> Document:
+    found: Document = tenancy.get("session", name, "-n", "team-a").get("status", {})
+    return found
+
+
+def wait_phase(tenancy: Tenancy, name: str, phase: str, seconds: float = 120) -> Document:
+    def there() -> Document | None:
+        found = status(tenancy, name)
+        return found if found.get("phase") == phase else None
+
+    found: Document = tenancy.wait(there, seconds=seconds, what=f"session {name} is {phase}")
+    return found
+
+
+def verb(tenancy: Tenancy, *words: str) -> list[str]:
+    return [sys.executable, "-m", "cotenant", "session", *words, "--kubeconfig", str(tenancy.cluster.kubeconfig)]
+
+
+def run_verb(tenancy: Tenancy, *words: str) -> str:
+    done = subprocess.run(verb(tenancy, *words), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def opened(tenancy: Tenancy, name: str) -> Iterator[str]:
+    """Address that `session open` prints, for as long as the port is forwarded."""
+    process = subprocess.Popen(verb(tenancy, "open", f"team-a/{name}"), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if line.startswith("Forwarding from"):
+                break
+            if found := re.search(r"http://\S+", line):
+                address = found[0]
+        yield address
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=20)
+
+
+FOCUS = "document.querySelector('.jp-Notebook .cm-content').focus()"
+TEXT = "document.querySelector('.jp-Notebook .cm-content').textContent"
+PROMPT = "document.querySelector('.jp-Notebook .jp-InputPrompt').textContent"
+
+
+async def type_into_first_cell(tab: Chromium, text: str) -> None:
+    """As a person does it: who sees that nothing was written clicks into the cell and types again."""
+    for _ in range(5):
+        await tab.evaluate(FOCUS)
+        if not await tab.evaluate(TEXT):
+            await tab.call("Input.insertText", text=text)
+        with suppress(TimeoutError):
+            return await tab.until(f"{TEXT}.includes('kept.txt')", most_s=5)
+    raise AssertionError(f"the first cell reads {await tab.evaluate(TEXT)!r}")
+
+
+async def run_cell(tab: Chromium, text: str) -> str:
+    """A new notebook by the launcher, one cell typed and run by Shift and Enter; what stands below it then."""
+    card = '.jp-LauncherCard[data-category="Notebook"]'
+    await tab.until(f"document.querySelector('{card}') !== null", most_s=90)
+    await tab.evaluate(f"document.querySelector('{card}').click()")
+    await tab.until("document.querySelector('.jp-Notebook .cm-content') !== null", most_s=60)
+    idle = "document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status === 'idle'"
+    await tab.until(idle, most_s=60)
+    await type_into_first_cell(tab, text)
+    for _ in range(5):
+        for kind in ("keyDown", "keyUp"):
+            key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+            await tab.call("Input.dispatchKeyEvent", type=kind, modifiers=SHIFT, **key)
+        with suppress(TimeoutError):
+            await tab.until(f"!/^\\[ \\]/.test({PROMPT})", most_s=10)
+            break
+        await tab.evaluate(FOCUS)  # a key that came while JupyterLab moved the focus (its question about news does)
+    try:
+        await tab.until("Boolean(document.querySelector('.jp-OutputArea-output')?.textContent.trim())", most_s=60)
+    except TimeoutError:
+        raise AssertionError(await tab.evaluate("document.body.innerText")) from None
+    return str(await tab.evaluate("document.querySelector('.jp-OutputArea-output').textContent"))
+
+
+async def test_a_notebook_runs_a_cell_is_suspended_when_idle_and_goes_on_with_its_file(notebooks: Tenancy) -> None:
+    notebooks.apply(CLAIM, session("nb", image=IMAGE, volume={"claimName": "home"}, idleTimeout="10m"))
+    wait_phase(notebooks, "nb", "Running")
+    with opened(notebooks, "nb") as address:
+        async with chromium() as tab:
+            await tab.look()
+            await tab.open(address)
+            output = await run_cell(tab, CELL)
+            granted = notebooks.job("nb-session")["status"]["placement"]["nodes"][0]["ranks"][0]["gpus"][0]["uuid"]
+            assert output.strip() == f"this cell sees {granted}"
+            shorter = '{"spec": {"idleTimeout": "60s"}}'
+            notebooks.cluster.kubectl("patch", "session", "nb", "-n", "team-a", "--type=merge", "-p", shorter)
+            wait_phase(notebooks, "nb", "Suspended")  # with its page still open
+    events = notebooks.get("events", "-n", "team-a", "--field-selector", "involvedObject.kind=Session")["items"]
+    assert [one["reason"] for one in sorted(events, key=lambda one: one["eventTime"])] == [
+        "SuspensionWarning",
+        "IdleTimeout",
+    ]
+    assert notebooks.job("nb-session")["status"]["phase"] == "Suspended"
+    assert "waits for its place again" in run_verb(notebooks, "resume", "team-a/nb")
+    wait_phase(notebooks, "nb", "Running")
+    pod = notebooks.get("pods", "-n", "team-a", "-l", "cotenant.dev/job=nb-session")["items"][0]["metadata"]["name"]
+    kept = notebooks.cluster.kubectl("exec", "-n", "team-a", pod, "--", "cat", "/home/session/kept.txt")
+    assert kept == "kept"
+    assert "team-a/nb" in run_verb(notebooks, "list", "-n", "team-a")
+    run_verb(notebooks, "stop", "team-a/nb")
+    wait_phase(notebooks, "nb", "Suspended")
+
+
+def test_a_session_whose_pod_and_operators_are_killed_runs_again(notebooks: Tenancy) -> None:
+    notebooks.apply(session("sh", application="Shell", resources={"cpu": "50m", "memory": "256Mi"}))
+    first = wait_phase(notebooks, "sh", "Running")
+    kill = ("delete", "pod", "--force", "--grace-period=0", "--wait=false")
+    notebooks.cluster.kubectl(*kill, "-n", "cotenant-system", "-l", "app.kubernetes.io/component=operator")
+    notebooks.cluster.kubectl("delete", "pod", "-n", "team-a", "-l", "cotenant.dev/job=sh-session", "--wait=false")
+
+    def runs_again() -> bool:
+        found = status(notebooks, "sh")
+        return found.get("phase") == "Running" and found["attempt"] > first["attempt"]
+
+    notebooks.wait(runs_again, seconds=180, what="the session runs in another attempt")
+    notebooks.cluster.kubectl("delete", "session", "sh", "-n", "team-a")
+    gone = ("get", "pods", "-n", "team-a", "-l", "cotenant.dev/job=sh-session", "-o", "name")
+    notebooks.wait(lambda: not notebooks.cluster.kubectl(*gone), what="its job goes with it")
