@@ -82,7 +82,7 @@ def test_what_starts_clusters_containers_or_ray_is_among_the_live_tests_and_says
     """A look at the path tells fast tests from slow ones."""
     live, marked = (
         ROOT / "tests" / "live",
-        re.compile(r"pytest\.mark\.(cluster|sandbox|ray|frameworks|containers|browser|gpu)\b"),
+        re.compile(r"pytest\.mark\.(cluster|sandbox|ray|frameworks|containers|browser|s3|gpu)\b"),
     )
     paths = sorted((ROOT / "tests").rglob("test_*.py"))
     misplaced = [path for path in paths if (live in path.parents) != bool(marked.search(path.read_text()))]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
 NODES, GPUS = 2, 4
-WAITING = ("cluster", "sandbox", "ray", "frameworks", "containers", "browser")
+WAITING = ("cluster", "sandbox", "ray", "frameworks", "containers", "browser", "s3")
 """Marks of tests that wait for processes of this machine."""
 
 SHARED = f"test-{os.getpid()}"
