@@ -7,6 +7,7 @@ from typing import Any
 
 from cotenant import names
 from cotenant.api.resources.job_spec.reserved_env import DENIED
+from cotenant.api.resources.trainingjobs import TrainingJobSpec
 from cotenant.controller.query_api.endpoint import SERVICE
 from cotenant.controller.settings import Settings
 from tests.chart.rendering.workloads import NAMESPACE, Render, container_of
@@ -30,6 +31,14 @@ def test_no_policy_on_our_kinds_is_passed_by_with_another_version(render: Render
     assert len(rules) > 10
     assert [name for name, rule, match in rules if (rule["apiVersions"], match) != (["*"], "Equivalent")] == []
     assert [one["metadata"]["name"] for one in judging if f"{names.GROUP}/v1" in json.dumps(one)] == []
+
+
+def test_the_policy_on_jobs_that_the_operator_made_holds_every_field_of_their_spec_but_suspend(render: Render) -> None:
+    """One that it forgets could be changed with a stolen token of the operator's."""
+    rules = render()["ValidatingAdmissionPolicy", "cotenant-operator-made-jobs"]["spec"]["validations"]
+    (held,) = [rule["expression"] for rule in rules if "changes suspend alone" in rule.get("message", "")]
+    fields = {str(field.alias) for field in TrainingJobSpec.model_fields.values()} - {"suspend"}
+    assert {name for name in fields if f"object.spec.?{name} == oldObject.spec.?{name}" not in held} == set()
 
 
 def test_default_runtime_clusters_demand_that_every_container_gives_gpus_away(render: Render) -> None:

@@ -77,8 +77,8 @@ def final_progress(
     fields: dict[str, Any] = _step_fields(step, of) | {"state": state}
     if saved and (before.last_checkpoint is None or before.last_checkpoint.step != max(saved)):
         fields["last_checkpoint"] = CheckpointStatus(step=max(saved))
-    if head and head.staging_bytes:
-        fields["staging"] = staged_data.final_staging(head)
+    if head and (staging := staged_data.final_staging(head)):
+        fields["staging"] = staging
     if head and head.restarts:
         fields["restarts"] = head.restarts
     if head and head.warnings:
