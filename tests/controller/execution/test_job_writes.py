@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 
 import pytest
@@ -81,3 +82,12 @@ async def test_writes_have_some_time_to_end_when_the_process_stops() -> None:
     writes.start(JobId("red", "endless", "u2"), asyncio.Event().wait())  # type: ignore[arg-type]
     await writes.drain()
     assert (JOB in writes.queue, loop.time()) == (False, DRAIN_S)
+
+
+async def test_a_write_that_is_cancelled_before_its_first_step_is_closed() -> None:
+    writes, write = new_writes(), end(ExecutionResult())
+    writes.start(JOB, write)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    await asyncio.sleep(1.0)
+    assert inspect.getcoroutinestate(write) == inspect.CORO_CLOSED

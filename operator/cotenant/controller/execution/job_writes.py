@@ -46,6 +46,7 @@ class JobWrites:
         task = asyncio.create_task(self._finish(job, write, undo), name=f"write {job}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: write.close())  # a task cancelled before its first step has not begun it
 
     async def _finish(self, job: JobId, write: Write, undo: Callable[[], None]) -> None:
         result = ExecutionResult()
