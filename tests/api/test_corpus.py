@@ -11,16 +11,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from cotenant.api.conversion.decode import check
 from cotenant.api.conversion.yaml_text import read_documents
 from cotenant.api.validation.problems import DocumentError
-
-if TYPE_CHECKING:
-    pass
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "troubleshooting.md"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from cotenant.api.advice.answers import example_of_a_name, own_value_of_a_name
+from cotenant.api.advice.answers import example_of_a_name
 from cotenant.api.conversion.decode import check
 from cotenant.api.resources.trainingjobs import TrainingJob
 
@@ -91,7 +91,7 @@ def test_that_a_field_is_missing_is_left_out_where_an_answer_writes_it() -> None
     del spec["gpu"]
     body = {**JOB, "spec": {**spec, "gpus": 2}}
     assert [str(one) for one in check(body).problems] == [
-        "spec.gpus: is not a field of this object; write `spec.gpu: {count: 2}`"
+        "spec.gpus: is not a field of this object; write for example `spec.gpu: {count: 1}`"
     ]
 
 
@@ -101,9 +101,21 @@ def test_a_name_without_its_value_gets_an_example() -> None:
     assert example_of_a_name("tolerations", "TrainingJobSpec", TrainingJob).startswith("leave it out: ")
 
 
-def test_only_a_value_that_goes_on_as_it_is_is_shown_by_the_api_server() -> None:
-    found = [own_value_of_a_name(name, "TrainingJobSpec") for name in ("replicas", "activeDeadlineSeconds", "image")]
-    assert found == ["spec.workers", "", ""]
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        ({"replicas": 4}, "spec.replicas: is not a field of this object; write `spec.workers: 4`"),
+        ({"replicas": "four"}, "spec.replicas: is not a field of this object; write for example `spec.workers: 2`"),
+        ({"timeLimit": 3600}, 'spec.timeLimit: is not a field of this object; write `spec.maxRuntime: "1h"`'),
+        ({"priority": "high"},
+         'spec.priority: must be a whole number, not "high"; a name goes into spec.priorityClassName'),
+        ({"nprocPerNode": 8}, "spec.nprocPerNode: is not a field of this object; write for example `spec.workers: 2`"
+         " (a worker is one process: write as many workers as nodes × processes per node)"),
+    ],
+    ids=["a value that fits", "one that does not", "in another spelling", "for another field", "one that means more"],
+)  # fmt: skip
+def test_the_value_that_was_given_is_shown_if_the_right_field_takes_it(spec: dict[str, Any], want: str) -> None:
+    assert problems(spec) == [want]
 
 
 @given(NAMES, ANY)

@@ -239,7 +239,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
             ' `spec.gpu: {count: 1}`, for a share `spec.gpu: {memoryFraction: "0.5"}` or `spec.gpu: {memory: "16Gi"}`,'
             ' for shares of two GPUs `spec.gpu: {count: 2, memoryFraction: "0.5"}`',
         ),
-        ("spec.retries", 'must be a whole number, not "3"; write `spec.retries: 3`'),
+        ("spec.retries", 'must be a whole number, not "3"'),
     ]
 
 

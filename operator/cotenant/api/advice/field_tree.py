@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import cache
-from typing import Any, Literal, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
-from cotenant.api.validation.rules import Model
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from cotenant.api.validation.rules import Model, ValueRefusedError
 
 
 def model_at(kind: type[Model], location: Sequence[str | int]) -> type[Model] | None:
@@ -17,6 +20,26 @@ def model_at(kind: type[Model], location: Sequence[str | int]) -> type[Model] | 
         if isinstance(part, str) and found is not None:
             found = next(_within(_annotation(found, part), Model), None)
     return found
+
+
+def as_taken(model: type[Model], field: str, value: Any) -> Any:
+    """The value if the field takes it, or a list of it, or the spelling that its refusal proposes. Else None."""
+    found = _field(model, field)
+    if found is None or value is None:
+        return None
+    annotation: Any = Annotated[(found.annotation, *found.metadata)] if found.metadata else found.annotation
+    reader = TypeAdapter[Any](annotation)
+    one_word = isinstance(value, str) and " " not in value
+    for candidate in (value, [value]) if one_word else (value,):
+        try:
+            reader.validate_python(candidate)
+        except ValidationError as error:
+            cause = (error.errors()[0].get("ctx") or {}).get("error")
+            if isinstance(cause, ValueRefusedError) and cause.instead is not None and error.error_count() == 1:
+                return cause.instead
+        else:
+            return candidate
+    return None
 
 
 def choices(model: type[Model], field: str) -> tuple[str, ...]:
@@ -48,9 +71,13 @@ def _below(model: type[Model], path: str) -> Iterator[Place]:
                 yield from _below(inner, here)
 
 
+def _field(model: type[Model], name: str) -> FieldInfo | None:
+    return next((field for key, field in model.model_fields.items() if (field.alias or key) == name), None)
+
+
 def _annotation(model: type[Model], name: str) -> Any:
-    fields = ((field.alias or key, field.annotation) for key, field in model.model_fields.items())
-    return next((annotation for alias, annotation in fields if alias == name), None)
+    field = _field(model, name)
+    return None if field is None else field.annotation
 
 
 def _parts(annotation: Any) -> Iterator[Any]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cotenant.api.advice.answers import example_of_a_name, for_example, own_value_of_a_name
-from cotenant.api.advice.examples import EXAMPLES
+from cotenant.api.advice.answers import example_of_a_name, for_example
+from cotenant.api.advice.tables import tables
 from cotenant.api.validation.refused_names import REFUSED
 from cotenant.api.validation.rules import Model
 
@@ -37,7 +37,9 @@ def properties(model: str, kind: type[Model]) -> Schema:
         name: {
             "description": f"{NO_FIELD}: {example_of_a_name(name, model, kind)}.",
             **_SHAPES[shape],
-            "x-kubernetes-validations": [_rule(name, model, kind, shape)],
+            "x-kubernetes-validations": [
+                {"rule": "false", "message": f"is not a field of this object; {example_of_a_name(name, model, kind)}"}
+            ],
         }
         for name, shape in REFUSED.get(model, {}).items()
     }
@@ -65,17 +67,9 @@ def required_rules(model: str, fields: Sequence[str]) -> list[dict[str, str]]:
         {
             "rule": f"has(self.{field})"
             + (f" || has(self.{other})" if (other := UNLESS.get((model, field))) is not None else ""),
-            "message": f"is required; {for_example(f'spec.{field}', EXAMPLES.get(('TrainingJobSpec', field)))}",
+            "message": f"is required; {for_example(f'spec.{field}', tables().example('TrainingJobSpec', field))}",
             "fieldPath": f".{field}",
             "reason": "FieldValueRequired",
         }
         for field in fields
     ]
-
-
-def _rule(name: str, model: str, kind: type[Model], shape: str) -> dict[str, str]:
-    rule = {"rule": "false", "message": f"is not a field of this object; {example_of_a_name(name, model, kind)}"}
-    target = own_value_of_a_name(name, model)
-    if shape == "amount" and target:
-        rule["messageExpression"] = f"'is not a field of this object; write `{target}: ' + string(self) + '`'"
-    return rule
