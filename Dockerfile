@@ -12,7 +12,6 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY operator operator
 COPY worker worker
-COPY local local
 RUN /build/bin/hatchling build -t wheel -d /dist
 
 # What all three have: the environment on PATH, and a user that owns nothing. The root file system is never written to.

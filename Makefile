@@ -20,6 +20,8 @@ IN_PARALLEL = --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # Tests that start no cluster, container or Ray are in folders of their own; SMOKE installs the product once and uses it.
 PLAIN := $(filter-out tests/live/ tests/support/,$(wildcard tests/*/))
 SMOKE := tests/live/test_smoke.py
+# Tests of the local cluster, a distribution of its own: not in `make test` if a branch has changed other things only.
+LOCAL = $(shell base=$$(git merge-base HEAD origin/main 2>/dev/null) && git diff --quiet $$base -- local && ! git diff --quiet $$base -- || echo local/tests)
 programs = $(if $(PROGRAMS),@$(PY) -m cotenant_local.programs $(PROGRAMS) $(SHA256))
 
 demo: setup ## three jobs of two tenants share two GPUs on a real Kubernetes on this machine (KEEP=1 leaves it up)
@@ -28,10 +30,10 @@ demo: setup ## three jobs of two tenants share two GPUs on a real Kubernetes on 
 
 test: check ## what guards main: lint, types, contracts, plain tests, and one story on the local cluster
 	$(programs)
-	@$(PY) -m pytest $(IN_PARALLEL) $(SMOKE) $(PLAIN)
+	@$(PY) -m pytest $(IN_PARALLEL) $(SMOKE) $(PLAIN) $(LOCAL)
 
 test-plain: setup ## the tests that start no cluster, container or Ray
-	@$(PY) -m pytest $(IN_PARALLEL) $(PLAIN)
+	@$(PY) -m pytest $(IN_PARALLEL) $(PLAIN) local/tests
 
 test-for: setup ## the plain tests of one source file: make test-for F=operator/cotenant/core/actions/evict.py
 	@tests=$$($(PY) -m tests.contract.mirror $(F)) && $(PY) -m pytest -q $$tests

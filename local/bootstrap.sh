@@ -13,9 +13,9 @@ say() { printf '\033[2m» %s\033[0m\n' "$*" >&2; }
   echo "Cotenant needs Python 3.11 or newer; '$python' is $("$python" -V 2>&1 || echo missing). Set PYTHON=/path/to/python3.11." >&2
   exit 1
 }
-want=$(cat requirements/*.txt pyproject.toml "$0" | sha256sum | cut -d' ' -f1)-$("$python" -V)
+want=$(cat requirements/*.txt pyproject.toml local/pyproject.toml "$0" | sha256sum | cut -d' ' -f1)-$("$python" -V)
 # An environment that another machine or an interrupted run left behind is made anew.
-if [ -f $stamp ] && [ "$(cat $stamp)" = "$want" ] && "$venv/bin/python" -c 'import cotenant, pydantic' 2>/dev/null; then exit 0; fi
+if [ -f $stamp ] && [ "$(cat $stamp)" = "$want" ] && "$venv/bin/python" -c 'import cotenant, cotenant_local, pydantic' 2>/dev/null; then exit 0; fi
 
 # A machine behind a proxy of its own trusts what its system trusts; a bare one has nothing but what uv carries.
 for bundle in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
@@ -55,7 +55,7 @@ else
   say "installing $torch"
   uv pip install -q --require-hashes -r requirements/torch.txt
 fi
-uv pip install -q --no-deps -e .
+uv pip install -q --no-deps -e . -e ./local
 echo "$want" > $stamp
 say "environment ready"
 if [ -n "$programs" ]; then

@@ -8,7 +8,7 @@ compile() { uv pip compile -q --universal --generate-hashes --no-annotate --no-h
 compile pyproject.toml --extra operator --extra dashboard --extra sweeps -o requirements/operator.txt
 compile pyproject.toml --extra agent -o requirements/agent.txt
 compile pyproject.toml --extra mcp -o requirements/mcp.txt
-compile pyproject.toml --all-extras --group dev -o /tmp/all.txt
+compile pyproject.toml local/pyproject.toml --all-extras --group dev --no-emit-package cotenant --no-emit-package cotenant-local -o /tmp/all.txt
 # A server of S3 for the tests, which needs other versions than the operator.
 printf 'moto[s3]\nflask\nflask-cors\n' | compile - -o requirements/s3-server.txt
 # The site of the pages (mkdocs with the theme material), in an environment of its own that nothing else waits for.

@@ -111,7 +111,11 @@ class House:
         if command := COMMAND.fullmatch(text):
             module, script, target, verb = command.groups()
             return (
-                (module is None or not module.startswith(("cotenant", "tests", "bench")) or self._module(module))
+                (
+                    module is None
+                    or not module.startswith(("cotenant", "tests", "bench", "local"))
+                    or self._module(module)
+                )
                 and (script is None or "/" not in script or self._file(script))
                 and (target is None or target in self.targets)
                 and (verb is None or verb in self.words)

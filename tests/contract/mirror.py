@@ -14,25 +14,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {
-    "operator/cotenant": "",
-    "worker/cotenant_worker": "worker",
-    "worker/cotenant_agent": "agent",
-    "local/cotenant_local": "local",
-    "bench": "bench",
+    "operator/cotenant": "tests",
+    "worker/cotenant_worker": "tests/worker",
+    "worker/cotenant_agent": "tests/agent",
+    "local/cotenant_local": "local/tests",
+    "bench": "tests/bench",
 }
-"""Where sources are → the folder of `tests` that mirrors them."""
+"""Where sources are → the folder that mirrors them."""
 BESIDE_THE_COMMAND = ("dashboard", "mcp", "sdk")
 """Packages of the operator whose tests are in `tests/cli`."""
 
 
 def plain_tests(root: Path) -> list[Path]:
     live = root / "tests" / "live"
-    return [path for path in sorted((root / "tests").rglob("test_*.py")) if live not in path.parents]
+    found = [*(root / "tests").rglob("test_*.py"), *(root / "local" / "tests").rglob("test_*.py")]
+    return [path for path in sorted(found) if live not in path.parents]
 
 
 def mirror(source: Path, root: Path = ROOT) -> list[Path]:
     """Test files, and folders of tests, of `source`, a path below `root`."""
-    if source.parts[0] == "tests":
+    if "tests" in source.parts[:2]:
         return [source] if source.name.startswith("test_") else []
     name, folder = source.stem, folder_of(source)
     if name == "__init__":
@@ -45,12 +46,12 @@ def mirror(source: Path, root: Path = ROOT) -> list[Path]:
 
 
 def folder_of(source: Path) -> Path:
-    """The folder of `tests` that mirrors the folder of a source file."""
+    """The folder of tests that mirrors the folder of a source file."""
     for start, room in ROOMS.items():
         if source.is_relative_to(start):
             below = source.relative_to(start).parent
             beside = bool(below.parts) and below.parts[0] in BESIDE_THE_COMMAND
-            return Path("tests", "cli" if beside else room) / below
+            return Path("tests/cli" if beside else room) / below
     return Path("tests") / source.parent
 
 

@@ -31,8 +31,10 @@ def entries(folder: Path) -> list[str]:
 
 
 def classes(folder: Path) -> Iterator[tuple[str, str]]:
-    """(name, place) of every class that a module defines at its top level."""
+    """(name, place) of every class that a module of the product defines at its top level."""
     for path in sorted(folder.rglob("*.py")):
+        if "tests" in path.parts:
+            continue
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
                 yield node.name, str(path.relative_to(ROOT))
@@ -66,8 +68,12 @@ def test_one_name_is_one_class_in_a_tree(tree: str) -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+def files_of_tests() -> list[Path]:
+    return sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "local" / "tests").rglob("*.py")])
+
+
 def test_no_test_imports_a_benchmark() -> None:
-    paths = sorted((ROOT / "tests").rglob("*.py"))
+    paths = files_of_tests()
     assert [
         str(path.relative_to(ROOT)) for path in paths for name in imported(path) if name.split(".")[0] == "bench"
     ] == []
@@ -84,11 +90,11 @@ def test_what_starts_clusters_containers_or_ray_is_among_the_live_tests_and_says
         ROOT / "tests" / "live",
         re.compile(r"pytest\.mark\.(cluster|sandbox|ray|frameworks|containers|browser|s3|gpu)\b"),
     )
-    paths = sorted((ROOT / "tests").rglob("test_*.py"))
+    paths = [path for path in files_of_tests() if path.name.startswith("test_")]
     misplaced = [path for path in paths if (live in path.parents) != bool(marked.search(path.read_text()))]
     assert [str(path.relative_to(ROOT)) for path in misplaced if path != Path(__file__)] == []
 
 
 def test_no_plain_test_imports_a_live_one() -> None:
-    paths = [path for path in sorted((ROOT / "tests").rglob("*.py")) if ROOT / "tests" / "live" not in path.parents]
+    paths = [path for path in files_of_tests() if ROOT / "tests" / "live" not in path.parents]
     assert [str(path.relative_to(ROOT)) for path in paths if any("tests.live" in name for name in imported(path))] == []

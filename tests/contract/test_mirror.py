@@ -14,6 +14,7 @@ TESTS = {
     "tests/controller/execution/executor/test_pods.py": "",
     "tests/worker/ranks/test_lone.py": "from cotenant.core.model.moment import at\n",
     "tests/cli/sdk/test_client.py": "",
+    "local/tests/node/test_init.py": "",
     "tests/live/core/test_moment.py": "",
 }
 
@@ -33,6 +34,7 @@ def root(tmp_path: Path) -> Path:
         ("operator/cotenant/controller/execution/executor.py", ["tests/controller/execution/executor"]),
         ("operator/cotenant/core/actions/__init__.py", ["tests/core/actions"]),
         ("operator/cotenant/sdk/client.py", ["tests/cli/sdk/test_client.py"]),
+        ("local/cotenant_local/node/init.py", ["local/tests/node/test_init.py"]),
         ("worker/cotenant_worker/pid1/lone.py", ["tests/worker/ranks/test_lone.py"]),
         ("tests/controller/test_evict.py", ["tests/controller/test_evict.py"]),
         ("operator/cotenant/core/model/moment.py", []),
@@ -43,6 +45,7 @@ def root(tmp_path: Path) -> Path:
         "the folder of its name",
         "a package has the tests of its folder",
         "packages beside the command",
+        "the local cluster has its tests beside it",
         "elsewhere, where its own folder has none",
         "a test is its own",
         "live tests are not plain ones",

@@ -1,4 +1,4 @@
-"""One wheel and its extras: what is in the wheel, what each extra can import, that versions and names agree."""
+"""Two wheels and the extras: what is in each wheel, what each extra can import, that versions and names agree."""
 
 import json
 import re
@@ -22,6 +22,7 @@ PACKAGES = {
     "cotenant_local": ROOT / "local" / "cotenant_local",
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCAL = tomllib.loads((ROOT / "local" / "pyproject.toml").read_text())["project"]
 
 
 def modules_of(package: str, *skipped: str) -> list[str]:
@@ -100,31 +101,54 @@ def test_every_locked_package_has_a_version_and_a_hash(name: str) -> None:
         assert "://" not in block, block
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterable[zipfile.ZipFile]:
-    target = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--installer=uv", f"--outdir={target}", str(ROOT)]
+def built(project: Path, target: Path) -> zipfile.ZipFile:
+    command = [sys.executable, "-m", "build", "--wheel", "--installer=uv", f"--outdir={target}", str(project)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = target.glob("*.whl")
-    with zipfile.ZipFile(path) as archive:
+    return zipfile.ZipFile(path)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterable[zipfile.ZipFile]:
+    with built(ROOT, tmp_path_factory.mktemp("wheel")) as archive:
         yield archive
 
 
-def test_the_wheel_holds_the_four_packages_whole_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    packed = {name for name in wheel.namelist() if not name.startswith(f"cotenant-{cotenant.__version__}.dist-info/")}
-    tracked = set()
-    for package, folder in PACKAGES.items():
-        listed = subprocess.run(["git", "ls-files", "."], cwd=folder, capture_output=True, text=True, check=True)
-        tracked |= {f"{package}/{line}" for line in listed.stdout.splitlines()}
-    # The Go module lies beside the package; a link in the package brings it into the wheel.
+@pytest.fixture(scope="module")
+def local_wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterable[zipfile.ZipFile]:
+    with built(ROOT / "local", tmp_path_factory.mktemp("local")) as archive:
+        yield archive
+
+
+def packed(wheel: zipfile.ZipFile) -> set[str]:
+    return {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+
+def tracked(folder: Path, as_folder: str) -> set[str]:
+    listed = subprocess.run(["git", "ls-files", "."], cwd=folder, capture_output=True, text=True, check=True)
+    return {f"{as_folder}/{line}" for line in listed.stdout.splitlines()}
+
+
+def test_the_wheel_holds_three_packages_whole_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    ours = PACKAGES.keys() - {"cotenant_local"}
+    assert packed(wheel) == set().union(*(tracked(PACKAGES[package], package) for package in ours))
+
+
+def test_the_wheel_of_the_local_cluster_holds_its_package_and_the_go_module(local_wheel: zipfile.ZipFile) -> None:
+    """The Go module lies beside the package; a link in the package brings it into the wheel."""
     link = "cotenant_local/programs/source"
-    assert link in tracked
-    listed = subprocess.run(
-        ["git", "ls-files", "."], cwd=ROOT / "local" / "controlplane", capture_output=True, text=True, check=True
-    )
-    tracked = tracked - {link} | {f"{link}/{line}" for line in listed.stdout.splitlines()}
-    assert packed == tracked
+    python = tracked(PACKAGES["cotenant_local"], "cotenant_local")
+    assert link in python
+    assert packed(local_wheel) == python - {link} | tracked(ROOT / "local" / "controlplane", link)
+
+
+def test_the_wheel_of_the_local_cluster_says_who_it_is(local_wheel: zipfile.ZipFile) -> None:
+    folder = f"cotenant_local-{cotenant.__version__}.dist-info"
+    metadata = local_wheel.read(f"{folder}/METADATA").decode()
+    assert f"\nRequires-Dist: cotenant=={cotenant.__version__}\n" in metadata
+    assert f"{folder}/licenses/LICENSE" in local_wheel.namelist()
+    assert "local = cotenant_local.cli.local" in local_wheel.read(f"{folder}/entry_points.txt").decode()
 
 
 def test_the_wheel_says_who_it_is(wheel: zipfile.ZipFile) -> None:
@@ -138,7 +162,8 @@ def test_the_wheel_says_who_it_is(wheel: zipfile.ZipFile) -> None:
     assert f"{folder}/licenses/LICENSE" in wheel.namelist()
     entries = wheel.read(f"{folder}/entry_points.txt").decode()
     assert "cotenant = cotenant.cli.main:main" in entries
-    assert "local = cotenant_local.cli.local" in entries
+    assert "cotenant_local" not in entries
+    assert f"\nRequires-Dist: cotenant-local=={cotenant.__version__}; extra == 'local'\n" in metadata
 
 
 @pytest.mark.parametrize("root", ["operator", "worker", "local"])
@@ -156,9 +181,14 @@ def test_the_standard_librarys_operator_wins_in_the_checkout() -> None:
 def test_the_version_is_the_same_wherever_it_is_written() -> None:
     chart = yaml.safe_load((ROOT / "charts" / "cotenant" / "Chart.yaml").read_text())
     (dockerfile,) = re.findall(r"^ARG VERSION=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert {PROJECT["version"], cotenant.__version__, chart["version"], chart["appVersion"], dockerfile} == {
-        cotenant.__version__
-    }
+    assert {
+        PROJECT["version"],
+        LOCAL["version"],
+        cotenant.__version__,
+        chart["version"],
+        chart["appVersion"],
+        dockerfile,
+    } == {cotenant.__version__}
 
 
 def test_the_dockerfile_has_a_target_for_every_image_of_the_chart() -> None:
@@ -170,7 +200,8 @@ def test_the_dockerfile_has_a_target_for_every_image_of_the_chart() -> None:
 
 
 def test_every_dependency_says_why_it_is_here() -> None:
-    text = (ROOT / "pyproject.toml").read_text()
-    section = text[text.index("dependencies = [") : text.index("[project.scripts]")]
-    silent = [line.strip() for line in section.splitlines() if re.match(r'\s+"', line) and "#" not in line]
-    assert silent == []
+    for project, end in ((ROOT, "[project.scripts]"), (ROOT / "local", "[project.entry-points")):
+        text = (project / "pyproject.toml").read_text()
+        section = text[text.index("dependencies = [") : text.index(end)]
+        silent = [line.strip() for line in section.splitlines() if re.match(r'\s+"', line) and "#" not in line]
+        assert silent == []

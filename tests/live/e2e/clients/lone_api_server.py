@@ -21,7 +21,7 @@ from cotenant_local.host.api_client import Api
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.patience import stretched
 from cotenant_local.programs import build
-from tests.local.plans import cluster_plan
+from local.tests.plans import cluster_plan
 
 START_S = 120.0
 

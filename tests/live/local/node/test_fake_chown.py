@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cotenant_local.node import fake_chown
-from tests.local.node.test_fake_chown import ONE
+from local.tests.node.test_fake_chown import ONE
 
 
 @pytest.mark.sandbox

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cotenant_local.host import user_ids
+from local.tests.host.ordinary_user import User
 from tests.live.local.runtime import sandbox
-from tests.local.host.ordinary_user import User
 
 
 def ordinary_user(*, ranged: bool) -> User | None:

@@ -17,7 +17,7 @@ import grpc
 from cotenant_local.programs import build
 from cotenant_local.runtime.containers import images
 from cotenant_local.runtime.interface import config, proto
-from tests.local.host.ordinary_user import User, readable_python
+from local.tests.host.ordinary_user import User, readable_python
 
 ROOT = Path(__file__).resolve().parents[4]
 NODE_ADDRESS = "10.99.0.1"
