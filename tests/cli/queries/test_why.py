@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,3 +87,33 @@ def test_wide_lists_all_that_the_answer_has() -> None:
 )
 def test_every_standing_has_its_sentence(status: dict[str, Any], line: str) -> None:
     assert line in printed(**status)
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tenants.md"])
+def test_the_pages_show_what_is_printed(page: str) -> None:
+    shown = re.search(r"\$ kubectl cotenant why digits-2\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    assert shown is not None
+    status: dict[str, Any] = WAITS | {
+        "asks": "2 workers × 0.4 GPU",
+        "message": "Needs 2 workers × 0.4 GPU. Queue team-a allows it, but none of 2 workers fits now:"
+        " 8 of 8 GPUs are in use.",
+        "position": 3,
+        "ahead": [
+            {
+                "job": "a job of another tenant",
+                "asks": "4 GPUs of H100",
+                "why": "it is inside the guarantee of its queue",
+            },
+            {"job": "team-a/digits-1", "asks": "1 GPU", "why": "it is older"},
+        ],
+        "estimatedStart": "2020-01-01T00:00:00Z",
+        "latestStart": "2020-01-01T00:00:00Z",
+        "wouldStartIf": "it asked for 1 worker",
+        "change": {"spec.workers": 1},
+    }
+    told = list(sentences({"metadata": {"name": "digits-2", "namespace": "team-a"}, "status": status}, wide=False))
+    times = re.compile(r"(at about|by) \S.*?(?=, nine|\.$)")
+    assert [times.sub(r"\1 …", line) for line in shown[1].splitlines()] == [times.sub(r"\1 …", line) for line in told]
