@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cotenant.core import Policy
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.tenure import Tenures, guarantees_beside, waits_since
+from cotenant.core.actions.victims import JobParts
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
@@ -60,15 +61,20 @@ class World:
         counted = Accounting.of([make_node("n1", gpus=8)], queues, [*jobs, GANG])
         self.moment = Moment(now)
         self.running = RunningJobs(counted.running, counted.allocations, counted.tree)
-        self.tenures = Tenures(
-            EvictionRules(counted.tree, policy, self.moment, frozenset(evicted)), LearnedRuntimes(runs or {})
-        )
+        self.rules = EvictionRules(counted.tree, policy, self.moment, frozenset(evicted))
+        self.inventory = counted.inventory
+        self.tenures = Tenures(self.rules, LearnedRuntimes(runs or {}))
         resolved = RequestResolver(counted.inventory, counted.tree).resolve(GANG)
         assert isinstance(resolved, Request)
         self.request = resolved
 
     def leave(self) -> list[str]:
-        return [one.job.key.partition("/")[2] for one in self.tenures.candidates(self.request, self.running)]
+        parts = JobParts(self.running, self.inventory, self.rules)
+        found = self.tenures.candidates(self.request, self.running, parts)
+        return [
+            one.job.key.partition("/")[2] + (f" {one.ranks.start}" if one.ranks else "")
+            for one in (*found.surplus, *found.jobs)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -318,6 +324,13 @@ def test_who_loses_the_least_work_leaves_first_whatever_its_queue() -> None:
     ]
 
     assert World(*jobs, policy=TENURE).leave() == ["saved", "lent", "long", "wide"]
+
+
+def test_an_elastic_job_leaves_in_parts_its_last_surplus_worker_first() -> None:
+    place = make_placement(("n1", [[0], [1], [2]]))
+    grown = replace(make_job("grown", workers=(1, 3), placement=place), admitted_at=NOW - 9_000.0)
+
+    assert World(grown, policy=TENURE).leave() == ["grown 2", "grown 1", "grown"]
 
 
 def test_what_goes_beyond_the_guarantee_of_the_same_queue_is_lent() -> None:

@@ -90,3 +90,30 @@ def test_a_nominated_place_is_taken_once_in_each_and_counts_twice_until_it_is_fr
     held.nominate(place(held, 1))
 
     assert (free(held.current), free(held.after_evictions)) == ([0, -1, 1, 1], [0, 0, 1, 1])
+
+
+def test_a_job_that_leaves_in_two_parts_gives_back_both() -> None:
+    two = make_job("two", gpus=2, placement=make_placement(("n1", [[0, 1]])))
+    held = accounts(two)
+    for column in (0, 1):
+        held.depart("red/two", place(held, column))
+
+    assert free(held.after_evictions) == [1, 1, 1, 1]
+    assert free(held.current) == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("job", "column"),
+    [
+        pytest.param(STAYS, 0, id="that it has given back"),
+        pytest.param(LEAVES, 1, id="of a job whose eviction is under way"),
+        pytest.param(STAYS, 2, id="that it does not hold"),
+    ],
+)
+def test_a_departure_does_not_give_back_a_gpu(job: Job, column: int) -> None:
+    held = accounts(job)
+    if column == 0:
+        held.depart(job.key, place(held, 0))
+
+    with pytest.raises(ValueError, match=f"job {job.key} leaves twice"):
+        held.depart(job.key, place(held, column))

@@ -199,3 +199,32 @@ def test_on_changed_nodes_the_same_holders_leave_the_difference_free() -> None:
     assert patched.same(afresh)
     assert (patched.free_cpu.tolist(), patched.free_host.tolist()) == ([28_000, 64_000], [499_000, 524_288])
     assert free.free_cpu.tolist() == [60_000, 64_000]
+
+
+@pytest.mark.parametrize(
+    ("held", "released"),
+    [
+        pytest.param([], SHARE, id="of which nothing is held"),
+        pytest.param([WHOLE_GPU], replace(WHOLE_GPU, columns=(0,)), id="beside the one that is held"),
+        pytest.param([SHARE], WHOLE_GPU, id="of which less is held"),
+        pytest.param([SHARE], replace(SHARE, memory_mib=(20_001,)), id="of whose memory less is held"),
+    ],
+)
+def test_a_release_of_a_gpu_is_refused(held: list[NodeAllocation], released: NodeAllocation) -> None:
+    books = ledger()
+    for one in held:
+        books.allocate(one)
+
+    with pytest.raises(ValueError, match=r"GPU GPU-n1-\d of node n1: more is released than jobs hold"):
+        books.release(released)
+
+
+def test_what_is_promised_twice_is_released_twice() -> None:
+    """A nominated place counts besides those who leave it."""
+    books = ledger()
+    books.allocate(WHOLE_GPU)
+    books.allocate(WHOLE_GPU)
+    books.release(WHOLE_GPU)
+    books.release(WHOLE_GPU)
+
+    assert books.same(ledger())

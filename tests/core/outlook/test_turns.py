@@ -300,11 +300,18 @@ def test_a_job_of_a_queue_below_takes_back_what_its_parent_is_guaranteed() -> No
     assert (starts(cluster)[0], cluster.evicted) == (["red/owner"], {"blue/guest"})
 
 
-def test_where_surplus_would_have_to_leave_with_a_job_nobody_leaves() -> None:
-    elastic = replace(
-        make_job("elastic", workers=(1, 2), placement=make_placement(("n1", [[0], [1]]))), admitted_at=900.0
-    )
-    cluster = played(elastic, running("low", 2), make_job("urgent", gpus=3, priority=10, at=1), gpus=3)
+def elastic() -> Job:
+    place = make_placement(("n1", [[0], [1]]))
+    return replace(make_job("elastic", workers=(1, 2), placement=place), admitted_at=900.0)
+
+
+def test_an_elastic_job_leaves_whole_with_its_surplus() -> None:
+    cluster = played(elastic(), running("low", 2), make_job("urgent", gpus=3, priority=10, at=1), gpus=3)
+    assert (starts(cluster)[0], cluster.evicted) == (["red/urgent"], {"red/elastic", "red/low"})
+
+
+def test_where_surplus_alone_would_have_to_leave_nobody_leaves() -> None:
+    cluster = played(elastic(), make_job("other", at=1), gpus=2)
     assert (starts(cluster)[0], cluster.evicted) == ([], set())
 
 

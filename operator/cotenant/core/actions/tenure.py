@@ -29,7 +29,8 @@ import numpy as np
 from cotenant.core.actions.covered import CoveredJobs
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.holders import HolderTable
-from cotenant.core.allocation.eviction_candidate import EvictionCandidate
+from cotenant.core.actions.victims import JobParts
+from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.gpus.inventory import BoolArray, FloatArray
@@ -167,21 +168,24 @@ class Tenures:
         """Its end as counted is enforced, and not only learned."""
         return job.max_runtime_s is not None or self.counted_s(request, job) != self.learned_s(job.queue)
 
-    def candidates(self, request: Request, running: RunningJobs) -> list[EvictionCandidate]:
-        """Jobs whose tenure is over, least lost work first."""
+    def candidates(self, request: Request, running: RunningJobs, parts: JobParts) -> CandidateList:
+        """Jobs whose tenure is over, with their surplus workers, least lost work first."""
         if not self.is_guaranteed(request) and not (self._rules.policy.tenure_s and self.is_entitled(request)):
-            return []
+            return CandidateList((), (), 0)
         table = HolderTable.among(running)
         terms, lent = self.terms(request, table), self._lent(request, running, table)
         begun = np.where(np.isnan(table.begun), self.moment.unnoted, table.begun)
         may_leave = self.moment.have_come(np.where(table.leaves, inf, begun + terms.may_leave_after(table, lent=lent)))
-        found = []
+        surplus: list[EvictionCandidate] = []
+        whole: list[EvictionCandidate] = []
         for row in np.flatnonzero(may_leave & ~table.resized).tolist():
-            job, allocation = table.jobs[row], table.allocations[row]
+            job = table.jobs[row]
             if self._rules.may_be_evicted(job):
-                lost_work = self._rules.lost_work(job, allocation.charge.milli)
-                found.append(EvictionCandidate(job, allocation, EvictionKind.COLLECTED, lost_work))
-        return sorted(found, key=lambda candidate: candidate.order)
+                surplus += parts.surplus(job, EvictionKind.COLLECTED)
+                whole.append(parts.minimum(job, EvictionKind.COLLECTED))
+        surplus.sort(key=lambda candidate: candidate.order)
+        whole.sort(key=lambda candidate: candidate.order)
+        return CandidateList(surplus, whole, 0)
 
     def _lent(self, request: Request, running: RunningJobs, table: HolderTable) -> BoolArray:
         """[J] the job lies outside the guarantee that counts against the request."""

@@ -64,7 +64,7 @@ _ORDER = itemgetter(0)
 class CandidateFinder:
     """Candidates of one cycle. Lists are kept per queue, priority and guarantees of the request."""
 
-    __slots__ = ("_covered", "_inventory", "_known", "_of_others", "_rules", "_running", "_service", "_tree")
+    __slots__ = ("_covered", "_known", "_of_others", "_rules", "_running", "_service", "_tree", "parts")
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class CandidateFinder:
         """`service`: who yields to jobs of its own queue and priority; without it none does."""
         self._running = running
         self._tree = running.tree
-        self._inventory = inventory
+        self.parts = JobParts(running, inventory, rules)
         self._rules = rules
         self._service = service
         self._covered = CoveredJobs.among(running)
@@ -126,17 +126,17 @@ class CandidateFinder:
             return
         for job in map(self._rules.with_allowed_priority, self._running.in_queue(request.queue)):
             if job.resizing_from is None:
-                yield from self._surplus(job, EvictionKind.PREEMPTED)
+                yield from self.parts.surplus(job, EvictionKind.PREEMPTED)
                 lower = job.priority < request.job.priority
                 by_class = lower and bool(request.job.priority_class)
                 if not preempts or not self._rules.may_be_evicted(job, by_class=by_class):
                     continue
                 if lower:
-                    yield self._minimum(job, EvictionKind.PREEMPTED)
+                    yield self.parts.minimum(job, EvictionKind.PREEMPTED)
                 elif job.priority == request.job.priority and self._rules.has_overrun(job):
-                    yield self._minimum(job, EvictionKind.OVERRAN)
+                    yield self.parts.minimum(job, EvictionKind.OVERRAN)
                 elif job.priority == request.job.priority and (level := self._yields_from(job, above)):
-                    yield replace(self._minimum(job, EvictionKind.PREEMPTED), level=level)
+                    yield replace(self.parts.minimum(job, EvictionKind.PREEMPTED), level=level)
 
     def _may_lose_to_its_own(self, request: Request) -> bool:
         """Some job of its queue has surplus, is of lower priority, or was to have ended by now."""
@@ -175,9 +175,9 @@ class CandidateFinder:
             overran = self._rules.has_overrun(job)
             may_leave = (reclaims or overran) and (job.key, False) not in covered
             if may_leave or (job.key, True) not in covered:
-                yield from self._surplus(job, EvictionKind.RECLAIMED)
+                yield from self.parts.surplus(job, EvictionKind.RECLAIMED)
             if may_leave and self._rules.may_be_evicted(job):
-                yield self._minimum(job, EvictionKind.RECLAIMED if reclaims else EvictionKind.OVERRAN)
+                yield self.parts.minimum(job, EvictionKind.RECLAIMED if reclaims else EvictionKind.OVERRAN)
 
     def _in_question(self, queue: int) -> Sequence[Job]:
         """Jobs of a queue from which a request outside its guarantee may be given something."""
@@ -186,7 +186,19 @@ class CandidateFinder:
         late = self._running.backfilled_in_queue(queue)
         return [*elastic, *(job for job in late if job.key not in known and self._rules.has_overrun(job))]
 
-    def _surplus(self, job: Job, kind: EvictionKind) -> Iterator[EvictionCandidate]:
+
+class JobParts:
+    """A running job as candidates for eviction: its surplus workers, and the whole job without them.
+
+    A job leaves by these parts, whatever the reason. So a job that leaves for two reasons gives back each part once.
+    """
+
+    __slots__ = ("_inventory", "_rules", "_running")
+
+    def __init__(self, running: RunningJobs, inventory: Inventory, rules: EvictionRules) -> None:
+        self._running, self._inventory, self._rules = running, inventory, rules
+
+    def surplus(self, job: Job, kind: EvictionKind) -> Iterator[EvictionCandidate]:
         """Workers above the minimum, the last ranks first."""
         placement = job.placement
         if placement is None or job.workers_max <= job.workers_min:
@@ -195,7 +207,7 @@ class CandidateFinder:
         for ranks, part in zip(stretches, cut(placement, stretches), strict=True):
             yield self._candidate(job, self._allocation(job, part), kind, ranks)
 
-    def _minimum(self, job: Job, kind: EvictionKind) -> EvictionCandidate:
+    def minimum(self, job: Job, kind: EvictionKind) -> EvictionCandidate:
         """The whole job, without its surplus workers, which are candidates of their own."""
         allocation = self._running.allocations[job.key]
         placement = job.placement
@@ -205,7 +217,7 @@ class CandidateFinder:
         return self._candidate(job, allocation, kind, None)
 
     def _allocation(self, job: Job, placement: Placement) -> Allocation:
-        return allocation_of(job, placement, self._inventory, self._tree)
+        return allocation_of(job, placement, self._inventory, self._running.tree)
 
     def _candidate(
         self, job: Job, allocation: Allocation, kind: EvictionKind, ranks: range | None

@@ -186,6 +186,8 @@ class AllocationBatch:
         np.add.at(ledger.free_cpu, nodes[:, 0], -sign * nodes[:, 1])
         np.add.at(ledger.free_host, nodes[:, 0], -sign * nodes[:, 2])
         ledger.changed_rows.extend(sorted(set(nodes[:, 0].tolist())))
+        if sign < 0:
+            ledger.check_released(*at)
 
     def blocked(self, ledger: Ledger) -> BoolArray:
         """[len] some GPU of the allocation lacks memory or compute for it: it cannot be held, whatever else is."""

@@ -6,16 +6,17 @@ both, so nobody else gets what its victims give back. `after_evictions` exists o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.cycle.running_jobs import RunningJobs
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import Job, JobKey
 
 
 class Accounts:
-    __slots__ = ("_after_evictions", "_leaving", "_requeued", "_running", "current")
+    __slots__ = ("_after_evictions", "_given_back", "_leaving", "_requeued", "_running", "current")
 
     def __init__(self, current: Occupancy, running: RunningJobs) -> None:
         self.current = current
@@ -24,6 +25,8 @@ class Accounts:
         self._requeued = {job.key for job in self._leaving if job.evicting}
         """Those of them that give back all that they hold; the others are being resized."""
         self._after_evictions: Occupancy | None = None
+        self._given_back: dict[JobKey, Counter[tuple[int, int]]] = {}
+        """Job → (row, column) of a GPU → milli that a departure of this cycle released there."""
 
     def expect_to_leave(self, jobs: Iterable[Job]) -> None:
         """Count these jobs among those that leave, whole. Only before `after_evictions` is first read."""
@@ -45,9 +48,22 @@ class Accounts:
             after = self._after_evictions = self.current.copy()
             for job in self._leaving:
                 after.release(self._running.allocations[job.key])
+                self._given_back[job.key] = _milli(self._running.allocations[job.key])
                 if job.key not in self._requeued and job.placement is not None:
                     after.allocate(allocation_of(job, job.placement, after.inventory, after.tree))
         return self._after_evictions
+
+    def depart(self, key: JobKey, part: Allocation) -> None:
+        """A running job leaves, whole or in part: release `part` in `after_evictions`.
+
+        Raises `ValueError` if the job does not hold that much, or has given it back already.
+        """
+        after = self.open_after_evictions()
+        given_back = self._given_back.setdefault(key, Counter())
+        given_back.update(_milli(part))
+        if not given_back <= _milli(self._running.allocations[key]):
+            raise ValueError(f"job {key} leaves twice: it gives back more than it holds")
+        after.release(part)
 
     def allocate(self, allocation: Allocation) -> None:
         """Take what is free currently."""
@@ -65,3 +81,12 @@ class Accounts:
         self.current.release(allocation)
         if self._after_evictions is not None:
             self._after_evictions.release(allocation)
+
+
+def _milli(allocation: Allocation) -> Counter[tuple[int, int]]:
+    """(row, column) of each GPU → milli that the allocation takes of it."""
+    found: Counter[tuple[int, int]] = Counter()
+    for node in allocation.nodes:
+        for column, milli in zip(node.columns, node.compute_milli, strict=True):
+            found[node.row, column] += milli
+    return found

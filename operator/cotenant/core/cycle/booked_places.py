@@ -101,14 +101,18 @@ class BookedPlaces:
         """Let a job of this queue find its place on what is kept for it, and keep what is left of it after."""
         own = [one for one in self.places if self.is_active(one.booking) and self._is_of(queue, one.booking)]
         for place in own:
-            self._cycle.accounts.release(place.allocation)
+            self.give_back(place)
         try:
             yield
         finally:
             for place in own:
-                place.allocation = _NOTHING
-            for place in own:
                 self._keep(place)
+
+    def give_back(self, place: BookedPlace) -> Allocation:
+        """Keep nothing for the booking any more. Returns what was kept for it."""
+        kept, place.allocation = place.allocation, _NOTHING
+        self._cycle.accounts.release(kept)
+        return kept
 
     def is_active(self, booking: BookingTerms) -> bool:
         """Its time has come. None of those that are over is here."""

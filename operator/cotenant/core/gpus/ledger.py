@@ -48,6 +48,7 @@ class Ledger:
 
     __slots__ = (
         "_cells",
+        "_sizes",
         "changed_rows",
         "exclusive",
         "free_compute",
@@ -70,6 +71,8 @@ class Ledger:
         self.packed: IntArray = np.zeros((height, 3 + 7 * width), dtype=np.int64) if packed is None else packed
         self._cells = self.packed.reshape(-1).data
         """The same row after row: single numbers are written here at a fraction of what it costs in an array."""
+        self._sizes = inventory.memory_mib.reshape(-1).data
+        """MiB of each GPU, row after row."""
         columns = [self.packed[:, 3 + place * width : 3 + (place + 1) * width] for place in range(7)]
         self.free_cpu: IntArray = self.packed[:, 1]
         self.free_host: IntArray = self.packed[:, 2]
@@ -110,7 +113,27 @@ class Ledger:
         self._move(allocation, 1)
 
     def release(self, allocation: NodeAllocation) -> None:
+        """Raises `ValueError` if a GPU would then have more free than it has."""
         self._move(allocation, -1)
+        row, cells, width = allocation.row, self._cells, self.inventory.kind.shape[1]
+        for column in allocation.columns:
+            at = row * self.packed.shape[1] + 3 + column
+            free = cells[at], cells[at + width], cells[at + 2 * width]
+            if free[2] < 0 or free[1] > WHOLE or free[0] > self._sizes[row * width + column]:
+                raise self._over_release(row, column)
+
+    def check_released(self, rows: IntArray, columns: IntArray) -> None:
+        """Raise `ValueError` if one of these GPUs, after a release, has more free than it has."""
+        over = (self.holders[rows, columns] < 0) | (self.free_compute[rows, columns] > WHOLE)
+        over |= self.free_memory[rows, columns] > self.inventory.memory_mib[rows, columns]
+        if over.any():
+            first = int(np.argmax(over))
+            raise self._over_release(int(rows[first]), int(columns[first]))
+
+    def _over_release(self, row: int, column: int) -> ValueError:
+        inventory = self.inventory
+        gpu = f"GPU {inventory.uuids[row][column]} of node {inventory.nodes[row].name}"
+        return ValueError(f"{gpu}: more is released than jobs hold")
 
     def _move(self, allocation: NodeAllocation, sign: int) -> None:
         row, tenant, cells, width = allocation.row, allocation.tenant, self._cells, self.inventory.kind.shape[1]

@@ -17,6 +17,7 @@ from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.start_bounds import waiting_order
 from cotenant.core.actions.tenure import Tenures
+from cotenant.core.actions.victims import JobParts
 from cotenant.core.allocation.eviction_candidate import CandidateList
 from cotenant.core.allocation.request import Request
 from cotenant.core.model.objects import Job, JobKey
@@ -28,6 +29,7 @@ class Collecting:
 
     def __init__(self, cluster: PlayedCluster, rules: EvictionRules) -> None:
         self._cluster = cluster
+        self._rules = rules
         self._tenures = Tenures(rules, cluster.runtimes)
         self._kept: dict[JobKey, Reservation] = {}
 
@@ -51,7 +53,9 @@ class Collecting:
 
     def candidates(self, request: Request) -> CandidateList:
         """Jobs that may be asked to leave for it."""
-        return CandidateList((), self._tenures.candidates(request, self._cluster.running), 0)
+        running = self._cluster.running
+        parts = JobParts(running, self._cluster.inventory, self._rules)
+        return self._tenures.candidates(request, running, parts)
 
     def keep_place(self, job: Job, request: Request, reservations: Reservations, *, for_quota: bool) -> bool:
         """Keep the place at which the job will start; False where no ending makes one. `for_quota`: quota lacks."""

@@ -84,9 +84,8 @@ class PlayedBookings(BookedPlaces):
         """Keep nothing any more; what was kept is preferred when something is again."""
         if self._has_chosen:
             self._earlier = {name: frozenset(found.kept) for name, found in self.found().items()}
-        self.release()
         for place in self.places:
-            place.allocation = Allocation((), place.allocation.charge)
+            self.give_back(place)
 
     def note(self, job: Job, allocation: Allocation, *, gave_back: bool) -> None:
         """The job has begun to hold this, or has given it back."""
@@ -99,17 +98,15 @@ class PlayedBookings(BookedPlaces):
     def opened_to(self, queue: int) -> Iterator[None]:
         """Opens places as in a decision; what is kept is chosen anew only where somebody came or went."""
         own = [one for one in self.places if self.is_of(one, queue) and self.is_active(one.booking)]
-        for place in own:
-            self._cycle.accounts.release(place.allocation)
+        kept = [self.give_back(place) for place in own]
         try:
             yield
         finally:
             if not self._is_stale:
-                for place in own:
-                    self._cycle.accounts.allocate(place.allocation)
+                for place, allocation in zip(own, kept, strict=True):
+                    place.allocation = allocation
+                    self._cycle.accounts.allocate(allocation)
             else:
-                for place in own:
-                    place.allocation = Allocation((), place.allocation.charge)
                 for place in own:
                     self._keep(place)
 

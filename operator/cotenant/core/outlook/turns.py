@@ -244,11 +244,12 @@ class Turns:
     def _make_leave(self, job: Job, request: Request, candidates: CandidateList) -> PlacementResult | None:
         cluster = self._cluster
         found = find_victims(cluster.occupancy, request, candidates, self._outcome, cluster.moment)
-        if found is None or not all(victim.is_job for victim in found.victims):
-            self._may_evict_later = True
+        leaving = dict.fromkeys(victim.job.key for victim in found.victims if victim.is_job) if found else {}
+        if found is None or any(victim.job.key not in leaving for victim in found.victims):
+            self._may_evict_later = True  # a job that shrinks is not played
             return None
         self._outcome.add(departures(found, job, self._outcome.shrunk))
-        cluster.evict(victim.job.key for victim in found.victims)
+        cluster.evict(leaving)
         return found.result
 
     def _refuse(self, job: Job, request: Request) -> None:

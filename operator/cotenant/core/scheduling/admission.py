@@ -17,7 +17,6 @@ from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.protection import ProtectionSearch
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.actions.victims import CandidateFinder
-from cotenant.core.allocation.allocation import AllocationBatch
 from cotenant.core.allocation.eviction_candidate import CandidateList
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.booked_places import BookedPlaces
@@ -102,8 +101,10 @@ class Admission:
             self.gave = True
             return True
         result = self._fit_after_evictions(entry.job, request)
-        if result is None and (candidates := self.tenures.candidates(request, self._cycle.running)):
-            result = self._evict(entry.job, request, CandidateList((), candidates, 0))
+        if result is None:
+            result = self._evict(
+                entry.job, request, self.tenures.candidates(request, self._cycle.running, self._candidates.parts)
+            )
         if result is not None:
             self._cycle.nominate(entry, result, waiting_for_eviction(result.placement))
             self.gave = True
@@ -180,8 +181,8 @@ class Admission:
         found = find_victims(after, request, candidates, outcome, self._cycle.moment)
         if found is None:
             return None
-        batch = AllocationBatch(victim.allocation for victim in found.victims)
-        after.release_batch(batch, 0, len(batch))
+        for victim in found.victims:
+            self._cycle.accounts.depart(victim.job.key, victim.allocation)
         outcome.add(departures(found, job, outcome.shrunk))
         return found.result
 

@@ -26,7 +26,7 @@ def move_as_asked(cycle: Cycle, resolve: Callable[[Job], Request | Refusal]) -> 
         place = _place(cycle, job, resolve(job))
         if place is None:
             continue
-        cycle.accounts.open_after_evictions().release(cycle.running.allocations[job.key])
+        cycle.accounts.depart(job.key, cycle.running.allocations[job.key])
         cycle.outcome.add(Departures((_eviction(job, place),)))
         cycle.nominate_move(job, place)
 

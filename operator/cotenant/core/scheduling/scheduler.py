@@ -224,7 +224,7 @@ def consolidate(cycle: Cycle, requests: RequestResolver, waiting: Iterable[Entry
         if move is None:
             continue
         for job in move.jobs:
-            cycle.accounts.open_after_evictions().release(cycle.running.allocations[job.key])
+            cycle.accounts.depart(job.key, cycle.running.allocations[job.key])
         cycle.outcome.add(Departures(evictions_of(move, entry.job)))
         cycle.nominate(entry, move.result, waiting_for_eviction(move.result.placement))
         for job, place in zip(move.jobs, move.places, strict=True):
