@@ -161,11 +161,11 @@ def pod(
     ready: bool = False,
     end: Exit | None = None,
     deleting: bool = False,
-    waiting: str = "",
+    waiting: str | None = None,
     disruption: Disruption | None = None,
     preparing_since: float = 0.0,
 ) -> PodRecord:
-    """A pod of ranks."""
+    """A pod of ranks. `waiting`: why its container does not start; empty: its image is pulled; None: it runs."""
     return PodRecord(
         namespace="red",
         name=f"train-{attempt}-{rank}",
@@ -182,9 +182,10 @@ def pod(
         ready=ready,
         exit=end,
         deleting=deleting,
-        waiting=waiting,
+        waiting=waiting or "",
         disruption=disruption,
         preparing_since=preparing_since,
+        started_at=T0 if waiting is None and not preparing_since else 0.0,
     )
 
 
@@ -227,7 +228,15 @@ def observed(status: TrainingJobStatus, *pods: PodRecord, now: float = T0 + 100,
         for name in ("gone", "disruptions", "violations", "unreachable_nodes")
         if name in changes
     }
-    in_placement = ("held_milli", "error", "isolation", "sick_gpus", "creation_rejection", "creation_delay")
+    in_placement = (
+        "held_milli",
+        "error",
+        "isolation",
+        "sick_gpus",
+        "creation_rejection",
+        "creation_refusal",
+        "creation_delay",
+    )
     of_placement = {"held_milli": 800} | {name: changes.pop(name) for name in in_placement if name in changes}
     return Observation(
         record=replace(record, status=status, deleting=changes.pop("deleting", False)),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import BlockedStart, TrainingJobStatus
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
 from cotenant.controller.cluster.core_jobs import CoreJobs, unreadable_job
 from cotenant.controller.cluster.gpu_holders import GpuHolders
@@ -22,6 +23,7 @@ from cotenant.core.model.objects import GpuRequest, Job
 from cotenant.core.state.cluster_state import ClusterState
 from tests.controller.builders import T0, UID, admitted, job_document, placement_on, pod_document
 
+CREATED = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 RUNS = {"phase": "Running"}
 
 
@@ -147,3 +149,16 @@ def test_a_job_with_which_no_decision_can_be_made_holds_and_is_not_moved(stage: 
     job = core_jobs_of(cache, memories, Settings()).job(record, T0)
     assert job is not None
     assert (job.placement, job.preemptible, job.gpu == GpuRequest()) == (record.placement, moved, not moved)
+
+
+@pytest.mark.parametrize(
+    ("retry_at", "generation", "in_line_since"),
+    [(T0 + 1, 1, None), (T0, 1, T0), (T0 - 9, 1, T0 - 9), (T0 + 1, 0, CREATED)],
+    ids=["in its pause", "at its end", "after it", "its spec was edited"],
+)
+def test_a_job_that_could_not_start_waits_behind_the_others(
+    retry_at: float, generation: int, in_line_since: float | None
+) -> None:
+    start = BlockedStart(attempts=1, attempt=1, retry_at=retry_at, generation=generation)
+    job = core_job(TrainingJobStatus(phase=Phase.PENDING, attempts=1, blocked_start=start))
+    assert (job.submitted_at if job else None) == in_line_since

@@ -257,6 +257,19 @@ class ExcludedNode(StatusModel):
     reason: Annotated[str, *cut_at(64)] = ""
 
 
+class BlockedStart(StatusModel):
+    """Attempts in a row that never ran: a pod was refused, or a container did not start. They cost nothing."""
+
+    attempts: int = Field(ge=1)
+    """How many, in a row."""
+    attempt: int = Field(ge=0)
+    """Number of the last of them."""
+    retry_at: Timestamp
+    """When the job is in line again, behind the jobs that wait by then. The pause grows with each such attempt."""
+    generation: int = Field(default=0, ge=0)
+    """Generation of the spec that was tried. An edit ends the pause."""
+
+
 class TrainingJobStatus(StatusModel):
     phase: Phase | None = None
     """Where the job is in its life."""
@@ -302,6 +315,8 @@ class TrainingJobStatus(StatusModel):
     earlier_exits: Annotated[tuple[EarlierExit, ...], *at_most(EARLIER_EXITS_MAX, last=True)] = ()
     """How the attempts before it ended, the newest last."""
     eviction: EvictionStatus | None = None
+    blocked_start: BlockedStart | None = None
+    """Of a job whose last attempts never ran. The condition `StartBlocked` has the reason."""
     excluded_nodes: Annotated[tuple[ExcludedNode, ...], *at_most(EXCLUDED_NODES_MAX, last=True)] = ()
     """Nodes that failed to start it, and are left alone for a while."""
     started_at: Timestamp | None = None

@@ -77,6 +77,8 @@ class Reply:
     """The object as the server now has it, when `outcome` is DONE."""
     message: str = ""
     code: int = 200
+    fields: tuple[str, ...] = ()
+    """Fields that the API server's validation refused."""
 
     @property
     def done(self) -> bool:

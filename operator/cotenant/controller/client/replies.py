@@ -27,4 +27,5 @@ def read_reply(code: int, raw: bytes) -> Reply:
     if code == 409:
         exists = document.get("reason") == "AlreadyExists"
         return Reply(Outcome.EXISTS if exists else Outcome.CONFLICT, message=message, code=code)
-    return Reply(Outcome.REFUSED, message=message, code=code)
+    causes = (document.get("details") or {}).get("causes") or ()
+    return Reply(Outcome.REFUSED, message=message, code=code, fields=tuple(str(one.get("field", "")) for one in causes))

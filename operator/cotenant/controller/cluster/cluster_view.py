@@ -65,7 +65,7 @@ class ClusterView:
         self._booked_names: set[str] = set()
         """Bookings that are counted."""
         self._with_exclusions: set[JobKey] = set()
-        """Waiting jobs that avoid a node for some time, and jobs that are asked to move."""
+        """Waiting jobs that avoid a node or pause for some time, and jobs that are asked to move."""
         self._resolved: list[tuple[JobId, Action, int | None]] = []
         self._gpu_holders = GpuHolders()
         self.nodes = ClusterNodes(cache, self._state, settings)
@@ -102,6 +102,9 @@ class ClusterView:
         changed = any(version is None for _, _, version in resolved)
         # 2. Nodes, 3. queues, 4. jobs: those that wait or hold, and pods that no placement covers.
         changes = self._cache.pop_changes()
+        for job in changes.jobs:
+            if (record := self._cache.job(job)) is not None and record.status.excluded_nodes:
+                self.nodes.runtime_failures.note(record)
         changed |= self.nodes.sync(changes.nodes, now)
         of_nodes = (self._cache.claims.on_node(name) for name in changes.nodes)
         changed |= self._others.sync_claims(changes.claims.union(*of_nodes))
@@ -205,7 +208,10 @@ class ClusterView:
 
     def _observe(self, record: JobRecord, job: Job | None) -> bool:
         if job is None:
-            return self._drop(record.key, ran_s=_ran_s(record))
+            changed = self._drop(record.key, ran_s=_ran_s(record))
+            if self.core_jobs.is_paused(record):
+                self._with_exclusions.add(record.key)
+            return changed
         if job.move_asked or (job.excluded_nodes and job.placement is None):
             self._with_exclusions.add(record.key)
         else:

@@ -21,6 +21,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import CoreReading, JobMemories
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.quarantine import Stage
+from cotenant.controller.lifecycle.policies.blocked_start import paused_until
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import HOLDING, Phase
 from cotenant.core.model.objects import GpuRequest, Job, Placement
@@ -56,8 +57,18 @@ class CoreJobs:
             return self._holding(record, now)
         if record.phase is not Phase.PENDING or record.deleting or record.job is None or record.job.spec.suspend:
             return None
-        quarantined = self._memories[record.id].is_quarantined(record.generation, now)
-        return None if quarantined else _as_asked(self.reading(record, now).job, record, now)
+        again_at = paused_until(record.status, record.generation)
+        if self._memories[record.id].is_quarantined(record.generation, now) or (
+            again_at is not None and now < again_at
+        ):
+            return None
+        job = _as_asked(self.reading(record, now).job, record, now)
+        # Whoever could not start goes behind the jobs that wait by then, and collects no GPUs for its age.
+        return job if again_at is None or job is None else replace(job, submitted_at=again_at, requeued_at=again_at)
+
+    def is_paused(self, record: JobRecord) -> bool:
+        """True if the job waits and its last attempt never ran: it comes back to the line by the clock alone."""
+        return record.phase is Phase.PENDING and paused_until(record.status, record.generation) is not None
 
     def gave_back(self, record: JobRecord) -> bool:
         """Nothing of its attempt runs, and that cannot be written into its status: the placement counts no more."""

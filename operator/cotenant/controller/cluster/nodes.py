@@ -14,6 +14,7 @@ from cotenant.controller.client.kube import GPU_NODES
 from cotenant.controller.cluster.agent_heartbeats import AgentHeartbeats
 from cotenant.controller.cluster.duplicate_gpus import DuplicateGpus
 from cotenant.controller.cluster.missing_gpus import MissingGpus
+from cotenant.controller.cluster.runtime_failures import RuntimeFailures
 from cotenant.controller.cluster.taints import untolerated_taint
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemory
@@ -49,6 +50,7 @@ class ClusterNodes:
         self._tolerations = settings.toleration_list
         self._runtime_class, self._claims = settings.runtime_class, settings.device_claims != "off"
         self._missing = MissingGpus()
+        self.runtime_failures = RuntimeFailures()
 
     def sync(self, changed: set[str], now: float) -> bool:
         """Let the core know of these nodes, of those that fell silent, and of GPUs that stayed away for too long.
@@ -59,7 +61,7 @@ class ClusterNodes:
         for name in changed:
             agent = self._index.gpu_nodes.get(name)
             changed = changed | self._duplicates.update(name, (gpu.uuid for gpu in agent.status.gpus) if agent else ())
-        for name in changed | self._silent(now) | self._missing.expired(now):
+        for name in changed | self._silent(now) | self._missing.expired(now) | self.runtime_failures.changed(now):
             try:
                 node = self._observe(name, now)
             except Exception as error:
@@ -141,8 +143,9 @@ class ClusterNodes:
         load = self._pods.load.get(name, NodeLoad())
         node = to_node(agent, facts, now=now, cpu_used=load.cpu_milli, memory_used=load.memory_mib)
         heard = self._heartbeats.is_fresh(name, now)
-        why = facts.unready_because or ("" if heard else "its agent is silent")
-        node = replace(node, ready=facts.ready and heard, unready_because=why)
+        failing = self.runtime_failures.why(name)
+        why = facts.unready_because or ("" if heard else "its agent is silent") or failing
+        node = replace(node, ready=facts.ready and heard and not failing, unready_because=why)
         node = self._without_disputed(node, agent)
         simulated = agent.status.simulated
         self.gpus |= {

@@ -76,5 +76,6 @@ class Observer:
             isolation=nodes.verify_isolation(placement, gang, sample.progress.observed_gpus if sample else {}),
             sick_gpus=nodes.sick_gpus(placement),
             creation_rejection=creation.rejection if creation else None,
+            creation_refusal=creation.refusal if creation else None,
             creation_delay=creation.delay if creation else None,
         )

@@ -40,6 +40,8 @@ class ObjectCreation:
     side_objects_made: bool = False
     rejection: str | None = None
     """Reason why the attempt can never start."""
+    refusal: str | None = None
+    """Reason why the attempt cannot start now: one of its objects was refused."""
     delay: str | None = None
     """Reason why its pods could not be made so far."""
 

@@ -36,6 +36,8 @@ def charged(
     """Usage with the attempt that was over then; `milli` is what its placement holds, in milli-GPU. `loss`: to what its
     work after the last checkpoint was lost.
     """
+    if never_ran(status):
+        milli = 0
     before = status.usage or UsageStatus()
     began = unix_seconds(status.placement.admitted_at) if status.placement else None
     held = max(0.0, over_at - (began or over_at))
@@ -54,6 +56,11 @@ def charged(
         last_held=last if status.placement else before.last_held,
         run_seconds=before.run_seconds + int(ran_for(status, over_at)),
     )
+
+
+def never_ran(status: TrainingJobStatus) -> bool:
+    """No container of the current attempt started: it is charged to nobody."""
+    return status.blocked_start is not None and status.blocked_start.attempt == status.attempts
 
 
 def loss_of_eviction(status: TrainingJobStatus) -> Loss:

@@ -6,6 +6,7 @@ much they explain, and a short pause lets the exit that explains the others arri
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +15,7 @@ from types import MappingProxyType
 from cotenant import names
 from cotenant.api.resources.trainingjob_status import ExitStatus
 from cotenant.controller.informers.pods.disruption import Disruption
-from cotenant.controller.informers.pods.pod_record import Exit, PodRecord
+from cotenant.controller.informers.pods.pod_record import NEVER_STARTED, Exit, PodRecord
 
 QUOTE_CHARS_MAX = 500
 """Characters of a message of the kubelet or the container runtime that are passed on."""
@@ -31,6 +32,8 @@ class AttemptOutcome(StrEnum):
     """By a fault of the job's own: counts against `retries`."""
     NON_RETRIABLE = "NonRetriable"
     """The same, and another attempt would end the same way."""
+    NEVER_STARTED = "NeverStarted"
+    """The container runtime of its node could not start it: no instruction of it ran. Not charged."""
     PLATFORM_FAULT = "PlatformFault"
     """By a fault of the platform."""
     EXTERNAL_DISRUPTION = "ExternalDisruption"
@@ -167,6 +170,8 @@ def _describe_exit(pod: PodRecord, ended: Exit) -> str:
     quoted = ended.runtime_message[:QUOTE_CHARS_MAX]
     if is_refused_by_kubelet(pod):
         return f"the kubelet of node {pod.node} refused pod {pod.name} ({ended.reason}): {quoted}"
+    if ended.reason in NEVER_STARTED and is_runtime_fault(quoted):
+        return f"the container runtime of node {pod.node} could not start pod {pod.name}: {quoted or ended.reason}"
     if ended.code == -1 or ended.reason == _UNKNOWN:
         return f"pod {pod.name} was ended by the platform ({ended.reason})" + (f": {quoted}" if quoted else "")
     if _killed_from_outside(pod):
@@ -187,8 +192,20 @@ def _killed_from_outside(pod: PodRecord) -> bool:
     return ended is not None and ended.code == 137 and ended.termination is None and ended.reason != "OOMKilled"
 
 
+def is_runtime_fault(words: str) -> bool:
+    """True if a container did not start because of its node, by the runtime's words: not for a program that is not in
+    the image, or cannot be executed.
+    """
+    return bool(_NVIDIA.search(words)) or not ("exec:" in words or "exec format error" in words)
+
+
+_NVIDIA = re.compile(r"nvidia-(container|ctk|cdi)|CDI device|nvml error")
+
+
 def _outcome(pod: PodRecord) -> AttemptOutcome:
     code = _code(pod)
+    if pod.exit is not None and pod.exit.reason in NEVER_STARTED and is_runtime_fault(pod.exit.runtime_message):
+        return AttemptOutcome.NEVER_STARTED
     if code in names.PLATFORM_FAULTS or code == -1 or _killed_from_outside(pod):
         return AttemptOutcome.PLATFORM_FAULT
     if code == names.EXIT_PREEMPTED:

@@ -51,6 +51,8 @@ class PlacementObserved:
     """GPU UUID → health, of those of its GPUs that their node wants drained."""
     creation_rejection: str | None = None
     """The API server refused one of the attempt's objects for good."""
+    creation_refusal: str | None = None
+    """The API server, or an admission webhook or policy, refused one of the attempt's objects for now."""
     creation_delay: str | None = None
     """Reason why its pods could not be made so far."""
 
@@ -126,8 +128,8 @@ class Observation:
 
     @property
     def stoppable(self) -> tuple[PodRecord, ...]:
-        """Pods that may still run and were not asked to end yet."""
-        return tuple(pod for pod in self.pods if pod.held and not pod.deleting)
+        """Pods that may still run, or of which an added container does, and that were not asked to end yet."""
+        return tuple(pod for pod in self.pods if (pod.held or pod.lingers) and not pod.deleting)
 
     @property
     def strays(self) -> tuple[PodRecord, ...]:

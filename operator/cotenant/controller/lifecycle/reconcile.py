@@ -28,6 +28,7 @@ from cotenant.controller.lifecycle.pod_deletion import (
     pods_to_end,
 )
 from cotenant.controller.lifecycle.policies import (
+    blocked_start,
     data_staging,
     idle_timeout,
     isolation_levels,
@@ -175,7 +176,12 @@ def _starting(o: Observation) -> ReconcileResult:
             message += f", {counted(o.servers, 'parameter server')} beside them"
         fields = {} if o.status.started_at else {"started_at": moment(o.now)}
         changed = status_transitions.moved(
-            o.status, LifecycleEvent.WORKERS_READY, reason="Running", message=message, now=o.now, **fields
+            status_transitions.unblocked(o.status, o.now),
+            LifecycleEvent.WORKERS_READY,
+            reason="Running",
+            message=message,
+            now=o.now,
+            **fields,
         )
         logs = f"kubectl logs -n {o.record.namespace} -l {names.LABEL_JOB}={o.record.name} --prefix -f"
         return ReconcileResult(
@@ -248,6 +254,7 @@ ENDINGS: Final = (
     _placement_revoked,
     _suspended,
     _creation_rejected,
+    blocked_start.ending,
     _gpu_limit_broken,
     isolation_levels.ending,
     node_lost.sick_gpu_ending,
@@ -263,6 +270,7 @@ DEADLINES: Final = (
     node_lost.deadline,
     pod_exits.deadline,
     start_obstacles.deadline,
+    blocked_start.deadline,
     start_timeout.deadline,
     max_runtime.deadline,
     idle_timeout.deadline,

@@ -30,6 +30,12 @@ OVERDUE: Final = "TerminationOverdue"
 """Condition: pods that were asked to end are there beyond their time. It does not follow from the phase."""
 
 
+START_BLOCKED: Final = "StartBlocked"
+"""Condition: the last attempt never ran, for this reason. It stays until an attempt runs."""
+KEPT: Final = frozenset({OVERDUE, LOW_USE, START_BLOCKED, quarantine.CONDITION})
+"""Conditions that do not follow from the phase."""
+
+
 class UnexpectedEventError(RuntimeError):
     """The transition table has no line for this: a defect of the operator, not of a job."""
 
@@ -93,7 +99,30 @@ def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
                 observed_generation=status.observed_generation,
             )
         )
-    return (*made, *(one for one in status.conditions if one.type in {OVERDUE, LOW_USE, quarantine.CONDITION}))
+    return (*made, *(one for one in status.conditions if one.type in KEPT))
+
+
+def with_condition(status: TrainingJobStatus, condition: Condition) -> tuple[Condition, ...]:
+    """The conditions of the status with this one; its time stays while its truth does."""
+    before = next((one for one in status.conditions if one.type == condition.type), None)
+    if before is not None and before.status == condition.status:
+        condition = condition.model_copy(update={"last_transition_time": before.last_transition_time})
+    return (*(one for one in status.conditions if one.type != condition.type), condition)
+
+
+def unblocked(status: TrainingJobStatus, now: float) -> TrainingJobStatus:
+    """The status of a job whose attempt runs: no start is blocked any more."""
+    if not any(one.type == START_BLOCKED and one.status == "True" for one in status.conditions):
+        return status.model_copy(update={"blocked_start": None})
+    runs = Condition(
+        type=START_BLOCKED,
+        status="False",
+        reason="Running",
+        message="an attempt runs",
+        last_transition_time=now,
+        observed_generation=status.observed_generation,
+    )
+    return status.model_copy(update={"blocked_start": None, "conditions": with_condition(status, runs)})
 
 
 def evicting(

@@ -73,6 +73,8 @@ class Attempt:
     grace_s: int = 30
     """Seconds between SIGTERM and SIGKILL."""
     gpus: Mapping[str, GpuFacts] = field(default_factory=dict)
+    counted: frozenset[str] = frozenset()
+    """Amounts that quotas of the namespace count, such as `limits.cpu`: see `quota_amounts`."""
     servers: int = 0
     """Pods of parameter servers: their node ranks come after those of the nodes."""
 

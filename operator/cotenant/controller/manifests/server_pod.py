@@ -13,6 +13,7 @@ from cotenant import names
 from cotenant.controller.client.kube import Document
 from cotenant.controller.manifests.attempt import Attempt, ServerRequest
 from cotenant.controller.manifests.base_pod import base_pod
+from cotenant.controller.manifests.quota_amounts import with_amounts
 from cotenant.controller.settings import Settings
 
 
@@ -27,7 +28,7 @@ def pod(attempt: Attempt, index: int, settings: Settings) -> Document:
     made["spec"] |= {
         "affinity": {"nodeAffinity": _preferably_without_gpus()},
         "topologySpreadConstraints": [_spread(attempt)],
-        "containers": [_container(made["spec"]["containers"][0], wanted, settings)],
+        "containers": [_container(attempt, made["spec"]["containers"][0], wanted, settings)],
         "volumes": [{"name": "cotenant-tmp", "emptyDir": {}}],
     }
     if wanted.node_selector:
@@ -38,8 +39,9 @@ def pod(attempt: Attempt, index: int, settings: Settings) -> Document:
     return made
 
 
-def _container(launcher: dict[str, Any], wanted: ServerRequest, settings: Settings) -> dict[str, Any]:
+def _container(attempt: Attempt, launcher: dict[str, Any], wanted: ServerRequest, settings: Settings) -> dict[str, Any]:
     memory = f"{wanted.memory_mib + settings.reserve_mib}Mi"
+    resources = {"requests": {"memory": memory, "cpu": f"{wanted.cpu_milli}m"}, "limits": {"memory": memory}}
     return launcher | {
         "env": [
             {"name": "HOME", "value": "/tmp"},
@@ -48,7 +50,7 @@ def _container(launcher: dict[str, Any], wanted: ServerRequest, settings: Settin
             {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
             {"name": "CUDA_VISIBLE_DEVICES", "value": ""},
         ],
-        "resources": {"requests": {"memory": memory, "cpu": f"{wanted.cpu_milli}m"}, "limits": {"memory": memory}},
+        "resources": with_amounts(resources, attempt.counted, settings.scratch_mib),
         "volumeMounts": [{"name": "cotenant-tmp", "mountPath": "/tmp"}],
     }
 

@@ -14,6 +14,7 @@ from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Rendered
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.manifests.base_pod import base_pod
 from cotenant.controller.manifests.placement_annotation import placement_to_json
+from cotenant.controller.manifests.quota_amounts import with_amounts
 from cotenant.controller.settings import Settings
 
 
@@ -64,7 +65,8 @@ def _resources(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str
     if attempt.cpu_milli:
         requests["cpu"] = f"{ranks * attempt.cpu_milli}m"
     limit = _memory_limit_mib(attempt, node_rank, settings)
-    return {"requests": requests} | ({"limits": {"memory": f"{limit}Mi"}} if limit else {})
+    resources = {"requests": requests} | ({"limits": {"memory": f"{limit}Mi"}} if limit else {})
+    return with_amounts(resources, attempt.counted, settings.scratch_mib)
 
 
 def _memory_limit_mib(attempt: Attempt, node_rank: int, settings: Settings) -> int:

@@ -12,6 +12,7 @@ from cotenant.api.validation.problems import DocumentError
 from cotenant.controller.informers import quarantine
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.lifecycle.status_transitions import START_BLOCKED
 from cotenant.controller.query_api.documents import Document, timestamp
 from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.lifecycle import TERMINAL, Phase
@@ -20,6 +21,7 @@ from cotenant.core.model.objects import Job, JobKey
 _RETURNS: Final[Mapping[str, str]] = {
     Phase.SUSPENDED: "spec.suspend is false: kubectl cotenant resume {key}",
     Phase.INVALID: "its spec is mended",
+    START_BLOCKED: "its pause is over, or its spec is edited; it is tried again by itself",
     quarantine.CONDITION: "the operator's next try works: it tries by itself, and soon after an edit",
 }
 COMING: Final = "It has come since the last decision; ask again in a moment."
@@ -57,7 +59,8 @@ def _standing(record: JobRecord) -> str:
     conditions = record.status.conditions
     if any(one.type == quarantine.CONDITION and one.status == "True" for one in conditions):
         return quarantine.CONDITION
-    return record.phase.value
+    blocked = any(one.type == START_BLOCKED and one.status == "True" for one in conditions)
+    return START_BLOCKED if blocked and record.phase is Phase.PENDING else record.phase.value
 
 
 def _core_job(record: JobRecord, classes: Mapping[str, int]) -> Job | None:

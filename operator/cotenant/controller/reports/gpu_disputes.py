@@ -43,7 +43,12 @@ class GpuDisputeReporter:
         for pod in ungranted:
             text = f"pod {pod.namespace}/{pod.name} carries a contract that no decision gave it; it holds no GPU"
             disputes.add((pod.node, text))
+        failing = {
+            (node, f"node {node} takes no new job for a while: {why}; look at its driver and its container toolkit")
+            for node, why in self._nodes.runtime_failures.nodes.items()
+        }
+        found = [*((one, "GPUDisputed") for one in disputes), *((one, "RuntimeFailing") for one in failing)]
         there = self._cache.nodes.gpu_nodes
         await self._news.write(
-            {(node, text): News(node, "GPUDisputed", text) for node, text in disputes if node in there}
+            {(node, text): News(node, reason, text) for (node, text), reason in found if node in there}
         )

@@ -113,7 +113,7 @@ async def test_of_parameter_servers_only_those_that_are_not_there_are_made() -> 
     spec = job.spec.model_copy(update={"runtime": runtime})
     served = replace(record, job=job.model_copy(update={"spec": spec}), status=status)
     replica.kube.faults.add(Fault(call="POST pods/train-1-s1", answer=Reply(Outcome.REFUSED, code=403)))
-    assert (await create(replica, served))[0] is Creation.RETRY
+    assert (await create(replica, served))[0] is Creation.REFUSED
     assert (await create(replica, served))[0] is Creation.CREATED
     assert [call for call in writes(replica.kube) if call not in SIDE_OBJECTS] == [
         *PODS_OF_IT,
@@ -253,19 +253,67 @@ async def test_a_network_policy_that_only_knows_the_jobs_uid_is_not_the_operator
     assert await create(again, record) == (Creation.REJECTED, ObjectCreation(1, rejection=message))
 
 
-@pytest.mark.parametrize(
-    ("code", "created", "told"),
-    [
-        (422, Creation.REJECTED, {"rejection": "the API server does not take pods/train-1-0: no"}),
-        (400, Creation.REJECTED, {"rejection": "the API server does not take pods/train-1-0: no"}),
-        (403, Creation.RETRY, {"delay": "pods/train-1-0 could not be made (403): no"}),
-    ],
-    ids=str,
+WEBHOOK = 'admission webhook "mutate.kyverno.svc-fail" denied the request: registry.example.com: i/o timeout'
+QUOTA = "exceeded quota: team, requested: requests.cpu=2, used: requests.cpu=8, limited: requests.cpu=8"
+CHANGED = "denied request: a pod of the operator has one container, worker, whose first process is Cotenant's launcher"
+EXEMPT = (
+    ". Something changed the pod on the way. Exempt pods labelled app.kubernetes.io/managed-by=cotenant from the"
+    " webhook or policy that did it"
 )
-async def test_only_what_will_never_be_taken_ends_the_attempt(code: int, created: Creation, told: Any) -> None:
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "fields", "created", "told"),
+    [
+        (400, WEBHOOK, (), Creation.REFUSED, f"pods/train-1-0 was refused (400): {WEBHOOK}"),
+        (403, QUOTA, (), Creation.REFUSED, f"pods/train-1-0 was refused (403): {QUOTA}"),
+        (422, "use a digest", ("",), Creation.REFUSED, "pods/train-1-0 was refused (422): use a digest"),
+        (422, "too large", ("spec.containers[0].resources.requests",), Creation.REFUSED,
+         "pods/train-1-0 was refused (422): too large"),
+        (422, "no such volume", ("spec.containers[1].image",), Creation.REFUSED,
+         "pods/train-1-0 was refused (422): no such volume"),
+        (422, CHANGED, (), Creation.REFUSED, f"pods/train-1-0 was refused (422): {CHANGED}{EXEMPT}"),
+        (422, "bad image", ("spec.containers[0].image",), Creation.REJECTED,
+         "the API server does not take pods/train-1-0: bad image"),
+        (422, "twice", ("spec.volumes[1].name", "spec.containers[0].volumeMounts[0].mountPath"), Creation.REJECTED,
+         "the API server does not take pods/train-1-0: twice"),
+        (422, "of a proxy", ("spec.volumes[9].name",), Creation.REFUSED,
+         "pods/train-1-0 was refused (422): of a proxy"),
+    ],
+    ids=["a webhook without a code", "a full quota", "a policy without a reason", "requests above a default limit",
+         "a container that was added", "a pod that was changed on the way", "an image that is no name",
+         "a path that is mounted twice", "a volume that was added"],
+)  # fmt: skip
+async def test_only_what_the_author_wrote_wrong_ends_the_job(
+    code: int, message: str, fields: tuple[str, ...], created: Creation, told: str
+) -> None:
     replica, record = await committed(workers=1)
-    replica.kube.faults.add(Fault(call="POST pods/*", answer=Reply(Outcome.REFUSED, message="no", code=code)))
-    assert await create(replica, record) == (created, ObjectCreation(1, side_objects_made=True, **told))
+    answer = Reply(Outcome.REFUSED, message=message, code=code, fields=fields)
+    replica.kube.faults.add(Fault(call="POST pods/*", answer=answer))
+    said = {"rejection" if created is Creation.REJECTED else "refusal": told}
+    assert await create(replica, record) == (created, ObjectCreation(1, side_objects_made=True, **said))
+
+
+async def test_a_pod_names_the_amounts_that_the_quotas_of_its_namespace_count() -> None:
+    replica, record = await committed(workers=1)
+    refusal = "failed quota: team: must specify limits.cpu for: worker; requests.ephemeral-storage for: worker"
+    replica.kube.faults.add(Fault(call="POST pods/*", answer=Reply(Outcome.REFUSED, message=refusal, code=403)))
+    assert (await create(replica, record))[0] is Creation.RETRY
+    assert (await create(replica, record))[0] is Creation.CREATED
+    made = replica.kube.stored(PODS, "train-1-0", "red")
+    assert made is not None
+    resources = made["spec"]["containers"][0]["resources"]
+    assert resources["limits"]["cpu"] == resources["requests"]["cpu"] == "1000m"
+    assert resources["requests"]["ephemeral-storage"] == "51200Mi"
+
+
+async def test_a_quota_that_asks_again_for_what_the_pod_names_refuses_it() -> None:
+    replica, record = await committed(workers=1)
+    answer = Reply(Outcome.REFUSED, message="must specify limits.cpu for: proxy", code=403)
+    replica.kube.faults.add(Fault(call="POST pods/*", answer=answer))
+    assert (await create(replica, record))[0] is Creation.RETRY
+    replica.kube.faults.add(Fault(call="POST pods/*", answer=answer))
+    assert (await create(replica, record))[0] is Creation.REFUSED
 
 
 async def test_the_next_attempt_starts_without_the_troubles_of_the_last() -> None:

@@ -89,7 +89,6 @@ async def test_a_commit_that_is_refused_is_tried_again_and_holds_no_gpus_meanwhi
     [
         pytest.param({"lost": "request"}, id="the request is lost"),
         pytest.param({"lost": "answer"}, id="the answer is lost"),
-        pytest.param({"answer": Reply(Outcome.REFUSED, message="exceeded quota", code=403)}, id="over a ResourceQuota"),
         pytest.param({"answer": Reply(Outcome.EXISTS, code=409)}, id="there and gone again"),
     ],
 )
@@ -102,9 +101,25 @@ async def test_an_admission_of_which_one_create_fails_is_completed(call: str, fa
     assert (phase(replica.kube), status(replica.kube)["attempts"], await granted(replica.kube)) == ("Starting", 1, ALL)
 
 
+@pytest.mark.parametrize("call", [*SIDE_OBJECTS, *PODS_OF_ALL])
+async def test_an_admission_over_a_quota_gives_its_gpus_back_and_is_tried_again_by_itself(call: str) -> None:
+    replica = Replica()
+    refusal = Reply(Outcome.REFUSED, message="exceeded quota", code=403)
+    replica.kube.faults.add(Fault(call=call, answer=refusal))
+    submit(replica.kube)
+    await replica.run()
+    assert (phase(replica.kube), status(replica.kube)["reason"]) in [
+        ("Pending", "PodRefused"),
+        ("Evicting", "PodRefused"),
+    ]
+    await end_pods(replica.kube)
+    await replica.run(10.0)
+    assert (phase(replica.kube), status(replica.kube)["attempts"]) == ("Starting", 2)
+
+
 async def test_a_pod_that_the_api_server_will_never_take_ends_the_attempt_with_its_message() -> None:
     replica = Replica()
-    refusal = Reply(Outcome.REFUSED, message="spec: Invalid value", code=422)
+    refusal = Reply(Outcome.REFUSED, message="spec: Invalid value", code=422, fields=("spec.containers[0].image",))
     replica.kube.faults.add(Fault(call="POST pods/train-1-1", answer=refusal))
     submit(replica.kube)
     await replica.run()
@@ -187,8 +202,8 @@ async def test_a_job_that_is_due_much_later_keeps_no_plan_waiting() -> None:
 async def test_a_job_that_is_due_sooner_is_not_kept_waiting_for_the_tick() -> None:
     replica = Replica()
     replica.operator.loop.settings = SETTINGS.model_copy(update={"tick_s": 600.0})
-    call, refusal = "POST pods/train-1-0", Reply(Outcome.REFUSED, message="exceeded quota", code=403)
-    # Two more tries come at once: the commit is a change of the job, and so is the message of the first refusal.
+    call, refusal = "POST pods/train-1-0", Reply(Outcome.CONFLICT, message="the quota was modified", code=409)
+    # Two more tries come at once: the commit is a change of the job, and so is the message of the first conflict.
     replica.kube.faults.add(*(Fault(call=call, answer=refusal) for _ in range(3)))
     submit(replica.kube, workers=1)
     await replica.run(RETRY_S - 0.1)

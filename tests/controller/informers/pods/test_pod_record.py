@@ -110,3 +110,58 @@ def test_the_address_of_a_pod_in_the_network_of_its_node_is_not_its_own() -> Non
     assert read_pod(document).ip == "10.0.0.7"
     document["spec"]["hostNetwork"] = True
     assert read_pod(document).ip == ""
+
+
+def running(**state: Any) -> dict[str, Any]:
+    """A pod that goes on; `state` is that of its worker container."""
+    containers = [{"name": "proxy", "state": {"running": {}}}, {"name": names.CONTAINER, "state": state}]
+    return {"phase": "Running", "containerStatuses": containers}
+
+
+OVER = running(terminated={"exitCode": 3, "reason": "Error", "finishedAt": "2026-01-01T00:00:30Z"})
+
+
+def test_the_end_of_the_worker_container_is_the_end_though_a_proxy_runs_on() -> None:
+    document = pod_document(status=OVER)
+    document["spec"]["containers"].append({"name": "proxy"})
+    document["spec"]["initContainers"] = [{"name": "init"}]
+    found = read_pod(document)
+    assert found.exit == Exit(code=3, reason="Error", at=1767225630.0)
+    assert (found.held, found.lingers, found.added_containers) == (False, True, ("init", "proxy"))
+
+
+def test_a_pod_of_others_holds_what_it_requests_until_all_of_it_has_ended() -> None:
+    document = pod_document(status=OVER)
+    document["spec"]["containers"][0]["env"] = []
+    found = read_pod(document)
+    assert (found.worker, found.exit, found.held, found.lingers) == (None, None, True, False)
+
+
+def test_a_container_that_was_added_and_does_not_start_is_named() -> None:
+    waits = {"name": "istio-init", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}}
+    document = pod_document(status={"phase": "Pending", "initContainerStatuses": [waits]})
+    assert read_pod(document).waiting == "ImagePullBackOff: container istio-init: no"
+
+
+READY = {"type": "PodReadyToStartContainers", "status": "True"}
+CREATING = [{"name": names.CONTAINER, "state": {"waiting": {"reason": "ContainerCreating"}}}]
+STARTED = [{"name": names.CONTAINER, "state": {"running": {"startedAt": "1970-01-01T00:01:40Z"}}}]
+NOT_STARTED = [{"name": names.CONTAINER, "state": {"terminated": {"exitCode": 128, "reason": "StartError"}}}]
+SINCE = {"startTime": "1970-01-01T00:00:50Z"}
+NOWHERE = {"type": "PodScheduled", "status": "False", "lastTransitionTime": "1970-01-01T00:00:30Z"}
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({"phase": "Pending", **SINCE, "conditions": [READY], "containerStatuses": CREATING}, (True, 0.0, 50.0)),
+        ({"phase": "Pending", **SINCE, "conditions": [], "containerStatuses": CREATING}, (False, 0.0, 50.0)),
+        ({"phase": "Running", **SINCE, "conditions": [READY], "containerStatuses": STARTED}, (False, 100.0, 50.0)),
+        ({"phase": "Failed", **SINCE, "conditions": [READY], "containerStatuses": NOT_STARTED}, (False, 0.0, 50.0)),
+        ({"phase": "Pending", "conditions": [NOWHERE]}, (False, 0.0, 30.0)),
+    ],
+    ids=["pulls", "waits for its volumes", "runs", "could not start", "has no place"],
+)
+def test_a_pod_shows_how_far_its_start_is(status: dict[str, Any], told: tuple[bool, float, float]) -> None:
+    found = read_pod(pod_document(status=status, node="" if status.get("conditions") == [NOWHERE] else "n1"))
+    assert (found.pulls, found.started_at, found.stuck_since) == told

@@ -10,6 +10,8 @@ from cotenant.controller.informers.pods.pod_record import Exit
 from cotenant.controller.lifecycle.failure_classification import SETTLE_S
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.policies import pod_exits
+from cotenant.controller.lifecycle.policies.blocked_start import UNSURE_S
+from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.controller.lifecycle.termination import Eviction
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
@@ -68,13 +70,44 @@ def test_a_node_whose_kubelet_refuses_a_pod_is_avoided_and_nobody_is_charged() -
     assert isinstance(ending, Eviction)
     assert (ending.event, ending.kind) == (LifecycleEvent.EVICTED, "UnexpectedAdmissionError")
     assert ending.message == (
-        "the kubelet of node n2 refused pod train-1-1 (UnexpectedAdmissionError): requested 600, available 400;"
-        " the job will be tried again"
+        "the kubelet of node n2 refused pod train-1-1 (UnexpectedAdmissionError): requested 600, available 400."
+        " Nothing ran and nothing is charged; the next try is in 5s"
     )
     (avoided,) = ending.fields["excluded_nodes"]
     assert (avoided.node, avoided.reason) == ("n2", "UnexpectedAdmissionError")
-    assert avoided.until.timestamp() == o.now + pod_exits.REFUSAL_S
-    assert (ending.fields["failures"], "faults" in ending.fields) == (0, False)
+    assert avoided.until.timestamp() == o.now + UNSURE_S
+    assert not {"failures", "faults"} & ending.fields.keys()
+
+
+RUNC = "failed to create containerd task: OCI runtime create failed: "
+NVIDIA = "nvidia-container-cli: initialization error: nvml error: driver/library version mismatch"
+
+
+@pytest.mark.parametrize(
+    ("words", "never_ran"),
+    [
+        (RUNC + NVIDIA, True),
+        (RUNC + "nvidia-container-cli: device error: GPU-n1-0: unknown device", True),
+        (RUNC + 'exec: "nvidia-container-runtime-hook": executable file not found in $PATH', True),
+        ("failed to inject CDI devices: unresolvable CDI devices nvidia.com/gpu=0", True),
+        (RUNC + 'unable to start container process: exec: "python": executable file not found in $PATH', False),
+        (RUNC + 'exec: "/train.sh": permission denied', False),
+        ("exec /usr/bin/python: exec format error", False),
+    ],
+)
+@pytest.mark.parametrize("retries", [0, 3])
+def test_a_container_that_its_node_cannot_start_is_charged_to_nobody(words: str, never_ran: bool, retries: int) -> None:
+    dead = pod(0, end=Exit(code=128, reason="StartError", at=T0 + 20, runtime_message=words))
+    o = observed(admitted(Phase.STARTING, ("n1", 1)), dead, spec={"workers": 1, "retries": retries}, now=T0 + 30)
+    status = reconcile(o, SETTINGS).status
+    assert status is not None
+    if not never_ran:
+        assert (status.failures, status.excluded_nodes) == (1, ())
+        return
+    assert (status.phase, status.reason, status.failures, status.faults) == (Phase.PENDING, "RuntimeFailed", 0, 0)
+    assert [one.node for one in status.excluded_nodes] == ["n1"]
+    assert status.usage is not None
+    assert status.usage.gpu_milliseconds == 0
 
 
 def test_a_rendezvous_that_failed_has_the_obstacle_of_the_pod_that_did_not_come() -> None:

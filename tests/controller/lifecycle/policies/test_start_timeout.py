@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.policies import start_timeout
 from cotenant.controller.lifecycle.reconcile import reconcile
@@ -61,13 +64,17 @@ def test_a_placement_without_the_time_of_its_admission_is_not_late() -> None:
 
 
 def test_nodes_of_late_pods_are_avoided_and_those_of_pods_that_are_up_or_over_are_not() -> None:
-    late = pod(1, node="n2", waiting="ErrImagePull: no")
+    late = pod(1, node="n2")
     ending = start_timeout.ending(observed(STARTING, pod(0, end=exited(0)), late, now=T0 + 300), SETTINGS)
     assert isinstance(ending, Eviction)
     assert (ending.event, ending.fields["faults"]) == (LifecycleEvent.START_TIMED_OUT, 1)
-    assert ending.message == "not all pods were up within 300 s (n2: ErrImagePull: no)"
+    assert ending.message == "not all pods were up within 300 s (n2: the pod did not become ready)"
     (avoided,) = ending.fields["excluded_nodes"]
-    assert (avoided.node, avoided.reason, avoided.until.timestamp()) == ("n2", "ErrImagePull: no", T0 + 1200)
+    assert (avoided.node, avoided.reason, avoided.until.timestamp()) == (
+        "n2",
+        "the pod did not become ready",
+        T0 + 1200,
+    )
 
 
 def test_a_late_server_is_named_and_no_node_is_avoided_for_it() -> None:
@@ -82,7 +89,7 @@ def test_a_late_server_is_named_and_no_node_is_avoided_for_it() -> None:
 @pytest.mark.parametrize(("faults", "given_up"), [(0, False), (1, False), (2, True)])
 def test_it_is_given_up_after_so_many_faults_of_the_platform(faults: int, given_up: bool) -> None:
     status: TrainingJobStatus = admitted(Phase.STARTING, *TWO, faults=faults)
-    ending = start_timeout.ending(observed(status, now=T0 + 300), SETTINGS)
+    ending = start_timeout.ending(observed(status, pod(0), pod(1, node="n2"), now=T0 + 300), SETTINGS)
     assert isinstance(ending, Finish) is given_up
     if isinstance(ending, Eviction):
         assert ending.fields["faults"] == faults + 1
@@ -90,15 +97,40 @@ def test_it_is_given_up_after_so_many_faults_of_the_platform(faults: int, given_
 
 def test_a_gang_that_is_given_up_has_an_exit_without_a_code_of_the_program() -> None:
     status = admitted(Phase.STARTING, *TWO, faults=2)
-    ending = start_timeout.ending(observed(status, now=T0 + 300), SETTINGS)
+    ending = start_timeout.ending(observed(status, pod(0), pod(1, node="n2"), now=T0 + 300), SETTINGS)
     assert ending is not None
     last = ending.fields["last_exit"]
     assert (last.code, last.reason, last.at.timestamp()) == (-1, "StartTimeout", T0 + 300)
 
 
-def test_excluded_nodes_are_kept_until_their_time_and_the_newest_reason_counts() -> None:
-    first = start_timeout.excluded(TrainingJobStatus(), {"n2": "late", "n1": "late"}, T0 + 10, T0)
-    assert [(one.node, one.reason) for one in first] == [("n1", "late"), ("n2", "late")]
-    second = start_timeout.excluded(TrainingJobStatus(excluded_nodes=first), {"n2": "dead"}, T0 + 20, T0 + 9)
-    assert [(one.node, one.reason) for one in second] == [("n1", "late"), ("n2", "dead")]
-    assert start_timeout.excluded(TrainingJobStatus(excluded_nodes=first), {}, T0 + 20, T0 + 10) == ()
+@pytest.mark.parametrize(
+    ("gang", "mounts", "avoided_s"),
+    [
+        ((pod(0, ready=True), pod(1, node="n2", preparing_since=T0)), True, {"n2": 900.0}),
+        ((pod(0, preparing_since=T0), pod(1, node="n2", preparing_since=T0)), True, {"n1": 60.0, "n2": 60.0}),
+        ((pod(0, preparing_since=T0), pod(1, node="n2", preparing_since=T0)), False, {"n1": 900.0, "n2": 900.0}),
+        ((), False, {}),
+    ],
+    ids=["its volumes came to another node", "its volumes may not be there", "it mounts nothing", "no pod was made"],
+)
+def test_a_gang_whose_containers_never_ran_is_never_given_up(
+    gang: tuple[PodRecord, ...], mounts: bool, avoided_s: dict[str, float]
+) -> None:
+    runtime = {"command": ["a"], "code": {"configMap": {"name": "code"}}} if mounts else {"command": ["a"]}
+    given = observed(admitted(Phase.STARTING, *TWO, faults=99), *gang, now=T0 + 300, spec={"runtime": runtime})
+    ending = start_timeout.ending(given, SETTINGS)
+    assert isinstance(ending, Eviction)
+    assert "faults" not in ending.fields
+    avoided = {one.node: one.until.timestamp() - given.now for one in ending.fields["excluded_nodes"]}
+    assert avoided == avoided_s
+
+
+@pytest.mark.parametrize(("now", "late"), [(T0 + 900, False), (T0 + 3599, False), (T0 + 3600, True)])
+def test_a_pull_does_not_count_but_ends_within_an_hour(now: float, late: bool) -> None:
+    given = observed(admitted(Phase.STARTING, *ONE), pod(0, waiting=""), now=now)
+    assert (start_timeout.ending(given, SETTINGS) is not None) is late
+
+
+def test_the_time_of_a_container_counts_from_its_own_start() -> None:
+    started = replace(pod(0), started_at=T0 + 500)
+    assert start_timeout.deadline(observed(admitted(Phase.STARTING, *ONE), started), SETTINGS) == T0 + 800

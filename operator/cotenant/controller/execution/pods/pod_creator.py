@@ -4,8 +4,10 @@ The token of an attempt that a resize has ended is deleted here, any other by th
 nothing any more, and a job that starts again and again would fill its namespace with Secrets.
 
 Creating is idempotent: what exists and is ours is taken as made; that a Secret is ours is known by its name alone. What
-exists and belongs to an earlier job of the same name is waited for; what belongs to another owner, or is refused for
-good, ends the attempt.
+exists and belongs to an earlier job of the same name is waited for. A refusal ends the attempt as one that never ran:
+quotas, webhooks and policies refuse with any code, and what they refuse now they may take later. The job fails for good
+only if an object of another owner is in the way, or the API server's own validation names a field that the job's
+author wrote.
 
 From the call that asks for a pod until that pod is seen, or is known not to be there, it is unsettled: its job may be
 deleted while the answer is on its way, or lost, and its GPUs must not be handed out meanwhile.
@@ -14,11 +16,12 @@ deleted while the answer is on its way, or lost, and its GPUs must not be handed
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cotenant import names
 from cotenant.controller.client.kube import (
@@ -37,9 +40,11 @@ from cotenant.controller.informers.job_memory import JobMemories, JobMemory, Obj
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.pods.pod_identity import PodIdentity, identity_of
 from cotenant.controller.informers.pods.pod_record import PodRecord
+from cotenant.controller.lifecycle.policies.start_obstacles import EXEMPT
 from cotenant.controller.manifests import server_pod, worker_pod
 from cotenant.controller.manifests.attempt import Attempt, token_secret_name
 from cotenant.controller.manifests.from_job import attempt_of
+from cotenant.controller.manifests.quota_amounts import demanded_by
 from cotenant.controller.manifests.side_objects import side_objects
 from cotenant.controller.settings import Settings
 
@@ -50,6 +55,8 @@ class Creation(StrEnum):
     CREATED = "Created"
     RETRY = "Retry"
     """Something is in the way that will pass."""
+    REFUSED = "Refused"
+    """An object was refused for now; the job's `ObjectCreation` has the reason."""
     REJECTED = "Rejected"
     """Something is in the way for good; the job's `ObjectCreation` has the reason."""
 
@@ -62,6 +69,8 @@ class PodCreator:
     memories: JobMemories
     base_network_policies: BaseNetworkPolicies
     settings: Settings
+    counted: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Namespace → amounts that its quotas count, as a refusal told: every pod names them from then on."""
 
     async def create(self, record: JobRecord) -> Creation:
         if record.job is None or record.placement is None:
@@ -70,6 +79,7 @@ class PodCreator:
         creation = memory.creation = memory.creation_of(number) or ObjectCreation(number)
         memory.attempts = max(memory.attempts, number)
         attempt = attempt_of(record.job, record.status, record.placement, self.nodes.gpus, self.settings)
+        attempt = replace(attempt, counted=self.counted.get(record.namespace, frozenset()))
         # 1. What stands beside the pods, once for each attempt.
         if not creation.side_objects_made:
             if record.is_elastic and number > 1:  # a resize begins the next attempt without an end of the one before
@@ -135,6 +145,11 @@ class PodCreator:
         if reply.outcome is Outcome.EXISTS:
             # A Secret is not read: its name has the job's uid and the attempt, so it is this one.
             return Creation.CREATED if resource is SECRETS else await self._adopt(resource, document, creation)
+        namespace = document["metadata"]["namespace"]
+        known = self.counted.get(namespace, frozenset())
+        if resource is PODS and not (demanded := demanded_by(reply.message)) <= known:
+            self.counted[namespace] = known | demanded
+            return Creation.RETRY
         return _note_failure(resource, document, reply, creation)
 
     async def settle(self, job: JobId) -> None:
@@ -210,15 +225,41 @@ def _made_by_the_operator(metadata: Document, owner: Document) -> bool:
 
 def _note_failure(resource: Resource, document: Document, reply: Reply, creation: ObjectCreation) -> Creation:
     what = f"{resource.plural}/{document['metadata']['name']}"
-    if reply.code in {400, 422}:
+    if reply.code == 422 and reply.fields and all(_is_of_the_author(document, field) for field in reply.fields):
         creation.rejection = f"the API server does not take {what}: {reply.message}"
         return Creation.REJECTED
+    if reply.outcome is Outcome.REFUSED:
+        changed = any(words in reply.message for words in _POLICY_WORDS)
+        hint = f". Something changed the pod on the way. {EXEMPT}" if changed else ""
+        creation.refusal = f"{what} was refused ({reply.code}): {reply.message}{hint}"
+        return Creation.REFUSED
     creation.delay = f"{what} could not be made ({reply.code}): {reply.message}"
     return Creation.RETRY
 
 
+_POLICY_WORDS = ("a pod of the operator", "the container of the operator's pod", "a volume of the operator's pods")
+"""How the chart's policy about worker pods begins. It takes every pod as the operator writes it."""
+_OF_THE_AUTHOR = frozenset({"env", "volumeMounts", "image", "command", "args"})
+
+
+def _is_of_the_author(document: Document, field: str) -> bool:
+    """True for a field of the pod that comes from the job, such as `spec.volumes[3].name`, if the operator sent it so:
+    not for requests and limits, which a LimitRange completes, nor for what a mutating policy appended.
+    """
+    parts = re.findall(r"[^.\[\]]+", field)
+    of_a_container = parts[:2] == ["spec", "containers"] and len(parts) > 3 and parts[3] in _OF_THE_AUTHOR
+    if document["kind"] != "Pod" or not (of_a_container or parts[:2] == ["spec", "volumes"]):
+        return False
+    at: Any = document
+    for part in parts:
+        if isinstance(at, list) and not (part.isdigit() and int(part) < len(at)):
+            return False
+        at = at[int(part)] if isinstance(at, list) else at.get(part, {}) if isinstance(at, dict) else {}
+    return True
+
+
 def _worst(outcomes: Sequence[Creation]) -> Creation:
-    for bad in (Creation.REJECTED, Creation.RETRY):
+    for bad in (Creation.REJECTED, Creation.REFUSED, Creation.RETRY):
         if bad in outcomes:
             return bad
     return Creation.CREATED

@@ -19,6 +19,8 @@ from cotenant.controller.client.kube import version_of
 from cotenant.controller.informers.pods.disruption import Disruption, disruption_of
 from cotenant.controller.informers.pods.pod_identity import PodIdentity, identity_of, on_node
 
+NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun"})
+"""Reasons of the kubelet for a container that ended before its first instruction."""
 QUOTE_CHARS_MAX = 1000
 """Characters of a text of the kubelet, the runtime or the kube-scheduler that are kept."""
 
@@ -69,11 +71,20 @@ class PodRecord:
     disruption: Disruption | None = None
     """The cause that asks it to leave, the operator included."""
     exit: Exit | None = None
-    """Set when every container has ended: its GPUs are free."""
+    """Set when the worker container has ended: its GPUs are free."""
     waiting: str = ""
     """Reason why the container does not start, such as `ErrImagePull`, from the kubelet or the kube-scheduler."""
     preparing_since: float = 0.0
     """Since when its kubelet has been getting its volumes and its network ready, in Unix seconds; 0 when it is not."""
+    started_at: float = 0.0
+    """When its worker container started, in Unix seconds; 0 if it has not, or the runtime could not start it."""
+    stuck_since: float = 0.0
+    """Since when the kube-scheduler finds it no place, else since when its kubelet has it, in Unix seconds; 0 if not
+    known."""
+    lingers: bool = False
+    """The worker container has ended, and the pod goes on: a container that somebody added still runs."""
+    added_containers: tuple[str, ...] = ()
+    """Containers that the operator did not write, such as the proxy of a service mesh."""
     cpu_milli: int = 0
     """Requested, all containers together."""
     memory_mib: int = 0
@@ -86,6 +97,12 @@ class PodRecord:
         one, however long a finalizer keeps it.
         """
         return self.exit is None and bool(self.node or not self.deleting)
+
+    @property
+    def pulls(self) -> bool:
+        """Its volumes and its network are there, and its container is not: its node pulls the image."""
+        bound = bool(self.node) and not self.deleting
+        return bound and not (self.started_at or self.ready or self.waiting or self.preparing_since or self.exit)
 
     def is_of(self, attempt: int) -> bool:
         return self.worker is not None and self.worker.attempt == attempt
@@ -133,9 +150,13 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
         deletion=_deletion(metadata),
         grace_s=spec.get("terminationGracePeriodSeconds", 30),
         disruption=disruption_of(document),
-        exit=_exit(status, container),
+        exit=_exit(status, container, ours=worker is not None),
         waiting=_waiting(status, container),
         preparing_since=_preparing_since(status),
+        started_at=_started_at(container),
+        stuck_since=_stuck_since(status),
+        lingers=worker is not None and status.get("phase") == "Running" and _ended(container) is not None,
+        added_containers=_added(spec) if worker is not None else (),
         cpu_milli=cpu_milli,
         memory_mib=memory_mib,
         devices=extended_requests(document),
@@ -156,10 +177,11 @@ def _container_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _exit(status: Mapping[str, Any], container: Mapping[str, Any]) -> Exit | None:
-    if status.get("phase") not in {"Succeeded", "Failed"}:
+def _exit(status: Mapping[str, Any], container: Mapping[str, Any], *, ours: bool) -> Exit | None:
+    ended = _ended(container)
+    goes_on = status.get("phase") not in {"Succeeded", "Failed"}
+    if goes_on and (ended is None or not ours):  # in a pod of ours, containers that a webhook added may go on
         return None
-    ended = (container.get("state") or {}).get("terminated")
     if ended is None:
         return Exit(
             code=-1,
@@ -181,20 +203,45 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any]) -> Exit | Non
     )
 
 
+def _ended(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return (container.get("state") or {}).get("terminated")
+
+
+def _started_at(container: Mapping[str, Any]) -> float:
+    ended = _ended(container) or {}
+    if ended.get("reason") in NEVER_STARTED:
+        return 0.0
+    return unix(((container.get("state") or {}).get("running") or ended).get("startedAt"))
+
+
+def _added(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return tuple(plain_text(str(one["name"]), 63) for one in every if one["name"] != names.CONTAINER)
+
+
+def _stuck_since(status: Mapping[str, Any]) -> float:
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return unix(condition.get("lastTransitionTime"))
+    return unix(status.get("startTime"))
+
+
 def unix(text: str | None) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 def _preparing_since(status: Mapping[str, Any]) -> float:
     conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
-    preparing = status.get("phase") == "Pending" and conditions.get("PodReadyToStartContainers") == "False"
+    preparing = status.get("phase") == "Pending" and conditions.get("PodReadyToStartContainers") != "True"
     return unix(status.get("startTime")) if preparing else 0.0
 
 
 def _waiting(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
-    waiting = (container.get("state") or {}).get("waiting") or {}
-    if waiting.get("reason") and waiting["reason"] not in {"ContainerCreating", "PodInitializing"}:
-        return plain_text(f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": "), QUOTE_CHARS_MAX)
+    for one in (container, *(status.get("initContainerStatuses") or ())):
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") and waiting["reason"] not in {"ContainerCreating", "PodInitializing"}:
+            of = "" if one is container else f"container {one['name']}: "
+            return plain_text(f"{waiting['reason']}: {of}{waiting.get('message', '')}".rstrip(": "), QUOTE_CHARS_MAX)
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             said = f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}".rstrip(": ")

@@ -11,7 +11,7 @@ from cotenant.controller.isolation.gpu_isolation import is_lower
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
 from cotenant.controller.lifecycle.policies import retries
-from cotenant.controller.lifecycle.policies.start_timeout import excluded
+from cotenant.controller.lifecycle.policies.blocked_start import excluded
 from cotenant.controller.lifecycle.termination import Ending, Eviction
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase

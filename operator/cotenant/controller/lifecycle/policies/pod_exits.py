@@ -7,26 +7,27 @@ devices yet. The job avoids its node for a while, so that it is not placed there
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
-from cotenant.controller.lifecycle.failure_classification import AttemptEnd, Undecided, is_refused_by_kubelet, pod_lost
+from cotenant.controller.lifecycle.failure_classification import (
+    AttemptEnd,
+    AttemptOutcome,
+    Undecided,
+    is_refused_by_kubelet,
+    pod_lost,
+)
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.policies import retries, start_obstacles
-from cotenant.controller.lifecycle.policies.start_timeout import excluded
+from cotenant.controller.lifecycle.policies.blocked_start import RUNTIME_FAILED, Blamed, blocked, runtime_failed
 from cotenant.controller.lifecycle.termination import Ending, Eviction
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 
-REFUSAL_S: Final = 30.0
-"""Time for which a job avoids a node whose kubelet refused it: shorter than for one that failed to start it, since
-holders leave, and it costs nobody anything that a pod was refused.
-"""
-
 
 def ending(o: Observation, settings: Settings) -> Ending | None:
+    if isinstance(o.end, AttemptEnd) and (never_ran := _never_ran(o, o.end, settings)) is not None:
+        return never_ran
     if isinstance(o.end, AttemptEnd):
-        decided = retries.decide(o, _with_start_obstacle(o, o.end), settings)
-        return _without_refusing_node(o, o.end, decided)
+        return retries.decide(o, _with_start_obstacle(o, o.end), settings)
     missing = sorted(set(range(o.size)) - set(o.gang))
     if o.phase is not Phase.RUNNING or not missing or o.status.placement is None:
         return None
@@ -35,12 +36,19 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
     return retries.decide(o, pod_lost(name, node, o.of_pods.disruptions.get(name), o.now), settings)
 
 
-def _without_refusing_node(o: Observation, end: AttemptEnd, ending: Ending) -> Ending:
+def _never_ran(o: Observation, end: AttemptEnd, settings: Settings) -> Eviction | None:
+    """Its node refused it, or could not start it: the attempt is charged to nobody, and avoids that node."""
     pod = end.pod
-    if not isinstance(ending, Eviction) or pod is None or not pod.node or not is_refused_by_kubelet(pod):
-        return ending
-    avoided = excluded(o.status, {pod.node: end.exit.reason}, o.now + REFUSAL_S, o.now)
-    return replace(ending, fields={**ending.fields, "excluded_nodes": avoided})
+    if pod is None or o.phase is not Phase.STARTING:
+        return None
+    if end.outcome is AttemptOutcome.NEVER_STARTED:
+        words = pod.exit.runtime_message if pod.exit else ""
+        blamed = runtime_failed(pod.node, words.rpartition("OCI runtime create failed: ")[2])
+        return blocked(o, RUNTIME_FAILED, end.exit.message, blamed, settings, last_exit=end.exit)
+    if is_refused_by_kubelet(pod):
+        blamed = Blamed(unsure={pod.node: end.exit.reason} if pod.node else {})
+        return blocked(o, end.exit.reason, end.exit.message, blamed, settings, last_exit=end.exit)
+    return None
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotenant import names
+from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.job_spec.checkpoints import CheckpointVolume
 from cotenant.api.resources.job_spec.volumes import Code, Volume
 from cotenant.api.resources.trainingjobs import TrainingJobSpec
@@ -16,6 +18,9 @@ from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 
+PULLING = "PullingImage"
+CHANGED = "PodChanged"
+EXEMPT = f"Exempt pods labelled {names.LABEL_MANAGED_BY}={names.MANAGED_BY} from the webhook or policy that did it"
 PREPARING = "ContainerCreating"
 """As `kubectl get pods` shows it."""
 REPORT_AFTER_S = 30.0
@@ -37,40 +42,65 @@ def first(o: Observation) -> StartObstacle | None:
     pods = sorted(o.gang.values(), key=lambda pod: pod.name)
     for pod in pods:
         if pod.waiting and not pod.ready and pod.exit is None:
-            reason = pod.waiting.partition(":")[0]
-            server = "server " if pod.worker and pod.worker.server else ""
-            message = f"{server}pod {pod.name} does not start: {pod.waiting[:QUOTE_CHARS_MAX]}"
-            return StartObstacle(CANONICAL_REASON.get(reason, reason), message)
+            return of_waiting(pod)
     for pod in pods:
-        at = reportable_at(pod)
+        if pod.added_containers and not pod.ready and pod.exit is None:
+            return StartObstacle(CHANGED, describe_added(pod))
+    for pod in pods:
+        at = reportable_at(o, pod)
         if at is not None and o.now >= at:
-            return StartObstacle(PREPARING, describe(pod, o.spec))
+            return StartObstacle(PULLING if pod.pulls else PREPARING, describe(pod, o.spec))
     delay = o.of_placement.creation_delay
     return StartObstacle("NotCreated", delay[:QUOTE_CHARS_MAX]) if delay else None
+
+
+def of_waiting(pod: PodRecord) -> StartObstacle:
+    """The obstacle of a pod that its kubelet or the kube-scheduler reports as stuck."""
+    reason = pod.waiting.partition(":")[0]
+    server = "server " if pod.worker and pod.worker.server else ""
+    message = f"{server}pod {pod.name} does not start: {pod.waiting[:QUOTE_CHARS_MAX]}"
+    if pod.added_containers:
+        message += f". {describe_added(pod)}"
+    return StartObstacle(CANONICAL_REASON.get(reason, reason), message)
 
 
 def of_pod(o: Observation, pod: PodRecord | None) -> str | None:
     """Reason why this pod, None where it was not made, is not up; None where it is not known."""
     if pod is None:
         return o.of_placement.creation_delay
-    return pod.waiting or (describe(pod, o.spec) if reportable_at(pod) is not None else None)
+    return pod.waiting or (describe(pod, o.spec) if reportable_at(o, pod) is not None else None)
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
     """Time at which the next pod has waited for long enough to be reported."""
     if o.phase is not Phase.STARTING:
         return None
-    times = [at for pod in o.gang.values() if (at := reportable_at(pod)) is not None and at > o.now]
+    times = [at for pod in o.gang.values() if (at := reportable_at(o, pod)) is not None and at > o.now]
     return min(times, default=None)
 
 
-def reportable_at(pod: PodRecord) -> float | None:
+def reportable_at(o: Observation, pod: PodRecord) -> float | None:
     """Time at which a pod has waited for its kubelet long enough to be reported; None for one that does not wait."""
-    waits = pod.preparing_since and not pod.ready and pod.exit is None
-    return pod.preparing_since + REPORT_AFTER_S if waits else None
+    if pod.ready or pod.exit is not None:
+        return None
+    if pod.preparing_since:
+        return pod.preparing_since + REPORT_AFTER_S
+    admitted_at = unix_seconds(o.status.placement.admitted_at) if o.status.placement else None
+    return admitted_at + REPORT_AFTER_S if pod.pulls and admitted_at is not None else None
+
+
+def describe_added(pod: PodRecord) -> str:
+    """What a webhook or a mutating policy added to the pod, and how to keep it from that."""
+    added = "containers" if len(pod.added_containers) > 1 else "container"
+    return f"A webhook added {added} {', '.join(pod.added_containers)} to pod {pod.name}. {EXEMPT}"
 
 
 def describe(pod: PodRecord, spec: TrainingJobSpec | None) -> str:
+    if pod.pulls:
+        return (
+            f"node {pod.node} pulls the image of pod {pod.name} for more than {REPORT_AFTER_S:.0f} s. The job keeps its"
+            f" GPUs and starts once the image is there"
+        )
     named = mounted_sources(spec) if spec else []
     what = f"; look whether they are there: {', '.join(named)}" if named else ""
     return (

@@ -1,50 +1,59 @@
-"""The start timeout: a gang that is not up in time goes elsewhere, and avoids the nodes that failed it. Pure."""
+"""The start timeout: a gang that is not up in time gives its GPUs back, and waits again. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Final
 
 from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.trainingjob_status import ExcludedNode, ExitStatus, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import ExitStatus
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.policies import retries, start_obstacles
+from cotenant.controller.lifecycle.policies.blocked_start import Blamed, blocked, excluded
 from cotenant.controller.lifecycle.termination import Ending, Eviction
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 
+PULL_S: Final = 3600.0
+"""A node may pull an image for so long: the runtime itself gives up a pull that makes no progress."""
+
 
 def deadline(o: Observation, settings: Settings) -> float | None:
+    """Time at which the first pod is late."""
     if o.phase is not Phase.STARTING or o.all_up:
         return None
-    admitted_at = (unix_seconds(o.status.placement.admitted_at) if o.status.placement else None) or o.now
-    return admitted_at + settings.start_timeout_s
+    return min((_late_at(o, o.gang.get(rank), settings) for rank in _awaited(o)), default=None)
 
 
 def ending(o: Observation, settings: Settings) -> Ending | None:
-    """Requeue the gang whole; give it up after so many faults of the platform in a row.
+    """Requeue the gang whole.
 
-    A late server is named, and no node is avoided for it: the kube-scheduler found it none, or may find it another the
-    next time.
+    If all late containers run, and their launchers do not answer, it is a fault of the platform, and so many of them in
+    a row end the job. Otherwise the attempt never ran. A late server is named, and no node is avoided for it: the
+    kube-scheduler found it none, or may find it another the next time.
     """
     late_at = deadline(o, settings)
     if late_at is None or o.now < late_at:
         return None
-    late: dict[int, str] = {}
-    for node_rank in range(o.size):
-        pod = o.gang.get(node_rank)
-        if pod is None or not (pod.ready or pod.exit is not None):
-            late[node_rank] = start_obstacles.of_pod(o, pod) or "the pod did not become ready"
+    late = [rank for rank in _awaited(o) if o.now >= _late_at(o, o.gang.get(rank), settings)]
+    why = {rank: start_obstacles.of_pod(o, o.gang.get(rank)) or "the pod did not become ready" for rank in late}
     nodes = [node.node for node in o.status.placement.nodes] if o.status.placement else []
-    blamed = {nodes[node_rank]: reason for node_rank, reason in late.items() if node_rank < len(nodes)}
-    servers = [f"server pod {o.pod_name(rank)}: {reason}" for rank, reason in late.items() if rank >= len(nodes)]
-    why = "; ".join([*(f"{node}: {reason}" for node, reason in sorted(blamed.items())), *servers])
-    message = f"not all pods were up within {settings.start_timeout_s:.0f} s ({why})"
+    of_nodes = sorted((nodes[rank], rank) for rank in late if rank < len(nodes))
+    servers = [f"server pod {o.pod_name(rank)}: {why[rank]}" for rank in late if rank >= len(nodes)]
+    told = "; ".join([*(f"{node}: {why[rank]}" for node, rank in of_nodes), *servers])
+    message = f"not all pods were up within {settings.start_timeout_s:.0f} s ({told})"
+    made = {node: rank for node, rank in of_nodes if rank in o.gang}
+    if not all(rank in o.gang and o.gang[rank].started_at for rank in late):
+        known = any(pod.node and not pod.preparing_since for pod in o.gang.values()) or not _mounts(o)
+        reasons = {node: why[rank] for node, rank in made.items() if not o.gang[rank].started_at}
+        blamed = Blamed(sure=reasons) if known else Blamed(unsure=reasons)
+        return blocked(o, "StartTimeout", message, blamed, settings, event=LifecycleEvent.START_TIMED_OUT)
     faults = o.status.faults + 1
     if faults > settings.platform_retries:
         over = ExitStatus(code=-1, reason="StartTimeout", message=message, at=o.now)
         return retries.decide(o, AttemptEnd(outcome=AttemptOutcome.NON_RETRIABLE, exit=over), settings)
-    avoided = excluded(o.status, blamed, o.now + settings.exclude_s, o.now)
+    avoided = excluded(o.status, {node: why[rank] for node, rank in made.items()}, o.now + settings.exclude_s, o.now)
     return Eviction(
         event=LifecycleEvent.START_TIMED_OUT,
         kind="StartTimeout",
@@ -53,7 +62,19 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
     )
 
 
-def excluded(status: TrainingJobStatus, nodes: Mapping[str, str], until: float, now: float) -> tuple[ExcludedNode, ...]:
-    """The nodes that the job avoids, with those added that just failed it (node → why)."""
-    kept = [one for one in status.excluded_nodes if one.until.timestamp() > now and one.node not in nodes]
-    return (*kept, *(ExcludedNode(node=node, until=until, reason=why) for node, why in sorted(nodes.items())))
+def _awaited(o: Observation) -> list[int]:
+    """Node ranks whose pods are not up, and have not ended."""
+    pods = {rank: o.gang.get(rank) for rank in range(o.size)}
+    return [rank for rank, pod in pods.items() if pod is None or not (pod.ready or pod.exit is not None)]
+
+
+def _late_at(o: Observation, pod: PodRecord | None, settings: Settings) -> float:
+    """A pull is not counted: the time of a container begins when it runs."""
+    admitted_at = (unix_seconds(o.status.placement.admitted_at) if o.status.placement else None) or o.now
+    if pod is not None and pod.pulls:
+        return admitted_at + max(PULL_S, settings.start_timeout_s)
+    return max(admitted_at, pod.started_at if pod else 0.0) + settings.start_timeout_s
+
+
+def _mounts(o: Observation) -> bool:
+    return o.spec is not None and bool(start_obstacles.mounted_sources(o.spec))

@@ -1,0 +1,51 @@
+"""Nodes whose container runtime fails the jobs of several tenants: they take nothing new for a while.
+
+One such failure may be the job's own. Two tenants on one node mean the node, such as a driver that was upgraded under
+running kernels. What is known comes from the statuses of jobs, which avoid the node for `exclude_s`: so a new leader
+knows the same, and after that time the node is tried again.
+"""
+
+from __future__ import annotations
+
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.lifecycle.policies.blocked_start import RUNTIME_FAILED
+
+TENANTS = 2
+"""So many tenants have to agree."""
+
+
+class RuntimeFailures:
+    def __init__(self) -> None:
+        self._until: dict[str, dict[str, float]] = {}
+        """Node → namespace of a job that it failed → until when that counts, in Unix seconds."""
+        self._failing: set[str] = set()
+        """Nodes that take nothing new."""
+
+    def note(self, record: JobRecord) -> None:
+        """Take over what the status of a job says of the nodes that it avoids."""
+        for one in record.status.excluded_nodes:
+            if one.reason.startswith(RUNTIME_FAILED):
+                known = self._until.setdefault(one.node, {})
+                known[record.namespace] = max(known.get(record.namespace, 0.0), one.until.timestamp())
+
+    def changed(self, now: float) -> set[str]:
+        """Nodes that fail since the last call, or do no longer."""
+        before = self._failing
+        self._until = {
+            node: current
+            for node, known in self._until.items()
+            if (current := {namespace: until for namespace, until in known.items() if until > now})
+        }
+        self._failing = {node for node, known in self._until.items() if len(known) >= TENANTS}
+        return before ^ self._failing
+
+    def why(self, node: str) -> str:
+        """Reason why the node takes nothing new; empty if it does."""
+        if node not in self._failing:
+            return ""
+        return f"its container runtime failed jobs of {len(self._until[node])} tenants"
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """Failing node → the reason."""
+        return {node: self.why(node) for node in self._failing}

@@ -1,0 +1,152 @@
+"""Attempts that never ran: the API server refused a pod, an image does not come, a runtime starts no container. Pure.
+
+Such an attempt costs nobody anything. Its GPUs are given back at once and charged to nobody, no retry is used, and a
+node is avoided only if the cause lies there. The job waits behind the others, with pauses that grow from attempt to
+attempt, and is tried again for ever: the cause may pass. The condition `StartBlocked` has it in its own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.resources.trainingjob_status import BlockedStart, Condition, ExcludedNode, TrainingJobStatus
+from cotenant.api.scalars.quantities import show_duration
+from cotenant.api.scalars.status_text import plain_sentence, plain_word
+from cotenant.controller.informers.pods.pod_record import PodRecord
+from cotenant.controller.lifecycle.failure_classification import is_runtime_fault
+from cotenant.controller.lifecycle.observation import Observation
+from cotenant.controller.lifecycle.policies import start_obstacles
+from cotenant.controller.lifecycle.status_transitions import START_BLOCKED, with_condition
+from cotenant.controller.lifecycle.termination import Eviction
+from cotenant.controller.settings import Settings
+from cotenant.core.model.lifecycle import LifecycleEvent, Phase
+
+PAUSE_MIN_S, PAUSE_MAX_S = 5, 300
+STUCK_S: Final = 30.0
+"""A pod that its kubelet or the kube-scheduler reports as stuck is waited for this long: some causes pass at once."""
+UNSURE_S: Final = 60.0
+"""How long a node is avoided if the cause may lie there or elsewhere, such as a registry that does not answer."""
+REFUSED: Final = "PodRefused"
+RUNTIME_FAILED: Final = "RuntimeFailed"
+"""How the reason of an excluded node begins whose container runtime could not start a container."""
+_ANY_NODE: Final = re.compile(
+    r"not found|manifest unknown|unauthorized|denied|InvalidImageName|no match for platform", re.I
+)
+"""Words of a pull that fails on every node."""
+_OF_THE_POD: Final = re.compile(r"persistentvolumeclaim|unbound immediate|resourceclaim", re.I)
+"""Words of the kube-scheduler about the pod itself: no node is the cause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blamed:
+    """Nodes to avoid, with the reason: for the whole `exclude_s`, or briefly."""
+
+    sure: Mapping[str, str] = field(default_factory=dict)
+    unsure: Mapping[str, str] = field(default_factory=dict)
+
+
+def deadline(o: Observation, settings: Settings) -> float | None:
+    if o.phase is not Phase.STARTING:
+        return None
+    return min((_stuck_at(o, pod) for pod in o.gang.values() if _is_stuck(pod)), default=None)
+
+
+def ending(o: Observation, settings: Settings) -> Eviction | None:
+    """Of a gang that the API server refuses, or of which a pod is stuck."""
+    if o.phase is not Phase.STARTING:
+        return None
+    if (refusal := o.of_placement.creation_refusal) is not None:
+        return blocked(o, REFUSED, refusal, Blamed(), settings)
+    for rank in sorted(o.gang):
+        pod = o.gang[rank]
+        if _is_stuck(pod) and o.now >= _stuck_at(o, pod):
+            obstacle = start_obstacles.of_waiting(pod)
+            node = pod.node or (o.status.placement.nodes[rank].node if o.status.placement and rank < o.nodes else "")
+            return blocked(o, obstacle.reason, obstacle.message, _blamed_for(pod, node), settings)
+    return None
+
+
+def blocked(
+    o: Observation,
+    kind: str,
+    message: str,
+    blamed: Blamed,
+    settings: Settings,
+    *,
+    event: LifecycleEvent = LifecycleEvent.EVICTED,
+    **fields: Any,
+) -> Eviction:
+    """The attempt is given up as one that never ran."""
+    before = o.status.blocked_start
+    attempts = before.attempts + 1 if before is not None and before.generation == o.record.generation else 1
+    pause_s = min(PAUSE_MIN_S * 2 ** min(attempts - 1, 16), PAUSE_MAX_S)
+    start = BlockedStart(
+        attempts=attempts, attempt=o.status.attempts, retry_at=o.now + pause_s, generation=o.record.generation
+    )
+    condition = Condition(
+        type=START_BLOCKED,
+        status="True",
+        reason=plain_word(kind),
+        message=plain_sentence(message),
+        last_transition_time=o.now,
+        observed_generation=o.record.generation,
+    )
+    avoided = excluded(o.status, blamed.sure, o.now + settings.exclude_s, o.now)
+    avoided = excluded(o.status.model_copy(update={"excluded_nodes": avoided}), blamed.unsure, o.now + UNSURE_S, o.now)
+    return Eviction(
+        event=event,
+        kind=kind,
+        message=f"{message}. Nothing ran and nothing is charged; the next try is in {show_duration(pause_s)}",
+        warning=True,
+        fields={
+            **fields,
+            "blocked_start": start,
+            "conditions": with_condition(o.status, condition),
+            "excluded_nodes": avoided,
+        },
+    )
+
+
+def paused_until(status: TrainingJobStatus, generation: int) -> float | None:
+    """Time from which a job is in line again whose last attempt never ran; None if nothing holds it back."""
+    start = status.blocked_start
+    if start is None or start.generation != generation:
+        return None
+    return unix_seconds(start.retry_at)
+
+
+def excluded(status: TrainingJobStatus, nodes: Mapping[str, str], until: float, now: float) -> tuple[ExcludedNode, ...]:
+    """The nodes that the job avoids, with those added that just failed it (node → why)."""
+    kept = [one for one in status.excluded_nodes if one.until.timestamp() > now and one.node not in nodes]
+    return (*kept, *(ExcludedNode(node=node, until=until, reason=why) for node, why in sorted(nodes.items())))
+
+
+def runtime_failed(node: str, words: str) -> Blamed:
+    return Blamed(sure={node: f"{RUNTIME_FAILED}: {words}"} if node else {})
+
+
+def _is_stuck(pod: PodRecord) -> bool:
+    return bool(pod.waiting) and not pod.ready and pod.exit is None
+
+
+def _stuck_at(o: Observation, pod: PodRecord) -> float:
+    admitted_at = (unix_seconds(o.status.placement.admitted_at) if o.status.placement else None) or o.now
+    return max(pod.stuck_since, admitted_at) + STUCK_S
+
+
+def _blamed_for(pod: PodRecord, node: str) -> Blamed:
+    """The node of a stuck pod, as far as its words say that the node is the cause."""
+    reason = pod.waiting.partition(":")[0]
+    if not node or (pod.worker is not None and pod.worker.server):
+        return Blamed()
+    if not pod.node:
+        return Blamed() if _OF_THE_POD.search(pod.waiting) else Blamed(sure={node: pod.waiting})
+    if reason == "CreateContainerError" and is_runtime_fault(pod.waiting):
+        return runtime_failed(node, pod.waiting.partition(": ")[2])
+    if "Image" in reason and not _ANY_NODE.search(pod.waiting):
+        return Blamed(unsure={node: pod.waiting})
+    return Blamed()

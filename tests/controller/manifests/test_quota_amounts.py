@@ -1,0 +1,48 @@
+"""Amounts that a pod has to name because quotas count them."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.controller.manifests.quota_amounts import demanded_by, with_amounts
+
+QUOTA = (
+    'pods "train-1-0" is forbidden: failed quota: team: must specify limits.cpu for: worker; limits.memory for: worker'
+)
+LIMITS = 'Invalid value: "1": must be less than or equal to cpu limit of 500m'
+REQUESTS = {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"memory": "4Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "demanded"),
+    [
+        (QUOTA, {"limits.cpu", "limits.memory"}),
+        ("must specify requests.cpu", {"requests.cpu"}),
+        (LIMITS, {"limits.cpu"}),
+        ("exceeded quota: team, requested: limits.cpu=2, used: limits.cpu=8, limited: limits.cpu=8", set()),
+        ("denied by policy", set()),
+    ],
+    ids=["a quota on limits", "a quota on requests", "a default limit below the request", "a full quota", "a policy"],
+)
+def test_a_refusal_names_the_amounts_that_it_asks_for(refusal: str, demanded: set[str]) -> None:
+    assert demanded_by(refusal) == demanded
+
+
+@pytest.mark.parametrize(
+    ("demanded", "limits"),
+    [
+        (set(), {"memory": "4Gi"}),
+        ({"limits.cpu"}, {"memory": "4Gi", "cpu": "2"}),
+        ({"requests.cpu"}, {"memory": "4Gi"}),
+        ({"limits.ephemeral-storage"}, {"memory": "4Gi", "ephemeral-storage": "512Mi"}),
+    ],
+    ids=["nothing", "a limit of CPU", "a request that is there", "a limit of scratch space"],
+)
+def test_a_limit_that_is_asked_for_is_the_request(demanded: set[str], limits: dict[str, str]) -> None:
+    assert with_amounts(REQUESTS, demanded, 512)["limits"] == limits
+
+
+def test_what_a_job_does_not_name_stays_unnamed() -> None:
+    assert with_amounts({"requests": {"memory": "1Gi"}}, {"limits.cpu", "requests.ephemeral-storage"}) == {
+        "requests": {"memory": "1Gi"}
+    }
