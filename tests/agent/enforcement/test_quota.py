@@ -198,3 +198,10 @@ def test_a_pod_asks_for_a_limit_with_two_variables(env: dict[str, str], mib: int
 )
 def test_a_container_is_named_while_it_runs(containers: list[dict[str, Any]] | None, found: str) -> None:
     assert running_container({"containerStatuses": containers}) == found
+
+
+def test_a_whole_gpu_of_unknown_memory_is_not_watched() -> None:
+    excesses: Any = {}
+    for poll in range(4):
+        excesses, violations = evaluate(excesses, {PodGpu("pod-1", "GPU-a"): 20_000}, grant(0), float(poll))
+        assert (excesses, violations) == ({}, ())

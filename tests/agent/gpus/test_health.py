@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from cotenant_agent.gpus.health import XIDS, NodeHealth, apply_signs, apply_xid, restored_cordons, uncordon
+from cotenant_agent.gpus.health import (
+    SUSPECT_S,
+    XIDS,
+    JobOnGpu,
+    NodeHealth,
+    apply_signs,
+    apply_xid,
+    restored_cordons,
+    uncordon,
+)
 from cotenant_agent.gpus.readings import Gpu, HealthSigns, XidEvent
 
 
@@ -93,25 +102,50 @@ def test_the_reason_names_the_event_and_where_it_was_seen() -> None:
     assert health.reason("b") == "XID74: NVLink error; check the link before multi-GPU jobs use it (seen on a)"
 
 
+JOBS = {
+    **{f"red-a-{attempt}": JobOnGpu("red", "a") for attempt in (1, 2, 3)},
+    **{f"red-{job}": JobOnGpu("red", job) for job in "bcd"},
+    **{f"blue-{job}": JobOnGpu("blue", job) for job in "xyz"},
+}
+
+
 @pytest.mark.parametrize(
-    ("pods", "want"),
+    ("faults", "want"),
     [
-        pytest.param(["p1", "p1", "p1", "p1"], {}, id="one pod, again and again"),
-        pytest.param(["p1", "p2"], {}, id="two pods"),
-        pytest.param(["p1", "p2", "p3"], {"a": ["Suspect"]}, id="three pods"),
+        pytest.param([(31, "red-a-1"), (31, "red-a-2"), (31, "red-a-3")], {}, id="three attempts of one job"),
+        pytest.param([(31, "red-b"), (31, "red-c"), (31, "red-d")], {}, id="three jobs of one tenant"),
+        pytest.param([(31, "red-b"), (31, "blue-x")], {}, id="two jobs of two tenants"),
+        pytest.param([(45, "red-b"), (45, "blue-x"), (45, "blue-y")], {}, id="jobs that were killed"),
+        pytest.param([(31, "red-b blue-x blue-y")], {}, id="one event while three jobs share the GPU"),
+        pytest.param([(31, "red-b blue-x"), (31, "blue-x blue-y"), (31, "red-c")], {}, id="shared GPUs"),
+        pytest.param([(31, "red-b"), (13, "foreign"), (31, "blue-x")], {}, id="a pod of others"),
+        pytest.param([(31, "red-b"), (13, "red-c"), (94, "blue-x")], {"a": ["Suspect"]}, id="three jobs, two tenants"),
     ],
 )
-def test_faults_of_different_pods_make_a_gpu_suspect(pods: Sequence[str], want: dict[str, list[str]]) -> None:
+def test_a_gpu_is_suspect_when_different_tenants_fault_alone_on_it(
+    faults: Sequence[tuple[int, str]], want: dict[str, list[str]]
+) -> None:
     health = NodeHealth()
-    for at, pod in enumerate(pods):
-        health = apply_xid(health, XidEvent("a", 31, float(at)), GPUS, [pod])
+    for at, (code, pods) in enumerate(faults):
+        health = apply_xid(health, XidEvent("a", code, float(at)), GPUS, pods.split(), JOBS)
     assert cordoned(health) == want
+
+
+def suspect() -> NodeHealth:
+    health = NodeHealth()
+    for pod in ("red-b", "red-c", "blue-x"):
+        health = apply_xid(health, XidEvent("a", 31, 0.0), GPUS, [pod], JOBS)
+    return health
+
+
+def test_a_suspect_is_handed_out_again_after_a_day() -> None:
+    assert play(suspect(), [(1, WELL), (SUSPECT_S, WELL), (SUSPECT_S + 1, WELL)]) == [True, True, False]
 
 
 def test_faults_spread_over_hours_make_no_suspect() -> None:
     health = NodeHealth()
-    for hours, pod in enumerate(["p1", "p2", "p3"]):
-        health = apply_xid(health, XidEvent("a", 31, hours * 3601.0), GPUS, [pod])
+    for hours, pod in enumerate(["red-b", "red-c", "blue-x"]):
+        health = apply_xid(health, XidEvent("a", 31, hours * 3601.0), GPUS, [pod], JOBS)
     assert cordoned(health) == {}
 
 
@@ -200,20 +234,15 @@ def test_the_administrator_lifts_a_cordon_and_what_is_still_wrong_returns() -> N
 
 
 def test_a_suspect_that_was_uncordoned_starts_from_nothing() -> None:
-    health = NodeHealth()
-    for at, pod in enumerate(["p1", "p2", "p3"]):
-        health = apply_xid(health, XidEvent("a", 31, float(at)), GPUS, [pod])
-    health = apply_xid(uncordon(health, ["a"]), XidEvent("a", 31, 4.0), GPUS, ["p4"])
+    health = apply_xid(uncordon(suspect(), ["a"]), XidEvent("a", 31, 4.0), GPUS, ["blue-y"], JOBS)
     assert cordoned(health) == {}
 
 
 @pytest.mark.parametrize(
-    ("rebooted", "want"), [(False, ["XID48", "Suspect"]), (True, ["Suspect"])], ids=["agent restarted", "node rebooted"]
+    ("rebooted", "want"), [(False, ["Suspect", "XID48"]), (True, [])], ids=["agent restarted", "node rebooted"]
 )
 def test_a_restart_forgets_no_cordon_and_a_reboot_those_it_mends(rebooted: bool, want: list[str]) -> None:
-    health = apply_xid(NodeHealth(), XidEvent("a", 48, 0.0), GPUS, [])
-    for at, pod in enumerate(["p1", "p2", "p3"]):
-        health = apply_xid(health, XidEvent("a", 31, float(at)), GPUS, [pod])
+    health = apply_xid(suspect(), XidEvent("a", 48, 0.0), GPUS, [])
     health = apply_signs(health, "a", HealthSigns(lost=True), 5.0)
     again = restored_cordons(health.reason("a"), 9.0, rebooted=rebooted)
     assert [cordon.code for cordon in again] == want

@@ -106,6 +106,14 @@ def test_a_label_names_the_class_of_whole_gpus_and_an_instance_keeps_its_profile
     assert [(gpu.uuid, gpu.gpu_class) for gpu in node.gpus] == [("GPU-1", "H100-NVL"), ("MIG-1", "H100-NVL-1g.10gb")]
 
 
+@pytest.mark.parametrize(("memory_mib", "whole_only"), [(0, True), (81_920, False)])
+def test_a_gpu_of_unknown_memory_is_handed_out_whole(memory_mib: int, whole_only: bool) -> None:
+    gpu = {"uuid": "GPU-1", "index": 0, "class": "GB10", "memoryMiB": memory_mib}
+    agent = to_core.parse_gpunode(GPUNODE | {"status": {"heartbeat": CREATED, "gpus": [gpu]}})
+    node = nodes.to_node(agent, nodes.to_node_facts(NODE), now=CREATED_AT)
+    assert [one.whole_only for one in node.gpus] == [whole_only]
+
+
 def test_a_device_that_the_kubelet_hands_out_is_whole_whatever_its_agent_says() -> None:
     gpu = {"uuid": "AMD-1", "index": 0, "class": "MI300X", "memoryMiB": 0, "resource": "amd.com/gpu"}
     agent = to_core.parse_gpunode(GPUNODE | {"status": {"heartbeat": CREATED, "gpus": [gpu]}})

@@ -48,6 +48,11 @@ def test_memory_is_watched_at_best_and_compute_is_not_held_at_all(
     assert found == Verification(levels=IsolationLevels(memory=reached, compute=Isolation.NONE))
 
 
+def test_nothing_is_watched_on_a_gpu_of_unknown_memory() -> None:
+    found = path().verify(placement_on(("n1", 1), memory_mib=0, compute_milli=1000).nodes[0], PodEvidence())
+    assert found.levels.memory is Isolation.NONE
+
+
 @pytest.mark.parametrize(
     ("simulated", "observed", "wrong"),
     [

@@ -145,6 +145,8 @@ def evaluate(
         if grant is None:
             continue
         quota = grant.quota_mib.get(on_gpu.gpu_uuid, 0)
+        if quota == 0 and on_gpu.gpu_uuid in grant.quota_mib:
+            continue  # a whole GPU whose driver does not show its memory
         before = excesses.get(on_gpu)
         violating = before is not None and before.polls >= POLLS
         if used * 100 > quota * TOLERANCE_PERCENT or (violating and used > quota):

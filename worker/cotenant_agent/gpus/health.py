@@ -1,8 +1,11 @@
 """Cordons GPUs and lifts the cordons. Pure: events and signs in, cordons out.
 
-The table follows NVIDIA's XID catalogue. A program's own fault never cordons a GPU, unless it meets different pods on
-the same GPU (`Suspect`). Cordons come at once and go slowly: a sign must be good for some minutes, an XID that calls
-for a reset waits until the driver itself shows that no recovery is due, and what the driver does not show waits for a
+The table follows NVIDIA's XID catalogue. A program's own fault never cordons a GPU, unless programs of different jobs
+of different tenants fault on the same GPU (`Suspect`). NVML names no process, so that an event counts only if one pod
+alone is on the GPU; and the event of a program that is killed (XID 45) never counts.
+
+Cordons come at once and go slowly: a sign must be good for some minutes, an XID that calls for a reset waits until the
+driver itself shows that no recovery is due, a suspect waits for a day, and what the driver does not show waits for a
 reboot or for the administrator (`cotenant.dev/uncordon` on the GPUNode).
 """
 
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from cotenant import names
@@ -21,8 +25,12 @@ DRIVER_GOOD_S: Final = 600.0
 THROTTLED_S: Final = 300.0
 SEPARATOR: Final = " | "
 SEEN_ON: Final = "seen on"
-SUSPECT_PODS: Final = 3
+SUSPECT_JOBS, SUSPECT_TENANTS = 3, 2
 SUSPECT_WINDOW_S: Final = 3600.0
+SUSPECT_S: Final = 86_400.0
+"""A suspect is handed out again after this time: what is broken shows itself again."""
+CLEANED_UP: Final = 45
+"""XID of a program that ended or was killed, also by the operator: no fault by itself."""
 
 
 class XidScope(StrEnum):
@@ -40,6 +48,11 @@ class ClearedBy(StrEnum):
     SIGNS = "signs"
     DRIVER = "driver"
     MANUAL = "hand"
+    TIME = "time"
+
+
+GOOD_S: Final = {ClearedBy.SIGNS: SIGNS_GOOD_S, ClearedBy.TIME: SUSPECT_S}
+"""How long what lifts a cordon has to hold, other than `DRIVER_GOOD_S`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +118,17 @@ class Cordon:
 
 
 @dataclass(frozen=True, slots=True)
+class JobOnGpu:
+    """Owner of a program: attempts of one job are one."""
+
+    tenant: str
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
 class AppFault:
     gpu_uuid: str
-    pod_uid: str
+    job: JobOnGpu
     at: float
 
 
@@ -139,8 +160,14 @@ class NodeHealth:
         return SEPARATOR.join(found)
 
 
-def apply_xid(health: NodeHealth, xid: XidEvent, gpus: Sequence[Gpu], pods: Iterable[str]) -> NodeHealth:
-    """Cordon what an XID reaches. `pods` were on the GPU.
+def apply_xid(
+    health: NodeHealth,
+    xid: XidEvent,
+    gpus: Sequence[Gpu],
+    pods: Iterable[str],
+    jobs: Mapping[str, JobOnGpu] = MappingProxyType({}),
+) -> NodeHealth:
+    """Cordon what an XID reaches. `pods` were on the GPU; `jobs` has the jobs of those that are the operator's.
 
     An event that names no GPU counts for all of them, as the driver means it; one of a GPU for all its MIG instances.
     """
@@ -151,7 +178,7 @@ def apply_xid(health: NodeHealth, xid: XidEvent, gpus: Sequence[Gpu], pods: Iter
     named = [gpu.uuid for gpu in gpus if xid.uuid is not None and xid.uuid in (gpu.uuid, gpu.parent)]
     own = named or everywhere
     if rule.scope is XidScope.APP:
-        return _after_app_fault(health, xid, pods) if xid.uuid is not None else health
+        return _after_app_fault(health, xid, pods, jobs)
     peers = [peer for gpu in gpus if gpu.uuid in own for peer in gpu.peers]
     reached = {XidScope.GPU: own, XidScope.PEERS: own + peers, XidScope.NODE: everywhere}[rule.scope]
     text = rule.text if reached == own else f"{rule.text} ({SEEN_ON} {xid.uuid or 'an unnamed GPU'})"
@@ -162,16 +189,21 @@ def apply_xid(health: NodeHealth, xid: XidEvent, gpus: Sequence[Gpu], pods: Iter
     return replace(health, cordons=cordons)
 
 
-def _after_app_fault(health: NodeHealth, xid: XidEvent, pods: Iterable[str]) -> NodeHealth:
-    assert xid.uuid is not None
-    recent = [f for f in health.faults if xid.at - f.at <= SUSPECT_WINDOW_S]
-    recent += [AppFault(xid.uuid, pod, xid.at) for pod in sorted(set(pods))]
-    victims = {f.pod_uid for f in recent if f.gpu_uuid == xid.uuid}
-    health = replace(health, faults=tuple(recent))
-    if len(victims) < SUSPECT_PODS:
+def _after_app_fault(
+    health: NodeHealth, xid: XidEvent, pods: Iterable[str], jobs: Mapping[str, JobOnGpu]
+) -> NodeHealth:
+    """Note the fault of the only pod on the GPU. One event is one fault at most."""
+    candidates = set(pods)
+    job = jobs.get(candidates.pop()) if len(candidates) == 1 else None
+    if xid.uuid is None or xid.code == CLEANED_UP or job is None:
         return health
-    text = f"programs of {len(victims)} different pods faulted on this GPU within an hour; check it, then uncordon"
-    return replace(health, cordons=_with(health.cordons, [xid.uuid], Cordon("Suspect", text, xid.at, ClearedBy.MANUAL)))
+    recent = (*(f for f in health.faults if xid.at - f.at <= SUSPECT_WINDOW_S), AppFault(xid.uuid, job, xid.at))
+    health = replace(health, faults=recent)
+    victims = {f.job for f in recent if f.gpu_uuid == xid.uuid}
+    if len(victims) < SUSPECT_JOBS or len({one.tenant for one in victims}) < SUSPECT_TENANTS:
+        return health
+    text = f"programs of {len(victims)} jobs of different tenants faulted on this GPU within an hour; check it"
+    return replace(health, cordons=_with(health.cordons, [xid.uuid], Cordon("Suspect", text, xid.at, ClearedBy.TIME)))
 
 
 def apply_signs(health: NodeHealth, gpu_uuid: str, signs: HealthSigns, now: float) -> NodeHealth:
@@ -181,7 +213,7 @@ def apply_signs(health: NodeHealth, gpu_uuid: str, signs: HealthSigns, now: floa
     for held in health.cordons.get(gpu_uuid, ()):
         good = held.code not in bad if held.clears is ClearedBy.SIGNS else _recovered(signs, held.clears, bad)
         cordon = replace(held, good_since=_first(held.good_since, now) if good else None)
-        needed = SIGNS_GOOD_S if cordon.clears is ClearedBy.SIGNS else DRIVER_GOOD_S
+        needed = GOOD_S.get(cordon.clears, DRIVER_GOOD_S)
         if cordon.good_since is None or now - cordon.good_since < needed:
             kept.append(cordon)
     known = {cordon.code for cordon in kept}
@@ -231,7 +263,7 @@ def _sign_drains(code: str, signs: HealthSigns) -> bool:
 
 
 def _recovered(signs: HealthSigns, clears: ClearedBy, bad: Mapping[str, str]) -> bool:
-    return clears is ClearedBy.DRIVER and signs.recovery_action == 0 and not bad
+    return clears is ClearedBy.TIME or (clears is ClearedBy.DRIVER and signs.recovery_action == 0 and not bad)
 
 
 def uncordon(health: NodeHealth, gpu_uuids: Iterable[str]) -> NodeHealth:
@@ -255,8 +287,7 @@ def after_reset(health: NodeHealth, gpu_uuids: Iterable[str]) -> NodeHealth:
 def restored_cordons(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon, ...]:
     """Cordons from the published text, so that a restart of the agent forgets none. Signs are read anew.
 
-    A reboot resets every GPU, so it lifts what events have left behind. A suspect stays one,
-    and what an administrator has taken out stays out.
+    A reboot resets every GPU, so it lifts what events have left behind. What an administrator has taken out stays out.
     """
     found = []
     for part in reason.split(SEPARATOR):
@@ -265,8 +296,10 @@ def restored_cordons(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon
         if rule is not None and not rebooted:
             drains = rule.drains and f"({SEEN_ON} " not in text
             found.append(Cordon(code, text, now, rule.clears, drains=drains))
-        elif code in {"Suspect", names.HEALTH_DRAINED}:
-            found.append(Cordon(code, text, now, ClearedBy.MANUAL, drains=code == names.HEALTH_DRAINED))
+        elif code == names.HEALTH_DRAINED:
+            found.append(Cordon(code, text, now, ClearedBy.MANUAL, drains=True))
+        elif code == "Suspect" and not rebooted:
+            found.append(Cordon(code, text, now, ClearedBy.TIME))
     return tuple(found)
 
 

@@ -159,7 +159,11 @@ class NodeObserver:
     def record_xid(self, xid: XidEvent) -> None:
         self._xids[(xid.uuid or "", xid.code)] += 1
         pods = [use.pod_uid for use in self._uses.get(xid.uuid or "", ()) if use.pod_uid]
-        self._health = health.apply_xid(self._health, xid, self.inventory.gpus, pods)
+        jobs = {
+            uid: health.JobOnGpu(tenant=holder.grant.namespace, job=holder.grant.job_uid)
+            for uid, holder in self._holders.items()
+        }
+        self._health = health.apply_xid(self._health, xid, self.inventory.gpus, pods, jobs)
 
     def observe(
         self,

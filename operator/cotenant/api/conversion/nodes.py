@@ -90,7 +90,7 @@ def _gpu(gpu: GpuStatus, named: str) -> core.Gpu:
         index=gpu.index,
         healthy=gpu.healthy,
         peers=frozenset(gpu.peers),
-        whole_only=gpu.whole_only or bool(gpu.resource),
+        whole_only=gpu.whole_only or bool(gpu.resource) or gpu.memory_mib == 0,  # of unknown memory there is no share
         resource=gpu.resource,
         suspect=gpu.healthy and gpu.health.startswith(names.HEALTH_SLOW),
     )

@@ -95,6 +95,7 @@ class GpuStatus(StatusModel):
     index: int
     gpu_class: str = Field(alias="class")
     memory_mib: int = Field(alias="memoryMiB")
+    """0: the driver does not show it, as of memory that the CPU shares. Such a GPU is handed out whole."""
     healthy: bool = True
     """Only healthy GPUs are handed out."""
     health: str = ""

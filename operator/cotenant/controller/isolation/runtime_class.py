@@ -17,6 +17,7 @@ from cotenant.controller.isolation.gpu_isolation import (
     PodEvidence,
     Rendered,
     Verification,
+    memory_by_gpu,
     uuids_of,
     with_env,
 )
@@ -49,10 +50,17 @@ class RuntimeClassPath:
         return Rendered(made | {"spec": made["spec"] | {"runtimeClassName": self.runtime_class}})
 
     def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
-        """`Watched` at best: nothing stops a program before the agent has seen what it uses."""
+        """`Watched` at best: nothing stops a program before the agent has seen what it uses. Nothing is watched on a
+        GPU whose memory the driver does not show.
+        """
         if wrong := self._misplaced(placement, evidence):
             return Verification(mismatch=wrong, node=placement.node)
-        reached = Isolation.NONE if self.node.simulated else min(self.node.best, Isolation.WATCHED, key=STRENGTH.index)
+        unknown = 0 in memory_by_gpu(placement).values()
+        reached = (
+            Isolation.NONE
+            if self.node.simulated or unknown
+            else min(self.node.best, Isolation.WATCHED, key=STRENGTH.index)
+        )
         return Verification(levels=IsolationLevels(memory=reached))
 
     def _misplaced(self, placement: NodePlacement, evidence: PodEvidence) -> str:
