@@ -120,9 +120,8 @@ def test_a_job_that_cannot_be_worked_with_holds_what_its_status_says_while_it_ma
         ({"gracePeriod": "8760h"}, "red", True),
         ({"queue": "no name of a queue"}, "", False),
         ({"queue": 5}, "", False),
-        ({}, "red", False),
     ],
-    ids=["of a bound that is new", "without a queue", "with nonsense for a queue", "of which no decision can be made"],
+    ids=["of a bound that is new", "without a queue", "with nonsense for a queue"],
 )
 def test_a_job_that_cannot_be_worked_with_keeps_its_placement_and_can_be_evicted_where_its_queue_is_known(
     spec: dict[str, Any], queue: str, evictable: bool

@@ -29,7 +29,8 @@ from cotenant.controller.informers import cache as cache_module
 from cotenant.controller.informers import node_index, profile_index
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobId
-from tests.controller.builders import UID, job_document, pod_document
+from cotenant.core.model.lifecycle import Phase
+from tests.controller.builders import T0, UID, admitted, job_document, pod_document
 
 
 def versioned(document: Document, version: int) -> Document:
@@ -271,3 +272,36 @@ def test_what_queues_have_spent_is_no_change_of_the_tenancy() -> None:
         cache.put(resource, versioned(document, len(seen)))
         seen.append(cache.tenancy_revision)
     assert seen == [0, 1, 1, 2, 2, 3]
+
+
+def test_a_restore_of_etcd_makes_everything_news() -> None:
+    cache = ObjectCache(clock=lambda: T0)
+    running = admitted(Phase.RUNNING, ("n1", 1)).to_document()
+    cache.replace(TRAINING_JOBS, Listing((_job("train", 5_000, running), _job("later", 5_100, running)), 5_200))
+    cache.replace(PODS, Listing((pod_document(0, version=5_050),), 5_200))
+    for deleted in (False, True):
+        cache.put(TRAINING_JOBS, _job("ended", 5_110 + deleted, running), deleted=deleted)
+    cache.pop_changes()
+
+    cache.replace(TRAINING_JOBS, Listing((_job("train", 2_900, {"phase": "Pending"}), _job("ended", 2_800)), 3_000))
+    assert sorted(cache.jobs) == ["red/ended", "red/train"]
+    assert (cache.jobs["red/train"].version, cache.jobs["red/train"].phase) == (2_900, Phase.PENDING)
+    assert cache.pods.get("red/train-1-0") is not None
+    cache.put(PODS, pod_document(0, version=3_001))
+    assert cache.pods.get("red/train-1-0").version == 3_001
+    cache.replace(PODS, Listing((), 3_002))
+    assert cache.pods.get("red/train-1-0") is None
+
+
+def test_lists_in_the_order_of_their_versions_are_of_one_history() -> None:
+    cache = ObjectCache(clock=lambda: T0)
+    cache.replace(TRAINING_JOBS, Listing((_job("train", 5_000),), 5_200))
+    cache.put(TRAINING_JOBS, _job("train", 5_300))
+    cache.replace(TRAINING_JOBS, Listing((_job("train", 5_000),), 5_200))
+    assert cache.jobs["red/train"].version == 5_300
+
+
+def _job(name: str, version: int, status: dict[str, Any] | None = None) -> dict[str, Any]:
+    made = job_document(name, status)
+    made["metadata"] |= {"resourceVersion": str(version), "uid": f"uid-{name}"}
+    return made

@@ -91,10 +91,10 @@ def test_beside_a_collection_starts(jobs: list[Job], policy: Policy, want: list[
 def test_who_holds_gpus_of_no_queue_is_counted_as_well(
     policy: Policy, max_runtime_s: int | None, learned: tuple[int, ...], waited_since: float
 ) -> None:
-    """Its queue was deleted while it ran, or it is a claim that somebody else made."""
+    """It is a claim that somebody else made."""
     gang = replace(GANG, submitted_at=waited_since)
-    runtimes = LearnedRuntimes({"queue|gone": learned} if learned else {})
-    found = plan(busy(queue="gone", max_runtime_s=max_runtime_s), gang, policy=policy, runtimes=runtimes)
+    runtimes = LearnedRuntimes({"queue|": learned} if learned else {})
+    found = plan(busy(queue="", max_runtime_s=max_runtime_s), gang, policy=policy, runtimes=runtimes)
     assert found.actions == ()
     assert (found.verdicts["red/gang"].starts_by is not None) == (max_runtime_s is not None or bool(learned))
 

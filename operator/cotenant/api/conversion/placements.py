@@ -34,6 +34,7 @@ def from_placement(
     isolation: Isolation,
     backfilled_until: float | None = None,
     servers: int = 0,
+    priority: int | None = None,
 ) -> PlacementStatus:
     """Status that commits an admission at `admitted_at`, Unix seconds; `to_placement` is its inverse."""
     return PlacementStatus(
@@ -58,4 +59,5 @@ def from_placement(
         workers=placement.workers,
         isolation=isolation,
         servers=servers or None,
+        priority=priority,
     )

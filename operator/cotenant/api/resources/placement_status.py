@@ -58,5 +58,7 @@ class PlacementStatus(StatusModel):
     """Ranks in all."""
     isolation: Isolation = Isolation.NONE
     """Level of memory that was sure at admission; what has been found since is in `status.isolationLevels`."""
+    priority: int | None = None
+    """Priority that it was admitted with. It counts while the PriorityClass of the job is gone."""
     servers: int | None = Field(default=None, ge=0, le=MAX_SERVERS)
     """Pods of parameter servers beside those of the nodes: the kube-scheduler places them, and they hold no GPU."""

@@ -6,7 +6,7 @@ orphaned allocation stands in. So nothing is handed out twice, after a crash or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cotenant.api.conversion.booking_terms import terms_of
@@ -30,6 +30,7 @@ from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import TERMINAL
 from cotenant.core.model.objects import Job, JobKey, TenantQueue
 from cotenant.core.model.plan import Action, Plan
+from cotenant.core.quota.deleted_queues import with_deleted
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import BookingGone, BookingObserved, JobGone, JobObserved, QueueGone, QueueObserved
@@ -121,6 +122,8 @@ class ClusterView:
                 changed |= self._sync_orphaned(job)
             except Exception as error:  # what was counted of its pods stays
                 failures[job] = error
+        if self._deleted_queues_changed(job.key for job in changes.jobs):
+            changed |= self._sync_queues(now)
         # 5. Whole devices that pods of others hold: of those that nothing of ours holds by now.
         changed |= self._others.sync_devices()
         return Synced(frozenset(changes.jobs), changed, failures)
@@ -160,9 +163,10 @@ class ClusterView:
         changed = False
         effective = effective_queues(self._read_queues(), self._cache.quota_grants.values(), now)
         self._grants_until = effective.until
-        for name in set(self._state.queues) - set(effective.queues):
+        queues = with_deleted(effective.queues.values(), self._state.jobs.values(), self._state.queues)
+        for name in set(self._state.queues) - {queue.name for queue in queues}:
             changed |= self._state.observe(QueueGone(name))
-        for queue in effective.queues.values():
+        for queue in queues:
             changed |= self._state.observe(QueueObserved(queue))
         for name in self._booked_names - self._cache.bookings.keys():
             changed |= self._state.observe(BookingGone(name))
@@ -171,6 +175,14 @@ class ClusterView:
         self._booked_names = set(self._cache.bookings)
         self._counted.serve({namespace for queue in self._state.queues.values() for namespace in queue.namespaces})
         return changed
+
+    def _deleted_queues_changed(self, changed: Iterable[JobKey]) -> bool:
+        """Jobs that changed hold GPUs in the name of a queue that is gone; or of a deleted queue, nothing is left."""
+        queues, jobs = self._state.queues, self._state.jobs
+        if any(job.placement and job.queue and job.queue not in queues for key in changed if (job := jobs.get(key))):
+            return True
+        deleted = {queue.name for queue in queues.values() if queue.deleted}
+        return bool(deleted) and not deleted <= {job.queue for job in jobs.values() if job.placement is not None}
 
     def _charge_budgets(self, now: float, queues_changed: bool) -> None:
         """Charge before it is decided: no decision rests on an account that is older than `queue_s`, nor, at the start

@@ -46,11 +46,14 @@ class CoreJobs:
         last = memory.reading
         if last and (last.source is record.job) and (last.excluded_nodes, last.priority_classes) == (excluded, classes):
             return last
-        memory.reading = self._read(record.job, excluded)
+        memory.reading = self._read(record, record.job, excluded)
         return memory.reading
 
     def job(self, record: JobRecord, now: float) -> Job | None:
         """The job if it waits or holds; None when it is finished, suspended, invalid, quarantined or on its way out."""
+        if record.status_problem is not None:
+            held = self.as_it_holds(record)
+            return None if held is None else replace(held, preemptible=False)
         if record.phase in HOLDING and record.placement is not None:
             if self.gave_back(record):
                 return None
@@ -119,18 +122,38 @@ class CoreJobs:
         if record.placement is None:
             return None
         held = unreadable_job(record, record.placement)
+        if record.job is not None:  # its document can be read: the operator fails on it, and it is not moved
+            held = replace(held, preemptible=False)
         return replace(held, resizing_from=self._left_behind(record))
 
-    def _read(self, job: TrainingJob, excluded: frozenset[str]) -> CoreReading:
+    def priority_of_class(self, record: JobRecord) -> int | None:
+        """Value of the PriorityClass that the job names; None if it names none, or the class is not there."""
+        name = record.job.spec.priority_class_name if record.job else None
+        return self._cache.priority_classes.get(name) if name else None
+
+    def missing_class(self, record: JobRecord) -> str:
+        """PriorityClass of a job that holds GPUs, which is gone; empty if it is there, or the job names none."""
+        name = record.job.spec.priority_class_name if record.job and record.phase in HOLDING else None
+        return name if name and name not in self._cache.priority_classes else ""
+
+    def _read(self, record: JobRecord, job: TrainingJob, excluded: frozenset[str]) -> CoreReading:
         classes = dict(self._cache.priority_classes)
+        gone = self.missing_class(record)
+        kept = {gone: self._kept_priority(record)} if gone else {}
         try:
-            read = to_job(job, priority_classes=classes, excluded_nodes=excluded)
+            read = to_job(job, priority_classes=classes | kept, excluded_nodes=excluded)
         except DocumentError as error:
             problem = "; ".join(str(one) for one in error.problems)
             return CoreReading(None, problem, job, excluded, classes)
         # The launcher's own memory is part of the pod's request; counted for each worker, which is never too little.
         read = replace(read, memory_mib=read.memory_mib + self._reserve_mib)
         return CoreReading(read, None, job, excluded, classes)
+
+    def _kept_priority(self, record: JobRecord) -> int:
+        """What the job was admitted with, by its status, else as it was read last."""
+        admitted_with = record.status.placement.priority if record.status.placement else None
+        last = self._memories[record.id].reading
+        return admitted_with if admitted_with is not None else last.job.priority if last and last.job else 0
 
     def _left_behind(self, record: JobRecord) -> Placement | None:
         """Placement of pods of earlier attempts that still run: after a resize, or on a node that does not answer."""
@@ -164,7 +187,7 @@ def unreadable_job(record: JobRecord, placement: Placement) -> Job:
         submitted_at=0.0,
         placement=placement,
         admitted_at=record.status.placement.admitted_at.timestamp() if record.status.placement else 0.0,
-        preemptible=record.job is None and bool(record.queue_named),
+        preemptible=bool(record.queue_named),
         evicting=record.phase is Phase.EVICTING,
     )
 

@@ -50,6 +50,7 @@ class ActionExecutor:
         status = plan_transitions.admitted(
             record.observed_status.model_copy(update=size), action.placement, isolation, message, now,
             backfilled_until=action.backfilled_until, servers=record.servers,
+            priority=self.cluster.core_jobs.priority_of_class(record),
         )  # fmt: skip
         # 2. The commit: one write, which fails if the document is not the one that was decided on.
         committed = await self._commit(record, action, status)

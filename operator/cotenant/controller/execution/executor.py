@@ -137,8 +137,8 @@ class Executor:
 
         Raises `RefusedError` for a status that the API server does not take.
         """
-        change = difference(record.raw_status, status.to_document())
-        if not change:
+        change = difference(record.written, status.to_document())  # what a newer release wrote beside it stays
+        if not change or record.status_problem is not None:
             return record
         if record.phase in HOLDING and status.phase not in HOLDING and record.may_have_token:
             # Before it is written: whoever leads after a crash in between comes here again. A refusal is left at that:

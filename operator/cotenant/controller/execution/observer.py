@@ -32,6 +32,7 @@ class Observer:
         return Observation(
             record=record,
             problem=record.problem if record.job is None else memory.reading_problem,
+            missing_class=self.cluster.core_jobs.missing_class(record),
             of_pods=PodsObserved(
                 pods=tuple(pods.values()),
                 gone=self.cache.pods.ended_of(record.id),

@@ -113,6 +113,10 @@ class ObjectCache:
 
     def replace(self, resource: Resource, listing: Listing) -> None:
         """Take a whole list in: what is missing from it, and is not newer, is gone."""
+        if self._versions.begin_list(resource, listing.version):
+            log.warning("the list of %s is older than the one before: etcd was restored, everything counts as new",
+                        resource.plural)  # fmt: skip
+            self.mark_all_changed()
         for document in listing.items:
             self.put(resource, document)
         present = {document["metadata"]["uid"] for document in listing.items}
@@ -230,6 +234,8 @@ class ObjectCache:
 
     def _store_job(self, key: JobKey, record: JobRecord) -> None:
         replaced = self.jobs.get(key)
+        if record.status_problem and record.status_problem != (replaced.status_problem if replaced else None):
+            log.warning("%s is left alone: %s. A newer release may have written it", key, record.status_problem)
         self.jobs[key] = record
         self._changes.jobs.add(record.id)
         if replaced is not None and replaced.id != record.id:
@@ -262,6 +268,7 @@ class ObjectCache:
             self._changes.note_claim(key, self.claims.drop(key), self.jobs.values())
         elif resource == PRIORITY_CLASSES:
             self.priority_classes.pop(key, None)
+            self._changes.jobs |= {one.id for one in self.jobs.values() if one.job and one.job.spec.priority_class_name}
 
     def _drop_profile(self, resource: Resource, key: str) -> None:
         self.profiles.drop(resource, key)

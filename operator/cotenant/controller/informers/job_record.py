@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from cotenant.api.scalars.quantities import show_decimal, show_memory, show_mib
 from cotenant.api.validation.problems import DocumentError
 from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.client.kube import Document, version_of
+from cotenant.controller.informers.status_reading import StatusRead, read_status
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey, Placement
 
@@ -64,6 +65,10 @@ class JobRecord:
     problem: str | None = None
     profile_missing: bool = False
     """The problem is that the profile which it names is not there: it waits for that."""
+    status_problem: str | None = None
+    """The status cannot be read, as of a newer release: nothing is done about the job."""
+    status_read: TrainingJobStatus = field(default_factory=TrainingJobStatus)
+    """The status as it was read, before anything was added to it."""
     queue_named: str = ""
     """Queue in its spec, whether the rest of that can be read or not; empty where there is none."""
     deleting: bool = False
@@ -86,7 +91,14 @@ class JobRecord:
 
     @property
     def phase(self) -> Phase:
+        if self.status_problem and self.status.phase is None and self.status.placement:
+            return Phase.RUNNING
         return Phase(self.status.phase or Phase.PENDING)
+
+    @cached_property
+    def written(self) -> Mapping[str, Any]:
+        """The status in the document, as far as this release knows its fields and words."""
+        return self.status_read.to_document()
 
     @cached_property
     def placement(self) -> Placement | None:
@@ -146,16 +158,18 @@ def read_job(document: Document, profiles: Profiles = NO_PROFILES, seen: JobReco
     still the same as in `seen` is not read again: most of what comes of a job is a new status.
     """
     document = _without_managed_fields(document)
+    read = read_status(document.get("status") or {})
     try:
-        job = _with_spec_of(seen, document) or parse_job(document)
+        job = _with_spec_of(seen, document) or parse_job(document | {"status": {}})
     except DocumentError as error:
-        return unreadable_job(document, _sentence(error))
+        return _record(document, read, problem=_sentence(error))
+    job = job.model_copy(update={"status": read.status})
     try:
         whole = with_profile(job, _recorded(job, seen) or meaning_of(job, profiles))
     except DocumentError as error:
         missing = isinstance(error, UnknownProfileError)
-        return _record(document, job.status, problem=_sentence(error), profile_missing=missing)
-    return _record(document, whole.status, job=whole)
+        return _record(document, read, problem=_sentence(error), profile_missing=missing)
+    return _record(document, read, job=whole)
 
 
 def _without_managed_fields(document: Document) -> Document:
@@ -174,13 +188,10 @@ def _with_spec_of(seen: JobRecord | None, document: Document) -> TrainingJob | N
     if seen.uid != metadata["uid"] or seen.raw_spec != document.get("spec"):
         return None
     try:
-        parts = {
-            "metadata": ObjectMeta.model_validate(metadata),
-            "status": TrainingJobStatus.model_validate(document.get("status") or {}),
-        }
+        parsed = ObjectMeta.model_validate(metadata)
     except ValidationError:
         return None
-    return seen.job.model_copy(update=parts)
+    return seen.job.model_copy(update={"metadata": parsed})
 
 
 def _sentence(error: DocumentError) -> str:
@@ -197,12 +208,16 @@ def _recorded(job: TrainingJob, seen: JobRecord | None) -> ProfileStatus | None:
 
 def unreadable_job(document: Document, problem: str) -> JobRecord:
     """Record of a document that has this problem: what it holds by its status still counts."""
-    return _record(document, _read_status(document.get("status") or {}), problem=problem)
+    try:
+        read = read_status(document.get("status") or {})
+    except Exception as error:  # whatever is wrong with it
+        read = StatusRead(TrainingJobStatus(), f"status: {type(error).__name__}")
+    return _record(document, read, problem=problem)
 
 
 def _record(
     document: Document,
-    status: TrainingJobStatus,
+    read: StatusRead,
     *,
     job: TrainingJob | None = None,
     problem: str | None = None,
@@ -215,7 +230,9 @@ def _record(
         generation=int(metadata.get("generation") or 0),
         raw_spec=document.get("spec") or {},
         raw_status=document.get("status") or {},
-        status=status,
+        status=job.status if job else read.status,
+        status_problem=None if read.problem is None else plain_text(read.problem, PROBLEM_CHARS_MAX),
+        status_read=read.status,
         job=job,
         problem=None if problem is None else plain_text(problem, PROBLEM_CHARS_MAX),
         profile_missing=profile_missing,
@@ -227,14 +244,6 @@ def _record(
 def _queue_named(spec: Any) -> str:
     queue = spec.get("queue") if isinstance(spec, Mapping) else None
     return queue if isinstance(queue, str) and re.fullmatch(DNS_LABEL, queue) else ""
-
-
-def _read_status(raw: Mapping[str, Any]) -> TrainingJobStatus:
-    """An unreadable status counts as none: its pods, by their own annotations, still hold their GPUs."""
-    try:
-        return TrainingJobStatus.model_validate(raw)
-    except Exception:  # whatever is wrong with it: the operator alone writes one
-        return TrainingJobStatus()
 
 
 def format_gpus_of(spec: TrainingJobSpec, workers: int, placement: Placement | None = None) -> str:

@@ -2,6 +2,9 @@
 
 Watch events, lists and the answers to our own writes overtake each other. The newest version of an object wins, and a
 uid that was deleted never comes back (`tombstones`).
+
+All that ends when etcd is restored from a snapshot: versions start again at a smaller number, and what was deleted
+since is there again. A list that is older than one before it shows that.
 """
 
 from __future__ import annotations
@@ -16,7 +19,18 @@ class ObjectVersions:
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], tuple[str, int]] = {}
         """(plural, namespace/name) → (uid, version)."""
+        self._listed: dict[str, int] = {}
+        """Plural → version of its last list."""
         self._tombstones = Tombstones()
+
+    def begin_list(self, resource: Resource, version: int) -> bool:
+        """True if the list belongs to another history: whatever comes from now on is news."""
+        restored = version < self._listed.get(resource.plural, 0)
+        if restored:
+            self._seen = {name: (uid, -1) for name, (uid, _) in self._seen.items()}
+            self._tombstones, self._listed = Tombstones(), {}
+        self._listed[resource.plural] = version
+        return restored
 
     def is_gone(self, uid: str) -> bool:
         """An object with this uid was deleted."""

@@ -16,7 +16,7 @@ from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.isolation.gpu_isolation import UNVERIFIED, Verification
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, Undecided, classify
 from cotenant.controller.manifests.attempt import pod_name
-from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +64,8 @@ class Observation:
     record: JobRecord
     problem: str | None = None
     """Reason why the spec cannot be read."""
+    missing_class: str = ""
+    """PriorityClass of a job that holds GPUs, which is gone."""
     of_pods: PodsObserved = PodsObserved()
     of_placement: PlacementObserved = PlacementObserved()
     progress: ProgressStatus | None = None
@@ -86,8 +88,13 @@ class Observation:
 
     @property
     def spec(self) -> TrainingJobSpec | None:
-        """Spec of the job; None where it cannot be read, and `problem` has the reason."""
-        return self.record.job.spec if self.record.job and self.problem is None else None
+        """Spec of the job; None where it cannot be read, and `problem` has the reason.
+
+        What stands against a job that waits, such as a PriorityClass that is gone, changes nothing for one that was
+        admitted before.
+        """
+        waits = self.phase not in HOLDING and self.phase not in TERMINAL
+        return self.record.job.spec if self.record.job and (self.problem is None or not waits) else None
 
     @property
     def phase(self) -> Phase:

@@ -27,6 +27,7 @@ def admitted(
     *,
     backfilled_until: float | None = None,
     servers: int = 0,
+    priority: int | None = None,
 ) -> TrainingJobStatus:
     """The commit of an admission: from here on the job holds its GPUs."""
     return moved(
@@ -36,7 +37,12 @@ def admitted(
         message=message,
         now=now,
         placement=from_placement(
-            placement, admitted_at=now, isolation=isolation.memory, backfilled_until=backfilled_until, servers=servers
+            placement,
+            admitted_at=now,
+            isolation=isolation.memory,
+            backfilled_until=backfilled_until,
+            servers=servers,
+            priority=priority,
         ),
         pending=None,
         isolation=isolation.memory,
@@ -69,7 +75,12 @@ def resized(
         message=message,
         now=now,
         placement=from_placement(
-            placement, admitted_at=now, isolation=isolation.memory, backfilled_until=until, servers=servers
+            placement,
+            admitted_at=now,
+            isolation=isolation.memory,
+            backfilled_until=until,
+            servers=servers,
+            priority=status.placement.priority if status.placement else None,
         ),
         usage=charged(status, now, milli=milli, gpu_class=gpu_class),
         isolation=isolation.memory,

@@ -36,6 +36,7 @@ from cotenant.controller.lifecycle.policies import (
     max_runtime,
     node_lost,
     pod_exits,
+    priority_class,
     retries,
     share_suggestion,
     start_obstacles,
@@ -59,7 +60,12 @@ UNKNOWN_PROFILE: Final = "UnknownProfile"
 
 
 def reconcile(o: Observation, settings: Settings) -> ReconcileResult:
-    """The next step of the job by its phase, and of pods that were asked to end, whatever its phase."""
+    """The next step of the job by its phase, and of pods that were asked to end, whatever its phase.
+
+    A job whose status cannot be read is left alone: a newer release may have written it.
+    """
+    if o.record.status_problem is not None:
+        return ReconcileResult()
     return with_forced_deletions(o, _reconcile_phase(o, settings), settings)
 
 
@@ -163,6 +169,7 @@ def _reconcile_admitted(o: Observation, settings: Settings) -> ReconcileResult:
     result = isolation_levels.with_levels(o, _running(o) if o.phase is Phase.RUNNING else _starting(o))
     result = data_staging.with_message(o, result)
     result = share_suggestion.with_suggestion(o, low_use.with_condition(o, result))
+    result = priority_class.with_class_condition(o, result)
     # 3. What ends it by the clock is looked for again at its time.
     times = [result.requeue_at, *(deadline_of(o, settings) for deadline_of in DEADLINES)]
     return replace(result, requeue_at=min((at for at in times if at is not None), default=None))

@@ -32,7 +32,9 @@ OVERDUE: Final = "TerminationOverdue"
 
 START_BLOCKED: Final = "StartBlocked"
 """Condition: the last attempt never ran, for this reason. It stays until an attempt runs."""
-KEPT: Final = frozenset({OVERDUE, LOW_USE, START_BLOCKED, quarantine.CONDITION})
+CLASS_MISSING: Final = "PriorityClassMissing"
+"""Condition: the PriorityClass of a job that holds GPUs is gone."""
+KEPT: Final = frozenset({OVERDUE, LOW_USE, START_BLOCKED, CLASS_MISSING, quarantine.CONDITION})
 """Conditions that do not follow from the phase."""
 
 

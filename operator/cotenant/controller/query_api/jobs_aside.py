@@ -18,9 +18,11 @@ from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.lifecycle import TERMINAL, Phase
 from cotenant.core.model.objects import Job, JobKey
 
+UNREADABLE: Final = "StatusUnreadable"
 _RETURNS: Final[Mapping[str, str]] = {
     Phase.SUSPENDED: "spec.suspend is false: kubectl cotenant resume {key}",
     Phase.INVALID: "its spec is mended",
+    UNREADABLE: "the release that wrote its status is installed again, or its status is mended",
     START_BLOCKED: "its pause is over, or its spec is edited; it is tried again by itself",
     quarantine.CONDITION: "the operator's next try works: it tries by itself, and soon after an edit",
 }
@@ -39,7 +41,12 @@ def jobs_aside(cache: ObjectCache, namespace: str, decided: Mapping[JobKey, Any]
 def aside_status(record: JobRecord, classes: Mapping[str, int]) -> Document:
     """The status of an Explanation of one such job; what is not known is left out. `classes`: of priority."""
     job, standing = _core_job(record, classes), _standing(record)
-    message = record.problem or record.status.message or (COMING if record.phase is Phase.PENDING else "")
+    message = (
+        record.status_problem
+        or record.problem
+        or record.status.message
+        or (COMING if record.phase is Phase.PENDING else "")
+    )
     status: Document = {
         "standing": standing,
         "queue": record.queue_named,
@@ -56,6 +63,8 @@ def aside_status(record: JobRecord, classes: Mapping[str, int]) -> Document:
 
 
 def _standing(record: JobRecord) -> str:
+    if record.status_problem is not None:
+        return UNREADABLE
     conditions = record.status.conditions
     if any(one.type == quarantine.CONDITION and one.status == "True" for one in conditions):
         return quarantine.CONDITION

@@ -19,6 +19,7 @@ from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.service import ServiceOrder
+from cotenant.core.quota.deleted_queues import with_deleted
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
@@ -48,7 +49,9 @@ class Cycle:
     ) -> Cycle:
         """`known`: running jobs of an earlier cycle; what was worked out of them is, as far as they are the same.
         `fits`: of an earlier cycle that is over."""
-        counted = snapshot.accounting or Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+        counted = snapshot.accounting or Accounting.of(
+            snapshot.nodes, with_deleted(snapshot.queues, snapshot.jobs), snapshot.jobs
+        )
         placer = policy.placer if counted.inventory.kinds else BestFit()  # without GPUs there is no mix to learn
         scorer = placer.prepare(counted.ledger, counted.demands(snapshot.demand_history))
         moment = Moment(snapshot.now)

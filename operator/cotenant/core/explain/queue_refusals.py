@@ -17,7 +17,7 @@ def no_queue(job: Job, tree: QueueTree) -> Refusal | None:
         return Refusal(
             reason=Reason.QUEUE_NOT_FOUND, message=f"Queue {job.queue} cannot be used: {tree.broken[job.queue]}."
         )
-    if job.queue in tree.index:
+    if job.queue in tree.index and not tree.queues[tree.index[job.queue]].deleted:
         return None
     serving = [queue.name for queue in tree.queues if job.namespace in queue.namespaces]
     hint = f"namespace {job.namespace} is served by {join_or(serving)}" if serving else _unserved(job.namespace, tree)

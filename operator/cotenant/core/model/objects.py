@@ -300,3 +300,5 @@ class TenantQueue:
     """After this time past borrowing counts half, in the whole tree below. Read on roots; None: the operator's."""
     order: TimeOrder = TimeOrder.AGE
     """Of the whole tree below. Read on roots."""
+    deleted: bool = False
+    """It is gone, and jobs still hold GPUs in its name: see `deleted_queues`."""

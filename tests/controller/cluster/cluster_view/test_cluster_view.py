@@ -128,6 +128,51 @@ def test_a_job_is_read_anew_when_the_value_of_its_priority_class_changes() -> No
     assert said == ["unknown", 10, 10, 20]
 
 
+@pytest.mark.parametrize(
+    ("admitted_with", "read_before", "kept"), [(7, False, 7), (None, True, 10), (None, False, 0)],
+    ids=["as its status says", "as it was read last", "not known"],
+)  # fmt: skip
+def test_a_job_that_holds_gpus_keeps_its_priority_when_its_class_is_deleted(
+    admitted_with: int | None, read_before: bool, kept: int
+) -> None:
+    cluster = new_cluster()
+    document = {"metadata": {"name": "urgent", "uid": "u", "resourceVersion": "7"}, "value": 10}
+    cluster.cache.put(PRIORITY_CLASSES, document)
+    status = admitted(Phase.RUNNING, ("n1", 2))
+    assert status.placement is not None
+    placed = status.placement.model_copy(update={"priority": admitted_with})
+    put_job(cluster, status.model_copy(update={"placement": placed}), priorityClassName="urgent")
+    record = cluster.cache.jobs["red/train"]
+    if read_before:
+        cluster.view.read_job(record, T0)
+    cluster.cache.pop_changes()
+    cluster.cache.put(PRIORITY_CLASSES, document, deleted=True)
+    assert cluster.cache.pop_changes().jobs == {record.id}
+    read = cluster.view.read_job(record, T0)
+    assert read.job is not None
+    assert (read.job.priority, read.job.preemptible, read.problem) == (kept, True, None)
+    assert cluster.view.core_jobs.missing_class(record) == "urgent"
+
+
+def test_a_queue_that_is_deleted_counts_until_its_jobs_have_left() -> None:
+    cluster = new_cluster()
+    for name, parent in (("org", None), ("red", "org"), ("blue", "org")):
+        spec = {"quotas": [{"guaranteed": 1}]} | ({"parent": parent} if parent else {})
+        metadata = {"name": name, "uid": name, "resourceVersion": "1"}
+        cluster.cache.put(
+            QUEUES, {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": metadata, "spec": spec}
+        )
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 2)))
+    cluster.sync(T0)
+    cluster.cache.remove(QUEUES, "", "red", "red")
+    cluster.sync(T0 + 1)
+    deleted = [(one.name, one.parent, one.quotas) for one in cluster.snapshot(T0).queues if one.deleted]
+    assert deleted == [("red", "org", ())]
+    put_job(cluster, TrainingJobStatus(phase=Phase.SUCCEEDED), version=9)
+    cluster.sync(T0 + 2)
+    assert {one.name for one in cluster.snapshot(T0).queues} == {"blue", "org"}
+
+
 def test_a_job_avoids_a_node_only_as_long_as_it_was_told_to() -> None:
     cluster = new_cluster()
     status = TrainingJobStatus.model_validate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -99,11 +100,14 @@ def test_a_job_goes_when_its_time_is_over(
     assert (result.delete_pods, result.delete_job, result.requeue_at) == ((left,), delete_job, requeue_at)
 
 
+DONE_LONG_AGO = observed(DONE, now=T0 + 9999, spec={"ttlAfterFinished": "1m"}, problem="spec.gpu: is required")
+
+
 @pytest.mark.parametrize(
     "o",
     [
         observed(TrainingJobStatus(phase=Phase.FAILED), now=T0 + 9999, spec={"ttlAfterFinished": "1m"}),
-        observed(DONE, now=T0 + 9999, spec={"ttlAfterFinished": "1m"}, problem="spec.gpu: is required"),
+        replace(DONE_LONG_AGO, record=replace(DONE_LONG_AGO.record, job=None)),
     ],
     ids=["without an end", "with a spec that cannot be read"],
 )
