@@ -8,7 +8,7 @@ from typing import Any
 
 from cotenant import contract
 from cotenant.api.resources.job_spec.machine import MAX_RANKS
-from cotenant.api.resources.job_spec.runtime import MAX_ENV, MAX_PROGRAM_CHARS, MAX_VOLUMES
+from cotenant.api.resources.job_spec.runtime import MAX_ENV, MAX_PROGRAM_CHARS, MAX_PULL_SECRETS, MAX_VOLUMES
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.lifecycle.progress import summary
 
@@ -66,6 +66,7 @@ def largest_spec(letter: str = WIDE, workers: int = MAX_RANKS) -> dict[str, Any]
         },
         "runtime": {
             "image": "i" * 512,
+            "imagePullSecrets": [{"name": f"{'p' * 250}{number:03}"} for number in range(MAX_PULL_SECRETS)],
             "command": args,
             "env": env,
             "volumes": volumes,

@@ -33,3 +33,23 @@ system:serviceaccount:{{ include "cotenant.agentNamespace" . }}:cotenant-agent
 {{- define "cotenant.setting" -}}
 {{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ . | int64 }}{{ else }}{{ . }}{{ end }}
 {{- end }}
+
+{{/* Metadata of a pod of this component, its labels last. */}}
+{{- define "cotenant.podMetadata" -}}
+{{- with include "cotenant.texts" .root.Values.podAnnotations | fromJson -}}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{ end -}}
+labels:
+  {{- include "cotenant.selector" . | nindent 2 }}
+  {{- with include "cotenant.texts" .root.Values.podLabels | fromJson }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{/* A map of texts as JSON, without the keys whose value was set to null. */}}
+{{- define "cotenant.texts" -}}
+{{- $texts := dict }}
+{{- range $key, $value := . }}{{ if not (kindIs "invalid" $value) }}{{ $_ := set $texts $key $value }}{{ end }}{{ end }}
+{{- $texts | toJson }}
+{{- end }}

@@ -63,8 +63,10 @@ bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
 {{/* Egress rules of a pod that talks to the API server, whose address no selector can name. */}}
 {{- define "cotenant.asksTheCluster" -}}
 - ports:
-    - {protocol: UDP, port: 53}
-    - {protocol: TCP, port: 53}
+    {{- range .Values.networkPolicies.dnsPorts }}
+    - {protocol: UDP, port: {{ . }}}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
 - ports:
     {{- range .Values.networkPolicies.apiServerPorts }}
     - {protocol: TCP, port: {{ . }}}

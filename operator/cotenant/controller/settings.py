@@ -19,7 +19,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from cotenant import names
+from cotenant.api.scalars import pod_metadata
 from cotenant.api.scalars.amounts import LONGEST_GRACE_S
+from cotenant.api.scalars.networks import Networks, Ports
 from cotenant.core.policy import Policy
 from cotenant.decision_log.showback.prices import PriceList, price_list_of
 
@@ -165,11 +167,26 @@ class Settings(BaseModel):
     server_tolerations: Tolerations = setting("[]", "tolerations of parameter servers' pods, JSON: taints of CPU nodes")
     pod_priority_class: str = setting("", "PriorityClass of worker pods; empty takes the cluster's default")
     image_pull_secrets: str = setting("", "names of Secrets for pulling images, comma separated")
+    pod_labels: pod_metadata.PodMetadata = setting(
+        json.dumps(pod_metadata.LABELS), "labels of the pods of jobs, JSON; by default they opt out of service meshes"
+    )
+    pod_annotations: pod_metadata.PodMetadata = setting(
+        json.dumps(pod_metadata.ANNOTATIONS),
+        "annotations of the pods of jobs, JSON; by default they opt out of meshes and keep node autoscalers away",
+    )
     scratch_mib: Whole = setting(51200, "size of /tmp of a worker pod")
     dns_namespace: str = setting(
-        "kube-system", "namespace of the DNS that workers may ask; empty allows any, on port 53"
+        "kube-system,openshift-dns",
+        "namespaces of the DNS pods that workers may ask, comma separated; empty allows any address, on dns_ports",
     )
-    egress_cidrs: str = setting("", "networks that workers may reach besides their own job, comma separated")
+    dns_cidrs: Networks = setting(
+        "169.254.0.0/16", "addresses besides these pods that workers may ask for names: caches of nodes and of clouds"
+    )
+    dns_ports: Ports = setting(
+        "53,5353",
+        "ports that DNS servers listen on, as a NetworkPolicy sees them: those of the pods, not the Service's",
+    )
+    egress_cidrs: Networks = setting("", "networks that workers may reach besides their own job, comma separated")
     cluster_domain: str = setting("cluster.local", "DNS domain of the cluster")
 
     @property
@@ -185,6 +202,11 @@ class Settings(BaseModel):
     @property
     def server_toleration_list(self) -> list[dict[str, Any]]:
         return _parsed(self.server_tolerations)
+
+    @property
+    def labels_and_annotations(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What the administrator puts on the pods of jobs."""
+        return pod_metadata.read(self.pod_labels), pod_metadata.read(self.pod_annotations)
 
     @property
     def policy(self) -> Policy:

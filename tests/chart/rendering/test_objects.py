@@ -68,6 +68,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("NetworkPolicy", "cotenant-operator"),
         ("PodDisruptionBudget", "cotenant-operator"),
         ("PriorityClass", "cotenant-workers"),
+        ("ResourceQuota", "cotenant-critical-pods"),
         ("Role", "cotenant-operator"),
         ("RoleBinding", "cotenant-operator"),
         ("RoleBinding", "cotenant-operator-authentication"),
@@ -155,7 +156,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
     [
         pytest.param(
             {"agent": {"enabled": False}},
-            {"cotenant-agent", "cotenant-agent-own-node"},
+            {"cotenant-agent", "cotenant-agent-own-node", "cotenant-critical-pods"},
             set(),
             id="no agent",
         ),

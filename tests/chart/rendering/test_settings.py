@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cotenant.api.scalars import pod_metadata
 from cotenant.cli.simulation import installation
 from cotenant.controller.settings import Settings
 from cotenant.decision_log.showback.prices import Price, PriceList
@@ -68,6 +69,58 @@ def test_the_operator_accepts_every_variable_of_the_chart(render: Render) -> Non
     assert settings.toleration_list == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
 
+def test_marks_of_pods_reach_chart_and_operator_and_null_takes_one_off(render: Render) -> None:
+    marks = {"podLabels": {"sidecar.istio.io/inject": None, "team": "ml"}, "worker": {"annotations": {"a/b": "c"}}}
+    rendered = render(marks)
+    workload = rendered["Deployment", "cotenant-operator"]
+    labels, annotations = Settings.read(
+        {name: value for name, value in env_of(workload).items() if isinstance(value, str)}
+    ).labels_and_annotations
+    of_meshes = {"linkerd.io/inject": "disabled", "consul.hashicorp.com/connect-inject": "false"}
+    assert labels == {"istio.io/dataplane-mode": "none", "kuma.io/sidecar-injection": "disabled", "team": "ml"}
+    assert annotations == pod_metadata.ANNOTATIONS | {"a/b": "c"}
+    for made in (workload, rendered["DaemonSet", "cotenant-agent"]):
+        metadata = made["spec"]["template"]["metadata"]
+        assert labels.items() <= metadata["labels"].items()
+        assert metadata["annotations"] == of_meshes
+        assert "sidecar.istio.io/inject" not in metadata["labels"]
+
+
+def test_the_chart_and_the_operator_have_the_same_marks_by_default(render: Render) -> None:
+    environment = env_of(render()["Deployment", "cotenant-operator"])
+    found = [json.loads(environment[name]) for name in ("COTENANT_POD_LABELS", "COTENANT_POD_ANNOTATIONS")]
+    assert found == [pod_metadata.LABELS, pod_metadata.ANNOTATIONS]
+
+
+@pytest.mark.parametrize(
+    ("values", "quotas"),
+    [
+        ({}, {NAMESPACE: ["system-node-critical"]}),
+        (
+            {"agent": {"namespace": "agents"}, "operator": {"priorityClassName": "system-cluster-critical"}},
+            {NAMESPACE: ["system-cluster-critical"], "agents": ["system-node-critical"]},
+        ),
+        (
+            {"operator": {"priorityClassName": "system-cluster-critical"}},
+            {NAMESPACE: ["system-cluster-critical", "system-node-critical"]},
+        ),
+        ({"agent": {"priorityClassName": "mine"}}, {}),
+    ],
+    ids=["the agents", "two namespaces", "both in one", "no class of the system"],
+)
+def test_a_quota_lets_pods_of_the_systems_classes_into_the_namespaces_that_have_them(
+    helm: Callable[..., subprocess.CompletedProcess[str]], values: dict[str, Any], quotas: dict[str, list[str]]
+) -> None:
+    command = ("template", "release", str(CHART), "--namespace", NAMESPACE, "--values", "-")
+    documents = [one for one in yaml.safe_load_all(helm(*command, stdin=yaml.safe_dump(values)).stdout) if one]
+    found = {
+        one["metadata"]["namespace"]: one["spec"]["scopeSelector"]["matchExpressions"][0]["values"]
+        for one in documents
+        if one["kind"] == "ResourceQuota"
+    }
+    assert found == quotas
+
+
 def test_prices_reach_the_operator_as_they_were_written(render: Render) -> None:
     entry = {"gpuClass": "H100", "perGPUHour": "2.50", "until": "2027-01-01T00:00:00Z"}
     environment = env_of(render({"prices": {"currency": "EUR", "classes": [entry]}})["Deployment", "cotenant-operator"])
@@ -114,6 +167,9 @@ def test_the_schema_and_the_values_name_the_same_things() -> None:
         "dashboard.resources",
         "operator.settings",
         "metrics.dashboardLabels",
+        "podAnnotations",
+        "podLabels",
+        "worker.annotations",
     }
     inside = {key for key in values | schema if any(key.startswith(f"{name}.") for name in open_ended)}
     assert values - inside == schema - inside - {"global"}

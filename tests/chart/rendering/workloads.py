@@ -10,6 +10,8 @@ SET_BY_THE_CHART = {
     "worker_image": "COTENANT_WORKER_IMAGE",
     "runtime_class": "COTENANT_RUNTIME_CLASS",
     "tolerations": "COTENANT_TOLERATIONS",
+    "pod_labels": "COTENANT_POD_LABELS",
+    "pod_annotations": "COTENANT_POD_ANNOTATIONS",
     "image_pull_secrets": "COTENANT_IMAGE_PULL_SECRETS",
     "tenant_namespaces": "COTENANT_TENANT_NAMESPACES",
     "metrics_readers": "COTENANT_METRICS_READERS",

@@ -12,7 +12,13 @@ from cotenant.controller.manifests.attempt import Attempt, Program, ServerReques
 from cotenant.controller.settings import Settings
 from tests.controller.builders import UID, attempt
 
-SETTINGS = Settings(tolerations='[{"key": "gpu", "operator": "Exists"}]')
+MARKED = {"example.com/mark": "yes"}
+"""Label and annotation that `SETTINGS` puts on pods."""
+SETTINGS = Settings(
+    tolerations='[{"key": "gpu", "operator": "Exists"}]',
+    pod_labels='{"example.com/mark": "yes"}',
+    pod_annotations='{"example.com/mark": "yes"}',
+)
 
 SIMULATED = isolation_on(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from cotenant import contract, names
+from cotenant.controller.manifests import server_pod
 from cotenant.controller.manifests.attempt import Attempt, Program
-from cotenant.controller.manifests.base_pod import contract_of
+from cotenant.controller.manifests.base_pod import base_pod, contract_of
 from cotenant.controller.manifests.worker_pod import pod
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import WHOLE
@@ -83,6 +84,49 @@ def test_settings_of_the_administrator_reach_the_pod(knobs: dict[str, Any]) -> N
     assert [spec[key] for key in wanted if key in spec] == [
         wanted["imagePullSecrets" if "image_pull_secrets" in knobs else "priorityClassName"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("of_the_job", "of_the_platform", "named"),
+    [
+        ((), "", None),
+        (("team-a-registry",), "", ["team-a-registry"]),
+        ((), "mirror", ["mirror"]),
+        (("team-a-registry", "mirror"), "mirror", ["team-a-registry", "mirror"]),
+    ],
+    ids=["neither: the account's own count", "the job's", "the platform's", "both, each once"],
+)
+def test_an_image_is_pulled_with_the_secrets_of_the_job_and_of_the_platform(
+    of_the_job: tuple[str, ...], of_the_platform: str, named: list[str] | None
+) -> None:
+    program = Program(image="i", mode="command", command=("a",), image_pull_secrets=of_the_job)
+    spec = base_pod(attempt(program=program), 0, Settings(image_pull_secrets=of_the_platform))["spec"]
+    assert spec.get("imagePullSecrets") == (None if named is None else [{"name": name} for name in named])
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value"),
+    [
+        ("labels", "sidecar.istio.io/inject", "false"),
+        ("labels", "istio.io/dataplane-mode", "none"),
+        ("labels", "kuma.io/sidecar-injection", "disabled"),
+        ("annotations", "linkerd.io/inject", "disabled"),
+        ("annotations", "consul.hashicorp.com/connect-inject", "false"),
+        ("annotations", "karpenter.sh/do-not-disrupt", "true"),
+        ("annotations", "cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+    ],
+)
+def test_no_mesh_joins_a_pod_and_no_autoscaler_takes_its_node(part: str, key: str, value: str) -> None:
+    for made in (pod(attempt(), 0, Settings(), SIMULATED).pod, server_pod.pod(served(), 1, Settings())):
+        assert made["metadata"][part][key] == value
+
+
+def test_the_administrator_may_take_these_marks_off_and_the_operators_own_stay() -> None:
+    made = base_pod(attempt(), 0, Settings(pod_labels="", pod_annotations="{}"))["metadata"]
+    assert (made["annotations"], {key.partition("/")[0] for key in made["labels"]}) == (
+        {},
+        {"app.kubernetes.io", "cotenant.dev"},
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from cotenant.controller.manifests.base_pod import contract_of
 from cotenant.controller.manifests.worker_pod import pod
 from cotenant.controller.settings import Settings
 from tests.controller.builders import UID, attempt
-from tests.controller.manifests.expected import OWNED, SECRET, SERVERS, SETTINGS, SIMULATED, served
+from tests.controller.manifests.expected import MARKED, OWNED, SECRET, SERVERS, SETTINGS, SIMULATED, served
 
 
 def test_the_pod_of_a_server_has_no_gpu_no_rank_and_nothing_of_the_program() -> None:
@@ -25,11 +25,13 @@ def test_the_pod_of_a_server_has_no_gpu_no_rank_and_nothing_of_the_program() -> 
             "namespace": "red",
             "labels": {
                 **OWNED["labels"],
+                **MARKED,
                 "cotenant.dev/attempt": "3",
                 "cotenant.dev/node-rank": "3",
                 "cotenant.dev/queue": "red",
                 "cotenant.dev/server": "1",
             },
+            "annotations": MARKED,
             "ownerReferences": OWNED["ownerReferences"],
         },
         "spec": {

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address, ip_network
+
+import pytest
+
 from cotenant import names
 from cotenant.controller.manifests.side_objects import base_network_policy, network_policy, service, token_secret
 from cotenant.controller.settings import Settings
@@ -36,7 +40,7 @@ def test_the_token_belongs_to_one_attempt() -> None:
 
 def test_only_the_same_job_dns_and_the_operators_progress_pass_the_network_policy() -> None:
     settings = Settings(namespace="system", egress_cidrs="10.9.0.0/16")
-    dns_ports = [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]
+    dns_ports = [{"protocol": one, "port": port} for port in (53, 5353) for one in ("UDP", "TCP")]
     assert network_policy(attempt(), settings) == {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -54,13 +58,55 @@ def test_only_the_same_job_dns_and_the_operators_progress_pass_the_network_polic
             "egress": [
                 {"to": [ONLY_THIS_JOB]},
                 {
-                    "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}],
+                    "to": [
+                        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}},
+                        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}}},
+                        {"ipBlock": {"cidr": "169.254.0.0/16"}},
+                    ],
                     "ports": dns_ports,
                 },
                 {"to": [{"ipBlock": {"cidr": "10.9.0.0/16"}}]},
             ],
         },
     }
+
+
+def allowed(settings: Settings, address: str, port: int, namespace: str) -> bool:
+    """True if the base policy lets pods of jobs ask this server; an empty namespace: it is no pod."""
+    for rule in base_network_policy("red", settings)["spec"]["egress"]:
+        if {"protocol": "UDP", "port": port} not in rule.get("ports", [{"protocol": "UDP", "port": port}]):
+            continue
+        for peer in rule.get("to", [{"ipBlock": {"cidr": "0.0.0.0/0"}}]):
+            if "ipBlock" in peer and ip_address(address) in ip_network(peer["ipBlock"]["cidr"]):
+                return True
+            labels = peer.get("namespaceSelector", {}).get("matchLabels", {})
+            if namespace and labels == {"kubernetes.io/metadata.name": namespace}:
+                return True
+    return False
+
+
+COREDNS = ("10.1.0.2", 53, "kube-system")
+NODE_LOCAL = ("169.254.20.10", 53, "")
+GKE_CLOUD_DNS = ("169.254.169.254", 53, "")
+OPENSHIFT = ("10.1.0.3", 5353, "openshift-dns")
+OWN = ("10.9.0.4", 1053, "dns")
+METADATA = ("169.254.169.254", 80, "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "refused"),
+    [
+        ({}, [COREDNS, NODE_LOCAL, GKE_CLOUD_DNS, OPENSHIFT], [OWN, METADATA]),
+        ({"dns_namespace": "dns", "dns_ports": "1053", "dns_cidrs": ""}, [OWN], [COREDNS, NODE_LOCAL]),
+        ({"dns_namespace": ""}, [COREDNS, NODE_LOCAL, OPENSHIFT], [OWN, METADATA]),
+    ],
+    ids=["by default", "a server of their own", "any server on these ports"],
+)
+def test_jobs_may_ask_the_dns_of_the_usual_platforms_and_nothing_else_there(
+    settings: dict[str, str], asked: list[tuple[str, int, str]], refused: list[tuple[str, int, str]]
+) -> None:
+    made = Settings.model_validate(settings)
+    assert [one for one in asked + refused if allowed(made, *one)] == asked
 
 
 def test_the_base_network_policy_lets_dns_and_the_operators_progress_pass_and_is_of_no_job() -> None:

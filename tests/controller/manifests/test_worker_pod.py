@@ -9,7 +9,7 @@ from cotenant.controller.manifests.attempt import Program
 from cotenant.controller.manifests.base_pod import contract_of
 from cotenant.controller.manifests.worker_pod import pod
 from tests.controller.builders import attempt
-from tests.controller.manifests.expected import OWNED, REAL, SECRET, SETTINGS, SIMULATED
+from tests.controller.manifests.expected import MARKED, OWNED, REAL, SECRET, SETTINGS, SIMULATED
 
 
 def test_the_pod_of_the_second_node_is_this_one() -> None:
@@ -23,13 +23,15 @@ def test_the_pod_of_the_second_node_is_this_one() -> None:
             "namespace": "red",
             "labels": {
                 **OWNED["labels"],
+                **MARKED,
                 "cotenant.dev/attempt": "3",
                 "cotenant.dev/node-rank": "1",
                 "cotenant.dev/queue": "red",
             },
             "annotations": {
+                **MARKED,
                 "cotenant.dev/placement": '{"grants":{"2":[{"computeMilli":400,"memoryMiB":32768,"uuid":"GPU-n2-0"}]},'
-                '"node":"n2","ranks":{"2":["GPU-n2-0"]}}'
+                '"node":"n2","ranks":{"2":["GPU-n2-0"]}}',
             },
             "ownerReferences": OWNED["ownerReferences"],
         },

@@ -29,6 +29,8 @@ class Program:
 
     image: str
     mode: contract.Mode
+    image_pull_secrets: tuple[str, ...] = ()
+    """Of the job's namespace."""
     command: tuple[str, ...] = ()
     entrypoint: str = ""
     framework: str = ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cotenant import contract, names
+from cotenant.api.scalars.networks import listed
 from cotenant.controller.client.kube import Document
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.settings import Settings
@@ -40,11 +41,16 @@ _LAUNCHER_CONTAINER: dict[str, Any] = {
 def base_pod(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
     """Build what all pods of an attempt have in common; volumes, resources and affinity are still to be added."""
     env, metadata = launcher_env(attempt, node_rank, settings), attempt.metadata | {"name": attempt.pod_name(node_rank)}
-    metadata["labels"] |= {
-        names.LABEL_ATTEMPT: str(attempt.number),
-        names.LABEL_NODE_RANK: str(node_rank),
-        names.LABEL_QUEUE: attempt.queue,
-    }
+    labels, metadata["annotations"] = settings.labels_and_annotations
+    metadata["labels"] = (
+        labels
+        | metadata["labels"]
+        | {
+            names.LABEL_ATTEMPT: str(attempt.number),
+            names.LABEL_NODE_RANK: str(node_rank),
+            names.LABEL_QUEUE: attempt.queue,
+        }
+    )
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "hostname": attempt.pod_name(node_rank),
@@ -63,10 +69,16 @@ def base_pod(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
     }
     if settings.pod_priority_class:
         spec["priorityClassName"] = settings.pod_priority_class
-    pull_secrets = [name.strip() for name in settings.image_pull_secrets.split(",") if name.strip()]
-    if pull_secrets:
+    if pull_secrets := _pull_secrets(attempt, settings):
         spec["imagePullSecrets"] = [{"name": name} for name in pull_secrets]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _pull_secrets(attempt: Attempt, settings: Settings) -> list[str]:
+    """The job's own first. A pod that names any gets none of its ServiceAccount, so without the administrator's and
+    the job's it names none.
+    """
+    return list(dict.fromkeys([*attempt.program.image_pull_secrets, *listed(settings.image_pull_secrets)]))
 
 
 def launcher_env(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str, Any]]:

@@ -63,6 +63,7 @@ def program_of(job: TrainingJob, settings: Settings) -> Program:
             mounts.append({"name": f"{DATA_VOLUME}-{index}", "mountPath": one.to})
     return Program(
         image=runtime.image or settings.worker_image,
+        image_pull_secrets=tuple(secret.name for secret in runtime.image_pull_secrets),
         mode=runtime.mode,
         command=(*(runtime.command or ()), *(runtime.args or ())),
         entrypoint=runtime.entrypoint or "",

@@ -11,6 +11,7 @@ import base64
 from typing import Any
 
 from cotenant import names
+from cotenant.api.scalars.networks import listed
 from cotenant.controller.client.kube import NETWORK_POLICIES, SECRETS, SERVICES, Document, Resource
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.settings import Settings
@@ -91,16 +92,28 @@ def base_network_policy(namespace: str, settings: Settings) -> Document:
 def _closed(pods: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Rules of pods that only the operator reaches, and that reach DNS and what the administrator opened."""
     operator = {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.namespace}}}
-    dns: dict[str, Any] = {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
-    if settings.dns_namespace:
-        dns["to"] = [{"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.dns_namespace}}}]
-    egress: list[dict[str, Any]] = [dns]
-    networks = [network.strip() for network in settings.egress_cidrs.split(",") if network.strip()]
-    if networks:
-        egress.append({"to": [{"ipBlock": {"cidr": network}} for network in networks]})
+    egress: list[dict[str, Any]] = [_dns(settings)]
+    if networks := listed(settings.egress_cidrs):
+        egress.append({"to": _networks(networks)})
     return {
         "podSelector": pods,
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"from": [operator], "ports": [{"protocol": "TCP", "port": names.PROGRESS_PORT}]}],
         "egress": egress,
     }
+
+
+def _dns(settings: Settings) -> dict[str, Any]:
+    """Rule for the DNS pods, and for resolvers that are no pods: caches on the node, link-local ones of clouds."""
+    ports = [{"protocol": one, "port": int(port)} for port in listed(settings.dns_ports) for one in ("UDP", "TCP")]
+    if not settings.dns_namespace:
+        return {"ports": ports}
+    of_pods = [
+        {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: namespace}}}
+        for namespace in listed(settings.dns_namespace)
+    ]
+    return {"ports": ports, "to": of_pods + _networks(listed(settings.dns_cidrs))}
+
+
+def _networks(cidrs: list[str]) -> list[dict[str, Any]]:
+    return [{"ipBlock": {"cidr": cidr}} for cidr in cidrs]

@@ -22,7 +22,7 @@ def pod(attempt: Attempt, node_rank: int, settings: Settings, path: GpuIsolation
     """Build the pod of one node, GPUs included, and what has to be there before it."""
     placement = attempt.placement.nodes[node_rank]
     made = base_pod(attempt, node_rank, settings)
-    made["metadata"]["annotations"] = {names.ANNOTATION_PLACEMENT: placement_to_json(placement)}
+    made["metadata"]["annotations"][names.ANNOTATION_PLACEMENT] = placement_to_json(placement)
     made["spec"] |= {
         "affinity": {"nodeAffinity": _required_on(placement.node)},
         "tolerations": settings.toleration_list,

@@ -14,6 +14,7 @@ from cotenant.api.resources.job_spec.volumes import Code, Volume
 from cotenant.api.scalars.amounts import CpuAmount, Duration, HostMemory
 from cotenant.api.scalars.fields import (
     Bool,
+    ObjectName,
     Str,
     keyed_by,
     passed_on,
@@ -27,6 +28,7 @@ MAX_ENV = 128
 MAX_PROGRAM_CHARS = 32_768
 """Of command, args and env together. A character takes six bytes of etcd at most, and an object has 1.5 MiB."""
 MAX_VOLUMES = 32
+MAX_PULL_SECRETS = 4
 MAX_GPU_PROCESSES = 64
 
 
@@ -75,9 +77,16 @@ class Resources(Model):
     """Memory per worker, of the node, not of its GPUs."""
 
 
+class PullSecret(Model):
+    name: ObjectName
+    """A Secret in the job's namespace, of the type `kubernetes.io/dockerconfigjson`."""
+
+
 class Runtime(Model):
     image: Image | None = None
     """Default: the operator's worker image."""
+    image_pull_secrets: Annotated[tuple[PullSecret, ...], Field(max_length=MAX_PULL_SECRETS)] = ()
+    """Secrets in the job's namespace with which the image is pulled, besides those of the administrator."""
     command: (
         Annotated[tuple[Annotated[str, *passed_on(65536)], ...], Field(min_length=1, max_length=MAX_ARGUMENTS)] | None
     ) = None

@@ -1,0 +1,50 @@
+"""Labels and annotations that the pods of jobs carry for other programs of the cluster; how a setting of them is read.
+
+The chart's policies refuse a pod to which a mesh adds its proxy, and with the proxy it would run on after its program.
+A node autoscaler sees no GPU in the requests of these pods, so it takes their node for an idle one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator
+
+from cotenant import names
+
+LABELS: Final = {
+    "sidecar.istio.io/inject": "false",
+    "istio.io/dataplane-mode": "none",
+    "kuma.io/sidecar-injection": "disabled",
+}
+ANNOTATIONS: Final = {
+    "linkerd.io/inject": "disabled",
+    "consul.hashicorp.com/connect-inject": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+
+
+def read(text: str) -> dict[str, str]:
+    """Raises ValueError where it is no JSON object of texts, or has a key that is the operator's own."""
+    try:
+        pairs: Any = json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error}") from error
+    if not isinstance(pairs, dict) or not all(isinstance(value, str) for value in pairs.values()):
+        raise ValueError('must be a JSON object of texts, such as {"team": "ml"}')
+    for key in pairs:
+        prefix = key.partition("/")[0]
+        if key == names.LABEL_MANAGED_BY or prefix == names.GROUP or prefix.endswith(f".{names.GROUP}"):
+            raise ValueError(f"must not have {key}, which is the operator's own")
+    return pairs
+
+
+def _checked(text: str) -> str:
+    read(text)
+    return text
+
+
+PodMetadata = Annotated[str, AfterValidator(_checked)]
+"""A setting: a JSON object of texts."""
