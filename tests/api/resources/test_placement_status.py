@@ -20,6 +20,7 @@ def test_a_placement_is_read_and_written_by_the_same_names() -> None:
         **placement(servers=2),
         "isolation": "None",
         "backfilledUntil": None,
+        "priority": None,
     }
 
 
