@@ -22,7 +22,10 @@ def test_what_a_job_says_of_its_servers_reaches_their_pods() -> None:
     status = from_placement(placement_on(("n1", 2)), admitted_at=0, isolation=Isolation.NONE, servers=3)
     made = attempt_of(job, TrainingJobStatus(attempts=1, placement=status), to_placement(status), {}, SETTINGS)
     assert (made.servers, made.program.servers) == (3, ServerRequest(cpu_milli=2000, memory_mib=8192))
-    assert contract_of(made, 0, SETTINGS).platform == {"parameterServer": {"update": "Asynchronous"}}
+    assert contract_of(made, 0, SETTINGS).platform == {
+        "parameterServer": {"update": "Asynchronous"},
+        "cpuMilli": 1000,
+    }
 
 
 def test_the_administrators_limit_is_the_grace_period_of_pod_and_program() -> None:
@@ -76,6 +79,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
         90,
     )
     assert told.platform == {
+        "cpuMilli": 1000,
         "gpuVisibility": "Pod",
         "gpuProcesses": 4,
         "hangTimeoutSeconds": 1200,
@@ -88,7 +92,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
     ]
     assert spec["volumes"][2:] == [
         {"name": "cotenant-code", "configMap": {"name": "code"}},
-        {"name": "data", "persistentVolumeClaim": {"claimName": "d"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "d", "readOnly": True}},
         {"name": "cotenant-checkpoints", "persistentVolumeClaim": {"claimName": "ckpt"}},
     ]
     assert spec["containers"][0]["volumeMounts"][2:] == [

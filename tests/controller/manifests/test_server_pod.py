@@ -72,6 +72,7 @@ def test_the_pod_of_a_server_has_no_gpu_no_rank_and_nothing_of_the_program() -> 
                 "runAsUser": 65532,
                 "runAsGroup": 65532,
                 "fsGroup": 65532,
+                "fsGroupChangePolicy": "OnRootMismatch",
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [

@@ -57,6 +57,7 @@ def test_the_pod_of_the_second_node_is_this_one() -> None:
                 "runAsUser": 65532,
                 "runAsGroup": 65532,
                 "fsGroup": 65532,
+                "fsGroupChangePolicy": "OnRootMismatch",
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [

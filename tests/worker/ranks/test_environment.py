@@ -157,9 +157,22 @@ def test_what_would_mislead_a_rank_is_not_inherited() -> None:
     assert not {"RAY_AUTH_TOKEN", "COTENANT_CONTRACT", "SLURM_PROCID", "HOROVOD_GLOO_RENDEZVOUS_ADDR"} & set(env)
     assert env["HOROVOD_CYCLE_TIME"] == "5"
     assert env["HOME"] == "/home/me"
-    assert env["OMP_NUM_THREADS"] == "4"
+    assert env["OMP_NUM_THREADS"] == "1"
     assert env["PYTHONPATH"].split(":")[0] == "/workspace"
     assert env["PYTHONPATH"].split(":")[-1] == "/opt/mine"
+
+
+@pytest.mark.parametrize(
+    ("asked_milli", "cpus", "threads"),
+    [(4000, 96, "4"), (1500, 96, "1"), (200, 96, "1"), (16_000, 8, "4"), (None, 96, "1")],
+    ids=["its request", "whole CPUs", "at least one", "no more than there are for a rank", "no request is known"],
+)
+def test_a_rank_takes_as_many_threads_as_its_job_asked_cpus_for(
+    asked_milli: int | None, cpus: int, threads: str
+) -> None:
+    platform = {} if asked_milli is None else {"cpuMilli": asked_milli}
+    env = base_environment({}, replace(contract([2]), platform=platform), cpus=cpus)
+    assert env["OMP_NUM_THREADS"] == threads
 
 
 def test_a_user_cannot_choose_rank_or_gpus() -> None:

@@ -88,7 +88,7 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     """Variables that all ranks of this pod share; known before the group is, so the fork server can start with them."""
     env = {key: value for key, value in inherited.items() if not key.startswith(_DROPPED_PREFIXES)}
     ranks = max(1, len(contract.pods[contract.node_rank].ranks))
-    env.setdefault("OMP_NUM_THREADS", str(max(1, cpus // ranks)))
+    env.setdefault("OMP_NUM_THREADS", str(threads_of_a_rank(contract, cpus // ranks)))
     env.setdefault("PYTHONUNBUFFERED", "1")
     env.setdefault("PYTHONFAULTHANDLER", "1")
     path = [code_path(contract), str(layout.HOOK_DIR), env.get("PYTHONPATH", "")]
@@ -115,6 +115,15 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     if contract.data:
         env[layout.ENV_DATA_DIR] = contract.data[0].folder
     return env
+
+
+def threads_of_a_rank(contract: Contract, available: int) -> int:
+    """Threads of one rank: the CPUs that the job asked for per worker, at most those that are there.
+
+    A pod without a limit of CPU sees all cores of its node, which it shares with other jobs.
+    """
+    asked = int(contract.platform.get("cpuMilli", 1000))
+    return max(1, min(asked // 1000, available))
 
 
 def code_path(contract: Contract) -> str:

@@ -63,6 +63,7 @@ def base_pod(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
             "runAsUser": USER,
             "runAsGroup": USER,
             "fsGroup": USER,
+            "fsGroupChangePolicy": "OnRootMismatch",  # not every file of a volume at every start
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_LAUNCHER_CONTAINER | {"image": attempt.program.image, "env": env}],
@@ -133,7 +134,7 @@ def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contrac
         servers=tuple(
             f"{attempt.pod_name(len(attempt.placement.nodes) + index)}.{domain}" for index in range(attempt.servers)
         ),
-        platform=dict(program.platform),
+        platform={**program.platform, "cpuMilli": attempt.cpu_milli},
     )
 
 

@@ -129,7 +129,7 @@ def _env(entry: EnvVar) -> dict[str, Any]:
 
 def _volume(volume: Volume) -> dict[str, Any]:
     if volume.persistent_volume_claim is not None:
-        source = _claim(volume.persistent_volume_claim)
+        source = _claim(volume.persistent_volume_claim, read_only=volume.read_only)
     elif volume.config_map is not None:
         source = {"configMap": volume.config_map.to_document()}
     elif volume.secret is not None:
@@ -149,8 +149,10 @@ def _mount(volume: Volume) -> dict[str, Any]:
     return mount
 
 
-def _claim(claim: ClaimSource) -> dict[str, Any]:
-    return {"persistentVolumeClaim": {"claimName": claim.claim_name}}
+def _claim(claim: ClaimSource, *, read_only: bool = False) -> dict[str, Any]:
+    """`read_only`: the kubelet mounts it so, and changes the group of no file of it."""
+    source: dict[str, Any] = {"claimName": claim.claim_name} | ({"readOnly": True} if read_only else {})
+    return {"persistentVolumeClaim": source}
 
 
 def _sub_path(claim: ClaimSource) -> dict[str, Any]:
