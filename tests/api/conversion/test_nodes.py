@@ -106,6 +106,15 @@ def test_a_label_names_the_class_of_whole_gpus_and_an_instance_keeps_its_profile
     assert [(gpu.uuid, gpu.gpu_class) for gpu in node.gpus] == [("GPU-1", "H100-NVL"), ("MIG-1", "H100-NVL-1g.10gb")]
 
 
+@pytest.mark.parametrize(
+    ("allocatable", "used", "left"), [("29", 20, 9), ("29", 40, 0), (None, 40, core.MANY_PODS - 40)]
+)
+def test_a_node_takes_as_many_pods_as_its_kubelet_does(allocatable: str | None, used: int, left: int) -> None:
+    amounts = NODE["status"]["allocatable"] | ({"pods": allocatable} if allocatable else {})
+    facts = nodes.to_node_facts(NODE | {"status": NODE["status"] | {"allocatable": amounts}})
+    assert nodes.to_node(to_core.parse_gpunode(GPUNODE), facts, now=CREATED_AT, pods_used=used).pods == left
+
+
 @pytest.mark.parametrize(("memory_mib", "whole_only"), [(0, True), (81_920, False)])
 def test_a_gpu_of_unknown_memory_is_handed_out_whole(memory_mib: int, whole_only: bool) -> None:
     gpu = {"uuid": "GPU-1", "index": 0, "class": "GB10", "memoryMiB": memory_mib}

@@ -27,6 +27,8 @@ class NodeFacts:
     cpu_milli: int
     """Allocatable."""
     memory_mib: int
+    pods: int = core.MANY_PODS
+    """Allocatable: how many its kubelet takes."""
     zone: str = ""
     rack: str = ""
     ready: bool = True
@@ -48,6 +50,7 @@ def to_node_facts(document: Document) -> NodeFacts:
         name=metadata.get("name", ""),
         cpu_milli=_amount(allocatable.get("cpu", 0), scale=1000),
         memory_mib=_amount(allocatable.get("memory", 0)) // 2**20,
+        pods=_amount(allocatable["pods"]) if "pods" in allocatable else core.MANY_PODS,
         zone=labels.get(names.LABEL_ZONE, ""),
         rack=labels.get(names.LABEL_RACK, ""),
         ready=not why,
@@ -64,14 +67,19 @@ def _amount(value: Any, scale: int = 1) -> int:
         return 0
 
 
-def to_node(gpunode: GPUNode, facts: NodeFacts, *, now: float, cpu_used: int = 0, memory_used: int = 0) -> core.Node:
-    """Node at `now`, Unix seconds. `cpu_used` (milli-CPU) and `memory_used` (MiB): requests of other pods."""
+def to_node(
+    gpunode: GPUNode, facts: NodeFacts, *, now: float, cpu_used: int = 0, memory_used: int = 0, pods_used: int = 0
+) -> core.Node:
+    """Node at `now`, Unix seconds. `cpu_used` (milli-CPU) and `memory_used` (MiB): requests of other pods, of which
+    there are `pods_used`.
+    """
     beat = unix_seconds(gpunode.status.heartbeat)
     return core.Node(
         name=facts.name,
         gpus=tuple(_gpu(gpu, facts.gpu_class) for gpu in gpunode.status.gpus),
         cpu_milli=max(0, facts.cpu_milli - cpu_used),
         memory_mib=max(0, facts.memory_mib - memory_used),
+        pods=max(0, facts.pods - pods_used),
         zone=facts.zone,
         rack=facts.rack,
         ready=facts.ready and beat is not None and now - beat <= HEARTBEAT_STALE_S,

@@ -141,7 +141,7 @@ class ClusterNodes:
             facts = replace(facts, ready=False, unready_because=facts.unready_because or f"taint {taint}")
         self._heartbeats.note(name, unix_seconds(agent.status.heartbeat), self._index.statuses_written.get(name), now)
         load = self._pods.load.get(name, NodeLoad())
-        node = to_node(agent, facts, now=now, cpu_used=load.cpu_milli, memory_used=load.memory_mib)
+        node = to_node(agent, facts, now=now, cpu_used=load.cpu_milli, memory_used=load.memory_mib, pods_used=load.pods)
         heard = self._heartbeats.is_fresh(name, now)
         failing = self.runtime_failures.why(name)
         why = facts.unready_because or ("" if heard else "its agent is silent") or failing

@@ -185,6 +185,7 @@ class AllocationBatch:
             np.add.at(array, at, sign * grants[:, 4 + place])
         np.add.at(ledger.free_cpu, nodes[:, 0], -sign * nodes[:, 1])
         np.add.at(ledger.free_host, nodes[:, 0], -sign * nodes[:, 2])
+        np.add.at(ledger.free_pods, nodes[:, 0], -sign)
         ledger.changed_rows.extend(sorted(set(nodes[:, 0].tolist())))
         if sign < 0:
             ledger.check_released(*at)

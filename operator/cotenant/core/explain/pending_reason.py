@@ -15,6 +15,7 @@ from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.search import headroom
 from cotenant.core.explain.binding_quota import BindingQuota, binding_quota
 from cotenant.core.explain.inadmissible import exceeded
+from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import (
     counted,
     describe_request,
@@ -146,9 +147,23 @@ def _no_space(
     ahead = f"; places are kept for {names}, which comes first" if names else ""
     return Refusal(
         reason=Reason.WAITING_FOR_GPUS,
-        message=f"{start}: {standings.of(wanted)}{ahead}.",
+        message=f"{start}: {standings.of(wanted)}{ahead}{_full_of_pods(nodes.ledger)}.",
         evidence=evidence,
     )
+
+
+def _full_of_pods(ledger: Ledger) -> str:
+    """Nodes with free GPUs whose kubelets take no more pods; empty if there are none."""
+    inventory = ledger.inventory
+    free = ((ledger.free_compute > 0) & inventory.usable).any(axis=1)
+    full = [inventory.nodes[row].name for row in np.flatnonzero(free & (ledger.free_pods <= 0))]
+    if not full:
+        return ""
+    shown = ", ".join(full[:_SHOWN_MAX]) + (" …" if len(full) > _SHOWN_MAX else "")
+    return f"; {shown} {'takes' if len(full) == 1 else 'take'} no more pods"
+
+
+_SHOWN_MAX = 5
 
 
 def _not_so_far_apart(

@@ -217,6 +217,8 @@ def _largest_gang(nodes: FitCache, request: Request) -> int:
 def _bottleneck(inventory: Inventory, job: Job) -> str:
     """The need of one worker that no node could ever meet; empty where it is only their combination."""
     nodes = [node for node in inventory.nodes if node.gpus]
+    if all(node.pods < 1 for node in nodes):
+        return ": pods of others take all places of the nodes, whose kubelets take no more pods"
     needs: tuple[tuple[int, int, Callable[[int], str]], ...] = (
         (job.gpu.count, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
         (job.cpu_milli, max(node.cpu_milli for node in nodes), lambda milli: f"{format_gpus(milli)} CPU"),

@@ -72,6 +72,8 @@ class Inventory:
     """[N] equal numbers for nodes that differ in nothing but their name and place."""
     cpu_milli: IntArray
     host_mib: IntArray
+    pods: IntArray
+    """[N] pods that the node takes."""
     mixed: bool
     """Some node has GPUs of several kinds."""
     _rows_of_classes: dict[tuple[tuple[str, ...], str], BoolArray] = field(default_factory=dict)
@@ -130,6 +132,7 @@ class Inventory:
             equivalence=_equivalence(np.hstack([kind, usable, peers, ready[:, None], shared[:, None]])),
             cpu_milli=np.array([node.cpu_milli for node in ordered], dtype=np.int64),
             host_mib=np.array([node.memory_mib for node in ordered], dtype=np.int64),
+            pods=np.array([node.pods for node in ordered], dtype=np.int64),
             mixed=not ((kind == kind[:, :1]) | (kind < 0)).all(),
         )
 
@@ -180,7 +183,7 @@ class Inventory:
         """The same GPUs with other free amounts, health, readiness or sharing."""
         ordered, usable = list(self.nodes), self.usable.copy()
         ready, shared = self.ready.copy(), self.shared.copy()
-        cpu, host = self.cpu_milli.copy(), self.host_mib.copy()
+        cpu, host, pods = self.cpu_milli.copy(), self.host_mib.copy(), self.pods.copy()
         suspects = set(self.suspects)
         for node in nodes:
             row = self.row_of[node.name]
@@ -190,7 +193,7 @@ class Inventory:
             for column, gpu in enumerate(_by_index(node)):
                 usable[row, column] = gpu.healthy and node.ready
             ready[row], shared[row] = node.ready, node.shared_by_queues
-            cpu[row], host[row] = node.cpu_milli, node.memory_mib
+            cpu[row], host[row], pods[row] = node.cpu_milli, node.memory_mib, node.pods
         return replace(
             self,
             nodes=tuple(ordered),
@@ -203,6 +206,7 @@ class Inventory:
             else _equivalence(np.hstack([self.kind, usable, self.nvlink_group, ready[:, None], shared[:, None]])),
             cpu_milli=cpu,
             host_mib=host,
+            pods=pods,
         )
 
 

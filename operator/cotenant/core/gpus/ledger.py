@@ -38,6 +38,10 @@ class NodeAllocation:
     sharing: Sharing = Sharing.QUEUE
 
 
+_OF_NODE = 4
+"""Numbers of a node at the beginning of its row: of its equivalents, free CPU, memory and pods."""
+
+
 class Ledger:
     """Free amounts per GPU and node. `free_*` may go below zero only where a place is nominated that evictions are
     making free; nothing fits there until they are done.
@@ -55,6 +59,7 @@ class Ledger:
         "free_cpu",
         "free_host",
         "free_memory",
+        "free_pods",
         "holders",
         "inventory",
         "packed",
@@ -68,14 +73,15 @@ class Ledger:
         self.inventory = inventory
         self.changed_rows: array[int] = array("q")
         """Rows in the order in which they were written; append-only while the ledger lives."""
-        self.packed: IntArray = np.zeros((height, 3 + 7 * width), dtype=np.int64) if packed is None else packed
+        self.packed: IntArray = np.zeros((height, _OF_NODE + 7 * width), dtype=np.int64) if packed is None else packed
         self._cells = self.packed.reshape(-1).data
         """The same row after row: single numbers are written here at a fraction of what it costs in an array."""
         self._sizes = inventory.memory_mib.reshape(-1).data
         """MiB of each GPU, row after row."""
-        columns = [self.packed[:, 3 + place * width : 3 + (place + 1) * width] for place in range(7)]
+        columns = [self.packed[:, _OF_NODE + place * width : _OF_NODE + (place + 1) * width] for place in range(7)]
         self.free_cpu: IntArray = self.packed[:, 1]
         self.free_host: IntArray = self.packed[:, 2]
+        self.free_pods: IntArray = self.packed[:, 3]
         self.free_memory: IntArray = columns[0]
         self.free_compute: IntArray = columns[1]
         self.holders: IntArray = columns[2]
@@ -90,6 +96,7 @@ class Ledger:
             self.packed[:, 0] = inventory.equivalence
             self.free_cpu[:] = inventory.cpu_milli
             self.free_host[:] = inventory.host_mib
+            self.free_pods[:] = inventory.pods
             self.free_memory[:] = inventory.memory_mib
             self.free_compute[:] = np.where(inventory.kind >= 0, WHOLE, 0)
 
@@ -107,6 +114,7 @@ class Ledger:
         twin.packed[:, 0] = inventory.equivalence
         twin.free_cpu += inventory.cpu_milli - self.inventory.cpu_milli
         twin.free_host += inventory.host_mib - self.inventory.host_mib
+        twin.free_pods += inventory.pods - self.inventory.pods
         return twin
 
     def allocate(self, allocation: NodeAllocation) -> None:
@@ -117,7 +125,7 @@ class Ledger:
         self._move(allocation, -1)
         row, cells, width = allocation.row, self._cells, self.inventory.kind.shape[1]
         for column in allocation.columns:
-            at = row * self.packed.shape[1] + 3 + column
+            at = row * self.packed.shape[1] + _OF_NODE + column
             free = cells[at], cells[at + width], cells[at + 2 * width]
             if free[2] < 0 or free[1] > WHOLE or free[0] > self._sizes[row * width + column]:
                 raise self._over_release(row, column)
@@ -140,7 +148,7 @@ class Ledger:
         node = row * self.packed.shape[1]
         grants = zip(allocation.columns, allocation.memory_mib, allocation.compute_milli, strict=True)
         for column, memory, compute in grants:
-            at = node + 3 + column  # in `free_memory`; the other arrays follow, each `width` further
+            at = node + _OF_NODE + column  # in `free_memory`; the other arrays follow, each `width` further
             cells[at] -= sign * memory
             cells[at + width] -= sign * compute
             cells[at + 2 * width] += sign
@@ -154,13 +162,15 @@ class Ledger:
                     cells[at + 5 * width] += sign
         cells[node + 1] -= sign * allocation.cpu_milli
         cells[node + 2] -= sign * allocation.host_mib
+        cells[node + 3] -= sign
         self.changed_rows.append(row)
 
     def free_amounts(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """([R] milli-CPU, [R] MiB of the host, [R, G] MiB, [R, G] milli) that are free there, as copies."""
         width = self.inventory.kind.shape[1]
         packed = self.packed.take(rows, axis=0)
-        return packed[:, 1], packed[:, 2], packed[:, 3 : 3 + width], packed[:, 3 + width : 3 + 2 * width]
+        first, second = _OF_NODE + width, _OF_NODE + 2 * width
+        return packed[:, 1], packed[:, 2], packed[:, _OF_NODE:first], packed[:, first:second]
 
     def empty(self, rows: IntArray) -> BoolArray:
         """[len(rows), G] no grant lies on the GPU."""

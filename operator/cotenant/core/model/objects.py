@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 JobKey: TypeAlias = str
 """`namespace/name`."""
@@ -113,6 +113,10 @@ class Gpu:
     """Since when its node does not list it any more. Not healthy; its holder keeps it until it is given up."""
 
 
+MANY_PODS: Final = 1 << 20
+"""Places for pods on a node of which no limit is known."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     name: str
@@ -120,6 +124,8 @@ class Node:
     cpu_milli: int
     """Allocatable, less what pods that are not ours have requested."""
     memory_mib: int
+    pods: int = MANY_PODS
+    """Pods that its kubelet still takes, those of placements not counted."""
     zone: str = ""
     rack: str = ""
     ready: bool = True

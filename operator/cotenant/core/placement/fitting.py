@@ -83,7 +83,7 @@ def capacity(ledger: Ledger, shape: Shape, rows: Rows, fits: BoolArray, *, disti
         workers = np.minimum(workers, ledger.free_cpu[rows] // shape.cpu_milli)
     if shape.host_mib:
         workers = np.minimum(workers, ledger.free_host[rows] // shape.host_mib)
-    found: IntArray = np.maximum(workers, 0)
+    found: IntArray = np.where(ledger.free_pods[rows] > 0, np.maximum(workers, 0), 0)
     return found
 
 
@@ -93,6 +93,8 @@ def fits_exactly(ledger: Ledger, allocation: NodeAllocation, *, whole: bool) -> 
     if not inventory.ready[row]:
         return False
     if ledger.free_cpu[row] < allocation.cpu_milli or ledger.free_host[row] < allocation.host_mib:
+        return False
+    if ledger.free_pods[row] < 1:
         return False
     wanted: dict[int, tuple[int, int]] = {}
     for column, memory, compute in zip(

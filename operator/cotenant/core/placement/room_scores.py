@@ -64,6 +64,7 @@ class RoomScores:
         source, ledger, shape = self._source, self._source.ledger, self._shape
         room = source.roomy(shape).take(rows, axis=0)
         able = counts(room) > 0
+        able &= ledger.free_pods[rows] > 0
         if shape.cpu_milli:
             able &= ledger.free_cpu[rows] >= shape.cpu_milli
         if shape.host_mib:

@@ -117,12 +117,14 @@ class NodeLoad:
 
     cpu_milli: int = 0
     memory_mib: int = 0
+    pods: int = 0
     devices: Counter[str] = field(default_factory=Counter)
     """Extended resource → requested."""
 
     def add(self, pod: PodRecord, sign: int) -> None:
         self.cpu_milli += sign * pod.cpu_milli
         self.memory_mib += sign * pod.memory_mib
+        self.pods += sign
         for name, number in pod.devices.items():
             self.devices[name] += sign * number
 
