@@ -39,6 +39,7 @@ LABEL_TRIAL: Final = f"{GROUP}/trial"
 
 # Labels on nodes.
 LABEL_GPU_CLASS: Final = f"{GROUP}/gpu-class"
+LABEL_VELERO_RESTORE: Final = "velero.io/restore-name"
 LABEL_NVIDIA_PRESENT: Final = "nvidia.com/gpu.present"
 """By NVIDIA's feature discovery, where that is installed."""
 LABEL_ZONE: Final = "topology.kubernetes.io/zone"

@@ -288,7 +288,9 @@ def test_a_restore_of_etcd_makes_everything_news() -> None:
     assert (cache.jobs["red/train"].version, cache.jobs["red/train"].phase) == (2_900, Phase.PENDING)
     assert cache.pods.get("red/train-1-0") is not None
     cache.put(PODS, pod_document(0, version=3_001))
-    assert cache.pods.get("red/train-1-0").version == 3_001
+    known = cache.pods.get("red/train-1-0")
+    assert known is not None
+    assert known.version == 3_001
     cache.replace(PODS, Listing((), 3_002))
     assert cache.pods.get("red/train-1-0") is None
 

@@ -60,6 +60,8 @@ class CoreJobs:
             return self._holding(record, now)
         if record.phase is not Phase.PENDING or record.deleting or record.job is None or record.job.spec.suspend:
             return None
+        if record.awaits_word:
+            return None
         again_at = paused_until(record.status, record.generation)
         if self._memories[record.id].is_quarantined(record.generation, now) or (
             again_at is not None and now < again_at

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from cotenant import contract
+from cotenant import contract, names
 from cotenant.api.conversion.job_profiles import NO_PROFILES, Profiles, UnknownProfileError, meaning_of, with_profile
 from cotenant.api.conversion.placements import to_placement
 from cotenant.api.conversion.to_core import parse_job
@@ -27,6 +27,8 @@ from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey, Placement
 
 PROBLEM_CHARS_MAX: Final = 2000
+RESTORED: Final = "Restored"
+"""Reason of a job that came back from a backup without its status, and waits for a word."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -94,6 +96,13 @@ class JobRecord:
         if self.status_problem and self.status.phase is None and self.status.placement:
             return Phase.RUNNING
         return Phase(self.status.phase or Phase.PENDING)
+
+    @property
+    def awaits_word(self) -> bool:
+        """It came back from a backup without its status: whether it had ended is not known, and it starts nothing."""
+        labels = (self.job.metadata.labels if self.job else None) or {}
+        restored = names.LABEL_VELERO_RESTORE in labels
+        return restored and (self.status.phase is None or self.status.reason == RESTORED)
 
     @cached_property
     def written(self) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from cotenant.api.resources.trainingjob_status import ExitStatus, PendingStatus,
 from cotenant.api.scalars.fields import moment
 from cotenant.api.scalars.quantities import show_duration
 from cotenant.api.scalars.status_text import plain_sentence
+from cotenant.controller.informers.job_record import RESTORED
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, Undecided
@@ -89,7 +90,10 @@ def _reconcile_phase(o: Observation, settings: Settings) -> ReconcileResult:
     # 4. Starting or running.
     if o.phase in HOLDING:
         return _reconcile_admitted(o, settings)
-    # 5. Pending, suspended or invalid: it holds nothing, and waits for the scheduler or for an edit.
+    # 5. Restored from a backup: what became of it is not known.
+    if o.record.awaits_word:
+        return _reconcile_restored(o)
+    # 6. Pending, suspended or invalid: it holds nothing, and waits for the scheduler or for an edit.
     return _reconcile_waiting(o)
 
 
@@ -144,6 +148,21 @@ def _reconcile_waiting(o: Observation) -> ReconcileResult:
         changed = status
     else:
         return ReconcileResult(delete_pods=o.stoppable)
+    return ReconcileResult(status=changed, delete_pods=o.stoppable, event=event)
+
+
+def _reconcile_restored(o: Observation) -> ReconcileResult:
+    """A job without a status that was restored from a backup is suspended until its label is taken away."""
+    if o.phase is Phase.SUSPENDED:
+        return ReconcileResult(delete_pods=o.stoppable)
+    message = (
+        "the job came back from a backup without its status, so that it may have ended before. To start it:"
+        f" kubectl label trainingjob -n {o.record.namespace} {o.record.name} {names.LABEL_VELERO_RESTORE}-"
+    )
+    changed = status_transitions.moved(
+        o.record.observed_status, LifecycleEvent.SUSPENDED, reason=RESTORED, message=message, now=o.now, pending=None
+    )
+    event = EventToRecord(reason=RESTORED, message=message, warning=True)
     return ReconcileResult(status=changed, delete_pods=o.stoppable, event=event)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.controller.informers.job_record import read_job
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.core.model.lifecycle import Phase
-from tests.controller.builders import T0, observed, pod
+from tests.controller.builders import T0, job_document, observed, pod
 from tests.support.reconcile_cases import SETTINGS, Case, check, check_written_once
 
 WAITING = [
@@ -127,3 +128,25 @@ def test_a_problem_that_is_longer_than_a_status_may_be_is_written_once() -> None
 def test_a_job_that_cannot_be_read_is_a_warning() -> None:
     event = reconcile(observed(TrainingJobStatus(), problem="spec.gpu: is required"), SETTINGS).event
     assert event == EventToRecord(reason="Invalid", message="spec.gpu: is required", warning=True)
+
+
+def restored(status: TrainingJobStatus, *, label: bool = True) -> Observation:
+    document = job_document(status=status.to_document())
+    document["metadata"]["labels"] = {"velero.io/restore-name": "nightly-1"} if label else {}
+    return Observation(record=read_job(document), now=T0)
+
+
+def test_a_job_that_came_back_without_its_status_waits_for_a_word() -> None:
+    first = reconcile(restored(TrainingJobStatus()), SETTINGS).status
+    assert first is not None
+    assert (first.phase, first.reason) == (Phase.SUSPENDED, "Restored")
+    assert "kubectl label trainingjob -n red train velero.io/restore-name-" in (first.message or "")
+    assert not reconcile(restored(first), SETTINGS).acts
+    resumed = reconcile(restored(first, label=False), SETTINGS).status
+    assert resumed is not None
+    assert resumed.phase is Phase.PENDING
+
+
+@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.PENDING, Phase.RUNNING])
+def test_a_job_that_came_back_with_its_status_goes_on(phase: Phase) -> None:
+    assert not restored(TrainingJobStatus(phase=phase)).record.awaits_word
