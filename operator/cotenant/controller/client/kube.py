@@ -87,7 +87,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    items: tuple[Document, ...]
+    items: Sequence[Document]
+    """Each may be made anew at every look: it is read once."""
     version: int
     """resourceVersion of the list: an object that is not in it, and is not newer, is gone."""
 

@@ -20,6 +20,7 @@ from kubernetes.client import Configuration
 
 from cotenant.controller.client.credentials import authorization, load_configuration, tls
 from cotenant.controller.client.kube import (
+    PODS,
     BeforeWrite,
     Document,
     FencedError,
@@ -33,6 +34,7 @@ from cotenant.controller.client.kube import (
 )
 from cotenant.controller.client.priority_semaphore import PrioritySemaphore
 from cotenant.controller.client.replies import is_final, read_reply
+from cotenant.controller.client.trimming import PackedPods
 from cotenant.controller.client.watch_stream import GONE, WatchStream
 
 log = logging.getLogger(__name__)
@@ -92,22 +94,23 @@ class RestKube:
             await self._session.close()
 
     async def list(self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "") -> Listing:
-        items: list[Document] = []
+        items = PackedPods() if resource == PODS else list[Document]()
         query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {}) | _only(name)
         while True:
             reply = await self._call("GET", resource.path(namespace), query=query)
             if reply.code == 410:  # the continuation is too old: start over
-                items, _ = [], query.pop("continue", None)
+                items = PackedPods() if resource == PODS else []
+                query.pop("continue", None)
                 continue
             if not reply.done:
                 refused = f"list of {resource.plural} refused ({reply.code}): {reply.message}"
                 if reply.code == 404:
                     raise MissingKindError(f"{refused}; is its CustomResourceDefinition installed?")
                 raise UnreachableError(refused)
-            items += reply.document.get("items") or []
+            items.extend(reply.document.get("items") or [])
             metadata = reply.document["metadata"]
             if not metadata.get("continue"):
-                return Listing(tuple(items), int(metadata.get("resourceVersion") or 0))
+                return Listing(items, int(metadata.get("resourceVersion") or 0))
             query["continue"] = metadata["continue"]
 
     async def watch(

@@ -117,9 +117,10 @@ class ObjectCache:
             log.warning("the list of %s is older than the one before: etcd was restored, everything counts as new",
                         resource.plural)  # fmt: skip
             self.mark_all_changed()
+        present = set()
         for document in listing.items:
             self.put(resource, document)
-        present = {document["metadata"]["uid"] for document in listing.items}
+            present.add(document["metadata"]["uid"])
         gone = self._versions.missing_from(resource, present, listing.version)
         for key, uid in gone:
             self._versions.note_gone(resource, key, uid)

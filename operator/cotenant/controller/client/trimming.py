@@ -1,0 +1,80 @@
+"""What of a listed pod is kept until the list is whole: the fields that anything of the controller reads. Pure.
+
+The operator lists every pod of the cluster, and most are somebody else's. Whole documents of 50,000 ordinary pods take
+some 3 GiB as dictionaries; trimmed and packed page by page they take a thirtieth of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, overload
+
+import orjson
+
+from cotenant import names
+from cotenant.controller.client.kube import Document
+
+_METADATA: Final = frozenset({"managedFields", "annotations", "ownerReferences", "generateName", "finalizers"})
+_OF_THE_OPERATOR: Final = frozenset({names.LABEL_QUEUE, names.LABEL_MANAGED_BY})
+_SPEC: Final = ("nodeName", "hostNetwork", "terminationGracePeriodSeconds", "overhead", "resources", "resourceClaims")
+_CONTAINER: Final = ("name", "resources", "restartPolicy")
+_CONTAINER_STATUS: Final = ("name", "state", "resources", "allocatedResources")
+_STATUS: Final = frozenset({"hostIP", "hostIPs", "podIPs", "qosClass", "ephemeralContainerStatuses"})
+
+
+class PackedPods(Sequence[Document]):
+    """Trimmed pods as JSON, read one by one: as dictionaries they take ten times as much."""
+
+    def __init__(self) -> None:
+        self._packed: list[bytes] = []
+
+    def extend(self, page: Iterable[Document]) -> None:
+        self._packed += [orjson.dumps(trimmed(one)) for one in page]
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    @overload
+    def __getitem__(self, index: int) -> Document: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Document]: ...
+    def __getitem__(self, index: int | slice) -> Document | Sequence[Document]:
+        if isinstance(index, slice):
+            return [orjson.loads(one) for one in self._packed[index]]
+        found: Document = orjson.loads(self._packed[index])
+        return found
+
+
+def trimmed(document: Document) -> Document:
+    """The pod without what nobody reads."""
+    spec, status = document.get("spec") or {}, document.get("status") or {}
+    kept_spec = {name: spec[name] for name in _SPEC if name in spec}
+    for name in ("containers", "initContainers"):
+        if name in spec:
+            kept_spec[name] = [_container(one) for one in spec[name]]
+    if any(one.get("name") == names.CONTAINER for one in spec.get("containers") or ()) and "affinity" in spec:
+        kept_spec["affinity"] = spec["affinity"]  # where a pod of ours is to lie
+    kept_status = {name: value for name, value in status.items() if name not in _STATUS}
+    kept_status["conditions"] = [_condition(one) for one in status.get("conditions") or ()]
+    for name in ("containerStatuses", "initContainerStatuses"):
+        if name in status:
+            kept_status[name] = [_chosen(one, _CONTAINER_STATUS) for one in status[name]]
+    metadata = {name: value for name, value in document["metadata"].items() if name not in _METADATA}
+    labels = metadata.get("labels") or {}
+    metadata["labels"] = {name: value for name, value in labels.items() if name in _OF_THE_OPERATOR}
+    return {"metadata": metadata, "spec": kept_spec, "status": kept_status}
+
+
+def _container(document: dict[str, Any]) -> dict[str, Any]:
+    kept = _chosen(document, _CONTAINER)
+    if document.get("name") == names.CONTAINER and "env" in document:
+        kept["env"] = document["env"]  # has the contract
+    return kept
+
+
+def _condition(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in {"lastProbeTime", "observedGeneration"}}
+
+
+def _chosen(document: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
+    return {name: document[name] for name in fields if name in document}
