@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+from collections.abc import Iterator
 
 from cotenant.cli.main import NOT_OF_THE_PLUGIN, PLUGIN, build_parser
 
@@ -31,3 +33,43 @@ def test_the_plugin_offers_what_concerns_a_clusters_users_and_nothing_else() -> 
     verbs = (*offered, *sorted(NOT_OF_THE_PLUGIN))
     assert [verb for verb in verbs if re.search(rf"^    {verb}\s", whole, re.M)] == list(verbs)
     assert [verb for verb in verbs if re.search(rf"^    {verb}\s", plugin, re.M)] == list(offered)
+
+
+WITHOUT_A_CLUSTER = frozenset(
+    [
+        "agent",
+        "completions",
+        "crds",
+        "demo",
+        "hold",
+        "local",
+        "operator",
+        "plugin",
+        "quota",
+        "release",
+        "replay",
+        "session",
+        "simulate",
+        "validate",
+        "__complete",
+    ]
+)
+"""Verbs that ask no API server of a kubeconfig by themselves; those below hold, quota, release and session do."""
+
+
+def leaves(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], set[str]]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from leaves(below, (*path, name))
+    yield path, {flag for action in parser._actions for flag in action.option_strings}
+
+
+def test_every_verb_that_asks_a_cluster_has_the_three_flags_of_kubectl() -> None:
+    lacking = [
+        " ".join(path)
+        for path, flags in leaves(build_parser())
+        if path and path[0] != "local" and not (len(path) == 1 and path[0] in WITHOUT_A_CLUSTER)
+        if not {"--context", "--kubeconfig", "--namespace"} <= flags
+    ]
+    assert lacking == []

@@ -17,7 +17,8 @@ from urllib.parse import urlencode
 
 from cotenant import names
 from cotenant.cli.errors import UserError
-from cotenant.cli.terminal.connection import BadRequestError, Connection, add_arguments, connect, job_named
+from cotenant.cli.terminal import followed_log
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect, job_named
 from cotenant.cli.terminal.plain_stream import byte_output
 from cotenant.sdk.job_paths import core_path, jobs_path, pods_query, ranks_of
 
@@ -141,17 +142,12 @@ def kept_lines(status: Mapping[str, Any], number: int) -> Iterator[str]:
 
 def stream(connection: Connection, namespace: str, pod: WorkerPod, args: argparse.Namespace) -> Iterator[bytes]:
     """What the pod has printed, and with `--follow` what it prints until it ends."""
-    query = {"container": names.CONTAINER, "follow": str(bool(args.follow)).lower()}
+    query = {"container": names.CONTAINER}
     query |= {"tailLines": str(args.tail)} if args.tail is not None else {}
-    path = f"{core_path(namespace, 'pods', pod.name, 'log')}?{urlencode(query)}"
-    while True:
-        try:
-            yield from connection.stream(path, endless=args.follow)
-            return
-        except BadRequestError:  # its container waits to start
-            if not args.follow:
-                raise
-            time.sleep(PAUSE_S)
+    path = core_path(namespace, "pods", pod.name)
+    if args.follow:
+        return followed_log.follow(connection, path, query, pause_s=PAUSE_S)
+    return connection.stream(f"{path}/log?{urlencode(query)}", endless=False)
 
 
 def _pods(connection: Connection, metadata: Mapping[str, Any], number: int) -> list[WorkerPod]:

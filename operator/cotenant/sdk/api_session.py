@@ -102,6 +102,8 @@ class ApiSession:
                 data=data,
                 headers=headers,
                 timeout=deadline,
+                proxy=self.server.proxy or None,
+                server_hostname=self.server.tls_server_name,
             ) as response:
                 if response.status >= 300:
                     text = await response.read()
@@ -113,9 +115,7 @@ class ApiSession:
     def _pool(self) -> aiohttp.ClientSession:
         if self._session is None:
             tls = self.server.tls() if self.server.url.startswith("https") else True
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=tls), trust_env=True, read_bufsize=1 << 18
-            )
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls), read_bufsize=1 << 18)
         return self._session
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cotenant.sdk.errors import CredentialsError
+from cotenant.sdk.proxies import proxy_of
 
 POD: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_S: Final = 120.0
@@ -51,6 +52,16 @@ class ApiServer:
             pair = f"{self.user['username']}:{self.user.get('password', '')}".encode()
             return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
         return {}
+
+    @property
+    def proxy(self) -> str:
+        """Address of the proxy on the way to it; empty: there is none. Raises CredentialsError."""
+        return proxy_of(self.url, self.cluster)
+
+    @property
+    def tls_server_name(self) -> str | None:
+        """Name that the server's certificate is for, if it is not that of its address."""
+        return self.cluster.get("tls-server-name") or None
 
     def tls(self) -> ssl.SSLContext:
         authority = _bytes_of(self.cluster, "certificate-authority")

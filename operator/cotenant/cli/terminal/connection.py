@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from cotenant import names
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
+from cotenant.cli.terminal import api_connection
 from cotenant.sdk import kubeconfig
 from cotenant.sdk.errors import CredentialsError
 from cotenant.sdk.kubeconfig import ApiServer
@@ -105,7 +106,7 @@ class Connection:
         address = urlsplit(self.server.url).netloc
         connection = None
         try:
-            connection = self._open(urlsplit(self.server.url).scheme, address)
+            connection = api_connection.opened(self.server, self.timeout_s)
             yield connection
         except CredentialsError as error:
             raise UserError(str(error), EXIT_USAGE) from error
@@ -114,11 +115,6 @@ class Connection:
         finally:
             if connection is not None:
                 connection.close()
-
-    def _open(self, scheme: str, address: str) -> http.client.HTTPConnection:
-        if scheme != "https":
-            return http.client.HTTPConnection(address, timeout=self.timeout_s)
-        return http.client.HTTPSConnection(address, timeout=self.timeout_s, context=self.server.tls())
 
 
 def job_named(text: str) -> tuple[str, str]:
@@ -175,6 +171,8 @@ def _refusal(code: int, text: bytes, *, is_question: bool) -> UserError:
         return UserError(f"the API server does not answer now ({message}): ask again in some seconds", EXIT_UNAVAILABLE)
     if code in {413, 422}:
         return UserError(message)
+    if code >= 500 and not is_question:
+        return UserError(f"the API server failed ({code}): {message}", EXIT_UNAVAILABLE)
     if is_question:
         return UserError(f"the operator refused the question ({code}): {message}")
     refused = f"the API server refused it ({code}): {message}"

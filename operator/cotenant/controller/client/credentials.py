@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import ssl
+from typing import Any
 
 import kubernetes.config
 from kubernetes.client import Configuration
+from kubernetes.client.rest import should_bypass_proxies
 
 
 class NoClusterError(RuntimeError):
@@ -38,6 +40,14 @@ def authorization(configuration: Configuration) -> dict[str, str]:
         pair = f"{configuration.username}:{configuration.password or ''}".encode()
         return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
     return {}
+
+
+def way_to(configuration: Configuration) -> dict[str, Any]:
+    """Arguments of a request: the proxy on the way, and the name that the server's certificate is for."""
+    proxy = configuration.proxy
+    if proxy and should_bypass_proxies(configuration.host, configuration.no_proxy or ""):
+        proxy = None
+    return {"proxy": proxy, "server_hostname": configuration.tls_server_name or None}
 
 
 def tls(configuration: Configuration) -> ssl.SSLContext | bool:

@@ -18,7 +18,7 @@ import aiohttp
 import orjson
 from kubernetes.client import Configuration
 
-from cotenant.controller.client.credentials import authorization, load_configuration, tls
+from cotenant.controller.client.credentials import authorization, load_configuration, tls, way_to
 from cotenant.controller.client.kube import (
     PODS,
     BeforeWrite,
@@ -126,7 +126,7 @@ class RestKube:
                 self._configuration.host + path,
                 params=query | {"timeoutSeconds": str(WATCH_S)},
                 headers=authorization(self._configuration),
-                proxy=self._configuration.proxy,
+                **way_to(self._configuration),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=QUIET_S),
                 read_bufsize=WATCH_BUFFER,
             ) as response:
@@ -218,7 +218,7 @@ class RestKube:
             params=query,
             data=orjson.dumps(body) if body is not None else None,
             headers=headers,
-            proxy=self._configuration.proxy,
+            **way_to(self._configuration),
         ) as response:
             return response.status, response.headers, await response.read()
 

@@ -194,6 +194,10 @@ def _reconcile_admitted(o: Observation, settings: Settings) -> ReconcileResult:
     return replace(result, requeue_at=min((at for at in times if at is not None), default=None))
 
 
+KUBECTL_LOGS = 5
+"""Pods that `kubectl logs -f` reads unless it is told to read more."""
+
+
 def _starting(o: Observation) -> ReconcileResult:
     """Running once every pod is ready; until then, missing pods are made and what holds them up is reported."""
     if o.all_up:
@@ -210,6 +214,8 @@ def _starting(o: Observation) -> ReconcileResult:
             **fields,
         )
         logs = f"kubectl logs -n {o.record.namespace} -l {names.LABEL_JOB}={o.record.name} --prefix -f"
+        if o.size > KUBECTL_LOGS:
+            logs += f" --max-log-requests={o.size}"
         return ReconcileResult(
             status=changed, event=EventToRecord(reason="Running", message=f"{message}; its logs: {logs}")
         )

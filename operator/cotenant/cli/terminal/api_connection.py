@@ -1,0 +1,48 @@
+"""One HTTP connection to the API server: through its proxy, and by the name that its certificate is for."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from typing import Final
+from urllib.parse import urlsplit
+
+from cotenant.sdk.errors import CredentialsError
+from cotenant.sdk.kubeconfig import ApiServer
+from cotenant.sdk.proxies import authorization
+
+HTTPS_PORT: Final = 443
+HTTP_PORT: Final = 80
+
+
+class _NamedConnection(http.client.HTTPSConnection):
+    """Asks the server for the certificate of a name that is not its address."""
+
+    def __init__(self, host: str, port: int, *, timeout: float, context: ssl.SSLContext, name: str) -> None:
+        super().__init__(host, port, timeout=timeout, context=context)
+        self._name, self._tls = name, context
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
+
+
+def opened(server: ApiServer, timeout_s: float) -> http.client.HTTPConnection:
+    """A connection for one request, which it opens. Raises CredentialsError."""
+    address, proxy = urlsplit(server.url), urlsplit(server.proxy)
+    if proxy.scheme == "https":
+        raise CredentialsError(f"the proxy {server.proxy} is spoken to over TLS; name one that is spoken to over http")
+    is_tls, host = address.scheme == "https", address.hostname or ""
+    try:
+        port = address.port or (HTTPS_PORT if is_tls else HTTP_PORT)
+    except ValueError as error:
+        raise http.client.InvalidURL(str(error)) from error
+    first = (proxy.hostname, proxy.port or HTTP_PORT) if proxy.hostname else (host, port)
+    if is_tls:
+        name, context = server.tls_server_name or host, server.tls()
+        connection: http.client.HTTPConnection = _NamedConnection(*first, timeout=timeout_s, context=context, name=name)
+    else:
+        connection = http.client.HTTPConnection(*first, timeout=timeout_s)
+    if proxy.hostname:
+        connection.set_tunnel(f"[{host}]" if ":" in host else host, port, headers=authorization(proxy))
+    return connection

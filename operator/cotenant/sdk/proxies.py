@@ -1,0 +1,68 @@
+"""The proxy on the way to an API server: that of its kubeconfig, or of the environment, as kubectl reads them."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
+from typing import Any, Final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from cotenant.sdk.errors import CredentialsError
+
+SCHEMES: Final = ("http", "https")
+
+
+def proxy_of(url: str, cluster: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> str:
+    """Address of the proxy, or "". `proxy-url` of the cluster counts for every address, the environment's not for
+    those that `NO_PROXY` names, nor for this machine. Raises CredentialsError where it is none that is spoken here.
+    """
+    named, server = str(cluster.get("proxy-url") or ""), urlsplit(url)
+    if not named and not _left_out(server, _variable(environment, "NO_PROXY")):
+        named = _variable(environment, f"{server.scheme.upper()}_PROXY")
+        named = f"http://{named}" if named and "://" not in named else named
+    if named and urlsplit(named).scheme not in SCHEMES:
+        raise CredentialsError(
+            f"the proxy {named} is none of HTTP, which alone is spoken here; name an HTTP proxy in the kubeconfig's"
+            " proxy-url, or forward a local port to the API server and name that as its server"
+        )
+    return named
+
+
+def authorization(proxy: SplitResult) -> dict[str, str]:
+    """Header by which a proxy knows who asks; none where its address has no user."""
+    if proxy.username is None:
+        return {}
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+    return {"Proxy-Authorization": "Basic " + base64.b64encode(pair).decode()}
+
+
+def _variable(environment: Mapping[str, str], name: str) -> str:
+    return environment.get(name) or environment.get(name.lower()) or ""
+
+
+def _left_out(server: SplitResult, names: str) -> bool:
+    host = (server.hostname or "").lower()
+    try:
+        address = ip_address(host)
+    except ValueError:
+        address = None
+    if host == "localhost" or (address is not None and address.is_loopback):
+        return True
+    for raw in names.lower().split(","):
+        name, port = raw.strip(), None
+        if name.count(":") == 1:
+            name, _, port = name.partition(":")
+        if name == "*" or (name and _covers(name, host) and port in {None, str(server.port or 443)}):
+            return True
+    return False
+
+
+def _covers(name: str, host: str) -> bool:
+    """True if an entry of NO_PROXY, a network, an address or a domain, has this host in it."""
+    try:
+        return ip_address(host) in ip_network(name, strict=False)
+    except ValueError:
+        domain = name.removeprefix("*").removeprefix(".")
+        return host.endswith("." + domain) or (host == domain and not name.startswith((".", "*")))

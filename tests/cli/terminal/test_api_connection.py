@@ -1,0 +1,130 @@
+"""An API server behind a proxy, and one whose certificate is for another name than its address. On loopback."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socket import create_connection
+from typing import Any
+
+import pytest
+
+from cotenant.cli.errors import EXIT_UNAVAILABLE, EXIT_USAGE, UserError
+from cotenant.cli.terminal.connection import Connection
+from cotenant.sdk.api_session import ApiSession
+from cotenant.sdk.kubeconfig import ApiServer
+from tests.support.certificates import write_certificate
+
+NAME = "api.internal"
+
+
+class _Api(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = json.dumps({"items": [self.path]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing goes to the terminal."""
+
+
+class _Proxy(BaseHTTPRequestHandler):
+    asked: list[tuple[str, str | None]]
+    upstream: int
+
+    def do_CONNECT(self) -> None:
+        self.asked.append((self.path, self.headers.get("Proxy-Authorization")))
+        with create_connection(("127.0.0.1", self.upstream)) as there:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.flush()
+            back = threading.Thread(target=self._copy, args=(there, self.connection))
+            back.start()
+            self._copy(self.connection, there)
+            back.join()
+
+    @staticmethod
+    def _copy(source: Any, sink: Any) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+        except OSError:
+            pass
+        finally:
+            sink.close()
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing goes to the terminal."""
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[int]:
+    """Port of an API server whose certificate is for `NAME`."""
+    write_certificate(tmp_path, NAME)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Api) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.fixture
+def proxy(api: int) -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
+    """Port of a proxy that brings everybody to `api`, and what it was asked."""
+    asked: list[tuple[str, str | None]] = []
+    handler = type("Handler", (_Proxy,), {"asked": asked, "upstream": api})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield server.server_port, asked
+        server.shutdown()
+
+
+def reached(url: str, folder: Path, **cluster: Any) -> ApiServer:
+    authority = {"certificate-authority": str(folder / "tls.crt")}
+    return ApiServer(url, "red", authority | {key.replace("_", "-"): value for key, value in cluster.items()}, {})
+
+
+def asks(server: ApiServer) -> dict[str, Any]:
+    return Connection(server, "red", timeout_s=5.0).read("/api")
+
+
+def test_a_certificate_is_checked_for_the_name_that_the_kubeconfig_says(api: int, tmp_path: Path) -> None:
+    url = f"https://127.0.0.1:{api}"
+    assert asks(reached(url, tmp_path, tls_server_name=NAME)) == {"items": ["/api"]}
+    with pytest.raises(UserError, match=r"is not reached: .*certificate") as refused:
+        asks(reached(url, tmp_path))
+    assert refused.value.exit_code == EXIT_UNAVAILABLE
+
+
+def test_an_api_server_behind_a_proxy_is_reached_through_it(
+    proxy: tuple[int, list[tuple[str, str | None]]], tmp_path: Path
+) -> None:
+    port, asked = proxy
+    behind = reached("https://api.internal:6443", tmp_path, proxy_url=f"http://alice:secret@127.0.0.1:{port}")
+    assert asks(behind) == {"items": ["/api"]}
+    assert asked == [("api.internal:6443", "Basic YWxpY2U6c2VjcmV0")]
+
+
+async def test_the_sdk_goes_the_same_way(proxy: tuple[int, list[tuple[str, str | None]]], tmp_path: Path) -> None:
+    port, asked = proxy
+    url = f"http://127.0.0.1:{port}"
+    session = ApiSession(reached("https://10.0.0.1:6443", tmp_path, proxy_url=url, tls_server_name=NAME))
+    try:
+        assert await session.request("GET", "/api") == {"items": ["/api"]}
+    finally:
+        await session.close()
+    assert [address for address, _ in asked] == ["10.0.0.1:6443"]
+
+
+def test_a_proxy_that_is_not_spoken_to_is_said_before_anybody_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="socks5") as refused:
+        asks(reached("https://api.internal", tmp_path, proxy_url="socks5://127.0.0.1:1080"))
+    assert refused.value.exit_code == EXIT_USAGE
