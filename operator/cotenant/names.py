@@ -107,7 +107,7 @@ AGENT_PORT: Final = 8098
 """The agent's pod answers `GET /healthz` and `/readyz` here."""
 METRICS_PORT: Final = 8443
 """Operator and agent answer `GET /metrics` here, to whom they may."""
-QUERY_PORT: Final = 8444
+QUERY_PORT: Final = 10250
 """The operator answers questions here, to the API server's aggregator."""
 CONTAINER: Final = "worker"
 SESSION_HOME: Final = "/home/session"

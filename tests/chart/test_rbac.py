@@ -118,8 +118,12 @@ def test_the_operator_may_do_what_it_does_and_nothing_else(render: Render) -> No
     objects = render()
     everywhere = granted(objects["ClusterRole", "cotenant-operator"])
     at_home = granted(objects["Role", "cotenant-operator"])
+    certificates = granted(objects["Role", "cotenant-metrics-serving"])
     assert {right.resource for right in at_home} == {"leases", "endpointslices"}
-    assert sorted(everywhere | at_home) == sorted(set(operator_uses()) - NEVER_READ - OF_KUBERNETES)
+    assert certificates == {Right("", "secrets", "get"), Right("", "secrets", "patch")}
+    uses = set(operator_uses()) - OF_KUBERNETES
+    assert sorted(everywhere | at_home | certificates) == sorted(uses)
+    assert not NEVER_READ & (everywhere | at_home)
 
 
 METHODS = {
@@ -169,11 +173,11 @@ def test_without_questions_the_operator_asks_less(render: Render) -> None:
         return granted(render(values)[kind, "cotenant-operator"])
 
     off = {"query": {"enabled": False}}
-    slices = {Right("discovery.k8s.io", "endpointslices", verb) for verb in ("get", "patch")}
+    slices = {Right("discovery.k8s.io", "endpointslices", verb) for verb in ("get", "patch", "create")}
     assert role("Role", {}) - role("Role", off) == slices
     bare = off | {"metrics": {"secure": False}}
     asked = {right.resource for right in role("ClusterRole", {}) - role("ClusterRole", bare)}
-    assert asked == {"tokenreviews", "subjectaccessreviews"}
+    assert asked == {"tokenreviews", "subjectaccessreviews", "apiservices"}
 
 
 def test_the_agent_reads_one_runtime_class_only(render: Render) -> None:

@@ -205,7 +205,9 @@ def address_of(text: str) -> tuple[str, int] | None:
 
 def serve_metrics(agent: Agent, address: tuple[str, int], args: argparse.Namespace) -> ThreadingHTTPServer:
     access = MetricsAccess().access if args.metrics_readers == "authorized" else None
-    certificate = ServingCertificate(args.metrics_certificate) if args.metrics_certificate else None
+    certificate = (
+        ServingCertificate(args.metrics_certificate, may_come_later=True) if args.metrics_certificate else None
+    )
     return http_server.serve(address, metrics.paths(agent, access, dcgm_names=args.dcgm_names), certificate)
 
 

@@ -5,7 +5,33 @@
 
 {{/* The Secret with the certificate of /metrics. */}}
 {{- define "cotenant.certificateSecret" -}}
-{{ .Values.metrics.certificateSecret | default "cotenant-metrics" }}
+{{ .Values.metrics.certificateSecret | default "cotenant-metrics-serving" }}
+{{- end }}
+
+{{/* The name by which the API server asks for the certificate of the API of questions. */}}
+{{- define "cotenant.queryServer" -}}
+cotenant-query.{{ .Release.Namespace }}.svc
+{{- end }}
+
+{{/* The Secret that is mounted with it; empty: the operator makes its own certificate. */}}
+{{- define "cotenant.querySecret" -}}
+{{ .Values.query.certManager | ternary "cotenant-query" .Values.query.certificateSecret }}
+{{- end }}
+
+{{/* Secrets that the operator keeps filled with certificates, as JSON: [{namespace, name, servers}]. */}}
+{{- define "cotenant.servedSecrets" -}}
+{{- $served := list }}
+{{- if and .Values.metrics.secure (not .Values.metrics.certificateSecret) }}
+{{- $agents := include "cotenant.agentNamespace" . }}
+{{- $servers := list (printf "cotenant-operator.%s.svc" .Release.Namespace) (printf "cotenant-agent.%s.svc" $agents) }}
+{{- $namespaces := .Values.agent.enabled | ternary (list .Release.Namespace $agents | uniq) (list .Release.Namespace) }}
+{{- range $namespaces }}{{ $served = append $served (dict "namespace" . "name" "cotenant-metrics-serving" "servers" $servers) }}{{ end }}
+{{- end }}
+{{- if and .Values.dashboard.enabled (not .Values.dashboard.certificateSecret) }}
+{{- $servers := list (printf "cotenant-dashboard.%s.svc" .Release.Namespace) "localhost" }}
+{{- $served = append $served (dict "namespace" .Release.Namespace "name" "cotenant-dashboard-serving" "servers" $servers) }}
+{{- end }}
+{{- $served | toJson }}
 {{- end }}
 
 {{/* Volumes of a pod that talks to the API server and serves /metrics. */}}

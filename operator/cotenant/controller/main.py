@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import tempfile
 import time
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
@@ -26,14 +27,18 @@ from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.lease_thread import LeaseThread
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.answers import Answers
+from cotenant.controller.query_api.api_service import ApiServiceKeeper
 from cotenant.controller.query_api.endpoint import LeaderEndpoint
+from cotenant.controller.query_api.own_certificate import OwnCertificate
 from cotenant.controller.query_api.record_answers import RecordAnswers
 from cotenant.controller.query_api.server import QueryServer
 from cotenant.controller.replica import Operator
 from cotenant.controller.reports.metrics_access import MetricsAccess
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry import metrics_server, probes
+from cotenant.controller.telemetry.certificate_secrets import CertificateSecrets
 from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.serving import served_secrets
 from cotenant.serving.certificate import ServingCertificate
 
 log = logging.getLogger(__name__)
@@ -56,34 +61,45 @@ async def run(settings: Settings) -> int:
     ):
         operator = Operator(kube, fence.is_leader, settings, metrics)
         operator.loop.last_alive = time.monotonic()
-        questions = _serve_questions(operator, review_kube) if settings.query_certificate else {}
+        more = _serve_questions(operator, review_kube) if settings.serves_questions else {}
+        folder = settings.metrics_certificate
+        certificate = ServingCertificate(Path(folder), may_come_later=True) if folder else None
+        if certificate is not None:
+            more["certificate"] = certificate.keep_fresh()
+        if secrets := served_secrets.read(settings.certificate_secrets):
+            more["certificates"] = CertificateSecrets(kube=kube, secrets=secrets, is_leader=fence.is_leader).run()
         servers = [
             await probes.serve(settings.host, settings.port, alive=operator.alive, ready=operator.ready),
-            await _serve_metrics(settings, metrics, review_kube),
+            await _serve_metrics(settings, metrics, review_kube, certificate),
         ]
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         try:
-            return await _supervise(operator, LeaseThread(lease_kube, elector), fence, stopped, questions)
+            return await _supervise(operator, LeaseThread(lease_kube, elector), fence, stopped, more)
         finally:
             for server in servers:
                 await server.cleanup()
 
 
-async def _serve_metrics(settings: Settings, metrics: Metrics, kube: Kube) -> web.AppRunner:
-    folder = settings.metrics_certificate
+async def _serve_metrics(
+    settings: Settings, metrics: Metrics, kube: Kube, certificate: ServingCertificate | None
+) -> web.AppRunner:
     return await metrics_server.serve(
         (settings.host, settings.metrics_port),
         metrics,
         access=MetricsAccess(kube).access if settings.metrics_readers == "authorized" else None,
-        certificate=ServingCertificate(Path(folder)) if folder else None,
+        certificate=certificate,
     )
 
 
 def _serve_questions(operator: Operator, review_kube: Kube) -> dict[str, Coroutine[Any, Any, None]]:
     """The parts that answer questions, by name."""
     settings, access = operator.settings, CallerAccess(review_kube)
+    own = None
+    if not settings.query_certificate:
+        own = OwnCertificate(Path(tempfile.mkdtemp(prefix="cotenant-query-")), settings.query_server_name)
+        own.bundle()
     answers = Answers(
         cache=operator.cache,
         questions=operator.questions,
@@ -98,15 +114,24 @@ def _serve_questions(operator: Operator, review_kube: Kube) -> dict[str, Corouti
         records=RecordAnswers(recorder=operator.decision_recorder, access=access),
         access=access,
         address=(settings.host, settings.query_port),
-        certificate=Path(settings.query_certificate),
+        certificate=own.folder if own else Path(settings.query_certificate),
     )
     endpoint = LeaderEndpoint(
         kube=operator.kube,
         namespace=settings.namespace,
         address=settings.query_address,
+        port=settings.query_port,
         is_leader=operator.is_leader,
     )
-    return {"questions": server.run(), "endpoint": endpoint.run()}
+    api_service = ApiServiceKeeper(
+        kube=operator.kube,
+        port=settings.query_port,
+        recorder=operator.event_recorder,
+        metrics=operator.metrics,
+        is_leader=operator.is_leader,
+        own=own,
+    )
+    return {"questions": server.run(), "endpoint": endpoint.run(), "APIService": api_service.run()}
 
 
 async def _supervise(

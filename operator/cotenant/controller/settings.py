@@ -24,6 +24,7 @@ from cotenant.api.scalars.amounts import LONGEST_GRACE_S
 from cotenant.api.scalars.networks import Networks, Ports
 from cotenant.core.policy import Policy
 from cotenant.decision_log.showback.prices import PriceList, price_list_of
+from cotenant.serving.served_secrets import ServedSecrets
 
 PREFIX = "COTENANT_"
 
@@ -99,9 +100,15 @@ class Settings(BaseModel):
         "authorized", "who may read /metrics: accounts that may get that URL, or everybody"
     )
     metrics_certificate: str = setting("", "folder of tls.crt and tls.key for /metrics; if empty, without TLS")
+    certificate_secrets: ServedSecrets = setting(
+        "", "Secrets that the operator keeps filled with certificates, JSON: [{namespace, name, servers}]"
+    )
     query_port: Whole = setting(names.QUERY_PORT, "port of the API of questions; 0 takes any free one")
     query_certificate: str = setting(
-        "", "folder of tls.crt and tls.key for the API of questions; if empty, it is not served"
+        "", "folder of tls.crt and tls.key for the API of questions; if empty, query_server_name counts"
+    )
+    query_server_name: str = setting(
+        "", "name for which the operator makes the certificate of the API of questions; if empty too, it is not served"
     )
     query_address: str = setting("", "address under which the API server reaches this replica's questions")
     decision_log_folder: str = setting(
@@ -202,6 +209,10 @@ class Settings(BaseModel):
     @property
     def server_toleration_list(self) -> list[dict[str, Any]]:
         return _parsed(self.server_tolerations)
+
+    @property
+    def serves_questions(self) -> bool:
+        return bool(self.query_certificate or self.query_server_name)
 
     @property
     def labels_and_annotations(self) -> tuple[dict[str, str], dict[str, str]]:

@@ -83,13 +83,15 @@ async def serve_cluster(settings: ServerInCluster) -> None:
         return RestCaller(TokenOfCaller(settings.api_server, settings.authority, token))
 
     entrances = Entrances(sessions, client_of=client_of, proxy=settings.proxy)
-    serving = ServingCertificate(settings.certificate)
+    serving = ServingCertificate(settings.certificate, may_come_later=True)
     serving.context.minimum_version = ssl.TLSVersion.TLSv1_2
     runner = await _runner(Dashboard(sessions=sessions, entrances=entrances, is_secure=True))
+    fresh = asyncio.create_task(serving.keep_fresh())
     try:
         await web.TCPSite(runner, settings.host or None, settings.port, ssl_context=serving.context).start()
         await _sweep(sessions, serving.refresh)
     finally:
+        fresh.cancel()
         await runner.cleanup()
 
 

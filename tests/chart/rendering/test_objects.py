@@ -11,6 +11,7 @@ TENANT_POLICIES = {f"cotenant-{what}" for what in (*MANAGED, "job-makers", "job-
     f"cotenant-tenant-{what}" for what in ("disruption-budgets", "namespaces", "networks", "pods")
 }
 OPERATED = (
+    "apiservices",
     "base-networkpolicies",
     "deletes",
     "endpointslices",
@@ -37,11 +38,11 @@ OPERATOR_POLICIES = {
 QUESTIONS: set[str | tuple[str, str]] = {
     "v1alpha1.query.cotenant.dev",
     "cotenant-query",
-    "cotenant-query-ipv4",
-    "cotenant-query-ipv6",
     "cotenant-operator-authentication",
+    "cotenant-operator-apiservices",
     "cotenant-operator-endpointslices",
 }
+SERVED_PAGES = {(kind, "cotenant-dashboard-serving") for kind in ("Role", "RoleBinding", "Secret")}
 PAGES = {(kind, "cotenant-dashboard") for kind in ("Deployment", "NetworkPolicy", "Service", "ServiceAccount")}
 
 
@@ -61,19 +62,17 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ClusterRoleBinding", "cotenant-operator"),
         ("DaemonSet", "cotenant-agent"),
         ("Deployment", "cotenant-operator"),
-        ("EndpointSlice", "cotenant-query-ipv4"),
-        ("EndpointSlice", "cotenant-query-ipv6"),
-        ("Lease", "cotenant-operator"),
         ("NetworkPolicy", "cotenant-agent"),
         ("NetworkPolicy", "cotenant-operator"),
         ("PodDisruptionBudget", "cotenant-operator"),
         ("PriorityClass", "cotenant-workers"),
         ("ResourceQuota", "cotenant-critical-pods"),
+        ("Role", "cotenant-metrics-serving"),
         ("Role", "cotenant-operator"),
+        ("RoleBinding", "cotenant-metrics-serving"),
         ("RoleBinding", "cotenant-operator"),
         ("RoleBinding", "cotenant-operator-authentication"),
-        ("Secret", "cotenant-metrics"),
-        ("Secret", "cotenant-query"),
+        ("Secret", "cotenant-metrics-serving"),
         ("Service", "cotenant-operator"),
         ("Service", "cotenant-query"),
         ("ServiceAccount", "cotenant-agent"),
@@ -91,6 +90,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicy", "cotenant-managed-metadata"),
         ("ValidatingAdmissionPolicy", "cotenant-managed-objects"),
         ("ValidatingAdmissionPolicy", "cotenant-managed-pods"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-apiservices"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-base-networkpolicies"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-deletes"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-endpointslices"),
@@ -126,6 +126,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicyBinding", "cotenant-managed-metadata"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-managed-objects"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-managed-pods"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-apiservices"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-base-networkpolicies"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-deletes"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-endpointslices"),
@@ -208,8 +209,10 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
             },
             id="monitors",
         ),
-        pytest.param({"metrics": {"secure": False}}, {"cotenant-metrics"}, set(), id="metrics for everybody"),
-        pytest.param({"metrics": {"certificateSecret": "own"}}, {"cotenant-metrics"}, set(), id="a certificate"),
+        pytest.param({"metrics": {"secure": False}}, {"cotenant-metrics-serving"}, set(), id="metrics for everybody"),
+        pytest.param(
+            {"metrics": {"certificateSecret": "own"}}, {"cotenant-metrics-serving"}, set(), id="a certificate"
+        ),
         pytest.param(
             {"metrics": {"readers": [{"name": "prometheus", "namespace": "monitoring"}]}},
             set(),
@@ -219,9 +222,15 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         pytest.param({"query": {"enabled": False}}, QUESTIONS, set(), id="no questions"),
         pytest.param(
             {"query": {"certificateSecret": "own", "caBundle": "UEVN"}},
-            {("Secret", "cotenant-query")},
+            set(),
             set(),
             id="a certificate of the questions' own",
+        ),
+        pytest.param(
+            {"query": {"certManager": True}},
+            set(),
+            {("Issuer", "cotenant-query"), ("Certificate", "cotenant-query")},
+            id="a certificate by cert-manager",
         ),
         pytest.param({"decisionLog": {"storage": "EmptyDir"}}, set(), set(), id="a log in an emptyDir"),
         pytest.param(
@@ -233,7 +242,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         pytest.param(
             {"decisionLog": {"storage": "PersistentVolumeClaim", "claimName": "own"}}, set(), set(), id="on one's own"
         ),
-        pytest.param({"dashboard": {"enabled": True}}, set(), PAGES | {("Secret", "cotenant-dashboard")}, id="pages"),
+        pytest.param({"dashboard": {"enabled": True}}, set(), PAGES | SERVED_PAGES, id="pages"),
         pytest.param(
             {"dashboard": {"enabled": True, "certificateSecret": "own"}}, set(), PAGES, id="pages with a certificate"
         ),
@@ -259,3 +268,33 @@ def test_a_switch_changes_its_objects_and_no_others(
     usual = render().keys()
     kept = {key for key in usual if key[1] not in gone and key[0] not in gone and key not in gone}
     assert render(values).keys() == kept | new
+
+
+NEVER_APPLIED = {"Endpoints", "EndpointSlice", "Lease"}
+"""Kinds that GitOps tools leave out by default, because controllers make them."""
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"dashboard": {"enabled": True}, "metrics": {"monitors": True}}, {"agent": {"namespace": "gpu"}}],
+    ids=["the defaults", "pages and monitors", "agents elsewhere"],
+)
+def test_rendering_twice_gives_the_same_and_no_kind_that_gitops_leaves_out(
+    render: Render, values: dict[str, Any]
+) -> None:
+    objects = render(values)
+    assert objects == render(values)
+    assert not NEVER_APPLIED & {kind for kind, _ in objects}
+    secrets = [one for (kind, _), one in objects.items() if kind == "Secret"]
+    assert not [one for one in secrets if "data" in one or "stringData" in one]
+
+
+def test_the_api_of_questions_listens_where_firewalls_of_managed_clusters_are_open(render: Render) -> None:
+    port = render()["Service", "cotenant-query"]["spec"]["ports"][0]["targetPort"]
+    assert port == 10250
+    own = render({"query": {"port": 8444}, "operator": {"hostNetwork": True}})
+    spec = own["Deployment", "cotenant-operator"]["spec"]["template"]["spec"]
+    assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert own["Service", "cotenant-query"]["spec"]["ports"][0]["targetPort"] == 8444
+    with pytest.raises(ValueError, match="whose kubelet has 10250"):
+        render({"operator": {"hostNetwork": True}})

@@ -10,7 +10,7 @@ from cotenant.api.resources.job_spec.reserved_env import DENIED
 from cotenant.api.resources.trainingjobs import TrainingJobSpec
 from cotenant.controller.query_api.endpoint import SERVICE
 from cotenant.controller.settings import Settings
-from tests.chart.rendering.workloads import NAMESPACE, Render, container_of
+from tests.chart.rendering.workloads import Render, container_of
 
 
 def test_the_policy_denies_the_environment_that_the_api_denies(render: Render) -> None:
@@ -57,11 +57,12 @@ def test_names_and_ports_are_those_of_the_code(render: Render) -> None:
     assert container_of(agent)["ports"] == [{"name": "http", "containerPort": names.AGENT_PORT}, scraped]
     asked = {"name": "query", "containerPort": names.QUERY_PORT}
     assert container_of(operator)["ports"] == [{"name": "http", "containerPort": Settings().port}, scraped, asked]
-    assert objects["EndpointSlice", "cotenant-query-ipv4"]["ports"][0]["port"] == names.QUERY_PORT
+    assert objects["Service", "cotenant-query"]["spec"]["ports"][0]["targetPort"] == names.QUERY_PORT
     assert objects["APIService", f"{names.QUERY_VERSION}.{names.QUERY_GROUP}"]["spec"]["service"]["name"] == SERVICE
     progress = objects["NetworkPolicy", "cotenant-operator"]["spec"]["egress"][-1]["ports"]
     assert progress == [{"protocol": "TCP", "port": names.PROGRESS_PORT}]
-    assert objects["Lease", Settings().lease_name]["metadata"]["namespace"] == NAMESPACE
+    leases = objects["Role", "cotenant-operator"]["rules"][0]
+    assert (leases["resources"], leases["resourceNames"]) == (["leases"], [Settings().lease_name])
     own_node = objects["ValidatingAdmissionPolicy", "cotenant-agent-own-node"]["spec"]["matchConstraints"]
     assert own_node["resourceRules"][0]["apiGroups"] == [names.GROUP]
     metadata = json.dumps(objects["ValidatingAdmissionPolicy", "cotenant-managed-metadata"])

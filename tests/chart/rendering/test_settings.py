@@ -16,6 +16,7 @@ from cotenant.decision_log.showback.prices import Price, PriceList
 from tests.chart.rendering.workloads import (
     DEFAULTED,
     NAMESPACE,
+    OF_A_MOUNTED_CERTIFICATE,
     OF_A_VOLUME,
     OF_PRICES,
     SET_BY_THE_CHART,
@@ -24,7 +25,7 @@ from tests.chart.rendering.workloads import (
 )
 
 CHART = Path(__file__).parents[3] / "charts" / "cotenant"
-FIXED = {"identity", "lease_name", "port", "host", "metrics_port", "query_port"}
+FIXED = {"identity", "lease_name", "port", "host", "metrics_port"}
 """Settings that the chart leaves at their defaults, because RBAC, probes, Services and the Lease rely on them."""
 
 
@@ -134,7 +135,12 @@ def test_the_schema_lists_every_setting_that_is_not_the_charts_own() -> None:
     listed = schema["properties"]["operator"]["properties"]["settings"]["properties"]
     assert (
         listed.keys()
-        == set(Settings.model_fields) - SET_BY_THE_CHART.keys() - OF_A_VOLUME.keys() - OF_PRICES.keys() - FIXED
+        == set(Settings.model_fields)
+        - SET_BY_THE_CHART.keys()
+        - OF_A_MOUNTED_CERTIFICATE.keys()
+        - OF_A_VOLUME.keys()
+        - OF_PRICES.keys()
+        - FIXED
     )
     about = {name: field.description for name, field in Settings.model_fields.items()}
     assert {name: entry["description"] for name, entry in listed.items()} == {name: about[name] for name in listed}

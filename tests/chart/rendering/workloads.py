@@ -17,7 +17,9 @@ SET_BY_THE_CHART = {
     "metrics_readers": "COTENANT_METRICS_READERS",
     "metrics_certificate": "COTENANT_METRICS_CERTIFICATE",
     "device_claims": "COTENANT_DEVICE_CLAIMS",
-    "query_certificate": "COTENANT_QUERY_CERTIFICATE",
+    "certificate_secrets": "COTENANT_CERTIFICATE_SECRETS",
+    "query_port": "COTENANT_QUERY_PORT",
+    "query_server_name": "COTENANT_QUERY_SERVER_NAME",
     "query_address": "COTENANT_QUERY_ADDRESS",
 }
 OF_A_VOLUME = {
@@ -25,6 +27,8 @@ OF_A_VOLUME = {
     "decision_log_mib": "COTENANT_DECISION_LOG_MIB",
 }
 """Settings that the chart sets where `decisionLog.storage` is a volume."""
+OF_A_MOUNTED_CERTIFICATE = {"query_certificate": "COTENANT_QUERY_CERTIFICATE"}
+"""Settings that the chart sets where `query.certificateSecret` or `query.certManager` is."""
 OF_PRICES = {"prices": "COTENANT_PRICES"}
 """Settings that the chart sets where `prices` is."""
 DEFAULTED = {"COTENANT_POD_PRIORITY_CLASS"}

@@ -8,20 +8,21 @@ from typing import Any
 import pytest
 
 from cotenant.controller.client.fence import Fence
-from cotenant.controller.client.kube import ENDPOINT_SLICES
+from cotenant.controller.client.kube import ENDPOINT_SLICES, SERVICES
 from cotenant.controller.query_api.endpoint import LOOK_S, LeaderEndpoint
 from tests.support.fake_kube import FakeKube
 
 pytestmark = pytest.mark.looptime
 
 NAMESPACE = "cotenant-system"
+PORTS = [{"name": "query", "port": 10250, "protocol": "TCP"}]
 
 
 def cluster(endpoints: list[dict[str, Any]] | None = None) -> FakeKube:
     kube = FakeKube()
     for family in (4, 6):
         metadata = {"name": f"cotenant-query-ipv{family}", "namespace": NAMESPACE}
-        kube.put(ENDPOINT_SLICES, {"metadata": metadata, "endpoints": endpoints or []})
+        kube.put(ENDPOINT_SLICES, {"metadata": metadata, "endpoints": endpoints or [], "ports": PORTS})
     return kube
 
 
@@ -32,7 +33,7 @@ def addresses(kube: FakeKube, family: int = 4) -> list[str]:
 
 def endpoint(kube: FakeKube, address: str, leads: list[bool]) -> LeaderEndpoint:
     kube.before_write = Fence(lambda: leads[0]).check
-    return LeaderEndpoint(kube=kube, namespace=NAMESPACE, address=address, is_leader=lambda: leads[0])
+    return LeaderEndpoint(kube=kube, namespace=NAMESPACE, address=address, port=10250, is_leader=lambda: leads[0])
 
 
 @pytest.mark.parametrize(("address", "family"), [("10.1.2.3", 4), ("fd00::7", 6)])
@@ -70,6 +71,30 @@ async def test_a_slice_that_an_upgrade_has_emptied_is_filled_again() -> None:
     task.cancel()
 
 
-async def test_without_a_slice_it_goes_on_looking(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("address", "family"), [("10.1.2.3", "4"), ("fd00::7", "6")])
+async def test_a_slice_that_nobody_has_made_is_made_as_the_services_own(address: str, family: str) -> None:
+    kube = FakeKube()
+    kube.put(SERVICES, {"metadata": {"name": "cotenant-query", "namespace": NAMESPACE, "uid": "s"}})
+    await endpoint(kube, address, [True]).publish()
+    made = kube.stored(ENDPOINT_SLICES, f"cotenant-query-ipv{family}", NAMESPACE) or {}
+    assert made["metadata"]["labels"] == {
+        "kubernetes.io/service-name": "cotenant-query",
+        "endpointslice.kubernetes.io/managed-by": "operator.cotenant.dev",
+    }
+    assert made["metadata"]["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Service", "name": "cotenant-query", "uid": "s"}
+    ]
+    assert (made["addressType"], made["ports"]) == (f"IPv{family}", PORTS)
+    assert made["endpoints"] == [{"addresses": [address], "conditions": {"ready": True}}]
+
+
+async def test_another_port_is_written_too() -> None:
+    kube = cluster()
+    other = LeaderEndpoint(kube=kube, namespace=NAMESPACE, address="10.1.2.3", port=8444, is_leader=lambda: True)
+    await other.publish()
+    assert (kube.stored(ENDPOINT_SLICES, "cotenant-query-ipv4", NAMESPACE) or {})["ports"][0]["port"] == 8444
+
+
+async def test_without_the_service_it_goes_on_looking(caplog: pytest.LogCaptureFixture) -> None:
     await endpoint(FakeKube(), "10.1.2.3", [True]).publish()
     assert "questions are not answered" in caplog.text

@@ -80,7 +80,9 @@ def pod(name: str, namespace: str, certificate: str) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def cluster(local_cluster: "Cluster", install: Callable[..., Any]) -> Iterator["Cluster"]:
     with install(local_cluster, VALUES, wait=True):
-        secret = json.loads(local_cluster.kubectl("get", "secret", "cotenant-metrics", "-n", SYSTEM, "-o", "json"))
+        secret = json.loads(
+            local_cluster.kubectl("get", "secret", "cotenant-metrics-serving", "-n", SYSTEM, "-o", "json")
+        )
         certificate = base64.b64decode(secret["data"]["tls.crt"]).decode()
         documents: list[dict[str, Any]] = []
         for name, labels in ((SCRAPERS, {"cotenant.dev/metrics": "true"}), (ELSEWHERE, {})):

@@ -58,7 +58,9 @@ def pods(cluster: "Cluster") -> dict[str, tuple[str, str]]:
 
 def certificate(cluster: "Cluster") -> str:
     """That of /metrics."""
-    return cluster.kubectl("get", "secret", "cotenant-metrics", "-n", "cotenant-system", "-o", "jsonpath={.data}")
+    return cluster.kubectl(
+        "get", "secret", "cotenant-metrics-serving", "-n", "cotenant-system", "-o", "jsonpath={.data}"
+    )
 
 
 def becomes(cluster: "Cluster", name: str, wanted: Mapping[str, str]) -> dict[str, Any]:

@@ -158,7 +158,8 @@ def questions(cluster: SeenCluster) -> Iterator[Diagnosis]:
             yield Diagnosis(
                 Severity.ERROR, f"APIService {names.QUERY_GROUP}",
                 f"is not available, and Kubernetes ends no namespace meanwhile: {condition.get('message', '')}",
-                "see that an operator leads and that the API server reaches its port 8444; or query.enabled=false",
+                "see that an operator leads and that the control plane reaches its port (query.port, 10250 by default):"
+                " docs/platforms.md; or query.enabled=false",
             )  # fmt: skip
 
 

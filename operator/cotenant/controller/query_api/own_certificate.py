@@ -1,0 +1,32 @@
+"""The certificate of the API of questions, where none is mounted: of this process alone, made anew before it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cotenant.serving.self_signed import SelfSigned
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class OwnCertificate:
+    folder: Path
+    server: str
+    """Name that the API server asks for."""
+    clock: Callable[[], datetime] = utc_now
+    _current: SelfSigned | None = None
+    _before: SelfSigned | None = None
+
+    def bundle(self) -> bytes:
+        """What the API server trusts: this certificate, and the last one, which the server may show for a while."""
+        now = self.clock()
+        if self._current is None or not self._current.serves([self.server], now):
+            self._before, self._current = self._current, SelfSigned.made([self.server], now)
+            self._current.write(self.folder)
+        return self._current.certificate + (self._before.certificate if self._before else b"")

@@ -1,0 +1,73 @@
+"""Keeps Secrets that the chart makes empty filled with certificates: /metrics of operator and agents, the dashboard.
+
+The chart renders them without data, so that rendering twice gives the same, and every tool leaves the data alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cotenant.controller.client.kube import SECRETS, Kube, UnreachableError
+from cotenant.serving.self_signed import SelfSigned
+from cotenant.serving.served_secrets import ServedSecret
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 30.0
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True, kw_only=True)
+class CertificateSecrets:
+    kube: Kube
+    secrets: Sequence[ServedSecret]
+    is_leader: Callable[[], bool]
+    clock: Callable[[], datetime] = utc_now
+
+    async def run(self) -> None:
+        while True:
+            leads = self.is_leader()
+            if leads:
+                for secret in self.secrets:
+                    try:
+                        await self.fill(secret)
+                    except UnreachableError as error:
+                        log.warning("Secret %s/%s is not looked at: %s", secret.namespace, secret.name, error)
+            await asyncio.sleep(LOOK_S if leads else 1.0)
+
+    async def fill(self, secret: ServedSecret) -> None:
+        """Write a certificate into it, unless it has one that serves."""
+        found = await self.kube.get(SECRETS, secret.name, secret.namespace)
+        if not found.done:
+            log.warning("Secret %s/%s has no certificate: %s", secret.namespace, secret.name, found.message)
+            return
+        now = self.clock()
+        if _held(found.document).serves(secret.servers, now):
+            return
+        made = SelfSigned.made(secret.servers, now)
+        files = {"tls.crt": made.certificate, "tls.key": made.key}
+        data = {name: base64.b64encode(text).decode() for name, text in files.items()}
+        body = {"metadata": {"resourceVersion": found.document["metadata"]["resourceVersion"]}, "data": data}
+        reply = await self.kube.patch(SECRETS, secret.name, body, namespace=secret.namespace)
+        if reply.done:
+            log.info("Secret %s/%s has a new certificate", secret.namespace, secret.name)
+        else:
+            log.warning("Secret %s/%s got no certificate: %s", secret.namespace, secret.name, reply.message)
+
+
+def _held(document: dict[str, Any]) -> SelfSigned:
+    data = document.get("data") or {}
+    try:
+        return SelfSigned(*(base64.b64decode(data.get(name, ""), validate=True) for name in ("tls.crt", "tls.key")))
+    except (binascii.Error, ValueError, TypeError):
+        return SelfSigned(b"", b"")
