@@ -50,6 +50,9 @@ DRA_DRIVER: Final = f"gpu.{GROUP}"
 TAINT_HELD: Final = f"{GROUP}/held-without-claim"
 """On a device: a pod of the operator holds the GPU without a claim, so the kube-scheduler does not count it."""
 
+LABEL_DRIVER_UPGRADE: Final = "nvidia.com/gpu-driver-upgrade-state"
+LABEL_MIG_STATE: Final = "nvidia.com/mig.config.state"
+"""By which NVIDIA's GPU Operator says that it works on a node."""
 TAINT_DRAIN: Final = f"{GROUP}/drain"
 """On a device: it computes no longer, or wrong. Kubernetes ends pods of others, the operator those of its own jobs."""
 

@@ -23,6 +23,8 @@ def test_flags_win_over_the_environment_and_the_environment_over_defaults() -> N
         ({"COTENANT_MAX_GRACE_PERIOD_S": "86401"}, "COTENANT_MAX_GRACE_PERIOD_S=86401 is too much; give at most 86400"),
         ({"COTENANT_TOLERATIONS": "all"}, "COTENANT_TOLERATIONS is not JSON"),
         ({"COTENANT_TOLERATIONS": "{}"}, "COTENANT_TOLERATIONS must be a JSON list"),
+        ({"COTENANT_RUN_AS_USER": "0"}, "COTENANT_RUN_AS_USER is '0'; give the number of a user that is not root"),
+        ({"COTENANT_CERTIFICATE_SECRETS": "{}"}, "COTENANT_CERTIFICATE_SECRETS has no list of Secrets"),
         ({"COTENANT_POD_LABELS": "[]"}, 'COTENANT_POD_LABELS must be a JSON object of texts, such as {"team": "ml"}'),
         ({"COTENANT_POD_LABELS": '{"a": 1}'}, "COTENANT_POD_LABELS must be a JSON object of texts"),
         (

@@ -5,8 +5,9 @@
 {{- if $host.proc }}{{ $paths = append $paths (dict "name" "proc" "path" "/proc" "type" "Directory") }}{{ end -}}
 {{- if $host.cgroup }}{{ $paths = append $paths (dict "name" "cgroup" "path" "/sys/fs/cgroup" "type" "Directory") }}{{ end -}}
 {{- if $host.runtimeConfig -}}
-{{- $paths = append $paths (dict "name" "runtime-config" "path" "/etc/nvidia-container-runtime" "type" "DirectoryOrCreate") -}}
-{{- $paths = append $paths (dict "name" "cdi-static" "path" "/etc/cdi" "type" "DirectoryOrCreate") -}}
+{{- /* Its folders nvidia-container-runtime and cdi. They are not mounted themselves: where one is not there, a kubelet would have to
+make it, which it cannot below a read-only root (Talos, Container-Optimized OS, Bottlerocket). */ -}}
+{{- $paths = append $paths (dict "name" "etc" "path" "/etc" "type" "Directory") -}}
 {{- $paths = append $paths (dict "name" "cdi-dynamic" "path" "/var/run/cdi" "type" "DirectoryOrCreate") -}}
 {{- end -}}
 {{- if $host.packages }}{{ $paths = append $paths (dict "name" "packages" "path" "/var/lib/dpkg" "type" "Directory") }}{{ end -}}

@@ -29,6 +29,20 @@ system:serviceaccount:{{ .Release.Namespace }}:cotenant-operator
 system:serviceaccount:{{ include "cotenant.agentNamespace" . }}:cotenant-agent
 {{- end }}
 
+{{/* "true" on OpenShift: as the values say, or by the API that only OpenShift serves. */}}
+{{- define "cotenant.openshift" -}}
+{{- if kindIs "invalid" .Values.openshift.enabled -}}
+{{- if .Capabilities.APIVersions.Has "security.openshift.io/v1" }}true{{ end }}
+{{- else if .Values.openshift.enabled -}}
+true
+{{- end }}
+{{- end }}
+
+{{/* User and group of the pods of jobs; empty: the platform's choice. */}}
+{{- define "cotenant.workerUser" -}}
+{{- if include "cotenant.openshift" . }}{{ else }}{{ .Values.worker.runAsUser }}{{ end }}
+{{- end }}
+
 {{/* A setting as text: whole numbers stay whole however large they are. */}}
 {{- define "cotenant.setting" -}}
 {{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ . | int64 }}{{ else }}{{ . }}{{ end }}

@@ -64,6 +64,13 @@ def _prices(text: str) -> str:
     return text
 
 
+def _user_id(text: str) -> str:
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise ValueError(f"is {text!r}; give the number of a user that is not root, or nothing")
+    return text
+
+
+UserId = Annotated[str, AfterValidator(_user_id)]
 Prices = Annotated[str, AfterValidator(_prices)]
 Whole = Annotated[int, _converted_by(int), Field(ge=0)]
 PositiveWhole = Annotated[int, _converted_by(int), Field(gt=0)]
@@ -180,6 +187,9 @@ class Settings(BaseModel):
     pod_annotations: pod_metadata.PodMetadata = setting(
         json.dumps(pod_metadata.ANNOTATIONS),
         "annotations of the pods of jobs, JSON; by default they opt out of meshes and keep node autoscalers away",
+    )
+    run_as_user: UserId = setting(
+        "65532", "user and group of the pods of jobs; empty leaves both to the platform, or to the image"
     )
     scratch_mib: Whole = setting(51200, "size of /tmp of a worker pod")
     dns_namespace: str = setting(

@@ -96,6 +96,30 @@ def test_a_node_that_cannot_be_relied_on_is_not_ready(change: dict[str, Any], la
     assert (node.ready, node.unready_because) == (False, why)
 
 
+@pytest.mark.parametrize(
+    ("label", "state", "is_left"),
+    [
+        ("nvidia.com/gpu-driver-upgrade-state", "upgrade-required", False),
+        ("nvidia.com/gpu-driver-upgrade-state", "cordon-required", True),
+        ("nvidia.com/gpu-driver-upgrade-state", "wait-for-jobs-required", True),
+        ("nvidia.com/gpu-driver-upgrade-state", "pod-deletion-required", True),
+        ("nvidia.com/gpu-driver-upgrade-state", "drain-required", True),
+        ("nvidia.com/gpu-driver-upgrade-state", "pod-restart-required", True),
+        ("nvidia.com/gpu-driver-upgrade-state", "uncordon-required", False),
+        ("nvidia.com/gpu-driver-upgrade-state", "upgrade-done", False),
+        ("nvidia.com/mig.config.state", "pending", True),
+        ("nvidia.com/mig.config.state", "rebooting", True),
+        ("nvidia.com/mig.config.state", "success", False),
+    ],
+)
+def test_a_node_on_which_the_gpu_operator_works_takes_no_jobs_and_its_jobs_leave(
+    label: str, state: str, is_left: bool
+) -> None:
+    facts = nodes.to_node_facts(NODE | {"metadata": {**NODE["metadata"], "labels": {label: state}}})
+    assert (bool(facts.drained_by), facts.ready) == (is_left, not is_left)
+    assert (f"{label}={state}" in facts.unready_because) is is_left
+
+
 def test_a_label_names_the_class_of_whole_gpus_and_an_instance_keeps_its_profile() -> None:
     gpus = [
         {"uuid": "GPU-1", "index": 0, "class": "H100", "memoryMiB": 81920},

@@ -298,3 +298,33 @@ def test_the_api_of_questions_listens_where_firewalls_of_managed_clusters_are_op
     assert own["Service", "cotenant-query"]["spec"]["ports"][0]["targetPort"] == 8444
     with pytest.raises(ValueError, match="whose kubelet has 10250"):
         render({"operator": {"hostNetwork": True}})
+
+
+def test_openshift_is_known_by_its_value_and_agents_get_a_constraint_of_their_own(render: Render) -> None:
+    plain, openshift = render(), render({"openshift": {"enabled": True}})
+    assert openshift.keys() - plain.keys() == {
+        ("SecurityContextConstraints", "cotenant-agent"),
+        ("Role", "cotenant-agent-scc"),
+        ("RoleBinding", "cotenant-agent-scc"),
+    }
+    users = [
+        next(one["value"] for one in container["env"] if one["name"] == "COTENANT_RUN_AS_USER")
+        for objects in (plain, openshift)
+        for container in objects["Deployment", "cotenant-operator"]["spec"]["template"]["spec"]["containers"]
+    ]
+    assert users == ["65532", ""]
+    constraint = openshift["SecurityContextConstraints", "cotenant-agent"]
+    assert (constraint["allowHostDirVolumePlugin"], constraint["allowPrivilegedContainer"]) == (True, False)
+
+
+def test_the_kubelet_makes_no_folder_below_a_root_that_may_be_read_only(render: Render) -> None:
+    volumes = render()["DaemonSet", "cotenant-agent"]["spec"]["template"]["spec"]["volumes"]
+    made = [one["hostPath"]["path"] for one in volumes if one.get("hostPath", {}).get("type") == "DirectoryOrCreate"]
+    assert [path for path in made if not path.startswith(("/run/", "/var/"))] == []
+
+
+def test_agents_are_for_linux_and_their_rollout_is_the_administrators_to_set(render: Render) -> None:
+    values = {"agent": {"nodeSelector": {"gpu": "yes"}, "updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}}
+    spec = render(values)["DaemonSet", "cotenant-agent"]["spec"]
+    assert spec["template"]["spec"]["nodeSelector"] == {"gpu": "yes", "kubernetes.io/os": "linux"}
+    assert spec["updateStrategy"] == {"type": "OnDelete"}

@@ -172,6 +172,7 @@ def test_the_schema_and_the_values_name_the_same_things() -> None:
         "agent.mps.resources",
         "dashboard.resources",
         "operator.settings",
+        "agent.updateStrategy",
         "metrics.dashboardLabels",
         "podAnnotations",
         "podLabels",

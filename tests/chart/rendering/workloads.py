@@ -10,6 +10,7 @@ SET_BY_THE_CHART = {
     "worker_image": "COTENANT_WORKER_IMAGE",
     "runtime_class": "COTENANT_RUNTIME_CLASS",
     "tolerations": "COTENANT_TOLERATIONS",
+    "run_as_user": "COTENANT_RUN_AS_USER",
     "pod_labels": "COTENANT_POD_LABELS",
     "pod_annotations": "COTENANT_POD_ANNOTATIONS",
     "image_pull_secrets": "COTENANT_IMAGE_PULL_SECRETS",

@@ -264,6 +264,20 @@ def test_only_the_gpus_of_a_placement_that_their_own_node_wants_drained_are_sick
     assert sick == {"GPU-n1-0": "XID48: x"}
 
 
+def test_the_gpus_of_a_node_whose_driver_is_exchanged_are_left_by_their_jobs_alone() -> None:
+    cluster = running()
+    labelled = cluster._document("n1", "node") | {
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    labelled["metadata"]["labels"] = {"nvidia.com/gpu-driver-upgrade-state": "drain-required"}
+    cluster.observed.cache.put(NODES, labelled)
+    sick = cluster.observed.view.nodes.sick_gpus(placement_on(("n1", 1), ("n2", 1)))
+    assert sick == {
+        "GPU-n1-0": "Drained: the GPU Operator exchanges its driver"
+        " (nvidia.com/gpu-driver-upgrade-state=drain-required)"
+    }
+
+
 @pytest.mark.parametrize(
     ("ready", "says"), [("True", "taint company/reserved"), ("False", "not Ready")], ids=["ready", "not ready"]
 )

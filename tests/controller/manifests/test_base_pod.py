@@ -122,6 +122,14 @@ def test_no_mesh_joins_a_pod_and_no_autoscaler_takes_its_node(part: str, key: st
         assert made["metadata"][part][key] == value
 
 
+def test_a_platform_that_gives_users_out_itself_is_not_told_which_user_to_take() -> None:
+    ordinary, left = (
+        base_pod(attempt(), 0, Settings(run_as_user=user))["spec"]["securityContext"] for user in ("1000", "")
+    )
+    assert (ordinary["runAsUser"], ordinary["runAsGroup"], ordinary["fsGroup"]) == (1000, 1000, 1000)
+    assert left == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
 def test_the_administrator_may_take_these_marks_off_and_the_operators_own_stay() -> None:
     made = base_pod(attempt(), 0, Settings(pod_labels="", pod_annotations="{}"))["metadata"]
     assert (made["annotations"], {key.partition("/")[0] for key in made["labels"]}) == (

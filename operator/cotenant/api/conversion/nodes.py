@@ -17,6 +17,18 @@ from cotenant.api.scalars.quantities import QuantityError, parse_kubernetes
 from cotenant.core.model import objects as core
 
 Document = Mapping[str, Any]
+DRIVER_IS_EXCHANGED = frozenset(
+    {
+        "node-maintenance-required",
+        "cordon-required",
+        "wait-for-jobs-required",
+        "pod-deletion-required",
+        "drain-required",
+        "pod-restart-required",
+    }
+)
+"""States of its driver upgrade from the cordon to the new driver's start."""
+MIG_IS_CHANGED = frozenset({"pending", "rebooting"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +47,8 @@ class NodeFacts:
     """Ready and not cordoned."""
     unready_because: str = ""
     shared_by_queues: bool = False
+    drained_by: str = ""
+    """Why all GPUs of the node are to be left; empty: they are not."""
     gpu_class: str = ""
     """From the node's label, if the administrator named the class; overrides the agent's."""
 
@@ -46,6 +60,7 @@ def to_node_facts(document: Document) -> NodeFacts:
     allocatable = status.get("allocatable") or {}
     conditions = {condition.get("type"): condition.get("status") for condition in status.get("conditions") or ()}
     why = "not Ready" if conditions.get("Ready") != "True" else "cordoned" if spec.get("unschedulable", False) else ""
+    drained_by = taken_by_the_gpu_operator(labels)
     return NodeFacts(
         name=metadata.get("name", ""),
         cpu_milli=_amount(allocatable.get("cpu", 0), scale=1000),
@@ -53,11 +68,25 @@ def to_node_facts(document: Document) -> NodeFacts:
         pods=_amount(allocatable["pods"]) if "pods" in allocatable else core.MANY_PODS,
         zone=labels.get(names.LABEL_ZONE, ""),
         rack=labels.get(names.LABEL_RACK, ""),
-        ready=not why,
-        unready_because=why,
+        ready=not why and not drained_by,
+        unready_because=why or drained_by,
+        drained_by=drained_by,
         shared_by_queues=annotations.get(names.ANNOTATION_SHARED_BY_QUEUES) == "true",
         gpu_class=labels.get(names.LABEL_GPU_CLASS, ""),
     )
+
+
+def taken_by_the_gpu_operator(labels: Mapping[str, str]) -> str:
+    """Why NVIDIA's GPU Operator needs all programs off the node's GPUs; empty: it does not. It sees no GPU in the
+    requests of the pods of jobs, so it ends none of them.
+    """
+    state = labels.get(names.LABEL_DRIVER_UPGRADE, "")
+    if state in DRIVER_IS_EXCHANGED:
+        return f"the GPU Operator exchanges its driver ({names.LABEL_DRIVER_UPGRADE}={state})"
+    state = labels.get(names.LABEL_MIG_STATE, "")
+    if state in MIG_IS_CHANGED:
+        return f"the GPU Operator changes its MIG layout ({names.LABEL_MIG_STATE}={state})"
+    return ""
 
 
 def _amount(value: Any, scale: int = 1) -> int:

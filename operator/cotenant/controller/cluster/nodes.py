@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from cotenant import names
 from cotenant.api.conversion.nodes import to_node
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.gpunodes import GPUNode, Violation
@@ -189,11 +190,14 @@ class ClusterNodes:
         return verify_all(found)
 
     def sick_gpus(self, placement: Placement) -> dict[str, str]:
-        """GPU UUID → health, of the GPUs of a placement that their own node wants drained."""
+        """GPU UUID → health, of the GPUs of a placement that their node or NVIDIA's GPU Operator wants drained."""
         found: dict[str, str] = {}
         for node in placement.nodes:
-            agent = self._index.gpu_nodes.get(node.node)
+            agent, facts = self._index.gpu_nodes.get(node.node), self._index.facts.get(node.node)
             of_job = {gpu.uuid for rank in node.ranks for gpu in rank.gpus}
+            if facts is not None and facts.drained_by:
+                found |= dict.fromkeys(of_job, f"{names.HEALTH_DRAINED}: {facts.drained_by}")
+                continue
             found |= {gpu.uuid: gpu.health for gpu in (agent.status.gpus if agent else ())
                       if gpu.drain and gpu.uuid in of_job}  # fmt: skip
         return found

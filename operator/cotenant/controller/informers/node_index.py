@@ -25,15 +25,19 @@ class NodeIndex:
         """GPUNode → when the API server took its status in last, in Unix seconds, where it says so."""
 
     def put_node(self, name: str, document: Document, now: float) -> bool:
-        """Returns whether it became unreachable by this: at `now`, Unix seconds, where it does not say since when."""
+        """Returns whether its jobs are to be looked at: its GPUs are to be left, or it became unreachable: at `now`, in
+        Unix seconds, where it does not say since when.
+        """
+        before = self.facts.get(name)
         facts, taints = to_node_facts(document), tuple((document.get("spec") or {}).get("taints") or ())
+        is_left = bool(facts.drained_by) and (before is None or not before.drained_by)
         self.facts[name], self.taints[name] = facts, taints
         conditions = (document.get("status") or {}).get("conditions") or ()
         ready: Mapping[str, Any] = next((one for one in conditions if one.get("type") == "Ready"), {})
         if ready.get("status") == "True":
             self.unreachable.pop(name, None)
-            return False
-        return self._note_unreachable(name, unix(ready.get("lastTransitionTime")) or now)
+            return is_left
+        return self._note_unreachable(name, unix(ready.get("lastTransitionTime")) or now) or is_left
 
     def drop_node(self, name: str, now: float) -> bool:
         """Returns whether it became unreachable by this: what runs there is not ended by its deletion."""

@@ -15,7 +15,6 @@ from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import WHOLE, GrantedGpu
 
-USER = 65532
 _LAUNCHER_CONTAINER: dict[str, Any] = {
     "name": names.CONTAINER,
     "command": ["python", "-P", "-m", "cotenant_worker"],
@@ -60,9 +59,7 @@ def base_pod(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
         "terminationGracePeriodSeconds": attempt.grace_s,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
+            **_user(settings),
             "fsGroupChangePolicy": "OnRootMismatch",  # not every file of a volume at every start
             "seccompProfile": {"type": "RuntimeDefault"},
         },
@@ -73,6 +70,14 @@ def base_pod(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
     if pull_secrets := _pull_secrets(attempt, settings):
         spec["imagePullSecrets"] = [{"name": name} for name in pull_secrets]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _user(settings: Settings) -> dict[str, int]:
+    """None where the platform gives each namespace a range of users, as OpenShift does, and refuses all others."""
+    if not settings.run_as_user:
+        return {}
+    user = int(settings.run_as_user)
+    return {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
 
 
 def _pull_secrets(attempt: Attempt, settings: Settings) -> list[str]:

@@ -58,6 +58,7 @@ class ApiServiceKeeper:
                     log.warning("APIService %s is not looked at: %s", NAME, error)
             else:
                 self._unavailable_since, self._told = None, ""
+                self.metrics.query_available.set(0)
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:

@@ -34,6 +34,15 @@ VALUES = {"queue": "team-a", "gpu_class": "H100", "ok": "true", "code": "500"}
 ON = {"metrics": {"monitors": True, "dashboards": True}}
 
 
+OF_PROMETHEUS = "# TYPE up gauge\nup {up}\n"
+OF_KUBE_STATE_METRICS = """
+# TYPE kube_daemonset_status_desired_number_scheduled gauge
+kube_daemonset_status_desired_number_scheduled{{daemonset="cotenant-agent",namespace="cotenant-system"}} 2
+# TYPE kube_daemonset_status_number_ready gauge
+kube_daemonset_status_number_ready{{daemonset="cotenant-agent",namespace="cotenant-system"}} {ready}
+"""
+
+
 def operator_scrapes() -> list[str]:
     """Every metric of the operator moves between two scrapes."""
     operator, found = Metrics(), list[str]()
@@ -67,8 +76,11 @@ def targets(render: Render) -> list[Target]:
         (endpoint,) = monitor["spec"]["endpoints"]
         called = {"job": name, "service": name, "pod": f"{name}-1", "container": "c", "instance": "10.0.0.1:8443"}
         called |= {"namespace": monitor["metadata"]["namespace"], "endpoint": endpoint["port"]}
-        found.append(Target(called, scrapes, endpoint.get("honorLabels", False)))
-    return found
+        found.append(
+            Target(called, [*(one + OF_PROMETHEUS.format(up=1) for one in scrapes)], endpoint.get("honorLabels", False))
+        )
+    counts = OF_KUBE_STATE_METRICS.format(ready=2)
+    return [*found, Target({"job": "kube-state-metrics", "instance": "k"}, [counts] * SCRAPES)]
 
 
 @cache
@@ -133,6 +145,43 @@ def test_prometheus_takes_the_rules_and_every_alert_looks_at_something(render: R
     metrics = sorted({selector["metric"] for one in found for selector in one.selectors})
     seen = answers(render, *metrics)
     assert [metric for metric, one in zip(metrics, seen, strict=True) if not one.series] == []
+
+
+GONE = {"CotenantNoLeader", "CotenantAgentsMissing"}
+"""Alerts that fire when there is nothing to be scraped at all."""
+
+
+def firing(render: Render, stored: list[Target]) -> set[str]:
+    named = [(rule["alert"], rule["expr"]) for group in alerts(render)["groups"] for rule in group["rules"]]
+    found = evaluate(stored, [expression for _, expression in named])[0]
+    assert [one.error for one in found] == [""] * len(named)
+    return {name for (name, _), one in zip(named, found, strict=True) if one.series}
+
+
+def gone(name: str) -> Target:
+    """A target that cannot be scraped, as Prometheus notes it."""
+    called = {"job": name, "instance": "10.0.0.9:8443"}
+    return Target(called, [OF_PROMETHEUS.format(up=0)] * SCRAPES)
+
+
+def test_alerts_about_what_is_gone_fire_on_an_empty_store(render: Render) -> None:
+    assert firing(render, []) == GONE
+
+
+def test_alerts_about_what_is_gone_are_silent_where_all_is_there(render: Render) -> None:
+    there = firing(render, targets(render))
+    assert not there & (GONE | {"CotenantTargetDown", "CotenantQueryUnavailable"})
+
+
+def test_a_target_that_cannot_be_scraped_is_told_by_its_name(render: Render) -> None:
+    assert firing(render, [gone("cotenant-agent")]) >= {"CotenantTargetDown", "CotenantAgentSilent"}
+    assert firing(render, [gone("cotenant-operator")]) >= {"CotenantTargetDown", "CotenantNoLeader"}
+
+
+def test_agents_that_do_not_start_are_told_by_their_daemon_set(render: Render) -> None:
+    counts = OF_KUBE_STATE_METRICS.format(ready=1)
+    missing = Target({"job": "kube-state-metrics", "instance": "k"}, [counts] * SCRAPES)
+    assert "CotenantAgentsMissing" in firing(render, [*targets(render), missing])
 
 
 def test_a_rule_file_that_is_wrong_is_refused() -> None:
