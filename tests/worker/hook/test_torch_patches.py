@@ -1,12 +1,15 @@
 """What a program asks of `init_process_group` where NCCL cannot work, through a stand-in for torch's module."""
 
 import contextlib
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cotenant_worker.hook.cotenant_shim import torch_patches
+from cotenant_worker.ranks.leaving import LOADER_WORKER
 
 
 @pytest.mark.parametrize(
@@ -75,3 +78,13 @@ def test_what_a_process_group_is_made_of_is_read_where_the_model_is(config: str,
         torch_patches.transport(SimpleNamespace(get_backend_config=lambda: config, get_backend=lambda: "undefined"))
         == want
     )
+
+
+def test_a_loader_worker_has_the_name_by_which_the_launcher_spares_it() -> None:
+    played = (
+        "from types import SimpleNamespace; from cotenant_worker.hook.cotenant_shim import torch_patches\n"
+        "module = SimpleNamespace(_worker_loop=lambda *rest: print(open('/proc/self/comm').read().strip(), *rest))\n"
+        "torch_patches.after_loader_worker(module); module._worker_loop(1, 2)"
+    )
+    done = subprocess.run([sys.executable, "-c", played], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{LOADER_WORKER} 1 2\n"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from cotenant_worker.host import procfs
+from cotenant_worker.host.procfs import Member
 
 
 def process(
@@ -60,6 +62,28 @@ def test_survivors_are_of_the_session_or_of_the_environment_and_have_not_ended(p
     process(proc, 7, 0, name="elsewhere", session=2, rank="0")
     assert procfs.survivors(1, 2, "RANK=0") == ["process 2", "daemon -c pass"]
     assert procfs.survivors(3, 9, "RANK=0") == []
+
+
+def test_members_of_a_session_are_told_by_what_they_do_with_sigterm(proc: Path) -> None:
+    for pid, state in ((3, "S"), (4, "S"), (5, "S"), (6, "S"), (7, "Z"), (8, "S")):
+        process(proc, pid, 2, state=state, session=9 if pid == 8 else 3)
+    masks = {
+        3: {"SigCgt": signal.SIGTERM},
+        4: {"SigBlk": signal.SIGTERM},
+        5: {"SigIgn": signal.SIGTERM},
+        6: {"SigIgn": signal.SIGQUIT},
+    }
+    for pid, found in masks.items():
+        lines = [f"{field}:\t{1 << number - 1:016x}" for field, number in found.items()]
+        (proc / str(pid) / "status").write_text("\n".join(["Name:\tmain: it", *lines, "Threads:\t1"]))
+        (proc / str(pid) / "exe").symlink_to("/usr/bin/bash")
+    assert procfs.session_members(3) == [
+        Member(3, 2, "main: it", "bash", heeds=True),
+        Member(4, 2, "main: it", "bash", heeds=True),
+        Member(5, 2, "main: it", "bash", ignores=True),
+        Member(6, 2, "main: it", "bash", in_background=True),
+    ]
+    assert procfs.session_members(9) == [Member(8, 2, "")]  # it went between two looks
 
 
 def test_this_process_is_there() -> None:

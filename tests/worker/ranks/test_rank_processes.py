@@ -16,6 +16,7 @@ import pytest
 from cotenant.contract import Contract
 from cotenant_worker.host import layout, procfs
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher
+from cotenant_worker.host.procfs import Member
 from cotenant_worker.ranks import rank_processes
 from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.supervision.failure_cause import RankExit
@@ -85,6 +86,33 @@ class Pod:
         """The ends so far, once all that ended is recorded; without their time."""
         await self.ranks.wait_until_gone(5)
         return [replace(event.exit, at=0.0, home=()) for event in self.exits]
+
+
+class PlayedSessions:
+    """The processes of every rank, as a test says, and the signals that they got."""
+
+    def __init__(self) -> None:
+        self.members: list[Member] = []
+        self.sent: list[tuple[int, int]] = []
+        self._looks = 0
+
+    def look(self, _session: int) -> list[Member]:
+        self._looks += 1
+        return self.members
+
+    async def looked(self, times: int) -> None:
+        """Wait until so many looks were taken."""
+        while self._looks < times:  # noqa: ASYNC110 - the look is in a loop of its own
+            await asyncio.sleep(0)
+
+
+@pytest.fixture(autouse=True)
+def played(monkeypatch: pytest.MonkeyPatch) -> PlayedSessions:
+    sessions = PlayedSessions()
+    monkeypatch.setattr(procfs, "session_members", sessions.look)
+    monkeypatch.setattr(os, "kill", lambda pid, number: sessions.sent.append((pid, number)))
+    monkeypatch.setattr(rank_processes, "_LOOK_S", 0.0)
+    return sessions
 
 
 @pytest.fixture(autouse=True)
@@ -245,22 +273,41 @@ async def test_ranks_of_a_generation_that_is_over_are_killed_as_they_start() -> 
     assert await pod.ended() == [RankExit(0, 3, None, 9, 0.0, stopped=True)]
 
 
-@pytest.mark.parametrize(
-    ("command", "group"),
-    [
-        pytest.param(("python", "train.py"), False, id="a Python program heeds SIGTERM by itself"),
-        pytest.param(("python", "-c", "pass"), False, id="a Python that the fork server cannot run too"),
-        pytest.param(("bash", "run.sh"), True, id="a shell does not pass it on to its children"),
-    ],
-)
-async def test_ranks_are_asked_to_leave_and_their_safe_points_are_counted(
-    command: tuple[str, ...], group: bool
-) -> None:
-    pod = Pod(job_of([2], *command))
+async def test_ranks_are_asked_to_leave_once_and_their_safe_points_are_counted(played: PlayedSessions) -> None:
+    pod = Pod(job_of([2]))
     children = await pod.start()
+    played.members = [Member(7, 1, "bash", "bash")]
     pod.ranks.running[1].counters.set("calls", 40)
-    assert pod.ranks.terminate() == {0: 0, 1: 40}
-    assert [child.signals for child in children] == [[(signal.SIGTERM, group)]] * 2
+    assert [pod.ranks.terminate(), pod.ranks.terminate()] == [{0: 0, 1: 40}] * 2
+    await played.looked(4)
+    assert (played.sent, [child.signals for child in children]) == ([(7, signal.SIGTERM)] * 2, [[], []])
+    played.members = []
+    for child in children:
+        child.exit.set_result(-signal.SIGTERM)
+    assert [(each.rank, each.signal) for each in await pod.ended()] == [(0, 15), (1, 15)]
+
+
+async def test_a_rank_has_left_when_the_last_of_its_processes_has(played: PlayedSessions) -> None:
+    pod = Pod(job_of())
+    [child] = await pod.start()
+    played.members = [Member(7, 1, "python", "python", heeds=True)]
+    pod.ranks.terminate()
+    child.exit.set_result(-signal.SIGTERM)
+    await played.looked(4)
+    assert (pod.exits, list(pod.ranks.running)) == ([], [0])
+    await pod.ranks.kill(0)
+    await played.looked(6)
+    assert played.sent[-1] == (7, signal.SIGKILL)
+    played.members = []
+    assert [each.stopped for each in await pod.ended()] == [True]
+
+
+async def test_a_rank_that_has_only_just_been_forked_is_asked_itself() -> None:
+    pod = Pod(job_of())
+    [child] = await pod.start()
+    pod.ranks.terminate()
+    await asyncio.wait([run.departure for run in pod.ranks.running.values() if run.departure])
+    assert child.signals == [(signal.SIGTERM, False)]
     await pod.ranks.kill(0)
 
 

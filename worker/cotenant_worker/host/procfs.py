@@ -7,6 +7,8 @@ of `/proc/PID`.
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +51,63 @@ def descendants(root: int) -> list[int]:
         frontier = [pid for pid, parent in parents.items() if parent in above]
         found += frontier
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A living process of a session, by what it does with SIGTERM."""
+
+    pid: int
+    parent: int
+    name: str
+    """What it calls itself: `ps -o comm`."""
+    program: str = ""
+    """The file that it runs, without its folder: `bash` for a script of bash's."""
+    heeds: bool = False
+    """It has a handler for SIGTERM, or waits for it."""
+    ignores: bool = False
+    in_background: bool = False
+    """A shell without job control started it with `&`: it ignores SIGQUIT."""
+
+
+def session_members(session: int) -> list[Member]:
+    """The living processes of a session. Zombies have ended."""
+    found = []
+    for entry in _PROC.iterdir():
+        stat = read_stat(int(entry.name)) if entry.name.isdigit() else None
+        if stat is not None and stat.session == session and stat.state not in "ZX":
+            found.append(_member(int(entry.name), stat.parent))
+    return sorted(found, key=lambda each: each.pid)
+
+
+def _member(pid: int, parent: int) -> Member:
+    facts: dict[str, str] = {}
+    program = ""
+    with contextlib.suppress(OSError):
+        facts = dict(line.split(":\t", 1) for line in _status(pid).splitlines() if ":\t" in line)
+        program = os.path.basename(os.readlink(_PROC / str(pid) / "exe"))
+    waited_for = _mask(facts, "SigCgt") | _mask(facts, "SigBlk")
+    return Member(
+        pid,
+        parent,
+        facts.get("Name", ""),
+        program or facts.get("Name", ""),
+        heeds=_has(waited_for, signal.SIGTERM),
+        ignores=_has(_mask(facts, "SigIgn"), signal.SIGTERM),
+        in_background=_has(_mask(facts, "SigIgn"), signal.SIGQUIT),
+    )
+
+
+def _status(pid: int) -> str:
+    return (_PROC / str(pid) / "status").read_text(errors="replace")
+
+
+def _mask(facts: dict[str, str], field: str) -> int:
+    return int(facts.get(field, "0"), 16)
+
+
+def _has(mask: int, number: signal.Signals) -> bool:
+    return bool(mask >> (number - 1) & 1)
 
 
 def survivors(root: int, session: int, variable: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -30,6 +31,7 @@ from cotenant_worker.ranks.error_files import environment_for_errors, error_of
 from cotenant_worker.ranks.fork_client import ForkClient, has_spare_cpu
 from cotenant_worker.ranks.fork_protocol import ForkRequest
 from cotenant_worker.ranks.horovod import HorovodRendezvous
+from cotenant_worker.ranks.leaving import Departure
 from cotenant_worker.ranks.memory_limits import with_limits
 from cotenant_worker.ranks.program import Program, preloads, program_of, source_file, wants_horovod
 from cotenant_worker.supervision.failure_cause import RankExit
@@ -38,6 +40,8 @@ from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
 _LEFT_BEHIND_S: Final = 1.0
 """For processes of a rank that end soon after it."""
+_LOOK_S: Final = 0.05
+"""Between two looks at the processes of a rank that was asked to leave."""
 
 
 @dataclass(slots=True)
@@ -50,6 +54,8 @@ class RunningRank:
     counters: SharedCounters
     stopped: bool = False
     oom_kills_before: int = 0
+    departure: asyncio.Task[None] | None = None
+    """It was asked to leave. Done once all of its processes are gone."""
 
 
 @dataclass(slots=True)
@@ -169,11 +175,13 @@ class LocalRanks:
 
     async def _watch(self, run: RunningRank) -> None:
         status = await run.child.exit
+        if run.departure is not None:
+            await run.departure  # the first process may be a wrapper: the one that saves needs its time
         at = time.monotonic()
         if run.child.output is not None:
             # Its children may hold the pipe open: the last lines are worth a moment, not more.
             await asyncio.wait([run.child.output], timeout=0.2)
-        left = () if status or run.stopped else await _left_behind(run)
+        left = () if status or run.stopped or run.departure else await _left_behind(run)
         run.child.signal(signal.SIGKILL, group=True)
         if self.running.get(run.assignment.rank) is run:
             del self.running[run.assignment.rank]
@@ -209,9 +217,10 @@ class LocalRanks:
             await asyncio.sleep(0)
 
     def terminate(self) -> dict[int, int]:
-        """SIGTERM to every rank; how many safe points each has passed, for those that look for them."""
+        """Ask every rank to leave; how many safe points each has passed, for those that look for them."""
         for run in self.running.values():
-            run.child.signal(signal.SIGTERM, group=self.program.kind == "exec" and not _is_python(self.program))
+            if run.departure is None:
+                run.departure = asyncio.create_task(_depart(run))
         return {rank: run.counters.get("calls") for rank, run in self.running.items()}
 
     async def wait_until_gone(self, deadline_s: float) -> None:
@@ -222,6 +231,19 @@ class LocalRanks:
     def set_stop_call(self, count: int) -> None:
         for run in self.running.values():
             run.counters.set("stop_at", max(1, count))
+
+
+async def _depart(run: RunningRank) -> None:
+    """Ask the processes of a rank to leave, and wait until none is left or the rank is killed."""
+    departure = Departure()
+    while members := procfs.session_members(run.child.pid):
+        pids = [each.pid for each in members] if run.stopped else departure.due(members, time.monotonic())
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL if run.stopped else signal.SIGTERM)
+        await asyncio.sleep(_LOOK_S)
+    if run.child.alive and not run.stopped:  # it has only just been forked
+        run.child.signal(signal.SIGTERM)
 
 
 async def _left_behind(run: RunningRank) -> tuple[str, ...]:

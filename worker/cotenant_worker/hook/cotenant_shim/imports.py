@@ -20,6 +20,7 @@ AFTER = {
     "torch.distributed.distributed_c10d": ("torch_patches", "after_distributed"),
     "torch.distributed.launcher.api": ("nested_torchrun", "after_launcher"),
     "torch.nn.parallel.distributed": ("torch_patches", "after_data_parallel"),
+    "torch.utils.data._utils.worker": ("torch_patches", "after_loader_worker"),
     "torch.optim.optimizer": ("torch_patches", "after_optimizer"),
     "tensorflow": ("memory", "after_tensorflow"),
     "ray.train": ("frameworks", "after_ray_train"),

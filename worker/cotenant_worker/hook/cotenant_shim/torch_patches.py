@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import sys
@@ -117,6 +118,19 @@ def after_data_parallel(module):
         scaler.scale_backward(torch.autograd, torch)
         if not scaler.usable:
             warn_precision("precision fp16: this torch cannot scale losses unasked; use torch.amp.GradScaler or bf16")
+
+
+def after_loader_worker(module):
+    """Name a DataLoader's workers as torch 2.6 and later do: the launcher does not ask them to leave."""
+    original = module._worker_loop
+
+    @functools.wraps(original)
+    def named(*args, **kwargs):
+        with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
+            comm.write("pt_data_worker")
+        return original(*args, **kwargs)
+
+    module._worker_loop = named
 
 
 _scalers = []  # type: ignore[var-annotated]

@@ -1,0 +1,161 @@
+"""Whom a departure asks, as a table of processes; and with real ones: which commands save, whatever is in between."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cotenant.contract import CheckpointSpec, Contract
+from cotenant_worker.host.procfs import Member
+from cotenant_worker.ranks.leaving import LOADER_WORKER, MOMENT_S, Departure, whom_to_ask
+from tests.support.pod_sandbox import contract, until
+from tests.worker.processes import launched
+
+
+def bash(pid: int, parent: int, *, trap: bool = False, ignores: bool = False) -> Member:
+    return Member(pid, parent, "run.sh", "bash", heeds=trap, ignores=ignores)
+
+
+def saver(pid: int, parent: int, *, behind: bool = False) -> Member:
+    return Member(pid, parent, "python", "python3.11", heeds=True, in_background=behind)
+
+
+def plain(pid: int, parent: int, name: str = "python", *, ignores: bool = False) -> Member:
+    return Member(pid, parent, name, name, ignores=ignores)
+
+
+def loader(pid: int, parent: int) -> Member:
+    return Member(pid, parent, LOADER_WORKER, "python3.11", heeds=True)
+
+
+TIMEOUT = Member(10, 1, "timeout", "timeout", heeds=True)
+
+
+@pytest.mark.parametrize(
+    ("members", "asked"),
+    [
+        pytest.param([saver(10, 1)], [10], id="a program that heeds SIGTERM"),
+        pytest.param([plain(10, 1)], [10], id="a program that does not"),
+        pytest.param([saver(10, 1), loader(11, 10)], [10], id="loader workers are their program's"),
+        pytest.param([plain(10, 1), loader(11, 10)], [10], id="also of a program without a handler"),
+        pytest.param([bash(10, 1), saver(11, 10)], [10, 11], id="a shell passes nothing on"),
+        pytest.param([bash(10, 1), plain(11, 10)], [10, 11], id="nor to what heeds nothing"),
+        pytest.param([bash(10, 1), bash(11, 10), saver(12, 11)], [10, 11, 12], id="a shell in a shell"),
+        pytest.param([bash(10, 1, ignores=True), saver(11, 10)], [11], id="a shell that ignores it"),
+        pytest.param([bash(10, 1, ignores=True), plain(11, 10)], [11], id="a shell that ignores it, nobody heeds"),
+        pytest.param([bash(10, 1, trap=True), saver(11, 10, behind=True)], [10], id="a trap that waits runs at once"),
+        pytest.param([bash(10, 1, trap=True), saver(11, 10)], [10, 11], id="a trap in the foreground does not"),
+        pytest.param([bash(10, 1), saver(11, 10), plain(12, 10, "tee")], [10, 11], id="tee is spared while one saves"),
+        pytest.param([plain(10, 1), saver(11, 10)], [11], id="a wrapper that would die of it is spared"),
+        pytest.param([plain(10, 1), bash(11, 10), saver(12, 11)], [11, 12], id="as conda run does it"),
+        pytest.param([saver(10, 1), saver(11, 10)], [10], id="a wrapper that heeds passes it on"),
+        pytest.param([TIMEOUT, saver(11, 10)], [11], id="timeout would pass it on twice"),
+        pytest.param([TIMEOUT, plain(11, 10)], [10], id="timeout, and nobody heeds"),
+        pytest.param([plain(10, 1, ignores=True), plain(11, 10)], [11], id="what is below one that ignores it"),
+        pytest.param([plain(10, 1, ignores=True)], [], id="one that ignores it"),
+        pytest.param([saver(12, 1), plain(13, 1, "tail")], [12, 13], id="orphans are first processes"),
+        pytest.param([loader(12, 1)], [12], id="a loader worker without a program too"),
+    ],
+)
+def test_those_are_asked_that_can_save(members: list[Member], asked: list[int]) -> None:
+    assert [each.pid for each in whom_to_ask(members)] == asked
+
+
+def test_each_is_asked_once_and_what_heeds_nothing_when_the_savers_have_gone() -> None:
+    departure = Departure()
+    shell, trains, tee = bash(10, 1), saver(11, 10), plain(12, 10, "tee")
+    orphans = [replace(trains, parent=1), replace(tee, parent=1)]
+    assert departure.due([shell, trains, tee], 0.0) == [10, 11]
+    assert departure.due(orphans, 0.1) == []
+    assert departure.due(orphans, 20.0) == []
+    assert departure.due(orphans[1:], 20.1) == []
+    assert departure.due(orphans[1:], 20.0 + MOMENT_S) == [12]
+    assert departure.due(orphans[1:], 30.0) == []
+
+
+def test_a_program_that_a_wrapper_starts_meanwhile_is_asked_too() -> None:
+    departure = Departure()
+    assert departure.due([plain(10, 1), saver(11, 10)], 0.0) == [11]
+    assert departure.due([plain(10, 1), saver(12, 10)], 1.0) == [12]
+
+
+TRAIN = """
+import os, signal, sys, time
+leaving = []
+signal.signal(signal.SIGTERM, lambda *_: leaving.append(1))
+open("ready", "w").close()
+while not leaving:
+    time.sleep(0.02)
+time.sleep(0.5)
+print("saving", flush=True)
+if len(leaving) == 1:
+    open(os.environ["COTENANT_CHECKPOINT_DIR"] + "/model.pt", "w").write("x")
+"""
+WRAPPER = "import subprocess, sys\nsys.exit(subprocess.run([sys.executable, 'train.py']).returncode)\n"
+PASSES_ON = """
+import signal, subprocess, sys
+child = subprocess.Popen([sys.executable, "train.py"])
+signal.signal(signal.SIGTERM, lambda *_: child.send_signal(signal.SIGTERM))
+sys.exit(child.wait())
+"""
+SPAWNS = """
+import multiprocessing, runpy
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=runpy.run_path, args=("train.py",))
+    child.start()
+    child.join()
+"""
+FORKED_HELPERS = """
+import multiprocessing, runpy, time
+for _ in range(2):
+    multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,), daemon=True).start()
+runpy.run_path("train.py")
+"""
+FILES = {"train.py": TRAIN, "wrapper.py": WRAPPER, "passes_on.py": PASSES_ON, "spawns.py": SPAWNS}
+FILES |= {"helpers.py": FORKED_HELPERS, "run.sh": "python train.py\necho and on\n"}
+
+
+def job_of(tmp_path: Path, *command: str) -> Contract:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    spec = CheckpointSpec(str(tmp_path / "checkpoints"))
+    return contract([1], command=command, grace_s=20, checkpoint=spec, platform={"codePath": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(("python", "train.py"), id="the program itself"),
+        pytest.param(("bash", "run.sh"), id="bash run.sh"),
+        pytest.param(("bash", "-c", "exec python train.py"), id="a shell that becomes it"),
+        pytest.param(("sh", "-c", "cd . && python train.py"), id="sh -c, after another command"),
+        pytest.param(("bash", "-c", "trap 'echo bye' TERM; python train.py"), id="a trap in the foreground"),
+        pytest.param(
+            ("bash", "-c", "trap 'kill -TERM $!' TERM; python train.py & wait; wait"), id="a trap that passes it on"
+        ),
+        pytest.param(("bash", "-c", "python train.py 2>&1 | tee log"), id="a pipe into tee"),
+        pytest.param(("bash", "-c", "nohup python train.py & wait"), id="nohup in the background"),
+        pytest.param(("timeout", "600", "python", "train.py"), id="a limit of time"),
+        pytest.param(("python", "wrapper.py"), id="a wrapper that waits"),
+        pytest.param(("python", "passes_on.py"), id="a wrapper that passes it on"),
+        pytest.param(("bash", "-c", "python wrapper.py; true"), id="a wrapper in a shell"),
+        pytest.param((sys.executable, "-m", "uv", "run", "--no-project", "python", "train.py"), id="uv run"),
+        pytest.param(("python", "spawns.py"), id="a spawned process"),
+        pytest.param(("python", "helpers.py"), id="forked helpers of its own"),
+    ],
+)
+def test_a_program_saves_once_whatever_is_in_between(tmp_path: Path, command: tuple[str, ...]) -> None:
+    job = job_of(tmp_path, *command)
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    with launched(tmp_path, job.to_json(), PATH=path) as pod:
+        until((tmp_path / "ready").exists, 20, "the program")
+        pod.process.send_signal(signal.SIGTERM)
+        code, log, termination = pod.finish(20)
+    assert (code, termination.reason, "had to be killed" in termination.message) == (143, "Preempted", False), log
+    assert (tmp_path / "checkpoints" / "model.pt").exists(), log
+    assert log.count("saving") == 1, log
+    assert "and on" not in log

@@ -1,0 +1,80 @@
+"""Whom a rank's departure asks: of all its processes those that can save, whatever wrapper is in between. Pure.
+
+SIGTERM for the first process alone ends a wrapper and leaves the program in the dark; SIGTERM for the whole group ends
+the workers of a DataLoader, or the `tee` that the program prints to, while the program saves. So each process is
+judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
+
+- A process that heeds SIGTERM is asked, and nothing below it: it passes the signal on, or needs what it started.
+- A shell without a trap is asked, and what it runs too: it dies of SIGTERM and passes nothing on. A shell with a trap
+  passes the signal on to what it runs in the background. While it waits in the foreground, its trap does not run.
+- A process that heeds nothing is spared while one below it heeds, for its end may end its children.
+- Everything else is asked once no process that heeds is left.
+
+A process whose parent has gone is asked like a first one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from cotenant_worker.host.procfs import Member
+
+LOADER_WORKER: Final = "pt_data_worker"
+"""What torch calls the workers of a DataLoader, and the shim those of an older torch."""
+MOMENT_S: Final = 2.0
+"""For a wrapper to end by itself, after the program that it waited for."""
+_PASSES_ON_TWICE: Final = "timeout"
+"""Of coreutils: it signals its child, and its group. A program may take the second signal for "at once"."""
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "busybox", "zsh", "ksh", "mksh", "fish", "csh", "tcsh"})
+
+
+@dataclass(slots=True)
+class Departure:
+    """One rank's departure: `due` names the processes to send SIGTERM to, each of them once."""
+
+    _asked: set[int] = field(default_factory=set)
+    _heeded_until: float | None = None
+    """When a process that heeds was last there; None if none ever was."""
+
+    def due(self, members: Sequence[Member], now: float) -> list[int]:
+        """PIDs to ask now. `members` are the processes of the rank that are left."""
+        wanted = whom_to_ask(members)
+        if any(each.heeds and (each.pid in self._asked or each in wanted) for each in members):
+            self._heeded_until = now
+        if self._heeded_until is not None and now < self._heeded_until + MOMENT_S:
+            wanted = [each for each in wanted if each.heeds or _is_shell(each)]
+        found = [each.pid for each in wanted if each.pid not in self._asked]
+        self._asked.update(found)
+        return found
+
+
+def whom_to_ask(members: Sequence[Member]) -> list[Member]:
+    """The processes that SIGTERM goes to, as they stand."""
+    children: dict[int, list[Member]] = defaultdict(list)
+    pids = {each.pid for each in members}
+    for each in members:
+        children[each.parent if each.parent in pids else 0].append(each)
+    return [found for first in children[0] for found in _below(first, children)]
+
+
+def _below(member: Member, children: dict[int, list[Member]]) -> list[Member]:
+    """Whom to ask of this process and all below it."""
+    started = [child for child in children[member.pid] if child.name != LOADER_WORKER]
+    if _is_shell(member) and member.heeds:
+        started = [child for child in started if not child.in_background]
+    elif member.heeds and member.program != _PASSES_ON_TWICE:
+        return [member]
+    below = [found for child in started for found in _below(child, children)]
+    if any(each.heeds for each in below):
+        below = [each for each in below if each.heeds or _is_shell(each)]
+        return [member, *below] if _is_shell(member) and not member.ignores else below
+    if _is_shell(member) and not member.ignores:
+        return [member, *below]
+    return below if member.ignores else [member]
+
+
+def _is_shell(member: Member) -> bool:
+    return member.program in _SHELLS
