@@ -119,7 +119,7 @@ SESSION_FILE: Final = "/tmp/cotenant-session.json"
 """In the pod of a session: port, path and token of its application, for who may execute commands there."""
 SESSION_PORT: Final = 8888
 CODE_PATH: Final = "/workspace"
-"""Where the job's code (ConfigMap or volume) is mounted; first on PYTHONPATH."""
+"""Where the job's code (ConfigMap or volume) is mounted; at the end of `sys.path`."""
 CHECKPOINT_PATH: Final = "/checkpoints"
 TERMINATION_PATH: Final = "/dev/termination-log"
 

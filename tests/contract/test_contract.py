@@ -241,3 +241,24 @@ def test_the_text_is_the_json_of_all_fields_in_their_order(change: dict[str, Any
     for node_rank in (0, 1, 0):
         text = replace(document, node_rank=node_rank).to_json()
         assert text == json.dumps(fields | {"node_rank": node_rank}, sort_keys=True, separators=(",", ":"))
+
+
+def kubelet(text: str, known: dict[str, str]) -> str:
+    """What the kubelet makes of a variable's value: `$$` is one dollar, `$(NAME)` a variable that came before."""
+    return re.sub(r"\$(?:(\$)|\(([^)]*)\))", lambda found: found[1] or known.get(found[2], f"$({found[2]})"), text)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(("bash", "-c", "mkdir /tmp/run.$$"), id="the shell's own pid"),
+        pytest.param(("make", "SHELL_PID=$$$$"), id="a Makefile's dollars"),
+        pytest.param(("bash", "-c", "train --host $(hostname)"), id="a command that is also a variable"),
+        pytest.param(("bash", "-c", "login $(KEY)"), id="a variable with a quote in it"),
+    ],
+)
+def test_a_command_with_dollars_arrives_as_it_was_typed(command: tuple[str, ...]) -> None:
+    env = {"hostname": "from env", "KEY": 'a"b'}
+    sent = replace(CONTRACT, command=command).to_environment()
+    env |= {name: kubelet(text, env) for name, text in sent.items()}
+    assert Contract.from_environment(env).command == command

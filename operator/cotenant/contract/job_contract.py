@@ -134,9 +134,12 @@ class Contract:
         return f'{before},"pods":{_pods_json(self.pods)},{after}'
 
     def to_environment(self) -> dict[str, str]:
-        """The variables that carry it: one as JSON, as long as it fits."""
+        """The variables that carry it: one as JSON, as long as it fits.
+
+        With a dollar in it the document is packed: the kubelet would make one of two, and a variable of `$(NAME)`.
+        """
         text = self.to_json()
-        if len(text) > PART:
+        if len(text) > PART or "$" in text:
             text = PACKED + base64.b64encode(zlib.compress(text.encode())).decode()
         return {_variable(at // PART): text[at : at + PART] for at in range(0, len(text), PART)}
 

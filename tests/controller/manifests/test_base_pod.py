@@ -127,7 +127,8 @@ def test_a_platform_that_gives_users_out_itself_is_not_told_which_user_to_take()
         base_pod(attempt(), 0, Settings(run_as_user=user))["spec"]["securityContext"] for user in ("1000", "")
     )
     assert (ordinary["runAsUser"], ordinary["runAsGroup"], ordinary["fsGroup"]) == (1000, 1000, 1000)
-    assert left == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert not {"runAsUser", "runAsGroup", "fsGroup"} & left.keys()
+    assert left["runAsNonRoot"] is True
 
 
 def test_the_administrator_may_take_these_marks_off_and_the_operators_own_stay() -> None:

@@ -32,6 +32,6 @@ def place_in(files: Sequence[str]) -> str:
 def test_a_rank_stands_where_the_jobs_own_code_does(
     files: Sequence[str], want: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", "/workspace:/hook:/deps")
+    monkeypatch.setenv("COTENANT_CODE_DIR", "/workspace")
     monkeypatch.setenv("COTENANT_STATE_DIR", "/tmp/cotenant")
     assert place_in(files) == want

@@ -56,3 +56,36 @@ def test_processes_that_a_rank_starts_write_whole_lines_and_its_own_loses_nothin
         )
         writing.close()
         assert list(iter(lambda: reading.recv(4096), b"")) == [b"loss 1\n", b"acc 2\n", b"no end", b"own"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("export PYTHONPATH=./\npython train.py", id="PYTHONPATH set anew"),
+        pytest.param("PYTHONPATH=. python train.py", id="for one command"),
+        pytest.param("export PYTHONPATH=$PWD:$PYTHONPATH\npython train.py", id="added to"),
+        pytest.param("env -i PATH=$PATH python train.py", id="an empty environment"),
+    ],
+)
+def test_the_hook_is_there_whatever_a_run_script_makes_of_its_path(tmp_path: Path, script: str) -> None:
+    """By the `.pth` file of the worker's own environment. Outside a rank that does nothing."""
+    (tmp_path / "train.py").write_text("import sys; print('cotenant_shim' in sys.modules)")
+    (tmp_path / "select.py").write_text("# picks samples")
+    (tmp_path / "run.sh").write_text(f"{script}\n:\n")
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    rank = {layout.ENV_STATE: str(tmp_path), "COTENANT_RESTART": "0", "PYTHONPATH": str(layout.HOOK_DIR)}
+    for env, found in ((rank, "True\n"), ({}, "False\n")):
+        done = subprocess.run(
+            ["bash", "run.sh"], cwd=tmp_path, env={"PATH": path, **env}, capture_output=True, text=True, check=True
+        )
+        assert (done.stdout, done.stderr) == (found, "")
+
+
+def test_the_root_of_the_code_comes_behind_what_is_installed(tmp_path: Path) -> None:
+    for name in ("yaml", "own"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    env = {layout.ENV_STATE: str(tmp_path), layout.ENV_CODE_DIR: str(tmp_path), "PYTHONPATH": str(layout.HOOK_DIR)}
+    program = "import own, yaml; print(own.__file__, yaml.safe_load('1'))"
+    done = subprocess.run([sys.executable, "-c", program], cwd="/", env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{tmp_path}/own/__init__.py 1\n"

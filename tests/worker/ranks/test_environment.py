@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
+from cotenant_worker.host import layout
 from cotenant_worker.ranks.environment import (
     base_environment,
     choose_collective,
@@ -158,8 +159,32 @@ def test_what_would_mislead_a_rank_is_not_inherited() -> None:
     assert env["HOROVOD_CYCLE_TIME"] == "5"
     assert env["HOME"] == "/home/me"
     assert env["OMP_NUM_THREADS"] == "1"
-    assert env["PYTHONPATH"].split(":")[0] == "/workspace"
-    assert env["PYTHONPATH"].split(":")[-1] == "/opt/mine"
+    assert env["PYTHONPATH"].split(":") == [str(layout.HOOK_DIR), "/opt/mine"]
+    assert env["COTENANT_CODE_DIR"] == "/workspace"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("NCCL_SOCKET_IFNAME", "net1", id="the interface of NCCL"),
+        pytest.param("GLOO_SOCKET_IFNAME", "net1", id="the interface of gloo"),
+        pytest.param("ACCELERATE_MIXED_PRECISION", "bf16", id="Accelerate's precision"),
+        pytest.param("GRPC_ENABLE_FORK_SUPPORT", "1", id="forks under gRPC"),
+        pytest.param("RAY_DEDUP_LOGS", "0", id="a setting of Ray's"),
+        pytest.param("PYTHONUNBUFFERED", "", id="buffered output"),
+    ],
+)
+def test_what_a_job_sets_is_not_replaced(name: str, value: str) -> None:
+    job = contract([1, 1])
+    group = group_of(job)
+    env = base_environment({name: value}, job, cpus=4, interface="eth0")
+    assert (env | rank_environment(job, group, group.ranks[0], interface="eth0"))[name] == value
+
+
+def test_peers_are_reached_by_the_pods_interface_where_the_job_names_none() -> None:
+    env = base_environment({}, contract([1, 1]), cpus=4, interface="eth0")
+    assert (env["NCCL_SOCKET_IFNAME"], env["GLOO_SOCKET_IFNAME"]) == ("eth0", "eth0")
+    assert "NCCL_SOCKET_IFNAME" not in base_environment({}, contract([1, 1]), cpus=4)
 
 
 @pytest.mark.parametrize(

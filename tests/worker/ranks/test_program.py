@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker.ranks.program import Preloads, Program, preloads, program_of, source_file, wants_horovod
+from cotenant_worker.ranks.program import Preloads, Program, classify, preloads, program_of, source_file, wants_horovod
 from tests.support.pod_sandbox import contract
 
 PYTHON = "/opt/venv/bin/python3.11"
@@ -19,6 +19,8 @@ TORCH = Preloads(("torch", "torch.distributed"), ("torch._dynamo",))
         (("python3", "-u", "train.py"), Program("script", ("train.py",))),
         (("/opt/venv/bin/python", "-m", "pkg.train", "x"), Program("module", ("pkg.train", "x"))),
         (("/usr/bin/python3", "train.py"), Program("exec", ("/usr/bin/python3", "train.py"))),
+        (("/opt/venv/bin/python", "train.py"), Program("script", ("train.py",))),
+        (("python3.8", "train.py"), Program("exec", ("python3.8", "train.py"))),
         (("python", "-c", "print(1)"), Program("exec", ("python", "-c", "print(1)"))),
         (("bash", "-c", "python train.py"), Program("exec", ("bash", "-c", "python train.py"))),
         (
@@ -162,3 +164,16 @@ def test_horovods_rendezvous_is_for_programs_that_use_horovod(
     source: str, launcher: str, framework: str, want: bool
 ) -> None:
     assert wants_horovod(Program("script", ("train.py",), launcher), source, framework) is want
+
+
+def test_the_interpreter_of_another_environment_is_run_as_typed(tmp_path: Path) -> None:
+    """Its `python` is a link to the interpreter that ours is a link to."""
+    base = tmp_path / "base" / "python3"
+    base.parent.mkdir()
+    base.touch()
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "python").symlink_to(base)
+    ours, theirs = (str(tmp_path / name / "python") for name in ("ours", "theirs"))
+    assert classify([theirs, "train.py"], ours) == Program("exec", (theirs, "train.py"))
+    assert classify([ours, "train.py"], ours) == Program("script", ("train.py",))

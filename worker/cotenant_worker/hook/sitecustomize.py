@@ -1,7 +1,8 @@
 """Runs before the first line of every Python program of a rank, because its directory is on PYTHONPATH.
 
 Loads the shim by its path, so that it also works in interpreters that do not have this package; then runs the
-`sitecustomize` that it shadows, if there is one.
+`sitecustomize` that it shadows, if there is one. Where a run script sets PYTHONPATH anew, `cotenant_hook.pth` in this
+package's own environment loads it.
 """
 
 import importlib.machinery
@@ -20,13 +21,27 @@ def _load(name, path, inside=None):
     return module
 
 
-if os.environ.get("COTENANT_STATE_DIR"):
-    _home = os.path.join(_here, "cotenant_shim")
-    _shim = _load("cotenant_shim", os.path.join(_home, "__init__.py"), [_home])
-    sys.modules["cotenant_worker.hook.cotenant_shim"] = _shim
-    _shim.install()
+def _is_standard(entry):
+    """A folder of the standard library's: a `select.py` of the tenant's on PYTHONPATH must not be the shim's."""
+    inside = entry.startswith(os.path.dirname(os.__file__)) or entry.endswith(("lib-dynload", ".zip"))
+    return inside and "-packages" not in entry
 
-_rest = [entry for entry in sys.path if os.path.abspath(entry or ".") != _here]
-_spec = importlib.machinery.PathFinder.find_spec("sitecustomize", _rest)
-if _spec is not None and _spec.origin:
-    _load("sitecustomize_of_the_image", _spec.origin)
+
+if os.environ.get("COTENANT_STATE_DIR") and "cotenant_shim" not in sys.modules:
+    _whole, sys.path[:] = sys.path[:], [entry for entry in sys.path if _is_standard(entry)]
+    try:
+        _home = os.path.join(_here, "cotenant_shim")
+        _shim = _load("cotenant_shim", os.path.join(_home, "__init__.py"), [_home])
+        sys.modules["cotenant_worker.hook.cotenant_shim"] = _shim
+        _shim.install()
+    finally:
+        sys.path[:] = _whole
+    _code = os.environ.get("COTENANT_CODE_DIR")
+    if _code and _code not in sys.path:
+        sys.path.append(_code)  # behind what is installed, which a folder of the same name must not hide
+
+if __name__ == "sitecustomize":
+    _rest = [entry for entry in sys.path if os.path.abspath(entry or ".") != _here]
+    _spec = importlib.machinery.PathFinder.find_spec("sitecustomize", _rest)
+    if _spec is not None and _spec.origin:
+        _load("sitecustomize_of_the_image", _spec.origin)

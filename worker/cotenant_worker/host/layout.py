@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 ENV_STATE: Final = "COTENANT_STATE_DIR"
+ENV_CODE_DIR: Final = "COTENANT_CODE_DIR"
+"""The root of the job's code. The hook puts it at the end of `sys.path`, behind what is installed."""
 ENV_PREEMPT_FILE: Final = "COTENANT_PREEMPT_FILE"
 ENV_CHECKPOINT_DIR: Final = "COTENANT_CHECKPOINT_DIR"
 ENV_DATA_DIR: Final = "COTENANT_DATA_DIR"

@@ -1,8 +1,8 @@
 """The environment of one rank, computed from the contract and the group it joins. Pure.
 
-Whatever a user put into the pod's environment under these names is overwritten: a rank cannot choose its own rank,
-GPUs or rendezvous. One table feeds torch, TensorFlow, JAX, Accelerate and Horovod, so no framework is a special case
-in the launcher.
+What a user put into the pod's environment under the names of a rank's place is overwritten: a rank cannot choose its
+own rank, GPUs or rendezvous. Everything else is a default (`_defaults`). One table feeds torch, TensorFlow, JAX,
+Accelerate and Horovod, so no framework is a special case in the launcher.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from cotenant_worker.supervision.hangs import hang_timeout_s
 from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
 _DROPPED_PREFIXES = (
-    "RAY_",
+    "RAY_AUTH_",
+    "RAY_ADDRESS",
+    "RAY_ENABLE_K8S_TOKEN_AUTH",
+    "RAY_USE_TLS",
+    "RAY_TLS_",
     "COTENANT_CONTRACT",
     "TORCHELASTIC_",
     "OMPI_",
@@ -29,7 +33,8 @@ _DROPPED_PREFIXES = (
     "HOROVOD_GLOO_",
     "HOROVOD_ELASTIC",
 )
-"""Inherited names that would mislead a rank: Ray's token is not the tenant's, other launchers did not start it."""
+"""Inherited names that would mislead a rank: Ray's token and cluster are not the tenant's, other launchers did not
+start it."""
 
 
 def choose_collective(contract: Contract) -> tuple[str, str]:
@@ -84,15 +89,18 @@ def pod_uuids(pod: PodGrant) -> list[str]:
     return list(dict.fromkeys(gpu.uuid for rank in pod.ranks for gpu in rank.gpus))
 
 
-def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: int) -> dict[str, str]:
+def base_environment(
+    inherited: Mapping[str, str], contract: Contract, *, cpus: int, interface: str = ""
+) -> dict[str, str]:
     """Variables that all ranks of this pod share; known before the group is, so the fork server can start with them."""
     env = {key: value for key, value in inherited.items() if not key.startswith(_DROPPED_PREFIXES)}
     ranks = max(1, len(contract.pods[contract.node_rank].ranks))
     env.setdefault("OMP_NUM_THREADS", str(threads_of_a_rank(contract, cpus // ranks)))
-    env.setdefault("PYTHONUNBUFFERED", "1")
-    env.setdefault("PYTHONFAULTHANDLER", "1")
-    path = [code_path(contract), str(layout.HOOK_DIR), env.get("PYTHONPATH", "")]
+    for name, value in _defaults(contract, interface).items():
+        env.setdefault(name, value)
+    path = [str(layout.HOOK_DIR), env.get("PYTHONPATH", "")]
     env["PYTHONPATH"] = ":".join(part for part in path if part)
+    env[layout.ENV_CODE_DIR] = code_path(contract)
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     if device_environment.resource_of(contract):
         env.pop(device_environment.VISIBLE, None)  # an image's own: AMD's runtime heeds it too
@@ -108,7 +116,6 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     # The conductor names the rank that hangs; the ring itself would name its neighbours, so it waits a little longer.
     env.setdefault("COTENANT_REDUCE_TIMEOUT_S", f"{hang_timeout_s(contract) + 60:.0f}")
     env["COTENANT_PREFLIGHT"] = str(int(contract.platform.get("preflight", True)))
-    env["ACCELERATE_MIXED_PRECISION"] = {"fp32": "no"}.get(contract.precision, contract.precision)
     if contract.checkpoint:
         env[layout.ENV_CHECKPOINT_DIR] = contract.checkpoint.path
         env["COTENANT_CHECKPOINT_INTERVAL_S"] = str(contract.checkpoint.interval_s)
@@ -124,6 +131,17 @@ def threads_of_a_rank(contract: Contract, available: int) -> int:
     """
     asked = int(contract.platform.get("cpuMilli", 1000))
     return max(1, min(asked // 1000, available))
+
+
+def _defaults(contract: Contract, interface: str) -> dict[str, str]:
+    """Variables that the job may set otherwise. `interface` is the one that peers are reached by; empty: unknown."""
+    return {
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",
+        "ACCELERATE_MIXED_PRECISION": {"fp32": "no"}.get(contract.precision, contract.precision),
+        **({"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface} if interface else {}),
+        **({"GRPC_ENABLE_FORK_SUPPORT": "0"} if contract.world_size > 1 else {}),
+    }
 
 
 def code_path(contract: Contract) -> str:
@@ -185,7 +203,7 @@ def rank_environment(
         | framework_environment.horovod(env, group)
     )
     if interface:
-        env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface, "HOROVOD_GLOO_IFACE": interface}
+        env["HOROVOD_GLOO_IFACE"] = interface
     return env
 
 

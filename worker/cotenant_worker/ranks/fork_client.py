@@ -67,7 +67,7 @@ class ForkClient:
         if not self.enabled:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        argv = [sys.executable, "-P", "-m", "cotenant_worker.ranks.fork_server", str(theirs.fileno())]
+        argv = [sys.executable, "-m", "cotenant_worker.ranks.fork_server", str(theirs.fileno())]
         argv += [",".join(self.preloads.required), ",".join(self.preloads.deferred)]
         output = os.open(layout.state_dir() / "fork-server.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         keep = [theirs.fileno()]

@@ -192,6 +192,8 @@ def preload_at_low_priority(modules: list[str]) -> None:
 
 
 def main() -> None:
+    if not sys.flags.safe_path:
+        sys.path.pop(0)  # the working directory. With -P it would not be there, but ranks would inherit that flag
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     preload([name for name in sys.argv[2].split(",") if name])

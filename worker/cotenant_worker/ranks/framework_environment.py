@@ -20,11 +20,8 @@ def tensorflow(group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]
     workers = [f"{each.ip}:{layout.TF_PORT + each.local_rank}" for each in group.ranks]
     if len(workers) == 1:
         return {}
-    return {
-        "TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": assignment.rank}}),
-        # TensorFlow clears its devices' peers over gRPC: a proxy in the tenant's environment must not stand between.
-        "GRPC_ENABLE_FORK_SUPPORT": "0",
-    }
+    task = {"type": "worker", "index": assignment.rank}
+    return {"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": task})}
 
 
 def jax(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:

@@ -7,6 +7,7 @@ executed as it stands. A command that begins with another launcher names its pro
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,9 +96,7 @@ def too_few_ranks_warning(contract: Contract, behind: Unwrapped) -> str:
 
 def classify(argv: Sequence[str], python: str, launcher: str = "") -> Program:
     name = argv[0] if argv else ""
-    ours = PYTHON.match(Path(name).name) and (
-        "/" not in name or Path(name).resolve().parent == Path(python).resolve().parent
-    )
+    ours = _is_our_python(name, python)
     rest = list(argv[1:])
     while rest and rest[0] in SAFE_SWITCHES:
         rest.pop(0)
@@ -106,6 +105,16 @@ def classify(argv: Sequence[str], python: str, launcher: str = "") -> Program:
     if ours and rest and not rest[0].startswith("-"):
         return Program("script", tuple(rest), launcher)
     return Program("exec", tuple(argv), launcher)
+
+
+def _is_our_python(name: str, python: str) -> bool:
+    """True for our own interpreter. In a virtual environment `python` is a link that many environments share, so a path
+    is compared as it was typed, and nothing is resolved.
+    """
+    folder, _, base = name.rpartition("/")
+    if not folder:
+        return base in ("python", "python3", f"python3.{sys.version_info.minor}")
+    return bool(PYTHON.match(base)) and Path(folder) == Path(python).parent
 
 
 def source_file(program: Program, code: Path) -> Path | None:

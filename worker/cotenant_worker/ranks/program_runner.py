@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import faulthandler
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import os
@@ -19,6 +20,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+from cotenant_worker.host import layout
 from cotenant_worker.ranks.program import Program
 
 
@@ -64,7 +66,7 @@ def _become_main(path: str, spec: Any = None) -> types.ModuleType:
     module = types.ModuleType("__main__")
     module.__file__ = path
     module.__spec__ = spec
-    module.__dict__["__builtins__"] = __builtins__
+    vars(module).update(__builtins__=__builtins__, __annotations__={}, __cached__=None)
     sys.modules["__main__"] = module
     return module
 
@@ -75,9 +77,13 @@ def _run_script(argv: tuple[str, ...]) -> None:
         print(f"cotenant: there is no file {argv[0]!r} in {Path.cwd()}: is `runtime.code` mounted?", file=sys.stderr)  # noqa: T201 - the tenant's log
         raise SystemExit(2)
     sys.argv = list(argv)
+    sys.orig_argv = [sys.executable, "-u", *argv]
     _prepend_to_path(str(path.resolve().parent))
-    module = _become_main(argv[0])
-    exec(compile(path.read_bytes(), argv[0], "exec"), module.__dict__)  # noqa: S102 - running it is the purpose
+    name = os.path.join(os.getcwd(), argv[0])  # absolute, as the interpreter makes it
+    module = _become_main(name)
+    module.__loader__ = importlib.machinery.SourceFileLoader("__main__", name)
+    code = compile(path.read_bytes(), name, "exec", dont_inherit=True)  # of this module nothing: no future statement
+    exec(code, module.__dict__)  # noqa: S102 - running it is the purpose
 
 
 def _run_module(argv: tuple[str, ...]) -> None:
@@ -91,14 +97,17 @@ def _run_module(argv: tuple[str, ...]) -> None:
         print(f"cotenant: no module named {argv[0]!r} on {sys.path[:3]}", file=sys.stderr)  # noqa: T201
         raise SystemExit(2)
     sys.argv = [spec.origin, *argv[1:]]
+    sys.orig_argv = [sys.executable, "-u", "-m", *argv]
     module = _become_main(spec.origin, spec)
+    module.__loader__ = spec.loader
+    vars(module)["__cached__"] = spec.cached
     module.__package__ = spec.parent
     exec(spec.loader.get_code(name), module.__dict__)  # type: ignore[attr-defined]  # noqa: S102
 
 
 def _run_entrypoint(target: str) -> None:
     module_name, _, function_name = target.partition(":")
-    _prepend_to_path(os.environ.get("PYTHONPATH", "").split(":")[0] or str(Path.cwd()))
+    _prepend_to_path(os.environ.get(layout.ENV_CODE_DIR) or str(Path.cwd()))
     sys.argv = [target]
     function: Any = importlib.import_module(module_name)
     for part in function_name.split("."):

@@ -85,7 +85,9 @@ class LocalRanks:
         source = self._source_text()
         horovod = wants_horovod(self.program, source, self.contract.framework)
         self._horovod = HorovodRendezvous(self.contract, self.children, enabled=horovod)
-        self._base_env = base_environment({"USER": user_name(), **self.inherited}, self.contract, cpus=available_cpus())
+        inherited = {"USER": user_name(), **self.inherited}
+        interface = pod_interface()
+        self._base_env = base_environment(inherited, self.contract, cpus=available_cpus(), interface=interface)
         ahead = preloads(source, self.contract.framework)
         possible = self.program.kind != "exec" and self.contract.platform.get("warmStart") is not False
         self.fork_client = ForkClient(self.children, self._base_env, ahead, self.mark_phase, enabled=possible)

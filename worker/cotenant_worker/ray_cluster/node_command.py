@@ -65,6 +65,7 @@ def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: s
         env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         env[layout.ENV_COLLECTIVE] = choose_collective(contract)[0]
         env[layout.ENV_GENERATION] = "0"
+        env[layout.ENV_CODE_DIR] = code_path(contract)
         env["COTENANT_GRANT"] = str(pod.ranks[0].rank)  # Ray numbers its workers itself; what they see is this pod's
         if contract.checkpoint:
             env[layout.ENV_CHECKPOINT_DIR] = contract.checkpoint.path

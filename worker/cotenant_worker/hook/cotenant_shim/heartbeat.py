@@ -191,7 +191,7 @@ def is_library(filename):
 
 
 def code_directories():
-    """Where the job's code lies, and where it is linked to. Behind it on PYTHONPATH may lie libraries."""
-    code = os.environ.get("PYTHONPATH", "").split(":")[0] or "/nowhere"
+    """Where the job's code lies, and where it is linked to."""
+    code = os.environ.get("COTENANT_CODE_DIR") or "/nowhere"
     linked = os.path.join(os.environ.get("COTENANT_STATE_DIR", "/nowhere"), "work")
     return tuple(home.rstrip("/") + "/" for home in (code, os.path.realpath(code), linked))

@@ -45,7 +45,7 @@ class EmptyDirSource(Model):
 
 
 class Code(Model):
-    """Mounted read-only at /workspace, first on PYTHONPATH. The program starts beside it, where it may write."""
+    """Mounted read-only at /workspace, at the end of sys.path. The program starts beside it, where it may write."""
 
     config_map: ConfigMapSource | None = None
     """Files from a ConfigMap, one per key."""

@@ -1,0 +1,47 @@
+"""Loads the hook of a rank where PYTHONPATH does not: a run script has set it anew (`export PYTHONPATH=.`), or begins
+with an empty environment (`env -i`).
+
+`cotenant_hook.pth` imports it at the start of every Python of this package's own environment.
+"""
+
+import importlib.util
+import os
+
+_RANK = "COTENANT_RESTART"
+"""Every rank has it."""
+_PREFIX = "COTENANT_"
+_MOST_PARENTS = 16
+
+
+def load() -> None:
+    """Run the hook's `sitecustomize` by its path, unless PYTHONPATH brings it. The package itself is not imported."""
+    found = importlib.util.find_spec("cotenant_worker")
+    home = os.path.join(next(iter(found.submodule_search_locations or ()), ""), "hook") if found else ""
+    if not home or home in os.environ.get("PYTHONPATH", "").split(":"):
+        return
+    spec = importlib.util.spec_from_file_location("cotenant_late_hook", os.path.join(home, "sitecustomize.py"))
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def rank_variables() -> "dict[str, str]":
+    """Cotenant's variables of the rank that started this process, however many processes ago; empty outside a rank."""
+    pid = os.getppid()
+    for _ in range(_MOST_PARENTS):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                lines = os.fsdecode(file.read()).split("\0")
+            with open(f"/proc/{pid}/stat") as file:
+                pid = int(file.read().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            break
+        found = dict(line.split("=", 1) for line in lines if line.startswith(_PREFIX) and "=" in line)
+        if _RANK in found:
+            return found
+    return {}
+
+
+if _RANK not in os.environ:
+    os.environ.update(rank_variables())
+if _RANK in os.environ:
+    load()
