@@ -3,6 +3,7 @@
 import contextlib
 import subprocess
 import sys
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,3 +89,22 @@ def test_a_loader_worker_has_the_name_by_which_the_launcher_spares_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", played], capture_output=True, text=True, check=True)
     assert done.stdout == f"{LOADER_WORKER} 1 2\n"
+
+
+def test_the_count_of_collectives_is_taken_before_a_group_is_destroyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(torch_patches, "heartbeat", SimpleNamespace(count_collectives=lambda: done.append("count")))
+    c10d = SimpleNamespace(init_process_group=None, destroy_process_group=lambda group: done.append(f"destroy {group}"))
+    torch_patches.after_distributed(c10d)
+    c10d.destroy_process_group(3)
+    assert done == ["count", "destroy 3"]
+
+
+def test_the_longest_timeout_of_the_groups_is_the_programs() -> None:
+    def group(seconds: float) -> Any:
+        backend = SimpleNamespace(options=SimpleNamespace(_timeout=timedelta(seconds=seconds)))
+        return SimpleNamespace(_device_types=["cpu"], _get_backend=lambda device: backend)
+
+    broken = SimpleNamespace(_device_types=["cpu"], _get_backend=lambda device: None)
+    c10d = SimpleNamespace(_world=SimpleNamespace(pg_map=[group(1800), group(7200), broken]))
+    assert torch_patches.longest_timeout_s(c10d) == 7200

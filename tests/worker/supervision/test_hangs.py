@@ -1,5 +1,6 @@
 """Collectives and rendezvous that hang: the missing ranks are named, with where they stand. Times in seconds."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,12 +10,17 @@ from cotenant_worker.supervision.hangs import (
     find_hang,
     find_missing_rendezvous,
     rank_to_blame,
+    time_allowed_s,
     timeout_for,
 )
 
 
 def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, where: str = "") -> RankHeartbeat:
     return RankHeartbeat(rank, 0, sequence, where, seen, moved)
+
+
+def inside(rank: int, sequence: int, collective: str) -> RankHeartbeat:
+    return replace(beat(rank, sequence), collective=collective)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +60,17 @@ def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, w
         pytest.param([beat(0, 2), beat(1, -1)], (), None, id="one that counts none and lives is not waited for"),
         pytest.param([beat(0, 5, seen=40), beat(1, 5, seen=40)], (), None, id="all silent: it is not the ranks"),
         pytest.param(
-            [beat(0, 5), beat(1, 4)],
+            [inside(0, 5, "all_reduce"), beat(1, 4)],
             (1,),
             "1 rank(s) have waited 100 s in collective 5 for 1 that did not come: rank 1 has ended after collective 4",
             id="who has left",
         ),
         pytest.param([beat(0, 5), beat(1, 4)], (0,), None, id="the ones ahead have left: nobody waits"),
+        pytest.param([beat(0, 5), beat(1, 4)], (1,), None, id="one exports alone what all have trained"),
+        pytest.param(
+            [replace(beat(0, 5), looped_at=99.0), beat(1, 4)], (), None, id="the one ahead turns its loop elsewhere"
+        ),
+        pytest.param([inside(0, 5, "recv"), beat(1, 4)], (), None, id="traffic between two ranks is no collective"),
         pytest.param(
             [replace(beat(0, 1), rendezvoused=True)],
             (),
@@ -132,6 +143,28 @@ def test_a_rank_that_has_left_is_named_and_not_waited_for_as_long_as_one_that_ma
     assert absent
     assert (absent.missing, rank_to_blame(absent, (2,)), timeout_for(absent, (2,), 600.0)) == ((1, 2), 2, 30.0)
     assert (rank_to_blame(absent, ()), timeout_for(absent, (), 600.0)) == (1, 600.0)
-    behind = find_hang([beat(0, 5), beat(1, 4)], range(2), (1,), 100.0, 30.0)
+    behind = find_hang([inside(0, 5, "barrier"), beat(1, 4)], range(2), (1,), 100.0, 30.0)
     assert behind
     assert timeout_for(behind, (1,), 600.0) == 600.0, "rank 0 may be alone in a group of its own"
+
+
+@pytest.mark.parametrize(
+    ("named", "torch_s", "turns", "want"),
+    [
+        pytest.param(False, 0.0, False, 600.0, id="nothing is known: our own bound"),
+        pytest.param(False, 7200.0, False, 7200.0, id="the program gives it two hours"),
+        pytest.param(False, 30.0, False, 600.0, id="torch ends it sooner by itself"),
+        pytest.param(False, 7200.0, True, math.inf, id="the one that is missing does something"),
+        pytest.param(True, 7200.0, True, 600.0, id="the job says how long"),
+    ],
+)
+def test_a_hang_may_last_as_long_as_the_program_allows_unless_the_job_says(
+    named: bool, torch_s: float, turns: bool, want: float
+) -> None:
+    beats = [
+        replace(inside(0, 6, "barrier"), timeout_s=torch_s),
+        replace(beat(1, 5), looped_at=99.0 if turns else 0.0),
+    ]
+    hang = find_hang(beats, range(2), (), 100.0, 30.0)
+    assert hang
+    assert time_allowed_s(hang, beats, (), 100.0, named=named, timeout_s=600.0) == want

@@ -140,3 +140,18 @@ async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, ha
     sent.clear()
     await conductor._execute(conductor.watchdog.check_hangs())
     assert sent == ([KillRanks(0), KillRanks(0)] if hangs else [])
+
+
+async def test_a_rank_that_ended_after_the_last_collective_is_not_behind() -> None:
+    """Its last heartbeat is older than its end: half a second, a few collectives."""
+    now = [0.0]
+    pods = Told()
+    conductor = Conductor(contract([1, 1], command=("x",)), pods, clock=lambda: now[0])
+    for pod in (0, 1):
+        await conductor.handle(pod, PodReady("127.0.0.1"))
+    await conductor.handle(1, RankHeartbeat(1, 0, 249))
+    await conductor.handle(1, RankExited(RankExit(1, 0, 0, None, 0.0, sequence=256), age_s=0.0))
+    for now[0] in (1.0, 700.0):
+        await conductor.handle(0, RankHeartbeat(0, 0, 256, "train.py:40 in export", collective="barrier"))
+        await conductor._execute(conductor.watchdog.check_hangs())
+    assert (pods.texts, KillRanks(0) in pods.commands) == ([], False)

@@ -102,6 +102,7 @@ class Conductor:
             case RankExited(exit_, age_s):
                 if exit_.left_behind:
                     self._warn(f"left-{exit_.rank}", _describe_left_behind(exit_))
+                self.watchdog.record_end(exit_.rank, exit_.sequence)
                 await self._execute(supervisor.rank_exited(replace(exit_, at=now - age_s), now))
             case RankHeartbeat():
                 self.watchdog.record_heartbeat(event)

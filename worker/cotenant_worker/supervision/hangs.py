@@ -10,6 +10,7 @@ of them may be loading data and no rank waits; once some have, those are missing
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -20,11 +21,20 @@ WARN_AFTER_S = 30.0
 """After this a hang becomes a warning of the job."""
 _HANG_TIMEOUT_S = 600
 """As long as torch lets NCCL wait: what trains under torchrun, as with one rank that evaluates alone, trains here."""
+_POINT_TO_POINT = frozenset(
+    {"send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list"}
+)
+"""Traffic between two ranks: gloo counts it like a collective, and the others have no part in it."""
 
 
 def hang_timeout_s(contract: Contract) -> float:
     """Seconds after which a hang ends the ranks: `runtime.hangTimeout`."""
     return float(contract.platform.get("hangTimeoutSeconds", _HANG_TIMEOUT_S))
+
+
+def names_hang_timeout(contract: Contract) -> bool:
+    """True if the job itself says how long a hang may last."""
+    return "hangTimeoutSeconds" in contract.platform
 
 
 @record
@@ -52,6 +62,14 @@ class RankHeartbeat:
     """The collective of torch's that it is in, of whatever group."""
     uncounted: bool = False
     """It does nothing that is counted: its progress cannot be seen."""
+    timeout_s: float = 0.0
+    """Seconds that the program itself lets a collective take; 0 where that is not known."""
+
+    def waits(self, now: float, timeout_s: float) -> bool:
+        """It may be inside a collective: of torch's where that is seen, else if its loop has not come round."""
+        if self.collective:
+            return self.collective not in _POINT_TO_POINT
+        return now - self.looped_at >= timeout_s
 
     @property
     def progress(self) -> tuple[int, int, int, bool]:
@@ -92,8 +110,10 @@ def find_hang(
     }
     behind = [heartbeat for heartbeat in counted if heartbeat.sequence < waiting_at or heartbeat.rank in frozen]
     ahead = [heartbeat for heartbeat in counted if heartbeat not in behind and heartbeat.rank not in ended]
-    if not ahead or not behind:
-        return None
+    ahead = [heartbeat for heartbeat in ahead if heartbeat.waits(now, timeout_s)]
+    all_have_left = all(heartbeat.rank in ended for heartbeat in behind)
+    if not ahead or not behind or (all_have_left and not any(heartbeat.collective for heartbeat in ahead)):
+        return None  # a rank that is in no collective waits for nobody: it may export what all have trained
     for_s = now - max(heartbeat.moved_at for heartbeat in (*ahead, *behind))
     if for_s < timeout_s:
         return None
@@ -143,6 +163,26 @@ def find_missing_rendezvous(
         f"{len(waiting)} rank(s) have waited {for_s:.0f} s in init_process_group, jax.distributed.initialize or a"
         f" first all_reduce for {len(missing)} that did not come: {described}",
     )
+
+
+def time_allowed_s(
+    hang: Hang,
+    heartbeats: Sequence[RankHeartbeat],
+    ended: Collection[int],
+    now: float,
+    *,
+    named: bool,
+    timeout_s: float,
+) -> float:
+    """Seconds that a hang may last: what the job says; else as long as torch lets it, and without end while every rank
+    that is missing turns its loop: torch's own timeout ends that.
+    """
+    if named or hang.sequence < 0:
+        return timeout_s
+    missing = [each for each in heartbeats if each.rank in hang.missing and each.rank not in ended]
+    if missing and all(now - each.looped_at < WARN_AFTER_S for each in missing):
+        return math.inf
+    return max([timeout_s, *(each.timeout_s for each in heartbeats)])
 
 
 def rank_to_blame(hang: Hang, ended: Collection[int]) -> int:

@@ -6,7 +6,7 @@ Heartbeats of the ranks and answers of the pods come in with their times; `hangs
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cotenant.contract import Contract
 from cotenant_worker.supervision.commands import Command
@@ -16,7 +16,9 @@ from cotenant_worker.supervision.hangs import (
     find_hang,
     find_missing_rendezvous,
     hang_timeout_s,
+    names_hang_timeout,
     rank_to_blame,
+    time_allowed_s,
     timeout_for,
 )
 from cotenant_worker.supervision.stalls import FIRST_WARNING_S, find_stall, stall_timeout_s
@@ -48,6 +50,12 @@ class Watchdog:
     def record_heartbeat(self, heartbeat: RankHeartbeat) -> None:
         self._heartbeats[heartbeat.rank] = heartbeat.following(self._heartbeats.get(heartbeat.rank), self.clock())
 
+    def record_end(self, rank: int, sequence: int) -> None:
+        """Take over how many collectives a rank had entered at its end; -1 where that is not known."""
+        last = self._heartbeats.get(rank)
+        if last is not None and sequence > last.sequence:
+            self._heartbeats[rank] = replace(last, sequence=sequence)
+
     def record_contact(self, pod: int) -> None:
         """Note that the pod's actor has answered, if only that there is nothing new."""
         self._last_contact[pod] = self.clock()
@@ -64,9 +72,11 @@ class Watchdog:
                 self.warn("hang", "")
             self._reported_hang = None
             return []
+        named = names_hang_timeout(self.contract)
+        timeout_s = time_allowed_s(hang, heartbeats, ended, now, named=named, timeout_s=timeout_s)
         if self._reported_hang != hang.sequence:
             self._reported_hang = hang.sequence
-            self.warn("hang", hang.message)
+            self.warn("hang", f"{hang.message}. {_what_follows(timeout_s)}")
         if hang.for_s < timeout_for(hang, ended, timeout_s) or self._pod_silent(hang.missing):
             return []
         return self.supervisor.rank_hung(rank_to_blame(hang, ended), hang.message, now)
@@ -117,3 +127,9 @@ class Watchdog:
         """A rank whose whole pod is silent is no program that hangs: Ray, or the driver, reports the loss soon."""
         pods = {assignment.pod for assignment in self.supervisor.ranks if assignment.rank in ranks}
         return any(self.clock() - self._last_contact.get(pod, self.clock()) > POD_SILENT_S for pod in pods)
+
+
+def _what_follows(timeout_s: float) -> str:
+    if timeout_s == float("inf"):
+        return "The job goes on, because they do something; runtime.hangTimeout would end it"
+    return f"The job ends after {timeout_s / 60:.0f} min of it: runtime.hangTimeout"

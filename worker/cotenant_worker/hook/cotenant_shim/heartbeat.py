@@ -42,6 +42,8 @@ class Heartbeat:
         """All ranks of the job have come to one."""
         self.uncounted = False
         """It meets the others by a framework whose collectives are not counted: they may go on unseen."""
+        self.timeout = lambda: 0.0
+        """The longest timeout of the process groups, in seconds."""
         self.reports = 0
         """How often the program has reported its progress."""
 
@@ -77,6 +79,11 @@ class Heartbeat:
             self.flush()
             self._report_memory()
             self._report_steps(final=True)
+            self._send_beat()  # the last count: one of half a second ago would stand behind the other ranks' for ever
+
+    def count_collectives(self):
+        """Keep the count of a group that is about to be destroyed."""
+        self._sequence()
 
     @contextlib.contextmanager
     def rendezvous(self):
@@ -96,11 +103,14 @@ class Heartbeat:
             with contextlib.suppress(Exception):
                 self.flush()
                 reported = self._report_steps(reported)
-                sequence = self._sequence() if self.collectives and not self.in_rendezvous else -1
-                if sequence >= 0:
-                    launcher.set_counter("sequence", sequence)
-                launcher.send({"op": "heartbeat", **self._beat(sequence)})
+                self._send_beat()
                 self._report_memory()
+
+    def _send_beat(self):
+        sequence = self._sequence() if self.collectives and not self.in_rendezvous else -1
+        if sequence >= 0:
+            launcher.set_counter("sequence", sequence)
+        launcher.send({"op": "heartbeat", **self._beat(sequence)})
 
     def _sequence(self):
         """Collectives entered by now, of whatever kind; of a group that was destroyed as many as it came to."""
@@ -138,7 +148,14 @@ class Heartbeat:
             "loop_count": loop_count,
             "uncounted": self.uncounted and not loop_count and not self.collectives,
             "collective": "" if self.in_rendezvous else main_thread_collective(),
+            "timeout_s": self._timeout_s(),
         }
+
+    def _timeout_s(self):
+        """Seconds that the program lets collectives take; 0 where that is not known."""
+        with contextlib.suppress(Exception):
+            return float(self.timeout())
+        return 0.0
 
     def _report_memory(self):
         cuda = getattr(sys.modules.get("torch"), "cuda", None)

@@ -57,6 +57,7 @@ def after_distributed(c10d):
             if heartbeat.rendezvoused:
                 launcher.send({"op": "collective", "name": transport(c10d)})
             heartbeat.collectives["torch"] = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
+            heartbeat.timeout = lambda: longest_timeout_s(c10d)
             heartbeat.activity["torch"] = lambda: sum(g._get_sequence_number_for_group() for g in c10d._world.pg_map)
             heartbeat.start()
         preflight(c10d, cuda=transport(c10d) == "nccl")
@@ -67,6 +68,31 @@ def after_distributed(c10d):
     init_process_group.__doc__ = original.__doc__
     init_process_group.__wrapped__ = original
     c10d.init_process_group = init_process_group
+    _count_before_the_end(c10d)
+
+
+def _count_before_the_end(c10d):
+    """Take the count of collectives before a group is destroyed, which then has none."""
+    original = getattr(c10d, "destroy_process_group", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def destroy_process_group(*args, **kwargs):
+        heartbeat.count_collectives()
+        return original(*args, **kwargs)
+
+    c10d.destroy_process_group = destroy_process_group
+
+
+def longest_timeout_s(c10d):
+    """Seconds after which torch itself ends a collective, of the process group that lets it take longest."""
+    found = [0.0]
+    for group in list(c10d._world.pg_map):
+        for device in group._device_types:
+            with contextlib.suppress(Exception):
+                found.append(group._get_backend(device).options._timeout.total_seconds())
+    return max(found)
 
 
 def _is_job_rendezvous(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
