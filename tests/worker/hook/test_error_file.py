@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cotenant_worker.host import layout
-from cotenant_worker.ranks.error_files import environment_for_errors, error_of
+from cotenant_worker.ranks.error_files import environment_for_errors, error_of, killed_itself, lingering
 from cotenant_worker.supervision.failure_cause import RankExit, first_cause
 from cotenant_worker.supervision.messages import MESSAGES, RankExited
 
@@ -169,4 +169,34 @@ def test_what_is_printed_is_what_python_prints(tmp_path: Path) -> None:
     env = rank_env(tmp_path / "state", tmp_path)
     hooked = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert hooked.stderr == plain.stderr
-    assert len(list((tmp_path / "state" / "errors-1-2").iterdir())) == 1
+    assert len(list((tmp_path / "state" / "errors-1-2").glob("*.json"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("deed", "noted"),
+    [
+        pytest.param("os.kill(os.getpid(), signal.SIGKILL)", True, id="itself"),
+        pytest.param("os.killpg(0, signal.SIGKILL)", True, id="its group"),
+        pytest.param("subprocess.Popen(['sleep', '9']).kill()", False, id="a child"),
+        pytest.param("os.kill(os.getpid(), signal.SIGTERM)", False, id="another signal"),
+    ],
+)
+def test_a_kill_of_its_own_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str, noted: bool) -> None:
+    monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path / "state"))
+    environment = rank_env(tmp_path / "state", tmp_path) | environment_for_errors(1, 2)
+    command = [sys.executable, "-c", f"import os, signal, subprocess\n{deed}"]
+    subprocess.run(command, env=environment, check=False, start_new_session=True)
+    assert killed_itself(1, 2) is noted
+
+
+def test_a_program_that_is_through_names_the_threads_that_keep_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path / "state"))
+    environment = rank_env(tmp_path / "state", tmp_path) | environment_for_errors(1, 2)
+    keeps = "import threading; threading.Thread(target=threading.Event().wait, args=(0.2,), name='uploader').start()"
+    for text, threads in (("pass", None), (keeps, ("uploader",))):
+        process = subprocess.Popen([sys.executable, "-c", text], env=environment)
+        process.wait()
+        found = lingering(1, 2, process.pid)
+        assert (found and found.threads) == threads

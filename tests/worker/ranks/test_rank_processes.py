@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -176,7 +178,7 @@ async def test_the_end_of_a_rank_is_recorded_with_its_last_lines(
 @pytest.mark.parametrize(
     ("command", "status", "want"),
     [
-        pytest.param(("bash", "run.sh"), 137, (None, signal.SIGKILL), id="what a shell ran was killed"),
+        pytest.param(("uv", "run", "train.py"), 137, (None, signal.SIGKILL), id="what a wrapper ran was killed"),
         pytest.param(("./run.sh",), 139, (None, signal.SIGSEGV), id="what a script ran crashed"),
         pytest.param(("bash", "run.sh"), 128, (128, None), id="no signal has the number 0"),
         pytest.param(("bash", "run.sh"), 255, (255, None), id="a code beyond all signals"),
@@ -191,6 +193,46 @@ async def test_a_shell_passes_on_the_signal_that_ended_what_it_ran(
     child.exit.set_result(status)
     [ended] = await pod.ended()
     assert (ended.code, ended.signal) == want
+
+
+@pytest.mark.parametrize(
+    ("printed", "want"),
+    [
+        pytest.param(
+            "run.sh: line 2: 7 Killed    python train.py", (None, signal.SIGKILL), id="its program was killed"
+        ),
+        pytest.param("run.sh: line 2: 7 Killed    timeout -s KILL 60 python train.py", (137, None), id="its own limit"),
+        pytest.param("begins", (137, None), id="exit 137"),
+    ],
+)
+async def test_a_shell_says_what_was_killed_and_else_137_is_a_code(
+    printed: str, want: tuple[int | None, int | None]
+) -> None:
+    pod = Pod(job_of(), PlayedChildren(f"{printed}\n".encode()))
+    [child] = await pod.start()
+    child.exit.set_result(137)
+    [ended] = await pod.ended()
+    assert (ended.code, ended.signal) == want
+
+
+async def test_a_failed_program_that_does_not_leave_ends_by_its_own_error(state: Path) -> None:
+    pod = Pod(job_of())
+    [child] = await pod.start()
+    folder = layout.errors_dir(0, 0)
+    error = {"type": "ValueError", "message": "bad batch", "frame": "train.py:8", "time": time.time(), "started": 1.0}
+    (folder / "100.json").write_text(json.dumps(error))
+    assert pod.ranks.lingering() == []
+    (folder / "100.returned").write_text(json.dumps({"time": 50.0, "threads": ["monitor"]}))
+    [found] = pod.ranks.lingering()
+    assert (found.rank, found.returned_at, found.threads, found.error and found.error.type) == (
+        *(0, 50.0, ("monitor",)),
+        "ValueError",
+    )
+    pod.ranks.end_failed(0, force=False)
+    pod.ranks.end_failed(0, force=True)
+    assert child.signals == [(signal.SIGTERM, False), (signal.SIGKILL, True)]
+    [ended] = await pod.ended()
+    assert (ended.code, ended.signal, ended.error and ended.error.message) == (1, None, "bad batch")
 
 
 @pytest.mark.looptime

@@ -1,6 +1,7 @@
 """The first cause of a failed generation, and what it is called."""
 
 import signal
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from cotenant_worker.supervision.failure_cause import (
     ray_loss_reason,
     unreserved_code,
 )
+from cotenant_worker.supervision.rank_error import RankError
 
 PEER = ("RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:3333",)
 
@@ -154,3 +156,32 @@ def test_no_exit_code_of_a_program_means_something_of_ours() -> None:
 )
 def test_what_ray_says_about_a_lost_pod_becomes_a_clause(text: str, want: str) -> None:
     assert ray_loss_reason(text) == want
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "blames"),
+    [
+        (
+            "requests.exceptions.ConnectionError",
+            "('Connection aborted.', ConnectionResetError(104, 'reset by peer'))",
+            False,
+        ),
+        ("urllib.error.URLError", "<urlopen error [Errno 111] Connection refused>", False),
+        ("BrokenPipeError", "[Errno 32] Broken pipe", False),
+        ("RuntimeError", "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection reset by peer", True),
+        ("torch.distributed.DistNetworkError", "Connection refused", True),
+        ("jaxlib.xla_extension.XlaRuntimeError", "UNAVAILABLE: Connection reset by peer", True),
+    ],
+    ids=["a hub", "a web server", "a pipe of its own", "gloo", "torch's store", "JAX"],
+)
+def test_a_broken_connection_blames_a_peer_only_if_ranks_meet_by_it(kind: str, message: str, blames: bool) -> None:
+    error = RankError(kind, message, "train.py:40, in upload", 1000.0, 10, 100.0)
+    cause = first_cause([ended(1, 0, at=0.5), replace(ended(0, 1), error=error)])
+    assert (cause.reason, cause.rank) == (("ExitedEarly", 1) if blames else ("UserError", 0))
+    assert kind in cause.message
+
+
+def test_a_rank_that_killed_itself_is_to_blame_and_its_last_words_are_told() -> None:
+    cause = first_cause([replace(ended(0, None, signal=signal.SIGKILL, tail=("fatal: no model",)), own_kill=True)])
+    assert (cause.killed, cause.code) == (False, 137)
+    assert cause.message == "rank 0 ended itself by SIGKILL: fatal: no model"

@@ -113,7 +113,8 @@ def test_a_rank_that_is_killed_for_ever_ends_the_attempt_which_says_how_often() 
     supervisor = running(1)
     found: list[Command] = []
     while not any(isinstance(each, Finish) for each in found):
-        found = supervisor.rank_exited(ended(0, signal=9, generation=supervisor.generation), 1.0)
+        killed = ended(0, signal=9, generation=supervisor.generation)
+        found = supervisor.rank_exited(replace(killed, worked=True), 1.0)
     message = "rank 0 was ended by SIGKILL; the ranks had been started again 20 times, each time that one was killed"
     assert found[-1] == Finish(137, "UserError", message, 0, 9, (), pod=0)
 
@@ -229,3 +230,23 @@ def test_a_pod_that_fetches_its_data_is_waited_for_as_long_as_it_says_so() -> No
     supervisor.pod_staging(59.0)
     assert supervisor.tick(118.0) == []
     assert [type(one) for one in supervisor.tick(119.5)] == [Finish]
+
+
+@pytest.mark.parametrize(
+    ("worked", "between_s", "starts"),
+    [
+        pytest.param(False, 1.0, 2, id="it kills itself before it does anything"),
+        pytest.param(True, 1.0, 21, id="it makes steps in between"),
+        pytest.param(False, 700.0, 21, id="it runs for long, and nobody sees what it does"),
+    ],
+)
+def test_a_program_that_is_killed_twice_before_its_first_step_is_the_cause(
+    worked: bool, between_s: float, starts: int
+) -> None:
+    supervisor = running(1)
+    now, found = 0.0, 1
+    while supervisor.state is not GroupState.DONE:
+        now += between_s
+        killed = replace(ended(0, signal=9, generation=supervisor.generation), worked=worked)
+        found += any(isinstance(each, Start) for each in supervisor.rank_exited(killed, now))
+    assert found == starts

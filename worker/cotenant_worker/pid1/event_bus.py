@@ -129,10 +129,14 @@ class EventBus:
             if message.first_step:
                 self.on_first_step()
         elif isinstance(message, _REPORTS):
-            now = time.time()
-            self.board.record(message, now)
-            if not self.is_head:
-                self.emit(ForwardedReport(message, now))
+            self.report(message)
+
+    def report(self, message: RankReport) -> None:
+        """Keep a report on this pod's board and on rank 0's."""
+        now = time.time()
+        self.board.record(message, now)
+        if not self.is_head:
+            self.emit(ForwardedReport(message, now))
 
     def apply_to_board(self, message: HeadMessage) -> None:
         """Show what the conductor sends to rank 0's pod."""

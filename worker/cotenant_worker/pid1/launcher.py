@@ -33,6 +33,7 @@ from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.ray_cluster.processes import RayProcesses
 from cotenant_worker.supervision.commands import Finish
 from cotenant_worker.supervision.hangs import hang_timeout_s
+from cotenant_worker.supervision.lingering_ranks import LingeringRanks
 from cotenant_worker.supervision.messages import (
     FinishAttempt,
     HeadSilent,
@@ -45,6 +46,7 @@ from cotenant_worker.supervision.messages import (
     StartRanks,
     StopAtCall,
 )
+from cotenant_worker.supervision.rank_reports import ProgressWarning
 from cotenant_worker.supervision.stopped_ranks import StoppedRanks
 from cotenant_worker.supervision.worker_group import WorkerGroup
 
@@ -113,6 +115,7 @@ class Launcher:
         self.tasks.start(self._join())
         self.tasks.start(self.preemption.sample_calls())
         self.tasks.start(StoppedRanks(self.ranks.processes, self._emit, hang_timeout_s(self.contract)).watch())
+        self.tasks.start(LingeringRanks(self.ranks.lingering, self.ranks.end_failed, self._warn).watch())
         self.tracking.start(self.tasks)
         finish = await self.verdict
         pages.close()
@@ -158,6 +161,10 @@ class Launcher:
 
     def _mark_phase(self, phase: str, ago_s: float = 0.0) -> None:
         self.board.mark(phase, time.monotonic() - self.started_at - ago_s)
+
+    def _warn(self, key: str, text: str) -> None:
+        log_line(text)
+        self.event_bus.report(ProgressWarning(key, text))
 
     def _on_task_error(self, error: str) -> None:
         self._set_verdict(Finish(names.EXIT_RAY_DIED, "RayDied", f"launcher: {error}"))

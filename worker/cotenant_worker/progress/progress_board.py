@@ -15,6 +15,7 @@ from cotenant.contract import Progress
 from cotenant.contract.decoding.fields import INTEGER_MAX
 from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.contract.decoding.reported_values import COUNT_MAX, Value, plain_numbers, plain_values
+from cotenant_worker.progress.lost_metrics import LostMetrics
 from cotenant_worker.progress.slow_ranks import slow_ranks
 from cotenant_worker.progress.staged_bytes import StagedBytes
 from cotenant_worker.supervision.messages import PodStaging
@@ -77,6 +78,7 @@ class ProgressBoard:
     staging: StagedBytes = field(default_factory=StagedBytes)
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds since the launcher started, of the first time that something happened."""
+    _lost: LostMetrics = field(default_factory=LostMetrics)
     _window: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
 
     def record(self, report: RankReport, now: float) -> None:
@@ -131,6 +133,9 @@ class ProgressBoard:
             numbers, notes = plain_numbers(report.metrics, "metrics")
             view.metrics = dict(list({**view.metrics, **numbers}.items())[:COUNT_MAX])
             self._note(notes)
+            kept = {name: value for name, value in numbers.items() if name in view.metrics}
+            for key, text in self._lost.record(max(report.rank, 0), view.step, kept):
+                self.warn(key, text)
         if self.state in ("starting", "rendezvous", "running"):
             self.state = "training"
         if report.rank == 0:

@@ -10,7 +10,8 @@ from itertools import islice
 from pathlib import Path
 
 from cotenant_worker.host import layout
-from cotenant_worker.supervision.rank_error import MAX_BYTES, RankError, first_failure, parse
+from cotenant_worker.supervision.lingering_ranks import Lingering
+from cotenant_worker.supervision.rank_error import MAX_BYTES, RankError, first_failure, parse, parse_returned
 
 _MAX_FILES = 64
 _MAX_PID_DIGITS = 12
@@ -36,6 +37,23 @@ def error_of(rank: int, generation: int, pid: int) -> RankError | None:
                 error = parse(_content(directory / entry.name), int(name))
                 found += [error] if error is not None else []
     return first_failure(found, pid, time.time()) or parse(_content(directory / _TORCH), pid)
+
+
+def lingering(rank: int, generation: int, pid: int) -> Lingering | None:
+    """What the shim wrote of the end of a rank, process `pid`, that is still there; None if nothing."""
+    directory = layout.errors_dir(rank, generation)
+    noted = parse_returned(_content(directory / f"{pid}.returned"))
+    if noted is None:
+        return None
+    error = parse(_content(directory / f"{pid}.json"), pid)
+    return Lingering(rank, generation, error, returned_at=noted[0], threads=noted[1])
+
+
+def killed_itself(rank: int, generation: int) -> bool:
+    """True if a process of this rank has sent it SIGKILL, as the shim saw it."""
+    with contextlib.suppress(OSError), os.scandir(layout.errors_dir(rank, generation)) as entries:
+        return any(entry.name.endswith(".own-kill") for entry in islice(entries, _MAX_FILES))
+    return False
 
 
 def _content(path: Path) -> bytes:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -27,7 +28,7 @@ from cotenant_worker.ranks.environment import (
     grant_of,
     rank_environment,
 )
-from cotenant_worker.ranks.error_files import environment_for_errors, error_of
+from cotenant_worker.ranks.error_files import environment_for_errors, error_of, killed_itself, lingering
 from cotenant_worker.ranks.fork_client import ForkClient, has_spare_cpu
 from cotenant_worker.ranks.fork_protocol import ForkRequest
 from cotenant_worker.ranks.horovod import HorovodRendezvous
@@ -35,6 +36,7 @@ from cotenant_worker.ranks.leaving import Departure
 from cotenant_worker.ranks.memory_limits import with_limits
 from cotenant_worker.ranks.program import Program, preloads, program_of, source_file, wants_horovod
 from cotenant_worker.supervision.failure_cause import RankExit
+from cotenant_worker.supervision.lingering_ranks import Lingering
 from cotenant_worker.supervision.messages import RankExited
 from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
@@ -53,6 +55,8 @@ class RunningRank:
     child: ChildProcess
     counters: SharedCounters
     stopped: bool = False
+    failed: bool = False
+    """Its program had failed, and we ended what was left of it."""
     oom_kills_before: int = 0
     departure: asyncio.Task[None] | None = None
     """It was asked to leave. Done once all of its processes are gone."""
@@ -187,7 +191,7 @@ class LocalRanks:
         run.child.signal(signal.SIGKILL, group=True)
         if self.running.get(run.assignment.rank) is run:
             del self.running[run.assignment.rank]
-        code, number = _code_and_signal(status, self.program)
+        code, number = (1, None) if run.failed else _code_and_signal(status, self.program, tuple(run.child.tail))
         ended = RankExit(
             rank=run.assignment.rank,
             generation=run.generation,
@@ -196,6 +200,8 @@ class LocalRanks:
             at=at,
             stopped=run.stopped,
             oom=oom_kills() > run.oom_kills_before,
+            own_kill=killed_itself(run.assignment.rank, run.generation),
+            worked=max(run.counters.get("step"), run.counters.get("calls")) > 0,
             sequence=run.counters.get("sequence"),
             tail=tuple(run.child.tail),
             home=self._code_directories,
@@ -224,6 +230,18 @@ class LocalRanks:
             if run.departure is None:
                 run.departure = asyncio.create_task(_depart(run))
         return {rank: run.counters.get("calls") for rank, run in self.running.items()}
+
+    def lingering(self) -> list[Lingering]:
+        """The ranks whose program is over and whose process is not."""
+        found = [lingering(rank, generation, pid) for rank, generation, pid in self.processes()]
+        return [each for each in found if each is not None]
+
+    def end_failed(self, rank: int, force: bool) -> None:
+        """End a rank whose program has failed and that does not leave by itself."""
+        run = self.running.get(rank)
+        if run is not None:
+            run.failed = True
+            run.child.signal(signal.SIGKILL if force else signal.SIGTERM, group=force)
 
     async def wait_until_gone(self, deadline_s: float) -> None:
         """Wait until no rank of this pod is left, or the deadline."""
@@ -256,13 +274,25 @@ async def _left_behind(run: RunningRank) -> tuple[str, ...]:
     return tuple(command[:100] for command in procfs.survivors(os.getpid(), session, rank)[:4])
 
 
-def _code_and_signal(status: int, program: Program) -> tuple[int | None, int | None]:
+def _code_and_signal(status: int, program: Program, tail: Sequence[str]) -> tuple[int | None, int | None]:
     """Exit code or signal of a rank's first process. A shell exits with 128 + n when signal n ended what it ran."""
     if status < 0:
         return None, -status
+    if status - 128 == signal.SIGKILL and _is_shell(program) and not any(_KILLED.search(line) for line in tail[-5:]):
+        return status, None  # `exit 137`, or a limit of time of its own
     if program.kind == "exec" and not _is_python(program) and status - 128 in set(signal.Signals):
         return None, status - 128
     return status, None
+
+
+_KILLED: Final = re.compile(r"\bKilled\b(?!.*\btimeout\b)")
+"""What a shell prints of a process that SIGKILL ended: `run.sh: line 2: 7 Killed   python train.py`."""
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
+
+
+def _is_shell(program: Program) -> bool:
+    path = Path(program.argv[0])
+    return path.name in _SHELLS or path.suffix == ".sh"
 
 
 def _is_python(program: Program) -> bool:

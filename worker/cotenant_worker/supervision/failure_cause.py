@@ -28,9 +28,17 @@ from cotenant_worker.supervision.traceback_excerpt import (
 )
 
 _COLLATERAL = re.compile(
-    r"closed by peer|reset by peer|Broken pipe|ncclRemoteError|ncclSystemError|remote process exited"
-    r"|Connection refused|Socket Timeout|DistNetworkError|DistStoreError|connectFullMesh|Coordination service"
-    r"|coordination_service|CoordinationService|UnavailableError|Connection aborted|failed to recv|PeerGone",
+    r"closed by peer|ncclRemoteError|ncclSystemError|remote process exited"
+    r"|Socket Timeout|DistNetworkError|DistStoreError|connectFullMesh|Coordination service"
+    r"|coordination_service|CoordinationService|UnavailableError|failed to recv|PeerGone",
+)
+_ANY_CONNECTION = re.compile(r"reset by peer|Broken pipe|Connection refused|Connection aborted")
+"""What any connection may end by, also one to a hub or a store: it blames a peer only if a library that ranks meet by
+said it.
+"""
+_MEETING = re.compile(
+    r"gloo|nccl|c10d|TCPStore|Dist\w*Error|torch\.distributed|tensorpipe|jax|xla|tensorflow|horovod|grpc|cotenant|ray\.",
+    re.IGNORECASE,
 )
 _TENSORFLOW_INFO = re.compile(r"^I\d{4} ")
 """TensorFlow's lines of information: one of them is that it has met its coordination service."""
@@ -65,6 +73,10 @@ class RankExit:
     sequence: int = -1
     """How many collectives it had entered; -1 when not known."""
     tail: tuple[str, ...] = ()
+    own_kill: bool = False
+    """One of its own processes sent the SIGKILL."""
+    worked: bool = False
+    """It had made a step, or passed a safe point."""
     home: tuple[str, ...] = ()
     """Where the job's code lies in its pod."""
     error: RankError | None = None
@@ -82,7 +94,7 @@ class RankExit:
         return (
             self.failed
             and self.signal in (None, signals.SIGABRT)
-            and any(_COLLATERAL.search(line) for line in self._blame if not _TENSORFLOW_INFO.match(line))
+            and any(_blames_a_peer(line) for line in self._blame if not _TENSORFLOW_INFO.match(line))
         )
 
     @property
@@ -110,6 +122,10 @@ class RankExit:
     def conclusive(self) -> bool:
         """No later exit can change the verdict."""
         return self.signal is not None and not self.collateral
+
+
+def _blames_a_peer(line: str) -> bool:
+    return bool(_COLLATERAL.search(line) or (_ANY_CONNECTION.search(line) and _MEETING.search(line)))
 
 
 @record
@@ -148,7 +164,7 @@ def _left_early(first: RankExit, victim: RankExit) -> FailureCause:
         victim.code or 1,
         None,
         f"rank {first.rank} ended with 0{where} while others were still training; rank {victim.rank} then lost its"
-        f" peer. {EVERY_RANK_HINT}",
+        f" peer: {_error_of(victim)}. {EVERY_RANK_HINT}",
         excerpt(victim.tail),
     )
 
@@ -172,8 +188,9 @@ def _describe(exit_: RankExit, *, collateral: bool) -> FailureCause:
         return FailureCause("OutOfMemory", exit_.rank, 137, exit_.signal, message, tail)
     if exit_.signal is not None:
         name = signals.Signals(exit_.signal).name
-        killed = exit_.signal in (signals.SIGKILL, signals.SIGTERM)
-        message = f"rank {exit_.rank} was ended by {name}" + ("" if killed else f": {last}")
+        killed = exit_.signal in (signals.SIGKILL, signals.SIGTERM) and not exit_.own_kill
+        ended = "ended itself" if exit_.own_kill else "was ended"
+        message = f"rank {exit_.rank} {ended} by {name}" + ("" if killed else f": {last}")
         code = unreserved_code(128 + exit_.signal)
         return FailureCause("UserError", exit_.rank, code, exit_.signal, message, tail, killed=killed)
     code = exit_.code or 1

@@ -32,8 +32,11 @@ SETTLE_S = 0.5
 COLLATERAL_S = 20.0
 """For the peer, after failures that only blame one: a lost pod takes Ray some seconds to notice."""
 STOP_S = 10.0
+WORKED_S = 600.0
+"""A group that ran for so long has worked, also if nobody saw a step of it."""
 MAX_KILL_RESTARTS = 20
-"""Restarts in place of ranks killed from outside (SIGKILL without an out-of-memory kill), at no cost to the job."""
+"""Restarts in place of ranks killed from outside (SIGKILL without an out-of-memory kill), at no cost to the job. Of two
+in a row without a step in between the program is the cause."""
 
 
 @dataclass(slots=True)
@@ -50,6 +53,9 @@ class Supervisor:
     lost_pods: dict[int, str] = field(default_factory=dict)
     ready_servers: set[int] = field(default_factory=set)
     """Parameter servers that have connected."""
+    _begun_at: float = 0.0
+    _idle_kills: int = 0
+    """How often in a row a rank was killed before the group had made a step."""
     _deadline: float = 0.0
     _after_stop: Command | None = None
     """Follows when the running generation has stopped."""
@@ -173,6 +179,7 @@ class Supervisor:
     def _start(self, now: float, why: str) -> list[Command]:
         self.ranks = assign_ranks(self.contract, self.addresses)
         self.exits = {}
+        self._begun_at = now
         self.state = GroupState.RUNNING
         return [Start(self.generation, self.ranks, self.kill_restarts, why)]
 
@@ -185,11 +192,15 @@ class Supervisor:
 
     def _restart_or_finish(self, cause: FailureCause, now: float) -> list[Command]:
         """Start again in place after this cause of a failure, or end the attempt."""
-        if cause.killed and self.kill_restarts < MAX_KILL_RESTARTS:
+        worked = any(each.worked for each in self.exits.values()) or now - self._begun_at >= WORKED_S
+        self._idle_kills = self._idle_kills + 1 if cause.killed and not worked else 0
+        if cause.killed and self.kill_restarts < MAX_KILL_RESTARTS and self._idle_kills < 2:
             self.kill_restarts += 1
             return self._stop_then(self._next_generation(cause.message), now)
         pod = next((assignment.pod for assignment in self.ranks if assignment.rank == cause.rank), None)
-        again = f"; the ranks had been started again {self.kill_restarts} times, each time that one was killed"
+        times = f"{self.kill_restarts} times" if self.kill_restarts > 1 else "once"
+        idle = ", and made no step in between" if self._idle_kills else ""
+        again = f"; the ranks had been started again {times}, each time that one was killed{idle}"
         message = cause.message + (again if cause.killed else "")
         finish = Finish(cause.code, cause.reason, message, cause.rank, cause.signal, cause.tail, pod)
         return self._stop_then(finish, now)

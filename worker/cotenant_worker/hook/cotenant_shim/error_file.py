@@ -7,7 +7,9 @@ process, so that of a parent and its child the first failure can be named. What 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import signal
 import sys
 import time
 
@@ -31,6 +33,53 @@ def install_hook():
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = excepthook
     sys.__excepthook__ = excepthook
+
+
+def watch_the_end():
+    """Note which threads are left when the main one is through, if any, or if the program has failed: until they end
+    the process stays.
+    """
+    import threading
+
+    def note():
+        left = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+        path = _path()
+        if path and (left or os.path.exists(path)):
+            import json
+
+            with contextlib.suppress(OSError), open(f"{path[: -len('.json')]}.returned", "w") as file:
+                json.dump({"time": time.time(), "threads": [each.name[:_MAX_NAME_CHARS] for each in left[:8]]}, file)
+
+    with contextlib.suppress(Exception):  # Python 3.9 and later
+        threading._register_atexit(note)
+
+
+def watch_own_kills():
+    """Note that this process sends SIGKILL to itself or to its rank: engines end so what they cannot unwind. Without
+    the note it would look like a kill from outside, after which the ranks start again.
+    """
+    kill, killpg = os.kill, os.killpg
+
+    @functools.wraps(kill)
+    def noted_kill(pid, number):
+        if number == signal.SIGKILL and pid in (0, -1, os.getpid(), os.getsid(0)):
+            _note_own_kill()
+        return kill(pid, number)
+
+    @functools.wraps(killpg)
+    def noted_killpg(group, number):
+        if number == signal.SIGKILL and group in (0, os.getpgid(0), os.getsid(0)):
+            _note_own_kill()
+        return killpg(group, number)
+
+    os.kill, os.killpg = noted_kill, noted_killpg
+
+
+def _note_own_kill():
+    with contextlib.suppress(Exception):
+        path = _path()
+        if path:
+            os.close(os.open(f"{path[: -len('.json')]}.own-kill", os.O_WRONLY | os.O_CREAT, 0o600))
 
 
 def after_multiprocessing(module):

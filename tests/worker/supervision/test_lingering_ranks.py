@@ -1,0 +1,45 @@
+"""Ranks whose program is over and whose process is not: a failed one is ended, one that has returned is a warning."""
+
+from __future__ import annotations
+
+from cotenant_worker.supervision.lingering_ranks import FAILED_S, KILL_S, RETURNED_S, Lingering, LingeringRanks
+from cotenant_worker.supervision.rank_error import RankError
+
+ERROR = RankError("ValueError", "bad batch", "train.py:8", 1000.0, 7, 1.0)
+
+
+class Seen:
+    def __init__(self, *found: Lingering) -> None:
+        self.ended: list[tuple[int, bool]] = []
+        self.warnings: list[tuple[str, str]] = []
+        self.watch = LingeringRanks(
+            lambda: found,
+            lambda rank, force: self.ended.append((rank, force)),
+            lambda key, text: self.warnings.append((key, text)),
+        )
+
+    def at(self, *times: float) -> Seen:
+        for now in times:
+            self.watch.check(now)
+        return self
+
+
+def test_a_failed_program_is_asked_to_leave_and_then_killed() -> None:
+    seen = Seen(Lingering(3, 0, ERROR, returned_at=1000.0))
+    assert seen.at(1000.0 + FAILED_S - 1).ended == []
+    assert seen.at(1000.0 + FAILED_S, 1001.0 + FAILED_S).ended == [(3, False)]
+    assert seen.at(1000.0 + FAILED_S + KILL_S, 1001.0 + FAILED_S + KILL_S).ended == [(3, False), (3, True)]
+    assert seen.warnings == []
+
+
+def test_a_program_that_has_returned_is_said_once_with_what_keeps_it_and_goes_on() -> None:
+    seen = Seen(Lingering(0, 0, returned_at=1000.0, threads=("uploader", "monitor")))
+    assert seen.at(1000.0 + RETURNED_S - 1).warnings == []
+    assert seen.at(1000.0 + RETURNED_S, 9000.0).warnings == [
+        (
+            "lingers-0",
+            "rank 0 returned 120 s ago and does not leave: uploader, monitor keeps it. It holds its GPUs until then:"
+            " let the program end or join what it starts, or make it a daemon thread",
+        )
+    ]
+    assert seen.ended == []

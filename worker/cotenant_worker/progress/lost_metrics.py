@@ -1,0 +1,39 @@
+"""Metrics that are no number any more: a loss that became NaN on one rank of eight. Pure.
+
+The mean leaves them out, so a curve would look well while the weights are destroyed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class LostMetrics:
+    _since: dict[str, dict[int, tuple[int, str]]] = field(default_factory=dict)
+    """Metric → rank → the step since which it is lost there, and what it became."""
+    _finite: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """Metric → its last finite value on any rank, and the step of that."""
+
+    def record(self, rank: int, step: int, metrics: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+        """(key, text) of each warning that changes; an empty text takes it back."""
+        for name, value in metrics.items():
+            ranks = self._since.setdefault(name, {})
+            known = dict(ranks)
+            if math.isfinite(value):
+                self._finite[name] = (value, step)
+                ranks.pop(rank, None)
+            else:
+                ranks.setdefault(rank, (step, "NaN" if math.isnan(value) else "no finite number"))
+            if ranks != known:
+                yield f"lost-{name}", self._text(name) if ranks else ""
+
+    def _text(self, name: str) -> str:
+        ranks = self._since[name]
+        since, first, what = min((step, rank, what) for rank, (step, what) in ranks.items())
+        where = f"rank {first}" if len(ranks) == 1 else f"{len(ranks)} ranks, rank {first} first"
+        last, at = self._finite.get(name, (math.nan, 0))
+        before = f"; it was {last:g} at step {at}" if name in self._finite else ""
+        return f"{name} is {what} since step {since} ({where}){before}"

@@ -1,0 +1,78 @@
+"""Ranks of this pod whose program is over and whose process is not: it has failed, or has returned, and a thread of it
+(a monitor, an uploader) keeps the interpreter.
+
+The shim writes down an exception as it ends the program, and the threads that are left when the main one is through.
+A failed one gives its GPUs up after half a minute. One that has returned may still upload what it made: that is a
+warning, and its end is left to the program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from cotenant_worker.supervision.rank_error import RankError
+
+FAILED_S: Final = 30.0
+"""For a program that has failed to end its threads."""
+KILL_S: Final = 10.0
+"""From SIGTERM to SIGKILL."""
+RETURNED_S: Final = 120.0
+"""Until a program that has returned and does not leave is a warning."""
+_CHECK_INTERVAL_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lingering:
+    """What is known of a live rank that should be gone."""
+
+    rank: int
+    generation: int
+    error: RankError | None = None
+    """The exception that ended the program of its own process."""
+    returned_at: float = 0.0
+    """When its main thread was through, in Unix seconds."""
+    threads: tuple[str, ...] = ()
+    """Names of those that keep it."""
+
+
+@dataclass(slots=True)
+class LingeringRanks:
+    lingering: Callable[[], Iterable[Lingering]]
+    end: Callable[[int, bool], None]
+    """(rank, by force): ask its processes to leave, or kill them."""
+    warn: Callable[[str, str], None]
+    _asked: dict[tuple[int, int], bool] = field(default_factory=dict)
+    _warned: set[tuple[int, int]] = field(default_factory=set)
+
+    async def watch(self) -> None:
+        while True:
+            await asyncio.sleep(_CHECK_INTERVAL_S)
+            self.check(time.time())
+
+    def check(self, now: float) -> None:
+        """Act on what lingers `now`, in Unix seconds."""
+        for each in self.lingering():
+            run = (each.rank, each.generation)
+            if each.error is not None:
+                self._end(run, now - each.returned_at)
+            elif now - each.returned_at >= RETURNED_S and run not in self._warned:
+                self._warned.add(run)
+                self.warn(f"lingers-{each.rank}", _describe(each, now - each.returned_at))
+
+    def _end(self, run: tuple[int, int], for_s: float) -> None:
+        force = for_s >= FAILED_S + KILL_S
+        if for_s >= FAILED_S and self._asked.get(run) is not force:
+            self._asked[run] = force
+            self.end(run[0], force)
+
+
+def _describe(each: Lingering, for_s: float) -> str:
+    who = ", ".join(each.threads) or "a thread"
+    return (
+        f"rank {each.rank} returned {for_s:.0f} s ago and does not leave: {who} keeps it. It holds its GPUs until then:"
+        " let the program end or join what it starts, or make it a daemon thread"
+    )
