@@ -171,3 +171,9 @@ def test_the_command_that_the_chart_runs_is_there(
 
 def test_the_process_in_the_image_is_not_root(run: Callable[..., str]) -> None:
     assert run("agent", "python", "-c", "import os; print(os.getuid(), os.getgid())") == "65532 65532"
+
+
+@pytest.mark.parametrize("target", targets()[2:])
+def test_the_workers_image_compiles_what_torch_generates(run: Callable[..., str], target: str) -> None:
+    program = "import torch; print(torch.compile(lambda x: torch.relu(x.sin() + 1))(torch.ones(2)).shape)"
+    assert "torch.Size([2])" in run(target, "python", "-c", program)

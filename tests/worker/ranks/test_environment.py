@@ -265,3 +265,26 @@ def test_ranks_find_devices_of_other_makers_and_never_a_variable_of_cudas(
 def test_the_collective_is_chosen_by_what_is_there(job: Contract, want: str, warns: bool) -> None:
     chosen, warning = choose_collective(job)
     assert (chosen, bool(warning)) == (want, warns)
+
+
+@pytest.mark.parametrize(
+    ("command", "gpus", "workers", "told"),
+    [
+        pytest.param(("python", "train.py"), 8, 1, False, id="one program with eight GPUs starts its own ranks"),
+        pytest.param(("bash", "run.sh"), 8, 1, False, id="also from a script"),
+        pytest.param(("torchrun", "train.py"), 8, 1, True, id="a program of torchrun's reads its variables"),
+        pytest.param(("python", "train.py"), 1, 1, True, id="one program with one GPU"),
+        pytest.param(("python", "train.py"), 8, 2, True, id="two programs with eight GPUs each"),
+    ],
+)
+def test_a_rank_that_starts_ranks_of_its_own_is_not_told_that_somebody_has(
+    command: tuple[str, ...], gpus: int, workers: int, told: bool
+) -> None:
+    grants = tuple(GpuGrant(uuid_of(f"{index}"), 81920, 1000, whole=True) for index in range(gpus))
+    pods = tuple(PodGrant(f"pod-{rank}", (RankGrant(rank, grants),)) for rank in range(workers))
+    job = replace(contract([1]), pods=pods, command=command)
+    group = group_of(job)
+    env = rank_environment(job, group, group.ranks[0])
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "TORCHELASTIC_RUN_ID", "GROUP_RANK"):
+        assert (name in env) is told, name
+    assert {"MASTER_ADDR", "MASTER_PORT", "COTENANT_RANK", "CUDA_VISIBLE_DEVICES"} <= set(env)

@@ -9,10 +9,14 @@ is not seen. Reading copies the step into a local directory and compares every s
 from __future__ import annotations
 
 import atexit
+import contextlib
+import fcntl
+import hashlib
 import json
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +28,13 @@ from cotenant_worker.checkpoints.local_store import MANIFEST, Checkpoint
 from cotenant_worker.host import layout
 
 OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
-_SCRATCH: Final = "cotenant-resume-"
+_COPY: Final = "cotenant-resume-"
+_WHOLE: Final = ".whole"
+"""In a copy that has arrived and was verified."""
+_FOLDER: Final = "folder"
+"""In the manifest of a step that was saved again: where below the step its files lie."""
+_held: dict[str, int] = {}
+"""Copies that this process uses, by the descriptor of their lock."""
 
 
 def file_system(url: str) -> tuple[Any, str]:
@@ -43,16 +53,7 @@ def save(url: str, step: int, write: Callable[[Path], None], *, meta: dict[str, 
     target = f"{root}{local_store.name_of(step)}"
     with tempfile.TemporaryDirectory(prefix="cotenant-checkpoint-") as scratch:
         local = local_store.save(Path(scratch), step, write, meta=meta, keep=1).path
-        if files.exists(target):
-            files.rm(target, recursive=True)
-        files.makedirs(target, exist_ok=True)
-        manifest = local / MANIFEST
-        for path in sorted(local.rglob("*")):
-            if path.is_file() and path != manifest:
-                remote = f"{target}/{path.relative_to(local)}"
-                files.makedirs(remote.rsplit("/", 1)[0], exist_ok=True)
-                files.put_file(str(path), remote)
-        files.put_file(str(manifest), f"{target}/{MANIFEST}")
+        _upload(files, local, target)
     for old in _steps(files, root)[max(1, keep) :]:
         # The manifest goes first: what is left of an interrupted removal is not a checkpoint.
         if files.exists(f"{old}/{MANIFEST}"):
@@ -60,39 +61,90 @@ def save(url: str, step: int, write: Callable[[Path], None], *, meta: dict[str, 
         files.rm(old, recursive=True)
 
 
+def _upload(files: Any, local: Path, target: str) -> None:
+    """Upload a step. One of the same number may be the only checkpoint: it stays whole until the new manifest names
+    files beside its own.
+    """
+    manifest = local / MANIFEST
+    before = _manifest(files, target)
+    folder = f"{uuid.uuid4().hex[:8]}/" if before else ""
+    if before:
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), _FOLDER: folder}))
+    elif files.exists(target):
+        files.rm(target, recursive=True)
+    files.makedirs(target, exist_ok=True)
+    for path in sorted(local.rglob("*")):
+        if path.is_file() and path != manifest:
+            remote = f"{target}/{folder}{path.relative_to(local)}"
+            files.makedirs(remote.rsplit("/", 1)[0], exist_ok=True)
+            files.put_file(str(path), remote)
+    files.put_file(str(manifest), f"{target}/{MANIFEST}")
+    for name in before.get("files", ()):
+        with contextlib.suppress(OSError):
+            files.rm(f"{target}/{before.get(_FOLDER, '')}{name}")
+
+
+def _manifest(files: Any, step: str) -> dict[str, Any]:
+    """The manifest of a step that is there; empty if it has none."""
+    if not files.exists(f"{step}/{MANIFEST}"):
+        return {}
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(files.cat_file(f"{step}/{MANIFEST}"))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
 def latest(url: str) -> Checkpoint | None:
-    """The newest step whose files arrive whole, in a local directory that lives as long as this process."""
+    """The newest step whose files arrive whole, in a local directory that the ranks of a pod share, to be read.
+
+    It lives as long as a process that has asked for it.
+    """
     files, root = file_system(url)
     files.invalidate_cache()  # another rank may have saved since this process last looked
     if not files.exists(root):
         return None
-    for step in _steps(files, root):
-        scratch = _scratch()
-        found = _fetch(files, step, scratch / step.rsplit("/", 1)[-1])
-        if found is not None:
-            return found
-        shutil.rmtree(scratch, ignore_errors=True)
-    return None
+    found = (_fetch(files, url, step) for step in _steps(files, root))
+    return next((checkpoint for checkpoint in found if checkpoint is not None), None)
 
 
 def _scratch() -> Path:
-    """A directory that goes with this process. A rank that is killed leaves its own, which the next one removes: a pod
-    starts many, and a checkpoint may be large.
-    """
-    base = layout.state_dir() if layout.state_dir().is_dir() else Path(tempfile.gettempdir())
-    for left in base.glob(f"{_SCRATCH}*-*"):
-        owner = left.name.removeprefix(_SCRATCH).partition("-")[0]
-        if owner.isdecimal() and not Path("/proc", owner).exists():
-            shutil.rmtree(left, ignore_errors=True)
+    """Where copies lie that the ranks of a pod share."""
+    return layout.state_dir() if layout.state_dir().is_dir() else Path(tempfile.gettempdir())
+
+
+def _lock(copy: Path, kind: int) -> int | None:
+    """A lock on a copy, as a descriptor; None if another process has it in a way that `kind` does not allow."""
+    descriptor = os.open(copy.with_name(f".{copy.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, kind)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _remove_unused(but: Path) -> None:
+    """Remove copies that no process uses any more: of a rank that was killed, or of an older step."""
+    for copy in but.parent.glob(f"{_COPY}*"):
+        descriptor = None if copy == but else _lock(copy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if descriptor is not None:
+            shutil.rmtree(copy, ignore_errors=True)
+            os.close(descriptor)
+
+
+def _keep_while_we_live(copy: Path, descriptor: int) -> None:
+    """Share the copy with the pod's other ranks. The last one that ends removes it."""
     mine = os.getpid()
-    path = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{mine}-", dir=base))
 
     def remove() -> None:
-        if os.getpid() == mine:  # not in a child that was forked
-            shutil.rmtree(path, ignore_errors=True)
+        if os.getpid() != mine:
+            return  # a child that was forked
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(copy, ignore_errors=True)
 
+    _held[str(copy)] = descriptor
     atexit.register(remove)
-    return path
 
 
 def _steps(files: Any, root: str) -> list[str]:
@@ -101,13 +153,61 @@ def _steps(files: Any, root: str) -> list[str]:
     return sorted((name for name in names if local_store.is_step(name.rsplit("/", 1)[-1])), reverse=True)
 
 
-def _fetch(files: Any, remote: str, local: Path) -> Checkpoint | None:
+def _fetch(files: Any, url: str, remote: str) -> Checkpoint | None:
+    """The step's copy in this pod, fetched by the rank that comes first; the others wait for it."""
     try:
-        manifest = json.loads(files.cat_file(f"{remote}/{MANIFEST}"))
+        text = files.cat_file(f"{remote}/{MANIFEST}")
+        manifest = json.loads(text)
+        digest = hashlib.sha256(url.encode() + text).hexdigest()[:16]
+    except (OSError, ValueError):
+        return None
+    copy = _scratch() / f"{_COPY}{digest}"
+    local = copy / remote.rsplit("/", 1)[-1]
+    if str(copy) in _held:
+        return local_store.load(local, verify=False)
+    while _fetched(files, remote, manifest, copy):
+        descriptor = _shared(copy)
+        if descriptor is not None:
+            _keep_while_we_live(copy, descriptor)
+            return local_store.load(local, verify=False)
+    return None
+
+
+def _fetched(files: Any, remote: str, manifest: Any, copy: Path) -> bool:
+    """Fetch the copy unless another rank is at it. False if it cannot be had."""
+    descriptor = _lock(copy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if descriptor is None:
+        return True  # another one is at it, or uses it
+    try:
+        _remove_unused(copy)
+        if not (copy / _WHOLE).exists():
+            shutil.rmtree(copy, ignore_errors=True)
+            if not _download(files, remote, manifest, copy / remote.rsplit("/", 1)[-1]):
+                shutil.rmtree(copy, ignore_errors=True)
+                return False
+            (copy / _WHOLE).touch()
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _shared(copy: Path) -> int | None:
+    """A lock that keeps the copy, once the rank that fetches it is done; None if that one failed, or was killed."""
+    descriptor = _lock(copy, fcntl.LOCK_SH)
+    if descriptor is not None and not (copy / _WHOLE).exists():
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _download(files: Any, remote: str, manifest: Any, local: Path) -> bool:
+    """True if all files have arrived whole."""
+    try:
+        folder = manifest.get(_FOLDER, "")
         for name in manifest["files"]:
             (local / name).parent.mkdir(parents=True, exist_ok=True)
-            files.get_file(f"{remote}/{name}", str(local / name))
+            files.get_file(f"{remote}/{folder}{name}", str(local / name))
         (local / MANIFEST).write_text(json.dumps(manifest))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return local_store.load(local)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+    return local_store.load(local) is not None

@@ -93,10 +93,10 @@ def latest(root: Path, *, verify: bool = True) -> Checkpoint | None:
     return None
 
 
-def load(path: Path) -> Checkpoint | None:
-    """This checkpoint, verified; None when it is not whole."""
+def load(path: Path, *, verify: bool = True) -> Checkpoint | None:
+    """This checkpoint, verified unless that was done; None when it is not whole."""
     match = _NAME.match(path.name)
-    return _load(int(match[1]), path, verify=True) if match else None
+    return _load(int(match[1]), path, verify=verify) if match else None
 
 
 def newest(spec: CheckpointSpec | None) -> Checkpoint | None:

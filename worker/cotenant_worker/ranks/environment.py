@@ -7,8 +7,10 @@ Accelerate and Horovod, so no framework is a special case in the launcher.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
+from typing import Final
 
 from cotenant import names
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
@@ -204,7 +206,20 @@ def rank_environment(
     )
     if interface:
         env["HOROVOD_GLOO_IFACE"] = interface
+    if starts_its_own_ranks(contract, grant):
+        env = {name: value for name, value in env.items() if not _TORCHRUN.fullmatch(name)}
     return env
+
+
+_TORCHRUN: Final = re.compile("RANK|WORLD_SIZE|LOCAL_(RANK|WORLD_SIZE)|NODE_RANK|(GROUP|ROLE|TORCHELASTIC)_.*")
+
+
+def starts_its_own_ranks(contract: Contract, grant: RankGrant) -> bool:
+    """True for the one rank of a job that has several GPUs and was not written for a launcher: ultralytics, Lightning
+    and others start a process per GPU unless torchrun's variables say that somebody has done so.
+    """
+    alone = contract.mode == "command" and contract.world_size == 1 and not contract.workers_min
+    return alone and len(grant.gpus) > 1 and not unwrap(contract.command).launcher
 
 
 def horovod_cross_axis(group: WorkerGroup, assignment: RankAssignment, *, counted: bool) -> dict[str, str]:

@@ -158,7 +158,7 @@ def _become_rank(request: ForkRequest, output: int) -> None:
             sys.modules["numpy"].random.seed()
     gc.unfreeze()
     with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
-        comm.write(f"rank-{os.environ.get('RANK', '?')}")  # what `ps` shows
+        comm.write(f"rank-{os.environ.get('COTENANT_RANK', '?')}")  # what `ps` shows
     if "cotenant_shim" in sys.modules:
         sys.modules["cotenant_shim"].announce()
 

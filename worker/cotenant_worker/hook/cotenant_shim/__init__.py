@@ -15,14 +15,14 @@ import sys
 
 from .error_file import install_hook, record, watch_own_kills, watch_the_end
 from .imports import watch_imports
-from .main_process import is_main_process
+from .main_process import in_rank, is_main_process
 
 __all__ = ["announce", "install", "record"]
 
 
 def install():
     """Once per interpreter, before its program's first line."""
-    if "RANK" in os.environ and not is_main_process():
+    if in_rank() and not is_main_process():
         _write_whole_lines()
     watch_imports()
     install_hook()
@@ -43,7 +43,7 @@ def _write_whole_lines():
 
 def announce():
     """Report the GPUs that a rank's process sees: at interpreter start, and after a fork of the fork server."""
-    if "COTENANT_RESTART" in os.environ and "RANK" in os.environ and is_main_process():
+    if "COTENANT_RESTART" in os.environ and in_rank() and is_main_process():
         from .launcher_client import launcher
 
         launcher.report_gpus([part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part])

@@ -113,10 +113,10 @@ def record(error, trace):
 
 
 def _path():
-    from .main_process import rank
+    from .main_process import in_rank, rank
 
     state, generation = os.environ.get("COTENANT_STATE_DIR"), os.environ.get("COTENANT_RESTART")
-    if not state or generation is None or "RANK" not in os.environ:
+    if not state or generation is None or not in_rank():
         return ""
     return os.path.join(state, f"errors-{rank()}-{generation}", f"{os.getpid()}.json")
 

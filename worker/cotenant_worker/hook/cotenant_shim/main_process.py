@@ -18,6 +18,11 @@ def rank():
     return int(os.environ.get("COTENANT_RANK") or os.environ.get("RANK") or "0")
 
 
+def in_rank():
+    """Whether this process belongs to a rank. One with several GPUs of its own has none of torchrun's variables."""
+    return "COTENANT_RANK" in os.environ or "RANK" in os.environ
+
+
 def world_size():
     """How many ranks the job has. A torchrun inside a rank gives its processes another WORLD_SIZE."""
     return int(os.environ.get("COTENANT_RANKS") or os.environ.get("WORLD_SIZE") or "1")
@@ -42,7 +47,7 @@ def _is_first(role):
         _elected[key] = False
         generation = os.environ.get("COTENANT_RESTART")
         state = os.environ.get("COTENANT_STATE_DIR")
-        if generation is not None and state and "RANK" in os.environ:
+        if generation is not None and state and in_rank():
             _elected[key] = _claimed(os.path.join(state, f"rank-{rank()}.{role}-{generation}"), str(key[0]))
     return _elected[key]
 

@@ -10,7 +10,7 @@ import re
 from .heartbeat import heartbeat
 from .imports import EXIT_QUOTA, log_line
 from .launcher_client import launcher
-from .main_process import is_main_process, rank
+from .main_process import in_rank, is_main_process, rank
 
 
 def limits():
@@ -81,7 +81,7 @@ def _limit_torch():
     if seen and is_main_process():
         launcher.report_gpus(seen)
         heartbeat.start()
-    elif found and seen and os.environ.get("RANK") and not any(limit["processes"] > 1 for limit in found.values()):
+    elif found and seen and in_rank() and not any(limit["processes"] > 1 for limit in found.values()):
         text = f"rank {rank()} uses its GPU from several processes, and each may take the whole limit:"
         text += " say how many there are in runtime.gpuProcesses"
         launcher.warn(f"processes-{rank()}", text)
