@@ -312,3 +312,28 @@ def test_a_pod_that_was_lost_before_it_had_a_node_names_none() -> None:
         None,
         "pod train-1-0 was deleted by somebody while the job was running",
     )
+
+
+TMP = 'Usage of EmptyDir volume "cotenant-tmp" exceeds the limit "50Gi". '
+SHM = 'Usage of EmptyDir volume "cotenant-shm" exceeds the limit "1Gi". '
+LAYER = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
+
+
+@pytest.mark.parametrize(
+    ("eviction", "disruption", "reason", "advice"),
+    [
+        pytest.param(TMP, None, "ScratchFull", "Ask for more in spec.resources.scratch", id="/tmp is full"),
+        pytest.param(LAYER, None, "ScratchFull", "Ask for more in spec.resources.scratch", id="its own layer"),
+        pytest.param(SHM, None, "ScratchFull", "Ask for more in spec.resources.memory", id="/dev/shm is full"),
+        pytest.param(TMP, KUBELET, "EndedByKubelet", "low on memory", id="its node runs low"),
+    ],
+)
+@pytest.mark.parametrize("code", [137, names.EXIT_PREEMPTED], ids=["killed", "left in time"])
+def test_a_pod_that_fills_its_own_disk_is_the_jobs_failure(
+    eviction: str, disruption: Disruption | None, reason: str, advice: str, code: int
+) -> None:
+    ended = pod(0, end=Exit(code=code, reason="Error", at=T0, eviction=eviction), disruption=disruption)
+    found = classify({0: ended}, 1, T0 + 60)
+    assert isinstance(found, AttemptEnd)
+    assert (found.outcome is AttemptOutcome.FAILED) is (reason == "ScratchFull")
+    assert (found.exit.reason, found.exit.message.endswith(advice)) == (reason, True)

@@ -115,6 +115,12 @@ def test_the_head_pod_has_more_room_for_ray_and_asks_for_all_of_its_ranks() -> N
     assert resources == {"requests": {"memory": "4864Mi", "cpu": "3000m"}, "limits": {"memory": "4864Mi"}}
 
 
+def test_scratch_space_that_a_job_names_is_asked_for_and_bounds_its_tmp() -> None:
+    spec = pod(attempt(scratch_mib=1000), 0, SETTINGS, SIMULATED).pod["spec"]
+    assert spec["containers"][0]["resources"]["requests"]["ephemeral-storage"] == "2000Mi"  # two ranks
+    assert spec["volumes"][0] == {"name": "cotenant-tmp", "emptyDir": {"sizeLimit": "2000Mi"}}
+
+
 def test_what_a_tenant_may_not_set_does_not_reach_the_container() -> None:
     theirs = ("DATA", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "RANK", "LD_PRELOAD", "COTENANT_CONTRACT")
     program = Program(

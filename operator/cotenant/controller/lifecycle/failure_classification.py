@@ -22,6 +22,8 @@ QUOTE_CHARS_MAX = 500
 REFUSED = "UnexpectedAdmissionError"
 OUT_OF_RESOURCE = "OutOf"
 """How the kubelet names that it did not let a pod in: `OutOfcpu`, for example."""
+_DISK = re.compile(r"EmptyDir|ephemeral", re.IGNORECASE)
+"""In the kubelet's message of an eviction for what the pod itself has written."""
 SETTLE_S = 5.0
 """Time that the exit of one pod waits for those of the others."""
 
@@ -71,6 +73,11 @@ def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd
         return Undecided(first + SETTLE_S)
     if failed:
         culprit = refused or min(failed, key=_explanatory_rank)
+        full = next((pod for pod in failed if has_filled_its_scratch(pod)), None)
+        if full is not None:
+            return AttemptEnd(
+                outcome=AttemptOutcome.FAILED, exit=_scratch_exit(full), pod=full, message_is_complete=True
+            )
         by = _disruption_of(culprit)
         if refused is not None:
             refusal = exit_status(culprit, pods)
@@ -112,6 +119,20 @@ def is_refused_by_kubelet(pod: PodRecord) -> bool:
     return (
         ended is not None and ended.code == -1 and (ended.reason == REFUSED or ended.reason.startswith(OUT_OF_RESOURCE))
     )
+
+
+def has_filled_its_scratch(pod: PodRecord) -> bool:
+    """True if the kubelet ended it for its own use of disk. If a node runs low, the pod has a disruption condition."""
+    evicted = pod.exit is not None and pod.disruption is None and bool(_DISK.search(pod.exit.eviction))
+    return evicted and pod.worker is not None
+
+
+def _scratch_exit(pod: PodRecord) -> ExitStatus:
+    assert pod.exit is not None
+    field = "resources.memory" if "cotenant-shm" in pod.exit.eviction else "resources.scratch"
+    said = pod.exit.eviction.strip().rstrip(".")
+    message = f"pod {pod.name} was evicted by its kubelet: {said}. Ask for more in spec.{field}"
+    return exit_status(pod).model_copy(update={"reason": "ScratchFull", "message": message})
 
 
 def exit_status(pod: PodRecord, gang: Mapping[int, PodRecord] = MappingProxyType({})) -> ExitStatus:

@@ -72,6 +72,8 @@ class Attempt:
     """Per worker."""
     memory_mib: int
     """Per worker."""
+    scratch_mib: int = 0
+    """Per worker, in /tmp; 0: what the operator gives every pod."""
     grace_s: int = 30
     """Seconds between SIGTERM and SIGKILL."""
     gpus: Mapping[str, GpuFacts] = field(default_factory=dict)

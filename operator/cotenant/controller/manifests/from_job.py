@@ -43,6 +43,7 @@ def attempt_of(
         program=program_of(job, settings),
         cpu_milli=spec.resources.cpu,
         memory_mib=mib_up(spec.resources.memory),
+        scratch_mib=mib_up(spec.resources.scratch) if spec.resources.scratch is not None else 0,
         grace_s=min(spec.grace_period, settings.max_grace_period_s),
         gpus=gpus,
         servers=(status.placement.servers or 0) if status.placement else 0,

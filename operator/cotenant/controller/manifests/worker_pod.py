@@ -64,6 +64,8 @@ def _resources(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str
     requests = {"memory": f"{ranks * attempt.memory_mib + reserve}Mi"}
     if attempt.cpu_milli:
         requests["cpu"] = f"{ranks * attempt.cpu_milli}m"
+    if attempt.scratch_mib:
+        requests["ephemeral-storage"] = f"{ranks * attempt.scratch_mib}Mi"
     limit = _memory_limit_mib(attempt, node_rank, settings)
     resources = {"requests": requests} | ({"limits": {"memory": f"{limit}Mi"}} if limit else {})
     return with_amounts(resources, attempt.counted, settings.scratch_mib)
@@ -79,7 +81,8 @@ def _memory_limit_mib(attempt: Attempt, node_rank: int, settings: Settings) -> i
 def _volumes(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str, Any]]:
     limit = _memory_limit_mib(attempt, node_rank, settings)
     shm: dict[str, Any] = {"medium": "Memory"} | ({"sizeLimit": f"{limit // 2}Mi"} if limit else {})
-    scratch = {"sizeLimit": f"{settings.scratch_mib}Mi"} if settings.scratch_mib else {}
+    scratch_mib = len(attempt.placement.nodes[node_rank].ranks) * attempt.scratch_mib or settings.scratch_mib
+    scratch = {"sizeLimit": f"{scratch_mib}Mi"} if scratch_mib else {}
     return [
         {"name": "cotenant-tmp", "emptyDir": scratch},
         {"name": "cotenant-shm", "emptyDir": shm},

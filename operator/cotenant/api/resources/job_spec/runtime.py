@@ -75,6 +75,9 @@ class Resources(Model):
     """CPUs per worker."""
     memory: HostMemory = 4 * 1024**3
     """Memory per worker, of the node, not of its GPUs."""
+    scratch: HostMemory | None = None
+    """Space in /tmp per worker: caches (HOME is /tmp), temporary files. Asked for as ephemeral storage, so that a node
+    has it. Default: what the operator gives every pod (50Gi), without a request."""
 
 
 class PullSecret(Model):

@@ -36,6 +36,8 @@ class Exit:
     termination: contract.Termination | None = None
     runtime_message: str = ""
     """From the kubelet or the container runtime, where the launcher left no message."""
+    eviction: str = ""
+    """The kubelet's message, if it has evicted the pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +186,14 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any], *, ours: bool
     goes_on = status.get("phase") not in {"Succeeded", "Failed"}
     if goes_on and (ended is None or not ours):  # in a pod of ours, containers that a webhook added may go on
         return None
+    said = plain_text(status.get("message") or "", QUOTE_CHARS_MAX)
+    eviction = said if status.get("reason") == "Evicted" else ""
     if ended is None:
         return Exit(
             code=-1,
             reason=status.get("reason") or "PodLost",
-            runtime_message=plain_text(status.get("message") or "", QUOTE_CHARS_MAX),
+            runtime_message=said,
+            eviction=eviction,
         )
     text = ended.get("message") or ""
     read = contract.Termination.from_json(text)
@@ -202,6 +207,7 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any], *, ours: bool
         at=unix(ended.get("finishedAt")),
         termination=termination,
         runtime_message=plain_text(runtime_message, QUOTE_CHARS_MAX),
+        eviction=eviction,
     )
 
 
