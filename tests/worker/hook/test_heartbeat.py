@@ -1,6 +1,9 @@
 """The line of the job's code that a rank stands at, as its side thread tells it."""
 
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,3 +38,26 @@ def test_a_rank_stands_where_the_jobs_own_code_does(
     monkeypatch.setenv("COTENANT_CODE_DIR", "/workspace")
     monkeypatch.setenv("COTENANT_STATE_DIR", "/tmp/cotenant")
     assert place_in(files) == want
+
+
+ENDS = """
+import sys, time
+import torch.distributed as dist
+from cotenant_worker.hook.cotenant_shim import framework_steps, heartbeat
+
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)
+heartbeat._INTERVAL_S = framework_steps._POLL_S = 0
+group = dist.group.WORLD
+entered = lambda *_: sum(group._get_sequence_number_for_group() for _ in range(10_000))
+heartbeat.heartbeat.collectives["torch"] = entered
+heartbeat.heartbeat.start(reports=True)
+framework_steps.is_training_process = lambda: True
+framework_steps.counter_watcher.follow("counter", entered, int)
+time.sleep(0.05)
+"""
+
+
+def test_a_rank_ends_well_while_its_side_threads_ask_compiled_code(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ENDS, str(tmp_path / "rendezvous")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

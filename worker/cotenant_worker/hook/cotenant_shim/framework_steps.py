@@ -31,6 +31,14 @@ class CounterWatcher:
         self._last = {}
         self._moves = 0
         self._thread = None
+        self._stopped = threading.Event()
+        atexit.register(self.stop)  # as for the thread of `heartbeat`
+
+    def stop(self):
+        """End the thread before the interpreter goes away: it reads arrays of compiled code."""
+        if self._thread is not None and self._thread.is_alive():
+            self._stopped.set()
+            self._thread.join(_EXIT_POLL_S)
 
     def set_baseline(self, source, number):
         """Count `source` from `number` on."""
@@ -45,8 +53,7 @@ class CounterWatcher:
             atexit.register(self.flush_at_exit)
 
     def _run(self):
-        while True:
-            time.sleep(_POLL_S)
+        while not self._stopped.wait(_POLL_S):
             self.poll()
 
     def flush_at_exit(self):

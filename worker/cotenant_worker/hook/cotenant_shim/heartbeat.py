@@ -17,6 +17,7 @@ from .launcher_client import launcher
 from .main_process import is_training_process, rank
 
 _INTERVAL_S = 0.5
+_STOP_S = 2.0
 _REPORT_INTERVAL_S = 0.1
 """Reports that follow one another more quickly are merged and go with the next heartbeat."""
 
@@ -26,6 +27,8 @@ class Heartbeat:
 
     def __init__(self):
         self._thread = None
+        self._stopped = threading.Event()
+        atexit.register(self.stop)  # the first to register is the last to be called
         self._pending_report = None
         self._reported_at = 0.0
         self._memory_peak_mib = 0
@@ -74,6 +77,16 @@ class Heartbeat:
             self._thread.start()
             atexit.register(self.flush_at_exit)
 
+    def stop(self):
+        """End the side thread before the interpreter goes away.
+
+        The thread asks compiled code, which aborts the process if the interpreter ends while it waits to come back
+        ("terminate called without an active exception", SIGABRT).
+        """
+        if self._thread is not None and self._thread.is_alive():  # in a child that was forked it is not
+            self._stopped.set()
+            self._thread.join(_STOP_S)
+
     def flush_at_exit(self):
         with contextlib.suppress(Exception):
             self.flush()
@@ -98,8 +111,7 @@ class Heartbeat:
 
     def _run(self):
         reported = -1
-        while True:
-            time.sleep(_INTERVAL_S)
+        while not self._stopped.wait(_INTERVAL_S):
             with contextlib.suppress(Exception):
                 self.flush()
                 reported = self._report_steps(reported)
