@@ -60,6 +60,9 @@ RUN python3 -m venv --without-pip /opt/cotenant \
     && /build/bin/pip --python /opt/cotenant install --no-cache-dir --require-hashes -r /requirements/worker.txt
 COPY --from=wheel /dist /dist
 RUN /build/bin/pip --python /opt/cotenant install --no-cache-dir --no-index --no-deps /dist/*.whl
+# For run scripts that set PYTHONPATH anew. In no wheel: it would run at the start of every Python beside it.
+COPY worker/cotenant_hook.py worker/cotenant_hook.pth /source/
+RUN cp /source/cotenant_hook.* /opt/cotenant/lib/python3*/site-packages/
 
 FROM base AS worker
 LABEL org.opencontainers.image.title="cotenant-worker"

@@ -56,6 +56,8 @@ else
   uv pip install -q --require-hashes -r requirements/torch.txt
 fi
 uv pip install -q --no-deps -e . -e ./local
+# As in the worker's image, which this environment stands for on the local cluster.
+cp worker/cotenant_hook.pth "$venv"/lib/python3*/site-packages/
 echo "$want" > $stamp
 say "environment ready"
 if [ -n "$programs" ]; then
