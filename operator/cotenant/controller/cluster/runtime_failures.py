@@ -1,7 +1,7 @@
 """Nodes whose container runtime fails the jobs of several tenants: they take nothing new for a while.
 
 One such failure may be the job's own. Two tenants on one node mean the node, such as a driver that was upgraded under
-running kernels. What is known comes from the statuses of jobs, which avoid the node for `exclude_s`: so a new leader
+running kernels. What is known comes from the statuses of jobs, which avoid the node for a while: so a new leader
 knows the same, and after that time the node is tried again.
 """
 

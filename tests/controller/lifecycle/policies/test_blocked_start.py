@@ -9,7 +9,7 @@ import pytest
 from cotenant.api.resources.trainingjob_status import BlockedStart, TrainingJobStatus
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.policies import blocked_start
-from cotenant.controller.lifecycle.policies.blocked_start import PAUSE_MAX_S, PAUSE_MIN_S, STUCK_S, UNSURE_S
+from cotenant.controller.lifecycle.policies.blocked_start import LASTING_S, PAUSE_MAX_S, PAUSE_MIN_S, STUCK_S, UNSURE_S
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.controller.lifecycle.termination import Eviction
 from cotenant.core.model.lifecycle import Phase
@@ -17,6 +17,7 @@ from tests.controller.builders import T0, admitted, observed, pod, server
 from tests.support.reconcile_cases import ONE, SETTINGS
 
 NO_CPU = "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu."
+OTHER_ZONE = "Unschedulable: 0/2 nodes are available: 1 node(s) had volume node affinity conflict."
 NO_CLAIM = 'Unschedulable: 0/1 nodes are available: persistentvolumeclaim "data" not found.'
 CDI = "CreateContainerError: failed to inject CDI devices: unresolvable CDI devices"
 SURE, BRIEFLY = SETTINGS.exclude_s, UNSURE_S
@@ -36,11 +37,13 @@ def unbound(waiting: str) -> PodRecord:
         (pod(0, waiting='CreateContainerConfigError: secret "key" not found'), {}),
         (pod(0, waiting=CDI), {"n1": SURE}),
         (unbound(NO_CPU), {"n1": SURE}),
+        (unbound(OTHER_ZONE), {"n1": LASTING_S}),
         (unbound(NO_CLAIM), {}),
         (server(nodes=1, node="", waiting=NO_CPU), {}),
     ],
     ids=["an image that is not there", "a wrong pull secret", "no name of an image", "a registry that is silent",
-         "a missing Secret", "devices that cannot be injected", "a node that is full", "a missing claim", "a server"],
+         "a missing Secret", "devices that cannot be injected", "a node that is full",
+         "a disk of another zone", "a missing claim", "a server"],
 )  # fmt: skip
 def test_a_node_is_avoided_only_if_the_cause_lies_there(stuck: PodRecord, avoided_s: dict[str, float]) -> None:
     servers = 1 if stuck.worker and stuck.worker.server else 0

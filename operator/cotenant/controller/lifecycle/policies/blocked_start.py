@@ -30,6 +30,8 @@ STUCK_S: Final = 30.0
 """A pod that its kubelet or the kube-scheduler reports as stuck is waited for this long: some causes pass at once."""
 UNSURE_S: Final = 60.0
 """How long a node is avoided if the cause may lie there or elsewhere, such as a registry that does not answer."""
+LASTING_S: Final = 86_400.0
+"""How long a node is avoided where the job's volume cannot be mounted: a disk does not change its zone."""
 REFUSED: Final = "PodRefused"
 RUNTIME_FAILED: Final = "RuntimeFailed"
 """How the reason of an excluded node begins whose container runtime could not start a container."""
@@ -37,15 +39,18 @@ _ANY_NODE: Final = re.compile(
     r"not found|manifest unknown|unauthorized|denied|InvalidImageName|no match for platform", re.I
 )
 """Words of a pull that fails on every node."""
+_OF_THE_VOLUME: Final = re.compile(r"volume node affinity")
+"""Words of the kube-scheduler for a node where a volume of the pod cannot be mounted."""
 _OF_THE_POD: Final = re.compile(r"persistentvolumeclaim|unbound immediate|resourceclaim", re.I)
 """Words of the kube-scheduler about the pod itself: no node is the cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blamed:
-    """Nodes to avoid, with the reason: for the whole `exclude_s`, or briefly."""
+    """Nodes to avoid, with the reason: for the whole `exclude_s`, for a day, or briefly."""
 
     sure: Mapping[str, str] = field(default_factory=dict)
+    lasting: Mapping[str, str] = field(default_factory=dict)
     unsure: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -95,8 +100,9 @@ def blocked(
         last_transition_time=o.now,
         observed_generation=o.record.generation,
     )
-    avoided = excluded(o.status, blamed.sure, o.now + settings.exclude_s, o.now)
-    avoided = excluded(o.status.model_copy(update={"excluded_nodes": avoided}), blamed.unsure, o.now + UNSURE_S, o.now)
+    avoided = o.status
+    for nodes, for_s in ((blamed.sure, settings.exclude_s), (blamed.lasting, LASTING_S), (blamed.unsure, UNSURE_S)):
+        avoided = avoided.model_copy(update={"excluded_nodes": excluded(avoided, nodes, o.now + for_s, o.now)})
     return Eviction(
         event=event,
         kind=kind,
@@ -106,7 +112,7 @@ def blocked(
             **fields,
             "blocked_start": start,
             "conditions": with_condition(o.status, condition),
-            "excluded_nodes": avoided,
+            "excluded_nodes": avoided.excluded_nodes,
         },
     )
 
@@ -144,6 +150,8 @@ def _blamed_for(pod: PodRecord, node: str) -> Blamed:
     if not node or (pod.worker is not None and pod.worker.server):
         return Blamed()
     if not pod.node:
+        if _OF_THE_VOLUME.search(pod.waiting):
+            return Blamed(lasting={node: "volume node affinity conflict"})
         return Blamed() if _OF_THE_POD.search(pod.waiting) else Blamed(sure={node: pod.waiting})
     if reason == "CreateContainerError" and is_runtime_fault(pod.waiting):
         return runtime_failed(node, pod.waiting.partition(": ")[2])
