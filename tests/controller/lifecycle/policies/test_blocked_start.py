@@ -31,6 +31,7 @@ def unbound(waiting: str) -> PodRecord:
     ("stuck", "avoided_s"),
     [
         (pod(0, waiting="ErrImagePull: manifest unknown"), {}),
+        (pod(0, waiting="ErrImagePull: rpc error: code = NotFound desc = no such image"), {}),
         (pod(0, waiting="ImagePullBackOff: 401 Unauthorized"), {}),
         (pod(0, waiting="InvalidImageName: no"), {}),
         (pod(0, waiting="ErrImagePull: dial tcp: i/o timeout"), {"n1": BRIEFLY}),
@@ -41,7 +42,8 @@ def unbound(waiting: str) -> PodRecord:
         (unbound(NO_CLAIM), {}),
         (server(nodes=1, node="", waiting=NO_CPU), {}),
     ],
-    ids=["an image that is not there", "a wrong pull secret", "no name of an image", "a registry that is silent",
+    ids=["an image that is not there", "as containerd says it",
+         "a wrong pull secret", "no name of an image", "a registry that is silent",
          "a missing Secret", "devices that cannot be injected", "a node that is full",
          "a disk of another zone", "a missing claim", "a server"],
 )  # fmt: skip

@@ -36,7 +36,7 @@ REFUSED: Final = "PodRefused"
 RUNTIME_FAILED: Final = "RuntimeFailed"
 """How the reason of an excluded node begins whose container runtime could not start a container."""
 _ANY_NODE: Final = re.compile(
-    r"not found|manifest unknown|unauthorized|denied|InvalidImageName|no match for platform", re.I
+    r"not ?found|manifest unknown|unauthorized|denied|InvalidImageName|no match for platform", re.I
 )
 """Words of a pull that fails on every node."""
 _OF_THE_VOLUME: Final = re.compile(r"volume node affinity")
