@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help demo fuzz simulate-faults test test-plain test-live test-all test-for test-oldest test-frameworks check docs format crds map package lock clean setup bench
+.PHONY: help demo fuzz simulate-faults test test-plain test-live test-all test-for test-oldest test-platforms test-frameworks check docs format crds map package lock clean setup bench
 
 help: ## list the ways in
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -53,6 +53,10 @@ fuzz: setup ## a million hostile inputs for every decoder of what a tenant's pro
 
 simulate-faults: setup ## ten thousand simulated worlds with faults, each from its seed (an hour or two)
 	@$(PY) -m tests.support.simulation
+
+test-platforms: BOOTSTRAP = $(if $(PROGRAMS),,--with-programs)
+test-platforms: setup ## an ordinary job on each platform that the local cluster can play: a mesh, quotas, closed networks and ports
+	@$(PY) -m pytest $(OPTIONS) tests/live/platforms
 
 test-frameworks: setup ## the examples of the heavy frameworks, each in an environment of its own
 	@$(PY) -m pytest -m frameworks tests/live

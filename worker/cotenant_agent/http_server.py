@@ -14,6 +14,7 @@ from socket import SHUT_RDWR, socket
 from typing import Any, Final
 
 from cotenant.serving.certificate import ServingCertificate
+from cotenant.serving.sockets import listening
 
 CONNECTIONS_MAX: Final = 32
 CONNECTION_S: Final = 10.0
@@ -75,7 +76,11 @@ class BoundedServer(ThreadingHTTPServer):
         self._open: list[socket] = []
         self._lock = threading.Lock()
         self._certificate: ServingCertificate | None = None
-        super().__init__(address, handler)
+        super().__init__(address, handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening(address, backlog=self.request_queue_size)
+        host, port = self.socket.getsockname()[:2]
+        self.server_address, self.server_port = (host, port), port
 
     def secure(self, certificate: ServingCertificate) -> None:
         """Speak TLS. The handshake is left to the connection's own thread: a silent client holds up nobody else."""

@@ -200,7 +200,7 @@ def plugin_turns(
 
 def address_of(text: str) -> tuple[str, int] | None:
     address, _, port = text.rpartition(":")
-    return (address, int(port)) if port.isdigit() else None
+    return (address.removeprefix("[").removesuffix("]"), int(port)) if port.isdigit() else None
 
 
 def serve_metrics(agent: Agent, address: tuple[str, int], args: argparse.Namespace) -> ThreadingHTTPServer:

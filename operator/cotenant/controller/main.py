@@ -33,10 +33,10 @@ from cotenant.controller.query_api.own_certificate import OwnCertificate
 from cotenant.controller.query_api.record_answers import RecordAnswers
 from cotenant.controller.query_api.server import QueryServer
 from cotenant.controller.replica import Operator
+from cotenant.controller.reports.certificate_secrets import CertificateSecrets
 from cotenant.controller.reports.metrics_access import MetricsAccess
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry import metrics_server, probes
-from cotenant.controller.telemetry.certificate_secrets import CertificateSecrets
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.serving import served_secrets
 from cotenant.serving.certificate import ServingCertificate

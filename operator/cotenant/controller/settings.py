@@ -101,7 +101,7 @@ class Settings(BaseModel):
     lease_name: str = setting("cotenant-operator", "name of the Lease that the replicas compete for")
     worker_image: str = setting("ghcr.io/cotenant/worker:latest", "image of jobs that name none")
     port: Whole = setting(8080, "port of /healthz and /readyz; 0 takes any free one")
-    host: str = setting("0.0.0.0", "address that the probes and metrics are served on")
+    host: str = setting("::", "address of all servers; :: is every address, of IPv4 too")
     metrics_port: Whole = setting(names.METRICS_PORT, "port of /metrics; 0 takes any free one")
     metrics_readers: MetricsReaders = setting(
         "authorized", "who may read /metrics: accounts that may get that URL, or everybody"

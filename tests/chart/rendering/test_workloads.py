@@ -129,8 +129,7 @@ def test_a_real_agent_sees_all_gpus_and_the_host_read_only(render: Render) -> No
         "/tmp": False,
         "/host/proc": True,
         "/host/sys/fs/cgroup": True,
-        "/host/etc/nvidia-container-runtime": True,
-        "/host/etc/cdi": True,
+        "/host/etc": True,
         "/host/var/run/cdi": True,
         "/var/run/secrets/kubernetes.io/serviceaccount": True,
         "/etc/cotenant/certificate": True,
@@ -269,7 +268,9 @@ def test_the_agents_of_other_devices_need_nothing_of_nvidias_and_stay_on_their_n
     values = {"agent": {"otherDevices": other, "nodeSelector": {"maker": "nvidia"}, "gpuReset": True}}
     objects = render(values)
     first, second = objects["DaemonSet", "cotenant-agent"], objects["DaemonSet", "cotenant-agent-other-devices"]
-    assert (pod_of(first)["nodeSelector"], pod_of(second)["nodeSelector"]) == ({"maker": "nvidia"}, {"maker": "amd"})
+    linux = {"kubernetes.io/os": "linux"}
+    selectors = [pod_of(one)["nodeSelector"] for one in (first, second)]
+    assert selectors == [linux | {"maker": "nvidia"}, linux | {"maker": "amd"}]
     assert first["spec"]["selector"] != second["spec"]["selector"]
     assert ("runtimeClassName" in pod_of(second), set(env_of(second))) == (False, {"NODE_NAME"})
     assert pod_of(second)["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}

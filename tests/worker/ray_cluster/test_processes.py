@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from pathlib import Path
 from unittest.mock import AsyncMock
 
@@ -111,6 +112,21 @@ async def test_a_head_without_an_address_is_waited_for_until_the_rendezvous_time
     monkeypatch.setattr(RayProcesses, "_resolve_head", AsyncMock(return_value=None))
     finish = await played.processes(1).run()
     assert finish == Finish(80, "RendezvousTimeout", "pod-0 had no address within 1 s")
+
+
+@pytest.mark.parametrize(
+    ("error", "names_dns"), [(socket.EAI_AGAIN, True), (socket.EAI_NONAME, False)], ids=["no answer", "no such name"]
+)
+async def test_a_dns_server_that_does_not_answer_is_told_with_the_settings_that_name_it(
+    played: RayNode, monkeypatch: pytest.MonkeyPatch, error: int, names_dns: bool
+) -> None:
+    monkeypatch.setattr(RayProcesses, "_resolve_head", AsyncMock(return_value=None))
+    ray = played.processes(1)
+    ray._lookup_failed = socket.gaierror(error, "Temporary failure in name resolution")
+    finish = await ray.run()
+    assert (finish.code, finish.reason) == (80, "RendezvousTimeout")
+    for setting in ("no DNS server answered", "dns_namespace", "dns_cidrs", "dns_ports"):
+        assert (setting in finish.message) is names_dns
 
 
 async def test_a_node_that_lives_is_drained_by_sigterm(played: RayNode) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from cotenant_worker.collectives import torch_backend
 from cotenant_worker.collectives.ring import Op, Ring
 from cotenant_worker.collectives.ring_rendezvous import form_ring
+from cotenant_worker.host.addresses import at
 from cotenant_worker.messaging.hmac_handshake import own_secret
 from cotenant_worker.reporting import heartbeat, launcher
 
@@ -208,4 +209,4 @@ def _ring() -> Ring:
 
 def _fallback_address() -> str:
     """Address under another launcher: a port beside torchrun's."""
-    return f"{os.environ['MASTER_ADDR']}:{int(os.environ['MASTER_PORT']) + 1}"
+    return at(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]) + 1)

@@ -15,6 +15,7 @@ from typing import Any
 
 from cotenant_worker.collectives.duplex_socket import TIMEOUT_S, DuplexSocket, receive_exactly
 from cotenant_worker.collectives.ring import Ring
+from cotenant_worker.host.addresses import at, family_of, host_and_port
 from cotenant_worker.messaging.hmac_handshake import (
     authenticate_client,
     authenticate_to_server,
@@ -48,13 +49,13 @@ class Listener:
 
 def form_ring(rank: int, size: int, address: str, secret: str) -> Ring:
     """Meet at `address`, learn everybody's port, connect to the right. TimeoutError names who did not come."""
-    host, _, port = address.rpartition(":")
-    with socket.create_server(("", 0), backlog=4) as listener:
+    host, port = host_and_port(address)
+    with socket.create_server(("", 0), family=family_of(host), backlog=4) as listener:
         mine = Listener(host, listener.getsockname()[1], new_nonce())
         doors = (
-            _rendezvous_as_root(size, host, int(port), mine, secret)
+            _rendezvous_as_root(size, host, port, mine, secret)
             if rank == 0
-            else _join_rendezvous(rank, host, int(port), mine, secret)
+            else _join_rendezvous(rank, host, port, mine, secret)
         )
         neighbour = doors[(rank + 1) % size]
         right = socket.create_connection((neighbour.host, neighbour.port), timeout=_JOIN_TIMEOUT_S)
@@ -80,7 +81,7 @@ def _rendezvous_as_root(size: int, host: str, port: int, mine: Listener, secret:
     doors: dict[int, Listener] = {0: mine}
     waiting: list[socket.socket] = []
     deadline = time.monotonic() + _JOIN_TIMEOUT_S
-    with socket.create_server((host, port), backlog=size) as door:
+    with socket.create_server((host, port), family=family_of(host), backlog=size) as door:
         while len(doors) < size:
             door.settimeout(max(0.01, deadline - time.monotonic()))
             try:
@@ -128,5 +129,5 @@ def _join_rendezvous(rank: int, host: str, port: int, mine: Listener, secret: st
                 return [Listener.from_json(entry) for entry in json.loads(raw)]
         except OSError as error:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"all_reduce: rank 0 at {host}:{port} did not answer: {error}") from error
+                raise TimeoutError(f"all_reduce: rank 0 at {at(host, port)} did not answer: {error}") from error
             time.sleep(0.05)

@@ -21,6 +21,7 @@ from functools import partial
 from cotenant import names
 from cotenant.contract import Contract, Termination
 from cotenant_worker.host import layout, termination_signals
+from cotenant_worker.host.addresses import family_of
 from cotenant_worker.host.background_tasks import BackgroundTasks
 from cotenant_worker.host.container import oom_kills
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output, kill_descendants
@@ -120,7 +121,7 @@ class ServerPod:
     def _start(self) -> ChildProcess:
         """Start the server on a socket that listens already: ranks that come before its imports end wait in line."""
         read_end, write_end = os.pipe()
-        with socket.create_server((self.ip, layout.SERVER_PORT), backlog=256) as listener:
+        with socket.create_server((self.ip, layout.SERVER_PORT), family=family_of(self.ip), backlog=256) as listener:
             number = listener.fileno()
             argv = [sys.executable, "-P", "-m", "cotenant_worker.parameter_server.shards", str(number)]
             env = server_environment(self.env, self.contract)

@@ -24,6 +24,7 @@ import numpy as np
 
 from cotenant_worker.collectives.duplex_socket import PeerGoneError, receive_exactly
 from cotenant_worker.host import layout
+from cotenant_worker.host.addresses import host_and_port
 from cotenant_worker.messaging.hmac_handshake import authenticate_client, authenticate_to_server, own_secret
 
 if TYPE_CHECKING:
@@ -217,11 +218,11 @@ def _assign(parameter: Any, values: Vector) -> None:
 
 
 def _connect(address: str, hello: bytes) -> socket.socket:
-    host, _, port = address.rpartition(":")
+    host, port = host_and_port(address)
     deadline = time.monotonic() + _JOIN_S
     while True:
         try:
-            connection = socket.create_connection((host, int(port)), timeout=5)
+            connection = socket.create_connection((host, port), timeout=5)
         except OSError as error:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"parameter server {address} did not answer for {_JOIN_S:.0f} s: {error}") from error

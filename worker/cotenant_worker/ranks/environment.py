@@ -15,6 +15,7 @@ from typing import Final
 from cotenant import names
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 from cotenant_worker.host import layout
+from cotenant_worker.host.addresses import at
 from cotenant_worker.messaging.hmac_handshake import secret_of
 from cotenant_worker.ranks import device_environment, framework_environment
 from cotenant_worker.ranks.foreign_launchers import unwrap
@@ -183,12 +184,12 @@ def rank_environment(
         **device_environment.visibility(pod, gpus),
         "COTENANT_RANK": str(assignment.rank),
         "COTENANT_RANKS": str(group.size),
-        "COTENANT_MASTER": f"{group.master_addr}:{group.master_port}",
+        "COTENANT_MASTER": at(group.master_addr, group.master_port),
         "COTENANT_POD_RANK": str(assignment.local_rank),
         "COTENANT_POD_RANKS": str(len(local)),
         "COTENANT_NODES": str(len(pods)),
         "COTENANT_GRANT": str(assignment.grant),
-        "COTENANT_REDUCE_ADDR": f"{group.master_addr}:{group.reduce_port}",
+        "COTENANT_REDUCE_ADDR": at(group.master_addr, group.reduce_port),
         layout.ENV_GENERATION: str(group.generation),
         layout.ENV_GPU_MEM: str(min((gpu.memory_mib for gpu in grant.gpus), default=0) << 20),
         layout.ENV_RESUME_FROM: group.resume_from,
@@ -235,7 +236,7 @@ def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str
     """
     return {
         **{name: value for name, value in ray.items() if name.startswith("RAY_")},
-        "RAY_ADDRESS": f"{ip}:{layout.RAY_PORT}",
+        "RAY_ADDRESS": at(ip, layout.RAY_PORT),
         "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
         # A start that takes longer is begun again. Only an elastic one gains by that: with fewer workers.
         "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30" if contract.workers_min else str(contract.rendezvous_timeout_s),

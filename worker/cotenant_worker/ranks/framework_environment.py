@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cotenant_worker.host import layout
+from cotenant_worker.host.addresses import at
 
 if TYPE_CHECKING:
     from cotenant.contract import Contract
@@ -17,7 +18,7 @@ HOROVOD_TIMEOUT_S = 300
 
 
 def tensorflow(group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
-    workers = [f"{each.ip}:{layout.TF_PORT + each.local_rank}" for each in group.ranks]
+    workers = [at(each.ip, layout.TF_PORT + each.local_rank) for each in group.ranks]
     if len(workers) == 1:
         return {}
     task = {"type": "worker", "index": assignment.rank}
@@ -26,7 +27,7 @@ def tensorflow(group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]
 
 def jax(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
     """Also for `keras.distribution.initialize()`, which passes Keras's own variables on to JAX."""
-    coordinator = f"{group.master_addr}:{group.coordinator_port}"
+    coordinator = at(group.master_addr, group.coordinator_port)
     env = {
         "JAX_COORDINATOR_ADDRESS": coordinator,
         "JAX_NUM_PROCESSES": str(group.size),

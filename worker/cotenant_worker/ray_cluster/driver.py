@@ -20,6 +20,7 @@ from ray.exceptions import RayError
 from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
+from cotenant_worker.host.addresses import at
 from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.ray_cluster.pod_actor import PodActor
 from cotenant_worker.supervision.conductor import Conductor
@@ -198,7 +199,7 @@ def main(dead_process: Callable[[], str] = lambda: "") -> None:
     # Ray may wait here without end, in a call that holds the interpreter: for a first worker that died in its start.
     faulthandler.dump_traceback_later(contract.rendezvous_timeout_s, exit=True)
     ray.init(
-        address=f"{os.environ[names.ENV_POD_IP]}:{layout.RAY_PORT}",
+        address=at(os.environ[names.ENV_POD_IP], layout.RAY_PORT),
         log_to_driver=False,
         configure_logging=False,
         _node_ip_address=os.environ[names.ENV_POD_IP],

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
+from cotenant_worker.host.addresses import at
 from cotenant_worker.ranks.environment import choose_collective, code_path, pod_uuids
 
 _OBJECT_STORE_BYTES = 80_000_000
@@ -29,7 +30,7 @@ def start_command(contract: Contract, python: str, *, ip: str, head_address: str
     where = (
         ["--head", "--port", str(layout.RAY_PORT), "--include-dashboard", "false", "--no-monitor"]
         if head
-        else ["--address", f"{head_address}:{layout.RAY_PORT}"]
+        else ["--address", at(head_address, layout.RAY_PORT)]
     )
     return [
         *(

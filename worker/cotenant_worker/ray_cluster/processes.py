@@ -16,6 +16,7 @@ from pathlib import Path
 from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
+from cotenant_worker.host.addresses import family_of
 from cotenant_worker.host.container import available_cpus
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher
 from cotenant_worker.ranks.memory_limits import with_limits
@@ -23,6 +24,12 @@ from cotenant_worker.ray_cluster.node_command import ray_environment, start_comm
 from cotenant_worker.supervision.commands import Finish
 
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit): ")
+
+
+ASK_THE_ADMINISTRATOR = (
+    "Ask the administrator whether pods may reach the cluster's DNS: operator.settings dns_namespace, dns_cidrs and"
+    " dns_ports of the chart name it"
+)
 
 
 @dataclass(slots=True)
@@ -36,6 +43,8 @@ class RayProcesses:
     """The driver has reached this pod's actor."""
     _node: ChildProcess | None = None
     _driver: ChildProcess | None = None
+    _lookup_failed: OSError | None = None
+    """Last answer to the question for the head's address."""
     _log: Path = field(default_factory=lambda: layout.state_dir() / "ray.log")
 
     @property
@@ -50,11 +59,7 @@ class RayProcesses:
         env = self.environment() | {names.ENV_POD_IP: self.ip}
         address = self.ip if self.is_head else await self._resolve_head()
         if address is None:
-            host = self.contract.pods[0].host
-            waited = self.contract.rendezvous_timeout_s
-            return Finish(
-                names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", f"{host} had no address within {waited} s"
-            )
+            return self._head_not_found()
         command = start_command(self.contract, sys.executable, ip=self.ip, head_address=address, cpus=available_cpus())
         self._node = self._spawn("ray", command, env)
         waits = [self._node.exit]
@@ -95,15 +100,25 @@ class RayProcesses:
     async def _resolve_head(self) -> str | None:
         """The head's address: its name exists once its pod has one."""
         loop = asyncio.get_running_loop()
-        host = self.contract.pods[0].host
+        host, family = self.contract.pods[0].host, family_of(self.ip)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.contract.rendezvous_timeout_s):
                 while True:
-                    with contextlib.suppress(OSError):
-                        found = await loop.getaddrinfo(host, None, family=socket.AF_INET, type=socket.SOCK_STREAM)
+                    try:
+                        found = await loop.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM)
                         return str(found[0][4][0])
+                    except OSError as error:
+                        self._lookup_failed = error
                     await asyncio.sleep(0.1)
         return None
+
+    def _head_not_found(self) -> Finish:
+        host, waited = self.contract.pods[0].host, self.contract.rendezvous_timeout_s
+        text = f"{host} had no address within {waited} s"
+        failed = self._lookup_failed
+        if isinstance(failed, socket.gaierror) and failed.errno == socket.EAI_AGAIN:
+            text += f": no DNS server answered this pod ({failed.strerror}). {ASK_THE_ADMINISTRATOR}"
+        return Finish(names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", text)
 
     async def _wait_for_head_port(self) -> bool:
         """Wait for the head's port: the driver is not worth starting before."""

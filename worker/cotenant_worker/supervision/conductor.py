@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from cotenant.contract import Contract
 from cotenant_worker.checkpoints import local_store
+from cotenant_worker.host.addresses import family_of
 from cotenant_worker.messaging.shared_counters import common_stop_call
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.supervision.failure_cause import RankExit
@@ -201,7 +202,7 @@ def free_ports(address: str, count: int) -> list[int]:
     """Free TCP ports of `address`, different every time; OSError where there are not so many."""
     found: list[int] = []
     for port in random.SystemRandom().sample(_PORTS, 200):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        with socket.socket(family_of(address), socket.SOCK_STREAM) as probe:
             try:
                 probe.bind((address, port))
             except OSError as error:

@@ -26,6 +26,7 @@ from cotenant.controller.query_api.proposals import MissingJobError, ProposalErr
 from cotenant.controller.query_api.questions import NoSituationError, TooManyQuestionsError
 from cotenant.controller.query_api.record_answers import RecordAnswers
 from cotenant.serving.certificate import ServingCertificate
+from cotenant.serving.sockets import listening
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class QueryServer:
         await runner.setup()
         self._proxy, self._runner = proxy, runner
         try:
-            await web.TCPSite(runner, *self.address, ssl_context=context).start()
+            await web.SockSite(runner, listening(self.address), ssl_context=context).start()
         except OSError as error:  # it ends nothing of what decides
             log.warning("questions are not answered: %s", error)
             await self.close()

@@ -18,6 +18,8 @@ from typing import Final
 
 from aiohttp import web
 
+from cotenant.serving.sockets import listening
+
 log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX: Final = 64
@@ -45,10 +47,9 @@ class BoundedSite(web.BaseSite):
 
     async def start(self) -> None:
         await super().start()
-        family = socket.AF_INET6 if ":" in self._address[0] else socket.AF_INET
-        listening = socket.create_server(self._address, family=family, backlog=128)
-        listening.setblocking(False)
-        self._begin(self._accept(listening))
+        door = listening(self._address)
+        door.setblocking(False)
+        self._begin(self._accept(door))
 
     async def stop(self) -> None:
         for part in self._parts:
@@ -61,12 +62,12 @@ class BoundedSite(web.BaseSite):
         self._parts.add(task)
         task.add_done_callback(self._parts.discard)
 
-    async def _accept(self, listening: socket.socket) -> None:
+    async def _accept(self, door: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        with listening:
+        with door:
             while True:
                 try:
-                    connection, remote = await loop.sock_accept(listening)
+                    connection, remote = await loop.sock_accept(door)
                 except OSError as error:
                     log.warning("a connection to %s was not taken: %s", self.name, error)
                     await asyncio.sleep(ACCEPT_PAUSE_S)

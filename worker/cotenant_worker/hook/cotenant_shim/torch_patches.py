@@ -98,7 +98,8 @@ def longest_timeout_s(c10d):
 def _is_job_rendezvous(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
     """Whether a child meets the other ranks at this address. A group within the rank is not watched."""
     env = os.environ
-    address = f"tcp://{env.get('MASTER_ADDR')}:{env.get('MASTER_PORT')}"
+    host = env.get("MASTER_ADDR", "")
+    address = f"tcp://[{host}]:{env.get('MASTER_PORT')}" if ":" in host else f"tcp://{host}:{env.get('MASTER_PORT')}"
     if init_method not in (None, "env://"):
         address = str(init_method)
     return store is None and address == f"tcp://{env.get('COTENANT_MASTER')}"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cotenant.controller.client.kube import SECRETS
-from cotenant.controller.telemetry.certificate_secrets import CertificateSecrets
+from cotenant.controller.reports.certificate_secrets import CertificateSecrets
 from cotenant.serving.self_signed import SelfSigned
 from cotenant.serving.served_secrets import ServedSecret
 from tests.support.fake_kube import FakeKube
