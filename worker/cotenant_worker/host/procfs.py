@@ -62,7 +62,7 @@ class Member:
     name: str
     """What it calls itself: `ps -o comm`."""
     program: str = ""
-    """The file that it runs, without its folder: `bash` for a script of bash's."""
+    """The file that it runs, without its folder: the shell for a script of it."""
     heeds: bool = False
     """It has a handler for SIGTERM, or waits for it."""
     ignores: bool = False

@@ -1,7 +1,7 @@
 """Whom a rank's departure asks: of all its processes those that can save, whatever wrapper is in between. Pure.
 
 SIGTERM for the first process alone ends a wrapper and leaves the program in the dark; SIGTERM for the whole group ends
-the workers of a DataLoader, or the `tee` that the program prints to, while the program saves. So each process is
+the workers of a DataLoader, or the filter that the program prints to, while the program saves. So each process is
 judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
 
 - A process that heeds SIGTERM is asked, and nothing below it: it passes the signal on, or needs what it started.
