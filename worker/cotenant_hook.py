@@ -1,8 +1,8 @@
 """Loads the hook of a rank where PYTHONPATH does not: a run script has set it anew (`export PYTHONPATH=.`), or begins
 with an empty environment (`env -i`).
 
-`cotenant_hook.pth` imports it at the start of every Python of the worker image's environment. It is in no wheel: where
-people install the package for themselves, nothing of it runs unasked.
+The file cotenant_hook.pth imports it at the start of every Python of the worker image's environment. It is in no
+wheel: where people install the package for themselves, nothing of it runs unasked.
 """
 
 import importlib.util

@@ -1,7 +1,7 @@
 """Runs before the first line of every Python program of a rank, because its directory is on PYTHONPATH.
 
 Loads the shim by its path, so that it also works in interpreters that do not have this package; then runs the
-`sitecustomize` that it shadows, if there is one. Where a run script sets PYTHONPATH anew, `cotenant_hook.pth` in this
+`sitecustomize` that it shadows, if there is one. Where a run script sets PYTHONPATH anew, cotenant_hook.pth in this
 package's own environment loads it.
 """
 
