@@ -76,7 +76,8 @@ def seen_by_a_rank(directory: Path, command: tuple[str, ...], *, warm: bool) -> 
 def seen_in_plain_python(directory: Path, command: tuple[str, ...]) -> dict[str, Any]:
     directory.mkdir()
     env = {"HOME": str(directory), "PATH": "/usr/bin:/bin", "ASKED": "yes", "LANG": "C.UTF-8"}
-    argv = [sys.executable, "-u", *command[1:]]
+    # As a fresh process has them: a run in the background of a shell would ignore these signals.
+    argv = ["env", "--default-signal=INT,QUIT", sys.executable, "-u", *command[1:]]
     subprocess.run(argv, cwd=HERE, env=env, stdin=subprocess.DEVNULL, check=True, start_new_session=True)
     return seen(directory)
 

@@ -17,7 +17,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def hold() -> None:
-    """Keep them until `deliver`. Nothing may be started meanwhile: children inherit the mask."""
+    """Keep them until `deliver`. Nothing may be started meanwhile: children inherit the mask.
+
+    A shell without job control makes what it starts in the background ignore SIGQUIT. Ranks begin without that, as in
+    a pod: `leaving` tells by it which processes a shell of the job's own has started with `&`.
+    """
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
