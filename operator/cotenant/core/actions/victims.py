@@ -204,8 +204,11 @@ class JobParts:
         if placement is None or job.workers_max <= job.workers_min:
             return
         stretches = surplus_stretches(job.workers_min, placement.workers)
+        first_rank = {part.node: min(worker.rank for worker in part.ranks) for part in placement.nodes}
         for ranks, part in zip(stretches, cut(placement, stretches), strict=True):
-            yield self._candidate(job, self._allocation(job, part), kind, ranks)
+            allocation = self._allocation(job, part)
+            shared = {self._inventory.row_of.get(node) for node, first in first_rank.items() if first < ranks.start}
+            yield self._candidate(job, allocation.without_pods(shared), kind, ranks)
 
     def minimum(self, job: Job, kind: EvictionKind) -> EvictionCandidate:
         """The whole job, without its surplus workers, which are candidates of their own."""

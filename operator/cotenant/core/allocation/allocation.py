@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,10 @@ class Allocation:
     charge: Charge
     missing: str = ""
     """The first node or GPU of the placement that no longer exists, in words; it is not counted."""
+
+    def without_pods(self, rows: Container[int | None]) -> Allocation:
+        """The same without a pod on these nodes, where another part of the job has it."""
+        return replace(self, nodes=tuple(replace(one, pods=0) if one.row in rows else one for one in self.nodes))
 
 
 def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: QueueTree) -> Allocation:
@@ -117,7 +121,7 @@ class AllocationBatch:
         """After each allocation, how many of its rows of `_grants` there are so far; the others likewise."""
         self._node_ends, self._amount_ends = self._grant_ends, self._grant_ends
         self._grants: IntArray = np.zeros((0, 9), dtype=np.int64)
-        self._nodes: IntArray = np.zeros((0, 3), dtype=np.int64)
+        self._nodes: IntArray = np.zeros((0, 4), dtype=np.int64)
         self._amounts: IntArray = np.zeros((0, 3), dtype=np.int64)
         self._buckets: dict[tuple[int, str, Bucket], int] = {}
         """(queue, user, bucket) → its index in `_amounts`."""
@@ -126,13 +130,13 @@ class AllocationBatch:
     def extend(self, allocations: Iterable[Allocation]) -> None:
         """Add allocations at the end; stretches that were applied before stay what they are."""
         grants: list[tuple[int, ...]] = []
-        nodes: list[tuple[int, int, int]] = []
+        nodes: list[tuple[int, int, int, int]] = []
         amounts: list[tuple[int, int, int]] = []
         buckets = self._buckets
         ends: list[tuple[int, int, int]] = []
         for allocation in allocations:
             for node in allocation.nodes:
-                nodes.append((node.row, node.cpu_milli, node.host_mib))
+                nodes.append((node.row, node.cpu_milli, node.host_mib, node.pods))
                 grants += _grants(node)
             charge = allocation.charge
             for bucket, milli, mib in charge.amounts:
@@ -144,7 +148,7 @@ class AllocationBatch:
         self._node_ends = np.concatenate([self._node_ends, self._node_ends[-1] + node_ends])
         self._amount_ends = np.concatenate([self._amount_ends, self._amount_ends[-1] + amount_ends])
         self._grants = np.concatenate([self._grants, np.array(grants, dtype=np.int64).reshape(len(grants), 9)])
-        self._nodes = np.concatenate([self._nodes, np.array(nodes, dtype=np.int64).reshape(len(nodes), 3)])
+        self._nodes = np.concatenate([self._nodes, np.array(nodes, dtype=np.int64).reshape(len(nodes), 4)])
         self._amounts = np.concatenate([self._amounts, np.array(amounts, dtype=np.int64).reshape(len(amounts), 3)])
 
     def __len__(self) -> int:
@@ -185,7 +189,7 @@ class AllocationBatch:
             np.add.at(array, at, sign * grants[:, 4 + place])
         np.add.at(ledger.free_cpu, nodes[:, 0], -sign * nodes[:, 1])
         np.add.at(ledger.free_host, nodes[:, 0], -sign * nodes[:, 2])
-        np.add.at(ledger.free_pods, nodes[:, 0], -sign)
+        np.add.at(ledger.free_pods, nodes[:, 0], -sign * nodes[:, 3])
         ledger.changed_rows.extend(sorted(set(nodes[:, 0].tolist())))
         if sign < 0:
             ledger.check_released(*at)

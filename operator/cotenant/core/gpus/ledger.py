@@ -36,6 +36,8 @@ class NodeAllocation:
     tenant: int
     """Index of the queue: any integer, equal for equal queues."""
     sharing: Sharing = Sharing.QUEUE
+    pods: int = 1
+    """0 if a part of the job that is counted apart has the pod on this node."""
 
 
 _OF_NODE = 4
@@ -52,6 +54,7 @@ class Ledger:
 
     __slots__ = (
         "_cells",
+        "_places",
         "_sizes",
         "changed_rows",
         "exclusive",
@@ -78,6 +81,8 @@ class Ledger:
         """The same row after row: single numbers are written here at a fraction of what it costs in an array."""
         self._sizes = inventory.memory_mib.reshape(-1).data
         """MiB of each GPU, row after row."""
+        self._places = inventory.pods.data
+        """Pods that each node takes."""
         columns = [self.packed[:, _OF_NODE + place * width : _OF_NODE + (place + 1) * width] for place in range(7)]
         self.free_cpu: IntArray = self.packed[:, 1]
         self.free_host: IntArray = self.packed[:, 2]
@@ -121,7 +126,7 @@ class Ledger:
         self._move(allocation, 1)
 
     def release(self, allocation: NodeAllocation) -> None:
-        """Raises `ValueError` if a GPU would then have more free than it has."""
+        """Raises `ValueError` if a GPU or the node would then have more free than it has."""
         self._move(allocation, -1)
         row, cells, width = allocation.row, self._cells, self.inventory.kind.shape[1]
         for column in allocation.columns:
@@ -129,6 +134,8 @@ class Ledger:
             free = cells[at], cells[at + width], cells[at + 2 * width]
             if free[2] < 0 or free[1] > WHOLE or free[0] > self._sizes[row * width + column]:
                 raise self._over_release(row, column)
+        if cells[row * self.packed.shape[1] + 3] > self._places[row]:
+            raise self._over_released_pods(row)
 
     def check_released(self, rows: IntArray, columns: IntArray) -> None:
         """Raise `ValueError` if one of these GPUs, after a release, has more free than it has."""
@@ -137,6 +144,12 @@ class Ledger:
         if over.any():
             first = int(np.argmax(over))
             raise self._over_release(int(rows[first]), int(columns[first]))
+        over = self.free_pods[rows] > self.inventory.pods[rows]
+        if over.any():
+            raise self._over_released_pods(int(rows[np.argmax(over)]))
+
+    def _over_released_pods(self, row: int) -> ValueError:
+        return ValueError(f"node {self.inventory.nodes[row].name}: more pods are released than jobs hold")
 
     def _over_release(self, row: int, column: int) -> ValueError:
         inventory = self.inventory
@@ -162,7 +175,7 @@ class Ledger:
                     cells[at + 5 * width] += sign
         cells[node + 1] -= sign * allocation.cpu_milli
         cells[node + 2] -= sign * allocation.host_mib
-        cells[node + 3] -= sign
+        cells[node + 3] -= sign * allocation.pods
         self.changed_rows.append(row)
 
     def free_amounts(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:

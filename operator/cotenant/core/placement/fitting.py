@@ -94,7 +94,7 @@ def fits_exactly(ledger: Ledger, allocation: NodeAllocation, *, whole: bool) -> 
         return False
     if ledger.free_cpu[row] < allocation.cpu_milli or ledger.free_host[row] < allocation.host_mib:
         return False
-    if ledger.free_pods[row] < 1:
+    if ledger.free_pods[row] < allocation.pods:
         return False
     wanted: dict[int, tuple[int, int]] = {}
     for column, memory, compute in zip(
