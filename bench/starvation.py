@@ -1,13 +1,14 @@
-"""How long a gang waits in a stream of small jobs, with and without collecting, and what collecting costs.
+"""How long a gang waits in a stream of small jobs for each `Policy.collect_after_s`, and what that patience costs.
 
     python -m bench.starvation                  # every stream below, some minutes
     python -m bench.starvation --json out.json  # the same as values
 
-One queue to which all GPUs are guaranteed; Poisson arrivals of one-GPU jobs, and a gang of half the GPUs every
-`--every` hours. Each stream is played without and with collecting from the same dice, so columns are compared within
-one run. Waits of gangs, median and longest, are in hours ("never": at the end some wait still). "Bound kept":
-of gangs that had started, those that did so by the first `startsBy` that they were told. "Busy": GPU time of jobs over
-what there was, from the first gang on, and what of it collecting leaves; evictions for each job.
+Poisson arrivals of one-GPU jobs, and a gang of `--gang` GPUs every `--every` hours. All GPUs are guaranteed to the one
+queue, or with `--borrows` half of them to the queue of the small jobs and none to that of the gangs. Each stream is
+played without reservations (patience 0) and with each patience from the same dice, so rows of one stream compare.
+Waits of gangs, median and longest, are in hours ("never": some wait at the end). "Bound kept": gangs that started by
+the first `startsBy` that they were told. "Busy": GPU time of jobs over what there was, from the first gang on, and the
+points of it that the patience costs against patience 0.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import argparse
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -40,6 +41,8 @@ class Stream:
     declares: str
     hours: float
     gpus: int = 32
+    gang: int = 16
+    borrows: bool = False
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ class Watch:
 @dataclass(frozen=True, slots=True)
 class Row:
     stream: Stream
-    collects: bool
+    patience_s: int
     gangs: int
     started: int
     median_wait_h: float | None
@@ -79,7 +82,7 @@ def scenario(stream: Stream, every_h: float, seed: int) -> Scenario:
     """Small jobs run for 0.7 to 1.3 times the mean; gangs as long as they do."""
     dice = random.Random(seed)
     nodes = tuple(make_node(f"n{index}", gpus=8) for index in range(stream.gpus // 8))
-    gang, at = stream.gpus // 2, 0.0
+    gang, at = stream.gang, 0.0
     arrivals: list[Arrival] = []
     gang_load = gang * stream.mean_s / (every_h * HOUR * stream.gpus)
     rate = max(0.05, stream.load - gang_load) * stream.gpus / stream.mean_s
@@ -89,19 +92,20 @@ def scenario(stream: Stream, every_h: float, seed: int) -> Scenario:
     for number in range(int(stream.hours / every_h)):
         at = (number + 0.5) * every_h * HOUR
         arrivals.append(_arrival(f"gang-{number}", gang, at, stream.mean_s, stream))
-    return Scenario(0.0, nodes, (make_queue("red", guaranteed=stream.gpus),), tuple(arrivals))
+    queues = [make_queue("red", guaranteed=stream.gpus // (2 if stream.borrows else 1))]
+    return Scenario(0.0, nodes, (*queues, make_queue("blue", guaranteed=0)), tuple(arrivals))
 
 
 def _arrival(name: str, workers: int, at: float, true: float, stream: Stream) -> Arrival:
+    queue = "blue" if stream.borrows and workers > 1 else "red"
     expected = round(true) if stream.declares == "expectedRuntime" else None
     most = round(true * 1.2) if stream.declares == "maxRuntime" else None
-    job = make_job(name, workers=workers, at=at, expected_runtime_s=expected, max_runtime_s=most)
+    job = make_job(name, queue=queue, workers=workers, at=at, expected_runtime_s=expected, max_runtime_s=most)
     return Arrival(at, job, true)
 
 
-def play(stream: Stream, *, every_h: float, seed: int, collects: bool) -> Row:
-    policy = Policy(forecasts=0, advice=0)
-    watch = Watch(policy if collects else replace(policy, collect_after_s=0))
+def play(stream: Stream, *, every_h: float, seed: int, patience_s: int) -> Row:
+    watch = Watch(Policy(forecasts=0, advice=0, collect_after_s=patience_s))
     world = scenario(stream, every_h, seed)
     history = simulate(world, partial(watch), pace=Pace(tick_s=600.0))
     end = stream.hours * HOUR
@@ -119,7 +123,7 @@ def play(stream: Stream, *, every_h: float, seed: int, collects: bool) -> Row:
     told = [key for key in starts if key in watch.bounds]
     return Row(
         stream=stream,
-        collects=collects,
+        patience_s=patience_s,
         gangs=len(gangs),
         started=len(starts),
         median_wait_h=median(waits) / HOUR if waits else None,
@@ -135,11 +139,11 @@ def line(row: Row, before: Row | None) -> str:
     def hours(value: float | None) -> str:
         return "never" if value is None else f"{value:.2f}"
 
-    cost = "" if before is None else f"{100 * row.busy / before.busy:9.1f} %"
+    cost = "" if before is None else f"{100 * (before.busy - row.busy):8.2f} points"
     stream = row.stream
     return (
-        f"{stream.load:4.2f} {stream.mean_s / 60:6.0f} min  {stream.declares:<16}{'yes' if row.collects else 'no':<8}"
-        f"{row.started:>3} of {row.gangs:<3}{hours(row.median_wait_h):>9}{hours(row.longest_wait_h):>9}"
+        f"{stream.load:4.2f} {stream.mean_s / 60:6.0f} min  {stream.declares:<16}{row.patience_s / 60:6.0f} min"
+        f"{row.started:>4} of {row.gangs:<3}{hours(row.median_wait_h):>9}{hours(row.longest_wait_h):>9}"
         f"{row.bounds_kept:>6} of {row.bounds_told:<4}{100 * row.busy:7.1f} %{row.evictions_per_job:9.4f}{cost}"
     )
 
@@ -151,19 +155,24 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--declares", nargs="*", default=list(DECLARES), choices=DECLARES)
     parser.add_argument("--every", type=float, default=24.0, help="hours between two gangs")
     parser.add_argument("--hours", type=float, default=48.0, help="of arrivals, of ten-minute jobs; longer jobs thrice")
+    parser.add_argument("--patience", type=int, nargs="*", default=[600, 1_800, 3_600, 7_200, 21_600], help="seconds")
+    parser.add_argument("--gang", type=int, default=16, help="GPUs of each gang, of 32")
+    parser.add_argument("--borrows", action="store_true", help="gangs have to borrow")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args(words)
-    print("load     run  declares        collects gangs     median  longest  bound kept    busy  evictions  busy kept")
+    print("load     run  declares        patience  gangs      median  longest  bound kept    busy  evictions  costs")
     rows: list[Row] = []
     for minutes in args.minutes:
         for load in args.loads:
             for declares in args.declares:
                 hours = args.hours if minutes <= 60 else 3 * args.hours
-                stream = Stream(load, minutes * 60, declares, hours)
-                for collects in (False, True):
-                    row = play(stream, every_h=args.every, seed=args.seed, collects=collects)
-                    print(line(row, rows[-1] if collects else None), flush=True)
+                stream = Stream(load, minutes * 60, declares, hours, gang=args.gang, borrows=args.borrows)
+                before = None
+                for patience_s in (0, *args.patience):
+                    row = play(stream, every_h=args.every, seed=args.seed, patience_s=patience_s)
+                    print(line(row, before), flush=True)
+                    before = before or row
                     rows.append(row)
     if args.json:
         args.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")

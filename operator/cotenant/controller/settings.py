@@ -152,7 +152,8 @@ class Settings(BaseModel):
 
     restart_cost_s: Whole = setting(60, "work that one eviction costs a job on top of what it had not saved")
     protected_runtime_s: Whole = setting(
-        300, "no job is evicted for another before it has run this long, but by the priority of a PriorityClass"
+        300,
+        "no younger job is evicted by priority or fair share, except by a PriorityClass; a guarantee does not wait",
     )
     share_history_percent: Whole = setting(50, "how much past borrowing weighs beside present borrowing")
     history_half_life_s: PositiveWhole = setting(
@@ -160,10 +161,11 @@ class Settings(BaseModel):
     )
     reserve_within_s: Whole = setting(3_600, "GPUs are kept for a waiting job that will start within this; 0: never")
     collect_after_s: Whole = setting(
-        21_600, "GPUs are collected for a job that has waited this long, before priority and shares; 0: never"
+        1_800, "GPUs are reserved for a job that has waited this long, before priority and shares; 0: never"
     )
     tenure_s: Whole = setting(
-        0, "who has run this long may be evicted where GPUs are collected, also inside its guarantee; 0: nobody"
+        0,
+        "after this time a job may leave for one that GPUs are reserved for, also inside a guarantee; 0: never",
     )
     moves: Whole = setting(4, "jobs that one cycle may move to make room, in queues that allow it")
 

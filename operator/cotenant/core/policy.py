@@ -13,8 +13,8 @@ class Policy:
     restart_cost_s: int = 60
     """Work that one eviction loses besides what was not yet saved: stopping, starting, reading the checkpoint."""
     protected_runtime_s: int = 300
-    """No job is evicted for another before it has run this long, but by priority of an administrator's class; a queue
-    may ask for more."""
+    """A job that has run for less is not evicted by priority or fair share, except by an administrator's PriorityClass.
+    A queue may set more. A queue that asks for what it is guaranteed does not wait for it."""
     share_history_percent: int = 50
     """Weight of past borrowing beside present borrowing when shares are compared."""
     missing_grace_s: int = 60
@@ -25,11 +25,12 @@ class Policy:
     """Trials per cycle to find the smallest changes that would start waiting jobs; fewer in clusters of many nodes."""
     reserve_within_s: int = 3_600
     """GPUs are kept for a job that waits only if it will start within this time; 0 keeps none."""
-    collect_after_s: int = 21_600
-    """GPUs are collected for a job that has waited this long, whatever comes meanwhile; 0: for none."""
+    collect_after_s: int = 1_800
+    """GPUs are reserved for a job that has waited this long, whatever comes meanwhile; 0: for none. Half an hour costs
+    0.0 to 0.2 points of utilisation (docs/design/0006-scheduling-core.md)."""
     tenure_s: int = 0
-    """Who has held its GPUs this long leaves for a job for which GPUs are collected, also inside its guarantee; 0: only
-    what is borrowed does."""
+    """The tenure limit. A job that has held its GPUs this long leaves for one for which GPUs are reserved, also inside
+    its guarantee; 0: only a job that borrows leaves."""
     moves: int = 4
     """Jobs that one cycle may move to make room for another, where queues allow it."""
 

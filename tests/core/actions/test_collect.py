@@ -10,7 +10,7 @@ import pytest
 
 from cotenant.core import Policy, schedule
 from cotenant.core.actions.backfill import Reservation
-from cotenant.core.actions.collect import COUNTS_ON_LEARNED, Collection, collect
+from cotenant.core.actions.collect import Collection, collect
 from cotenant.core.actions.counted_ends import holders_of
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.holders import HolderTable
@@ -25,7 +25,6 @@ from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Evict, Plan, Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.quota.usage import Charge
-from cotenant.core.runtimes.learned import NOTHING_LEARNED, LearnedRuntimes
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -40,12 +39,10 @@ def busy(queue: str = "red", **changes: Any) -> Job:
     return make_job("busy", queue=queue, placement=make_placement(("n1", [[0]])), admitted_at=9_000.0, **changes)
 
 
-def plan(
-    *jobs: Job, policy: Policy = POLICY, blue: int = 0, runtimes: LearnedRuntimes = NOTHING_LEARNED, **queue: Any
-) -> Plan:
+def plan(*jobs: Job, policy: Policy = POLICY, blue: int = 0, **queue: Any) -> Plan:
     queues = [replace(RED, **queue), make_queue("blue", guaranteed=blue)]
     snapshot = make_snapshot(nodes=[make_node("n1", gpus=2)], queues=queues, jobs=list(jobs), now=NOW)
-    return schedule(replace(snapshot, runtimes=runtimes), policy)
+    return schedule(snapshot, policy)
 
 
 def admitted(found: Plan) -> list[str]:
@@ -64,7 +61,7 @@ SINGLE = make_job("single", at=1_000.0)
 SMALL = make_job("small", at=9_999.0, priority=9)
 ENDS = busy(max_runtime_s=1_600)
 LONG_AGO = replace(busy(), admitted_at=-90_000.0)
-NOTHING = "It is not known, because nothing ends red/busy: a maxRuntime would."
+NOTHING = "There is no latest start, because nothing ends red/busy. A maxRuntime there would give one."
 REQUEUED = replace(GANG, requeued_at=9_000.0)
 
 
@@ -85,21 +82,18 @@ def test_beside_a_collection_starts(jobs: list[Job], policy: Policy, want: list[
 
 
 @pytest.mark.parametrize("waited_since", [1_000.0, 9_000.0], ids=["too long", "not too long"])
-@pytest.mark.parametrize("learned", [(), (3_000,) * 9], ids=["nothing learned", "learned"])
 @pytest.mark.parametrize("max_runtime_s", [1_600, None], ids=["ends", "without end"])
 @pytest.mark.parametrize("policy", [POLICY, replace(POLICY, tenure_s=8_000)], ids=["", "tenure"])
 def test_who_holds_gpus_of_no_queue_is_counted_as_well(
-    policy: Policy, max_runtime_s: int | None, learned: tuple[int, ...], waited_since: float
+    policy: Policy, max_runtime_s: int | None, waited_since: float
 ) -> None:
     """It is a claim that somebody else made."""
     gang = replace(GANG, submitted_at=waited_since)
-    runtimes = LearnedRuntimes({"queue|": learned} if learned else {})
-    found = plan(busy(queue="", max_runtime_s=max_runtime_s), gang, policy=policy, runtimes=runtimes)
+    found = plan(busy(queue="", max_runtime_s=max_runtime_s), gang, policy=policy)
     assert found.actions == ()
-    assert (found.verdicts["red/gang"].starts_by is not None) == (max_runtime_s is not None or bool(learned))
+    assert (found.verdicts["red/gang"].starts_by is not None) == (max_runtime_s is not None)
 
 
-RUNS = LearnedRuntimes({"queue|red": (3_000,) * 9 + (7_000,), "queue|blue": (3_000,) * 10})
 TENURE = replace(POLICY, tenure_s=8_000)
 
 
@@ -129,34 +123,6 @@ def test_the_job_starts_when_who_holds_its_gpus_has_left(
     verdict = plan(holder, GANG, policy=policy).verdicts["red/gang"]
 
     assert (verdict.starts_by, verdict.estimated_start_at, verdict.starts_by_basis) == (starts_by, likely_at, basis)
-
-
-@pytest.mark.parametrize(
-    ("began", "starts_by", "basis"),
-    [
-        pytest.param(9_000.0, 12_000.0, COUNTS_ON_LEARNED, id="as nine out of ten before"),
-        pytest.param(7_001.0, 10_001.0, COUNTS_ON_LEARNED, id="until it has outlived them"),
-        pytest.param(7_000.0, None, NOTHING, id="and too few have run for as long"),
-    ],
-)
-def test_who_declares_nothing_is_counted_as_earlier_jobs_of_its_queue_ran(
-    began: float, starts_by: float | None, basis: str
-) -> None:
-    verdict = plan(replace(busy(), admitted_at=began), GANG, runtimes=RUNS).verdicts["red/gang"]
-
-    assert (verdict.starts_by, verdict.starts_by_basis) == (starts_by, basis)
-
-
-def test_of_who_has_outlived_what_was_learned_longer_runs_count_if_there_are_enough() -> None:
-    runs = LearnedRuntimes({"queue|red": (500,) * 95 + (4_000,) * 4 + (5_000,)})
-
-    assert plan(busy(), GANG, runtimes=runs).verdicts["red/gang"].starts_by == 14_000.0
-
-
-def test_who_is_learned_to_end_before_its_maximum_is_likely_to() -> None:
-    verdict = plan(busy(max_runtime_s=90_000), GANG, runtimes=RUNS).verdicts["red/gang"]
-
-    assert (verdict.starts_by, verdict.estimated_start_at, verdict.starts_by_basis) == (99_000.0, 12_000.0, "")
 
 
 def on(name: str, node: str, *columns: int, ends_in_s: int, likely_in_s: int | None = None) -> Job:
@@ -236,7 +202,7 @@ def test_a_share_is_likely_to_be_free_beside_another_one() -> None:
 def test_of_two_that_end_at_once_the_first_by_key_makes_room_in_whatever_order_they_are_given() -> None:
     holders = [on("a", "n1", 0, ends_in_s=100), on("b", "n2", 0, ends_in_s=100)]
     counted = Accounting.of([make_node("n1", gpus=1), make_node("n2", gpus=1)], [RED], [*holders, SMALL])
-    tenures = Tenures(EvictionRules(counted.tree, POLICY, Moment(NOW)), NOTHING_LEARNED)
+    tenures = Tenures(EvictionRules(counted.tree, POLICY, Moment(NOW)))
     request = RequestResolver(counted.inventory, counted.tree).resolve(SMALL)
     assert isinstance(request, Request)
     occupancy = Occupancy(counted.ledger, counted.usage, BestFit())
@@ -256,19 +222,11 @@ def test_where_the_first_few_endings_are_not_enough_all_of_them_are_looked_at(mo
     assert [plan(*holders, waits).verdicts[waits.key].starts_by for waits in (GANG, SINGLE)] == [NOW + 200, NOW + 100]
 
 
-@pytest.mark.parametrize(
-    ("runs", "until"),
-    [
-        pytest.param((), 10_020.0, id="by its age, as that grows by steps"),
-        pytest.param((2_000, 3_000, 3_000, 3_000, 3_000, 7_000), 11_000.0, id="as learned, until it outlives a run"),
-    ],
-)
-def test_what_is_likely_of_a_holder_is_so_until(runs: tuple[int, ...], until: float) -> None:
+def test_what_is_likely_of_a_holder_is_looked_at_again_as_its_age_grows() -> None:
     holder = busy(max_runtime_s=90_000)
     counted = Accounting.of([make_node("n1", gpus=1)], [RED], [holder, SMALL])
     moment = Moment(NOW)
-    runtimes = LearnedRuntimes({"queue|red": runs} if runs else {})
-    tenures = Tenures(EvictionRules(counted.tree, POLICY, moment), runtimes)
+    tenures = Tenures(EvictionRules(counted.tree, POLICY, moment))
     request = RequestResolver(counted.inventory, counted.tree).resolve(SMALL)
     assert isinstance(request, Request)
     running = RunningJobs({holder.key: holder}, counted.allocations, counted.tree)
@@ -276,16 +234,7 @@ def test_what_is_likely_of_a_holder_is_so_until(runs: tuple[int, ...], until: fl
     moment.until = np.inf
     collect(Occupancy(counted.ledger, counted.usage, BestFit()), request, held, tenures, of_quota=False)
 
-    assert moment.until == until
-
-
-def test_the_bound_is_certain_if_all_who_are_in_the_way_have_to_end() -> None:
-    """The one has a maxRuntime, of the other one it is learned how long it runs."""
-    learned = make_job("learned", placement=make_placement(("n1", [[1]])), admitted_at=9_000.0)
-    nodes = [make_node("n1", gpus=2)]
-    snapshot = make_snapshot(nodes=nodes, queues=[RED, BLUE], jobs=[ENDS, learned, GANG], now=NOW)
-
-    assert schedule(replace(snapshot, runtimes=RUNS), POLICY).verdicts["red/gang"].starts_by_basis == COUNTS_ON_LEARNED
+    assert moment.until == 10_020.0
 
 
 KEPT = Reservation("red/gang", 20_000.0, Allocation((), Charge(-1, "", ())))
@@ -294,16 +243,16 @@ KEPT = Reservation("red/gang", 20_000.0, Allocation((), Charge(-1, "", ())))
 @pytest.mark.parametrize(
     ("found", "basis"),
     [
-        pytest.param(Collection(KEPT, 30_000.0), "", id="nothing else, if it is certain"),
-        pytest.param(Collection(KEPT, 30_000.0, is_certain=False), COUNTS_ON_LEARNED, id="what was learned"),
+        pytest.param(Collection(KEPT, 30_000.0), "", id="nothing else"),
         pytest.param(
             Collection(KEPT, None, ("a/x", "a/y", "a/z")),
-            "It is not known, because nothing ends a/x, a/y, a/z: a maxRuntime would.",
+            "There is no latest start, because nothing ends a/x, a/y, a/z. A maxRuntime there would give one.",
             id="three without end are named",
         ),
         pytest.param(
             Collection(KEPT, None, ("a/w", "a/x", "a/y", "a/z")),
-            "It is not known, because nothing ends a/w, a/x, a/y and others: a maxRuntime would.",
+            "There is no latest start, because nothing ends a/w, a/x, a/y and others."
+            " A maxRuntime there would give one.",
             id="of more the first three",
         ),
     ],
@@ -317,16 +266,16 @@ def test_a_refusal_tells_what_is_collected_and_when_it_is_likely_to_be_there() -
 
     assert Collection(KEPT, 30_000.0).explain(refusal) == Refusal(
         reason=Reason.WAITING_FOR_GPUS,
-        message="No room. It has waited very long, so GPUs are collected for it.",
+        message="No room. It has waited longest, so GPUs are reserved for it.",
         estimated_start_at=20_000.0,
     )
-    assert "quota is collected" in Collection(KEPT, 30_000.0, of_quota=True).explain(refusal).message
+    assert "quota is reserved" in Collection(KEPT, 30_000.0, of_quota=True).explain(refusal).message
 
 
 def test_the_job_is_told_that_gpus_are_collected() -> None:
     message = plan(ENDS, GANG).verdicts["red/gang"].message
 
-    assert message.endswith(" It has waited very long, so GPUs are collected for it.")
+    assert message.endswith(" It has waited longest, so GPUs are reserved for it.")
 
 
 @pytest.mark.parametrize(
@@ -384,7 +333,7 @@ def test_quota_alone_is_kept_where_quota_is_what_lacks_beyond_a_guarantee() -> N
     found = plan(ENDS, GANG, SMALL, make_job("guest", queue="blue", at=9_999.0), quotas=one, blue=1)
 
     assert admitted(found) == ["blue/guest"]
-    assert "quota is collected for it" in found.verdicts["red/gang"].message
+    assert "quota is reserved for it" in found.verdicts["red/gang"].message
 
 
 def test_who_has_to_borrow_delays_nobody_inside_a_guarantee() -> None:

@@ -48,20 +48,20 @@ def test_who_outlived_its_word_has_the_time_of_the_policy_alone(ran_s: float, pr
 
 
 @pytest.mark.parametrize(
-    ("changes", "evicted", "by_class", "may"),
+    ("changes", "evicted", "at_once", "may"),
     [
         pytest.param({}, (), False, True, id="one that has run for long"),
         pytest.param({"preemptible": False}, (), True, False, id="not one that is not preemptible"),
         pytest.param({"admitted_at": 950.0}, (), False, False, id="not in its first minutes"),
-        pytest.param({"admitted_at": 950.0}, (), True, True, id="but by an administrator's class"),
+        pytest.param({"admitted_at": 950.0}, (), True, True, id="but for who does not wait for that"),
         pytest.param({}, ("red/a",), True, False, id="not again before anything has changed"),
         pytest.param({}, ("red/b",), False, True, id="another one was"),
     ],
 )
-def test_a_job_may_be_evicted(changes: dict[str, Any], evicted: tuple[str, ...], by_class: bool, may: bool) -> None:
+def test_a_job_may_be_evicted(changes: dict[str, Any], evicted: tuple[str, ...], at_once: bool, may: bool) -> None:
     job = make_job("a", **{"admitted_at": 100.0} | changes)
 
-    assert replace(rules(policy_s=100), evicted=evicted).may_be_evicted(job, by_class=by_class) is may
+    assert replace(rules(policy_s=100), evicted=evicted).may_be_evicted(job, at_once=at_once) is may
 
 
 def test_a_job_is_taken_to_be_evicted_for_one_without_a_class_where_nothing_is_said() -> None:

@@ -32,15 +32,12 @@ def told(verdict: Verdict) -> dict[str, str | int]:
     return {name: value for name, value in verdict.evidence if name.startswith("protected")}
 
 
-def test_what_others_borrow_and_may_keep_for_a_while_is_named_with_the_moment() -> None:
-    borrowers = [running("b0", 0, at=900.0, queue="red"), running("b1", 1, at=950.0, queue="red")]
-    asks = make_job("owner", queue="blue")
-    verdict = verdict_of(asks, *borrowers)
-    assert verdict.message.endswith(
-        " 1 GPU of jobs of other queues, which borrow them, is protected until 1970-01-01T00:20:50Z: a job runs for its"
-        " protected time before it leaves for another. Then they leave, without any change here."
-    )
-    assert told(verdict) == {"protected": "1", "protected_until": "1970-01-01T00:20:50Z"}
+def test_what_is_borrowed_is_given_back_at_once_to_a_queue_that_is_guaranteed_it() -> None:
+    """Whatever protects it, from the policy or from its queue."""
+    queues = [make_queue("red", guaranteed=0, protected_runtime_s=900), make_queue("blue", guaranteed=1)]
+    jobs = [running("young", 0, at=999.0, queue="red"), make_job("owner", queue="blue")]
+    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=1)], queues=queues, jobs=jobs, now=1_000.0), POLICY)
+    assert [action.job for action in plan.actions] == ["red/young"]
 
 
 def test_of_several_that_would_leave_the_last_protection_counts() -> None:
@@ -86,14 +83,13 @@ def test_a_job_that_may_leave_now_is_not_counted_among_the_protected() -> None:
     assert told(verdict) == {"protected": "1", "protected_until": "1970-01-01T00:20:00Z"}
 
 
-def test_where_jobs_of_the_own_queue_are_protected_too_nothing_is_said_of_borrowing() -> None:
+def test_what_others_borrow_is_not_counted_among_the_protected() -> None:
     jobs = [
         running("covered", 0, at=0.0, queue="red", priority=9),
         running("borrows", 1, at=900.0, queue="red"),
         running("own", 2, at=950.0, queue="blue"),
-        running("later", 3, at=990.0, queue="red"),
-        running("latest", 4, at=990.0, queue="red"),
+        running("fixed", 3, at=0.0, queue="red", preemptible=False),
     ]
-    verdict = verdict_of(make_job("high", queue="blue", priority=5, workers=2), *jobs, gpus=5)
-    assert told(verdict) == {"protected": "2", "protected_until": "1970-01-01T00:20:50Z"}
-    assert " 2 GPUs of jobs that would leave for it are protected until" in verdict.message
+    verdict = verdict_of(make_job("high", queue="blue", priority=5, workers=2), *jobs, gpus=4)
+    assert told(verdict) == {"protected": "1", "protected_until": "1970-01-01T00:20:50Z"}
+    assert " 1 GPU of jobs that would leave for it is protected until" in verdict.message

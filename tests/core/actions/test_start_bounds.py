@@ -33,7 +33,7 @@ def collected(starts_by: float | None, **changes: Any) -> Collection:
 
 
 def bounds(*waiting: Waiting) -> dict[str, StartBound]:
-    found = start_bounds(waiting, patience_s=PATIENCE, on_learned="learned")
+    found = start_bounds(waiting, patience_s=PATIENCE)
     return {key.removeprefix("red/"): bound for key, bound in found.items()}
 
 
@@ -69,22 +69,15 @@ def test_the_wait_begins_anew_after_a_run() -> None:
 @pytest.mark.parametrize(
     ("waiting", "want"),
     [
-        pytest.param([one("a", 950), one("b", 960)], {"a": "", "b": ""}, id="what is enforced"),
-        pytest.param([one("a", 950, is_certain=False)], {"a": "learned"}, id="what was learned"),
+        pytest.param([one("a", 950), one("b", 960)], {"a": "", "b": ""}, id="nothing else"),
+        pytest.param([one("a", 950, longest_s=inf)], {"a": UNKNOWN}, id="no end"),
+        pytest.param([one("a", 950), one("b", 960, longest_s=inf)], {"a": "", "b": UNKNOWN}, id="no end, for one"),
         pytest.param(
-            [one("a", 950, is_certain=False), one("b", 960)], {"a": "learned", "b": "learned"}, id="ahead too"
-        ),
-        pytest.param(
-            [one("a", 950, is_certain=False), one("b", 960, B)], {"a": "learned", "b": ""}, id="not elsewhere"
-        ),
-        pytest.param([one("a", 950, longest_s=inf)], {"a": UNKNOWN}, id="nothing"),
-        pytest.param([one("a", 950), one("b", 960, longest_s=inf)], {"a": "", "b": UNKNOWN}, id="nothing, for one"),
-        pytest.param(
-            [one("a", 800, collection=collected(1_100, is_certain=False)), one("b", 950)],
-            {"a": collected(1_100, is_certain=False).basis, "b": "learned"},
-            id="what the collection counts on",
+            [one("a", 800, collection=collected(None, unbounded=("a/x",))), one("b", 950)],
+            {"a": collected(None, unbounded=("a/x",)).basis, "b": UNKNOWN},
+            id="an end that is missing",
         ),
     ],
 )
-def test_the_bound_counts_on(waiting: list[Waiting], want: dict[str, str]) -> None:
+def test_the_basis_of_the_bound_is(waiting: list[Waiting], want: dict[str, str]) -> None:
     assert {name: bound.basis for name, bound in bounds(*waiting).items()} == want

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cotenant.core import Policy
 from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.tenure import Tenures, guarantees_beside, waits_since
 from cotenant.core.actions.victims import JobParts
 from cotenant.core.allocation.request import Request
@@ -20,7 +18,6 @@ from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, TenantQueue
-from cotenant.core.runtimes.learned import LearnedRuntimes
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import make_job, make_node, make_placement, make_queue
 
@@ -36,7 +33,6 @@ BORROWS = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=1))
 """The gang has to borrow, and others may need what they are guaranteed."""
 FREE = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=0))
 """The gang has to borrow, and nobody else is guaranteed anything."""
-RUNS = {"queue|red": (300,) * 9 + (700,), "queue|blue": (400,) * 10, "queue|gone": (500,) * 10}
 
 
 def holder(name: str = "busy", *columns: int, ran_s: float = 1_000.0, **changes: Any) -> Job:
@@ -54,7 +50,6 @@ class World:
         *jobs: Job,
         queues: tuple[TenantQueue, ...] = OWNS,
         policy: Policy = POLICY,
-        runs: Mapping[str, tuple[int, ...]] | None = None,
         evicted: tuple[str, ...] = (),
         now: float = NOW,
     ) -> None:
@@ -63,10 +58,14 @@ class World:
         self.running = RunningJobs(counted.running, counted.allocations, counted.tree)
         self.rules = EvictionRules(counted.tree, policy, self.moment, frozenset(evicted))
         self.inventory = counted.inventory
-        self.tenures = Tenures(self.rules, LearnedRuntimes(runs or {}))
+        self.tenures = Tenures(self.rules)
         resolved = RequestResolver(counted.inventory, counted.tree).resolve(GANG)
         assert isinstance(resolved, Request)
         self.request = resolved
+
+    def holds_s(self, job: Job) -> float:
+        table = HolderTable.among(self.running)
+        return float(self.tenures.holds_s(self.request, table)[list(table.keys).index(job.key)])
 
     def leave(self) -> list[str]:
         parts = JobParts(self.running, self.inventory, self.rules)
@@ -144,24 +143,18 @@ GONE = {"queue": "gone"}
     [
         pytest.param({}, {}, inf, id="without end where nothing is known"),
         pytest.param({"max_runtime_s": 5_000}, {}, 5_000, id="for its maxRuntime"),
-        pytest.param({"max_runtime_s": 5_000}, {"runs": RUNS}, 5_000, id="which counts more than what was learned"),
         pytest.param({"max_runtime_s": 60}, {}, 100, id="for its protected minutes at least"),
-        pytest.param({}, {"runs": RUNS}, 300, id="as nine out of ten ran"),
-        pytest.param({}, {"runs": {"queue|red": tuple(range(101, 201))}}, 190, id="and not one of them less"),
         pytest.param({}, {"policy": TENURE}, 2_000, id="for its tenure"),
         pytest.param({"max_runtime_s": 5_000}, {"policy": TENURE}, 2_000, id="also where it may run for longer"),
         pytest.param({"max_runtime_s": 500}, {"policy": TENURE}, 500, id="but not where it may not"),
-        pytest.param({}, {"policy": TENURE, "runs": RUNS}, 300, id="nor where it is not likely to"),
         pytest.param({}, {"policy": TENURE, "queues": FREE}, 2_000, id="for its tenure, also for who borrows freely"),
         pytest.param({}, {"policy": TENURE, "queues": BORROWS}, inf, id="not for who borrows from guarantees"),
         pytest.param({"preemptible": False}, {"policy": TENURE}, inf, id="nobody asks it to leave"),
         pytest.param({"preemptible": False, "max_runtime_s": 60}, {}, 60, id="nobody asks it, and it ends"),
         pytest.param(GONE, {"policy": TENURE}, inf, id="nor who is in no queue"),
-        pytest.param(GONE, {"policy": TENURE, "runs": RUNS}, 500, id="who is likely to end all the same"),
         pytest.param(LENT, {}, 100, id="lent: until its protected minutes are over"),
         pytest.param(LENT | {"max_runtime_s": 500}, {}, 500, id="lent: it ends by itself"),
         pytest.param(LENT | {"max_runtime_s": 9_000}, {}, 4_000, id="lent: for four times the patience at most"),
-        pytest.param(LENT, {"runs": RUNS}, 100, id="lent: it leaves before it is likely to end"),
         pytest.param(LENT, {"queues": SHARES}, inf, id="of a queue that is guaranteed something: it may be inside"),
         pytest.param(LENT, {"queues": FREE}, inf, id="lent, but not to a guarantee of the request"),
         pytest.param(LENT | {"preemptible": False}, {}, inf, id="lent, and nobody asks it to leave"),
@@ -171,7 +164,7 @@ def test_a_holder_is_counted(job: dict[str, Any], world: dict[str, Any], seconds
     busy = holder(**job)
     at = World(busy, **world)
 
-    assert at.tenures.counted_s(at.request, busy) == seconds
+    assert at.holds_s(busy) == seconds
 
 
 def test_one_line_that_guarantees_something_is_enough_to_cover_a_job() -> None:
@@ -179,7 +172,7 @@ def test_one_line_that_guarantees_something_is_enough_to_cover_a_job() -> None:
     busy = holder(queue="blue")
     at = World(busy, queues=(make_queue("red", guaranteed=2), make_queue("blue", quotas=lines)))
 
-    assert at.tenures.counted_s(at.request, busy) == inf
+    assert at.holds_s(busy) == inf
 
 
 def test_a_guarantee_of_a_queue_above_covers_what_lies_below_it() -> None:
@@ -192,92 +185,7 @@ def test_a_guarantee_of_a_queue_above_covers_what_lies_below_it() -> None:
     busy = holder(queue="blue")
     at = World(busy, queues=queues)
 
-    assert at.tenures.counted_s(at.request, busy) == inf
-
-
-MANY = {"queue|red": (500,) * 95 + (4_000, 4_100, 4_200, 4_300, 5_000)}
-SPREAD = {"queue|red": (100,) * 5 + (300,) * 4 + (700,)}
-
-
-@pytest.mark.parametrize(
-    ("ran_s", "job", "world", "until_s"),
-    [
-        pytest.param(50.0, {"max_runtime_s": 500}, {}, 500, id="its maxRuntime"),
-        pytest.param(200.0, {}, {"runs": SPREAD}, 300, id="as it was learned when it began, not of who ran for longer"),
-        pytest.param(600.0, {"max_runtime_s": 500}, {}, 500, id="also when that is over"),
-        pytest.param(299.5, {}, {"runs": RUNS}, 300, id="as learned"),
-        pytest.param(300.0, {}, {"runs": RUNS}, inf, id="which it has outlived, and too few ran for longer"),
-        pytest.param(500.0, {}, {"runs": MANY}, 5_000, id="as those that ran for longer"),
-        pytest.param(500.0, {}, {"runs": MANY, "policy": TENURE}, 2_000, id="until it may be asked to leave"),
-        pytest.param(500.0, {}, {"runs": MANY, "policy": TENURE, "queues": BORROWS}, 5_000, id="where it may be"),
-        pytest.param(500.0, {"preemptible": False}, {"runs": MANY, "policy": TENURE}, 5_000, id="or cannot be"),
-        pytest.param(500.0, LENT, {"runs": RUNS}, 100, id="lent: it may be asked already"),
-        pytest.param(9_000.0, {}, {"policy": TENURE}, 2_000, id="its tenure, also when that is over"),
-    ],
-)
-def test_a_holder_is_counted_until(ran_s: float, job: dict[str, Any], world: dict[str, Any], until_s: float) -> None:
-    busy = holder(ran_s=ran_s, **job)
-    at = World(busy, **world)
-
-    assert at.tenures.counted_until(at.request, busy) == NOW - ran_s + until_s
-
-
-def test_who_starts_now_is_counted_from_now_on() -> None:
-    starts = make_job("new", max_runtime_s=500)
-    at = World()
-
-    assert at.tenures.counted_until(at.request, starts) == NOW + 500
-
-
-def test_who_has_outlived_what_was_learned_is_asked_again_when_the_first_of_the_longer_runs_was_over() -> None:
-    busy = holder(ran_s=500.0)
-    world = World(busy, runs=MANY)
-    world.tenures.counted_until(world.request, busy)
-
-    assert world.moment.until == NOW + 3_500
-
-
-@given(
-    longer=st.lists(st.integers(6, 40), min_size=4, max_size=8),
-    began=st.sampled_from((0.0, 0.25)),
-    ran_s=st.integers(0, 160).map(lambda quarters: quarters / 4),
-    tenure_s=st.sampled_from((0, 30)),
-)
-def test_what_is_counted_stays_the_same_for_as_long_as_the_moment_says(
-    longer: list[int], began: float, ran_s: float, tenure_s: int
-) -> None:
-    """Most ran for 5 s, few for longer; time goes on by quarters of a second."""
-    busy = replace(holder(), admitted_at=began)
-    runs = {"queue|red": (5,) * 95 + tuple(sorted(longer))}
-    policy = Policy(collect_after_s=1_000, protected_runtime_s=0, tenure_s=tenure_s)
-
-    def at(now: float) -> tuple[float, float]:
-        world = World(busy, policy=policy, runs=runs, now=now)
-        return world.tenures.counted_until(world.request, busy), world.moment.until
-
-    found, until = at(began + ran_s)
-    later = began + ran_s
-    while later < min(until, began + 45.0):
-        assert at(later)[0] == found
-        later += 0.25
-
-
-@pytest.mark.parametrize(
-    ("job", "world", "certain"),
-    [
-        pytest.param({"max_runtime_s": 500}, {}, True, id="a maxRuntime"),
-        pytest.param({}, {"runs": RUNS}, False, id="not what was learned"),
-        pytest.param({}, {}, False, id="nothing is known"),
-        pytest.param({}, {"policy": TENURE}, True, id="a tenure"),
-        pytest.param({}, {"policy": TENURE, "runs": RUNS}, False, id="not where it counts less than what was learned"),
-        pytest.param(LENT, {"runs": RUNS}, True, id="that what is lent is given back"),
-    ],
-)
-def test_an_end_is_enforced(job: dict[str, Any], world: dict[str, Any], certain: bool) -> None:
-    busy = holder(**job)
-    at = World(busy, **world)
-
-    assert at.tenures.is_certain(at.request, busy) is certain
+    assert at.holds_s(busy) == inf
 
 
 @pytest.mark.parametrize(
@@ -361,10 +269,3 @@ def test_a_guarantee_beside_is_one_of_a_queue_neither_above_nor_below() -> None:
         "green": True,
         "other": True,
     }
-
-
-def test_who_borrows_without_a_word_of_when_it_ends_is_counted_to_leave_as_soon_as_it_may() -> None:
-    world = World(policy=EAGER)
-    lent = holder(queue="blue", ran_s=0.5)
-
-    assert world.tenures.counted_until(world.request, lent) == NOW - 0.5

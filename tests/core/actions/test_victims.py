@@ -111,7 +111,7 @@ def test_a_job_is_left_in_peace_for_its_protected_time() -> None:
         pytest.param({"priority": 0, "priority_class": "urgent"}, [], id="not for one that is no higher"),
         pytest.param({"priority": 1}, [], id="not for a number"),
         pytest.param(
-            {"priority": 1, "priority_class": "urgent", "queue": "blue"}, [], id="not for a class in another queue"
+            {"priority": 1, "priority_class": "urgent", "queue": "green"}, [], id="not for a class in another queue"
         ),
     ],
 )

@@ -21,7 +21,7 @@ from cotenant.simulator.job_run import Costs
 from cotenant.simulator.scenario import Arrival, Scenario
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
-POLICY = Policy(placer=BestFit(), forecasts=0, advice=0)
+POLICY = Policy(collect_after_s=21_600, placer=BestFit(), forecasts=0, advice=0)
 DECLARED = {"true": 1.0, "none": None, "double": 2.0}
 
 

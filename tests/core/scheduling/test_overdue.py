@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant.core import Policy, schedule
-from cotenant.core.actions.start_bounds import HAS_TO_BORROW, UNKNOWN
+from cotenant.core.actions.start_bounds import UNKNOWN
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import Admit
 from cotenant.core.scheduling.scheduler import decide
@@ -73,6 +73,10 @@ def test_a_decision_that_collects_for_who_has_to_borrow_is_not_kept_for_other_sh
     assert (decision.plan.actions, decision.standings) == ((), None)
 
 
+HAS_TO_BORROW = (
+    "There is no latest start, because the job has to borrow: it asks for 2 GPU, which the guarantee of its queue does"
+    " not cover, and other queues may claim theirs. A guarantee of 2 GPU would give one."
+)
 ENDS = busy(0, 1, max_runtime_s=2_000)
 YOUNG = make_job("young", gpus=2, at=9_900.0, max_runtime_s=1_000)
 
@@ -83,6 +87,23 @@ YOUNG = make_job("young", gpus=2, at=9_900.0, max_runtime_s=1_000)
         pytest.param([ENDS, YOUNG], (RED, BLUE), POLICY, (16_900.0, ""), id="patience, then the longest hold"),
         pytest.param([ENDS, YOUNG], (RED, BLUE), replace(POLICY, collect_after_s=0), (None, ""), id="none is wanted"),
         pytest.param([busy(0, 1), YOUNG], (RED, BLUE), POLICY, (None, UNKNOWN), id="who runs without end"),
+        pytest.param(
+            [ENDS, YOUNG, make_job("open", at=9_950.0)], (RED, BLUE), POLICY, (None, UNKNOWN), id="who may without end"
+        ),
+        pytest.param(
+            [busy(0, 1), YOUNG, make_job("open", at=9_950.0)],
+            (RED, BLUE),
+            replace(POLICY, tenure_s=3_000),
+            (17_900.0, ""),
+            id="patience, then the tenure limit",
+        ),
+        pytest.param(
+            [busy(0, 1, preemptible=False), YOUNG],
+            (RED, BLUE),
+            replace(POLICY, tenure_s=3_000),
+            (None, UNKNOWN),
+            id="who cannot be evicted and has no end",
+        ),
         pytest.param(
             [ENDS, YOUNG],
             (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=1)),

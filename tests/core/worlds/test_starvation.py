@@ -14,24 +14,13 @@ from hypothesis import strategies as st
 from cotenant.core import Policy
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Admit, Evict, EvictionKind, Verdict
-from cotenant.core.runtimes.learned import NOTHING_LEARNED, LearnedRuntimes
-from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 
 TICK = 60.0
 PATIENCE_S = 600
 ANY = frozenset({"ns"})
-LEARNED_S = 2_400
-LEARNED = LearnedRuntimes({f"queue|q{index}": (LEARNED_S,) * 10 for index in range(4)})
-
-
-class Cluster(ToyCluster):
-    """Of whose jobs without a maxRuntime something may be known from the beginning."""
-
-    runtimes = NOTHING_LEARNED
-
-    def snapshot(self) -> Snapshot:
-        return replace(super().snapshot(), runtimes=self.runtimes)
+UNDECLARED_S = 2_400
+"""Jobs that declare nothing and end have ended by then."""
 
 
 @dataclass
@@ -47,7 +36,7 @@ class Wait:
 class Stream:
     """Jobs come and end at ticks; the cluster decides three times at each."""
 
-    def __init__(self, toy: Cluster, tenure_s: float = 0.0) -> None:
+    def __init__(self, toy: ToyCluster, tenure_s: float = 0.0) -> None:
         self.toy, self.tenure_s = toy, tenure_s
         self.at = 0.0
         self.runs_s: dict[str, float] = {}
@@ -74,8 +63,7 @@ class Stream:
     def counted_s(self, job: Job) -> float:
         if self.tenure_s:
             return self.tenure_s
-        learned_s = LEARNED_S if self.toy.runtimes is LEARNED else inf
-        return learned_s if job.max_runtime_s is None else job.max_runtime_s
+        return inf if job.max_runtime_s is None else job.max_runtime_s
 
     def tick(self) -> None:
         self.at += TICK
@@ -104,7 +92,7 @@ class Stream:
             return
         assert verdict.starts_by >= self.at
         assert not (known := wait.told + wait.kept) or verdict.starts_by <= min(known) + TICK, "a bound moves back"
-        (wait.kept if "collected for it" in verdict.message else wait.told).append(verdict.starts_by)
+        (wait.kept if "reserved for it" in verdict.message else wait.told).append(verdict.starts_by)
 
     def check(self, key: str) -> None:
         self.started.setdefault(key, self.at)
@@ -157,17 +145,16 @@ def drawn_jobs(
             expected_runtime_s=rng.choice((None, 300)),
         )
         never_ends = endless and most_s is None and rng.random() < 0.3
-        yield job, 1e9 if never_ends else rng.uniform(0.3, 1.0) * ((most_s or LEARNED_S) - 2 * TICK)
+        yield job, 1e9 if never_ends else rng.uniform(0.3, 1.0) * ((most_s or UNDECLARED_S) - 2 * TICK)
         number += 1
 
 
-def played(seed: int, policy: Policy, runtimes: LearnedRuntimes, *, endless: bool, guarantees: bool = True) -> Stream:
+def played(seed: int, policy: Policy, *, endless: bool, guarantees: bool = True) -> Stream:
     rng = random.Random(seed)
     nodes = [make_node(f"n{index}", gpus=rng.choice((2, 4, 8))) for index in range(rng.randint(1, 3))]
     gpus = max(4, sum(len(node.gpus) for node in nodes))
     queues = drawn_queues(rng, gpus if guarantees else 0)
-    toy = Cluster(nodes, queues, policy=replace(policy, protected_runtime_s=rng.choice((0, 120))))
-    toy.runtimes = runtimes
+    toy = ToyCluster(nodes, queues, policy=replace(policy, protected_runtime_s=rng.choice((0, 120))))
     stream = Stream(toy, policy.tenure_s)
     jobs = drawn_jobs(rng, queues, gpus, endless=endless)
     for _ in range(rng.choice((30, 60))):
@@ -194,7 +181,7 @@ FEW = settings(max_examples=max(1, settings().max_examples // 12))
 @FEW
 def test_with_a_tenure_every_job_starts_by_the_time_that_it_was_told(seed: int) -> None:
     """Whatever others declare, and also if they never end."""
-    stream = played(seed, replace(COLLECTS, tenure_s=2_400), NOTHING_LEARNED, endless=True)
+    stream = played(seed, replace(COLLECTS, tenure_s=2_400), endless=True)
 
     if not has_guarantees(stream):
         assert not stream.untold, "nothing is guaranteed to others, so every job has a bound"
@@ -202,17 +189,17 @@ def test_with_a_tenure_every_job_starts_by_the_time_that_it_was_told(seed: int) 
 
 @given(SEEDS)
 @FEW
-def test_without_one_every_job_does_where_undeclared_jobs_run_as_was_learned(seed: int) -> None:
-    stream = played(seed, COLLECTS, LEARNED, endless=False)
+def test_without_one_every_job_does_that_was_told_a_time(seed: int) -> None:
+    """As long as nobody comes who may run for longer than all others."""
+    stream = played(seed, COLLECTS, endless=False)
 
-    if not has_guarantees(stream):
-        assert not stream.untold, "nothing is guaranteed to others, so every job has a bound"
+    assert all(stream.untold.values())
 
 
 @given(SEEDS)
 @FEW
 def test_where_nothing_is_known_a_job_that_has_no_bound_is_told_why(seed: int) -> None:
-    stream = played(seed, COLLECTS, NOTHING_LEARNED, endless=True)
+    stream = played(seed, COLLECTS, endless=True)
 
     assert all(stream.untold.values())
     assert not any(
@@ -223,8 +210,8 @@ def test_where_nothing_is_known_a_job_that_has_no_bound_is_told_why(seed: int) -
 @given(SEEDS)
 @FEW
 def test_and_nobody_starves_as_long_as_jobs_end(seed: int) -> None:
-    """Nothing is declared, learned or guaranteed, and nobody is evicted for it."""
-    stream = played(seed, COLLECTS, NOTHING_LEARNED, endless=False, guarantees=False)
+    """Nothing is declared or guaranteed, and nobody is evicted for it."""
+    stream = played(seed, COLLECTS, endless=False, guarantees=False)
 
     stream.check_turns(3_600)
 
@@ -241,7 +228,7 @@ def test_a_gang_of_all_gpus_starts_in_a_stream_of_small_jobs_that_is_more_than_t
     queues = [make_queue("red", guaranteed=4), make_queue("blue", guaranteed=0)]
     patience = 1_200
     policy = Policy(collect_after_s=patience, protected_runtime_s=1_200 if others == "blue" else 300)
-    stream = Stream(Cluster([make_node("n", gpus=4)], queues, policy=policy))
+    stream = Stream(ToyCluster([make_node("n", gpus=4)], queues, policy=policy))
     rng = random.Random(1)
     for number in range(120):
         stream.submit(make_job(f"s{number}", queue=others, max_runtime_s=max_runtime_s), rng.uniform(300, 700))
@@ -257,7 +244,7 @@ def test_a_gang_of_all_gpus_starts_in_a_stream_of_small_jobs_that_is_more_than_t
 def test_gangs_that_never_end_take_turns_where_there_is_a_tenure() -> None:
     """As long as others come, which is a change: then who was evicted may be evicted again."""
     policy = replace(COLLECTS, tenure_s=PATIENCE_S)
-    stream = Stream(Cluster([make_node("n", gpus=4)], [make_queue("red", guaranteed=4)], policy=policy), PATIENCE_S)
+    stream = Stream(ToyCluster([make_node("n", gpus=4)], [make_queue("red", guaranteed=4)], policy=policy), PATIENCE_S)
     for name in ("one", "two"):
         stream.submit(make_job(name, gpus=4), 1e9)
     for number in range(100):
@@ -271,11 +258,13 @@ def test_gangs_that_never_end_take_turns_where_there_is_a_tenure() -> None:
 
 
 def test_without_a_tenure_nobody_leaves_its_guarantee_however_long_others_wait() -> None:
-    stream = Stream(Cluster([make_node("n", gpus=4)], [make_queue("red", guaranteed=4)], policy=COLLECTS))
+    stream = Stream(ToyCluster([make_node("n", gpus=4)], [make_queue("red", guaranteed=4)], policy=COLLECTS))
     for name in ("one", "two"):
         stream.submit(make_job(name, gpus=4), 1e9)
     for _ in range(100):
         stream.tick()
 
     assert not evictions_of(stream)
-    assert stream.untold == {"red/two": "It is not known, because nothing ends red/one: a maxRuntime would."}
+    assert stream.untold == {
+        "red/two": "There is no latest start, because nothing ends red/one. A maxRuntime there would give one."
+    }

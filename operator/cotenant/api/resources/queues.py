@@ -130,7 +130,8 @@ class QueueSpec(Model):
     """Set: no job of the queue, nor of queues below, starts or grows; what runs goes on. The text is why, for those who
     wait."""
     protected_runtime: Duration | None = None
-    """No job of the queue is evicted for another before it has run this long. Default: the operator's setting."""
+    """A job of the queue that has run for less is not evicted by priority or fair share. A queue that asks for what it
+    is guaranteed does not wait for it. Default: the operator's setting."""
     fair_share: FairShare | None = None
     """How the whole tree below this queue remembers and orders; for queues without a parent."""
 

@@ -111,7 +111,7 @@ class PendingStatus(StatusModel):
     starts_by: Timestamp | None = None
     """It starts by then at the latest, whoever comes meanwhile. Mostly far later than the estimate."""
     starts_by_basis: ShortSentence | None = None
-    """What that counts on besides what is enforced; where it is absent, what is in the way."""
+    """If there is no latest start, the reason, and what would give one."""
     would_start_if: ShortSentence | None = None
     """The smallest change that would let it start at once."""
     change: Annotated[dict[str, Word], *entries(4)] | None = None

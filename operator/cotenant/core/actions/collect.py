@@ -1,26 +1,17 @@
-"""GPUs collected for a job that has waited too long, so that no stream of other jobs starves it.
+"""A reservation for the job that has waited longest, so that no stream of other jobs starves it.
 
-Space for a gang rarely appears by itself: whatever becomes free is at once enough for somebody smaller. So the job that
-has waited longest in a class of GPUs, once that is `Policy.collect_after_s`, has the first turn in a cycle, before
-priority and shares; and where it finds no place, the place is kept at which it starts first as running jobs are counted
-(`tenure`), until it does. Quota is kept with the GPUs; where quota is what lacks beyond a guarantee, it alone, so that
-no GPU stands idle for a queue that is at its limit.
+A place for a gang rarely appears by itself, because a smaller job takes each GPU that becomes free. So in each class of
+GPUs the job that has waited longest, once that is `Policy.collect_after_s`, has the first turn in a cycle, before
+priority and shares. If it finds no place, the place where it starts first is reserved until it starts. Quota is
+reserved with the GPUs. If only quota beyond a guarantee is missing, quota alone is reserved, so that no GPU stands idle
+for a queue that is at its limit.
 
-The bound. Let T be the first moment at which the gang fits when every running job holds what it holds until its end as
-counted. T does not move back from cycle to cycle: whoever starts on the kept place ends by then, who starts elsewhere
-leaves it as it was, and an earlier end makes T no later; so at T the kept place fits. The job starts by T in any stream
-of other jobs (`start_bounds` has the bound before its turn has come). T is lost, and computed anew, where a job that
-was counted by what was learned runs for longer, where nodes fail or guarantees change. Starting and ending take their
-seconds besides.
+The bound. A reserved job starts by the time at which the last job in its way has ended (`tenure`). If the end of one of
+them is unknown there is no bound. The place is then chosen as if such jobs ran for `_UNKNOWN` times the patience; one
+number for all keeps the order of their ends, so the place does not move from cycle to cycle.
 
-Backfill. The place is kept until its present holders are likely to have ended, which is mostly long before T: by what
-they declare, by the 90th percentile of runs like theirs, else as long again as they have run. A job whose `maxRuntime`
-is over by then goes first there; who only hopes to end by then does not.
-
-Where T needs the end of a job that is counted without end, there is no bound, and the tenant is told whose end is
-missing. GPUs are collected all the same, as if such jobs ran for `_UNKNOWN` times the patience: with one number for
-all, the order of their ends stays what it is, so the place does not wander either, and the gang starts by that time
-wherever they do end.
+Backfill. Other jobs may use the place until its holders are likely to have ended, if their `maxRuntime` is over by
+then. A holder is likely to end when its `expectedRuntime` is over, else after as long again as it has run.
 """
 
 from __future__ import annotations
@@ -34,7 +25,7 @@ import numpy as np
 from cotenant.core.actions.backfill import Reservation
 from cotenant.core.actions.counted_ends import STEP_S, Holders
 from cotenant.core.actions.holders import HolderTable
-from cotenant.core.actions.tenure import LEARNED_PERCENT, Tenures
+from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
@@ -43,7 +34,6 @@ from cotenant.core.explain.forecast import EndingList, Forecast, Start
 from cotenant.core.gpus.inventory import FloatArray, IntArray
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Refusal
-from cotenant.core.runtimes.learned import quantile
 
 _UNKNOWN: Final = 4
 """Times the patience: what a job that is counted without end is taken to run all the same, again and again."""
@@ -64,29 +54,22 @@ class Collection:
     """The bound; None: there is none."""
     unbounded: tuple[JobKey, ...] = ()
     """Jobs that hold some of it and are counted without end."""
-    is_certain: bool = True
-    """Ends as counted are enforced, and not only learned."""
     of_quota: bool = False
     """Quota alone is kept; GPUs follow when there is enough."""
 
     def explain(self, refusal: Refusal) -> Refusal:
         """The reason to wait, with what is done about it."""
         what = "quota is" if self.of_quota else "GPUs are"
-        message = f"{refusal.message} It has waited very long, so {what} collected for it."
+        message = f"{refusal.message} It has waited longest, so {what} reserved for it."
         return replace(refusal, estimated_start_at=self.reservation.starts_at, message=message)
 
     @property
     def basis(self) -> str:
-        """What the bound counts on; where there is none, what would give one. Empty: the bound is certain."""
-        if self.unbounded:
-            names = ", ".join(self.unbounded[:3]) + (" and others" if len(self.unbounded) > 3 else "")
-            return f"It is not known, because nothing ends {names}: a maxRuntime would."
-        return "" if self.is_certain else COUNTS_ON_LEARNED
-
-
-COUNTS_ON_LEARNED: Final = (
-    "It counts jobs without a maxRuntime as nine out of ten earlier jobs of their queues ran; with one it is certain."
-)
+        """What would give a bound, if there is none."""
+        if not self.unbounded:
+            return ""
+        names = ", ".join(self.unbounded[:3]) + (" and others" if len(self.unbounded) > 3 else "")
+        return f"There is no latest start, because nothing ends {names}. A maxRuntime there would give one."
 
 
 def collect(
@@ -119,7 +102,6 @@ def collect(
         Reservation(request.job.key, free_at, kept, is_collected=True),
         starts_by,
         tuple(table.keys[row] for row in on_it if holders.ends[row] == inf) if starts_by is None else (),
-        bool(holders.certain[rows if of_quota else on_it].all()),
         of_quota,
     )
 
@@ -166,15 +148,11 @@ def _likely_free(
 
 
 def _likely_end(holders: Holders, row: int, tenures: Tenures) -> float:
-    """End as declared, as learned, or after as long again as it has run; not after its end as counted."""
+    """End as declared, or after as long again as it has run; at the latest its assumed end."""
     job, moment = holders.table.jobs[row], tenures.moment
     begun, ends = float(holders.begun[row]), float(holders.ends[row])
     if job.expected_runtime_s is not None and not moment.has_come(begun + job.expected_runtime_s):
         return min(ends, begun + job.expected_runtime_s)
-    runs_s = tenures.runtimes.runs_like(job, longer_than_s=int(moment.unnoted - begun))
-    if runs_s:
-        moment.has_come(begun + runs_s[0])  # then fewer are longer
-        return min(ends, begun + quantile(runs_s, LEARNED_PERCENT))
     now = float(moment.rounded_up_by_age(np.array([begun]), STEP_S)[0])
     return min(ends, now + max(_LEAST_S, now - begun))
 

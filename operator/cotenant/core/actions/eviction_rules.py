@@ -1,8 +1,9 @@
 """Cost of an eviction, and protection from it.
 
-A job is left in peace for its first minutes (`Policy.protected_runtime_s`, or its queue's time where that is longer);
-only a job with a PriorityClass, which an administrator made, and in the same queue may preempt it earlier. And a job
-that was evicted is not evicted again before anything arrives, departs or changes: see `victims`.
+A job is protected in its first minutes (`Policy.protected_runtime_s`, or its queue's time if that is longer). Two
+things pass over that: a PriorityClass, which an administrator made, of a job in the same queue; and a queue that asks
+for what it is guaranteed. And a job that was evicted is not evicted again before anything arrives, departs or changes:
+see `victims`.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ class EvictionRules:
     protects: bool = True
     """False: as if no job were protected, to find out what protection is in the way of."""
 
-    def may_be_evicted(self, job: Job, *, by_class: bool = False) -> bool:
-        """True if it may be, for another job; `by_class`: by the priority of that job's PriorityClass."""
-        return job.preemptible and job.key not in self.evicted and (by_class or not self.is_protected(job))
+    def may_be_evicted(self, job: Job, *, at_once: bool = False) -> bool:
+        """True if it may be, for another job. `at_once`: whether or not it is protected."""
+        return job.preemptible and job.key not in self.evicted and (at_once or not self.is_protected(job))
 
     def is_protected(self, job: Job) -> bool:
         """The job has not yet run for as long as the policy or its queue lets every job run; who has outlived its word

@@ -19,6 +19,7 @@ from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.explain.pending_reason import Protection
 from cotenant.core.model.moment import Moment
+from cotenant.core.model.plan import EvictionKind
 from cotenant.core.queueing.service import ServiceOrder
 
 
@@ -54,9 +55,10 @@ class ProtectionSearch:
         return Protection(
             until=max(ends[id(victim)] for victim in protected),
             milli=sum(victim.allocation.charge.milli for victim in protected),
-            borrowed=all(victim.job.queue != request.job.queue for victim in protected),
         )
 
     def _protected_until(self, candidate: EvictionCandidate) -> float:
-        """0 where it may leave now; the surplus of a job always may."""
-        return (self._rules.protected_until(candidate.job) if candidate.is_job else None) or 0.0
+        """0 if it may leave now. Surplus always may, and what is given back to a guarantee."""
+        if not candidate.is_job or candidate.kind is EvictionKind.RECLAIMED:
+            return 0.0
+        return self._rules.protected_until(candidate.job) or 0.0

@@ -1,25 +1,22 @@
-"""How long a running job may keep its GPUs from one that has waited too long, and how long it is counted to.
+"""Who leaves for a job that has waited too long, and how long others hold the GPUs that are reserved for it.
 
-Who may be asked to leave, least lost work first, with the patience p = `Policy.collect_after_s`, after which a waiting
-job is overdue:
-- who *borrows*, for a job that its own guarantee covers: at once where it has set no end to its run (`maxRuntime`),
-  else when that is over or after `LONGEST` × p;
-- who holds GPUs inside a guarantee, or as rightfully as the job that waits: nobody, unless an administrator has set a
-  tenure (`Policy.tenure_s`); then after that time. Across queues it is kept to for a job that its own guarantee covers,
-  or that takes nothing which is guaranteed to anybody: who leaves has its claim still and starts elsewhere, and so GPUs
-  are freed that lie in the wrong places.
-Protected minutes are kept in any case, and who cannot be evicted at all (`preemptible`) never is. Priority does not
-matter here: a stream of jobs of higher priority would starve everybody below.
+A waiting job is overdue after the patience p = `Policy.collect_after_s`. For it leave, least lost work first:
+- A job that borrows, if the guarantee of the overdue job covers what that asks for. It leaves at once if it has no
+  `maxRuntime`, else when that is over, at the latest after `LONGEST` × p.
+- A job inside a guarantee, or with as good a claim as the overdue job, only if an administrator set a tenure limit
+  (`Policy.tenure_s`) and the job has held its GPUs that long. Across queues the overdue job has to be covered by its
+  guarantee, or take nothing that is guaranteed to others.
+Protected minutes hold here too, and a job that is not preemptible never leaves. Priority does not count: a stream of
+jobs of higher priority would starve all others.
 
-How long a job is *counted* to hold its GPUs, where no tenure ends it sooner: for its `maxRuntime`, which is enforced;
-without one for as long as nine out of ten earlier jobs of its queue ran (`LEARNED_PERCENT`), which is not, or once it
-has outlived that, nine out of ten of those that ran for longer; where too few have, without end. What is borrowed
-counts as evicted where its queue is guaranteed nothing; elsewhere it may come to lie inside a guarantee when others
-leave.
+A running job is assumed to hold its GPUs until its `maxRuntime` or the tenure limit, whichever comes first. Without
+either its end is unknown. A job that borrows is assumed to leave if its queue is guaranteed nothing; elsewhere it may
+come to lie inside a guarantee when others leave.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -40,11 +37,9 @@ from cotenant.core.model.plan import EvictionKind
 from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
-from cotenant.core.runtimes.learned import LearnedRuntimes, quantile
 
 LONGEST: Final = 4
 """Times the patience: who borrows keeps nothing for longer."""
-LEARNED_PERCENT: Final = 90
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,14 +66,18 @@ class Terms:
 class Tenures:
     """Tenures of one cycle."""
 
-    __slots__ = ("_covers", "_entitled", "_guaranteed", "_learned", "_nothing_held", "_rules", "_tree", "runtimes")
+    __slots__ = ("_covers", "_entitled", "_guaranteed", "_nothing_held", "_rules", "_tree", "longest_s", "protected_s")
 
-    def __init__(self, rules: EvictionRules, runtimes: LearnedRuntimes) -> None:
-        self._tree, self._rules, self.runtimes = rules.tree, rules, runtimes
+    def __init__(self, rules: EvictionRules) -> None:
+        self._tree, self._rules = rules.tree, rules
+        policy, tenure_s = rules.policy, rules.policy.tenure_s
+        self.protected_s = max([policy.protected_runtime_s, *(one.protected_runtime_s for one in rules.tree.queues)])
+        """Longest time from its start for which any job that may be evicted is protected."""
+        self.longest_s = float(max(tenure_s, self.protected_s)) if tenure_s else inf
+        """Longest time for which such a job keeps GPUs from an overdue one; infinity: there is no tenure limit."""
         self._nothing_held = Usage(rules.tree)
         self._guaranteed: dict[Request, bool] = {}
         self._entitled: dict[Request, bool] = {}
-        self._learned: dict[str, float] = {}
         self._covers: dict[tuple[int, int], bool] = {}
         """(queue of a request, queue of a job) → something is guaranteed where the two compete."""
 
@@ -95,23 +94,12 @@ class Tenures:
         return self._rules.policy.collect_after_s
 
     def is_overdue(self, job: Job) -> bool:
-        """The job has waited so long that GPUs are collected for it."""
+        """The job has waited so long that GPUs are reserved for it."""
         return self.moment.has_come(self.overdue_since(job))
 
     def overdue_since(self, job: Job) -> float:
         """Time at which it will have waited so long; infinity: never."""
         return waits_since(job) + self.patience_s if self.patience_s > 0 else inf
-
-    @property
-    def longest_s(self) -> float:
-        """Longest time that a job which may be evicted keeps GPUs from an overdue one; infinity: no tenure."""
-        tenure_s = self._rules.policy.tenure_s
-        return max(tenure_s, self.protected_s) if tenure_s else inf
-
-    @property
-    def protected_s(self) -> int:
-        """Longest time from its start for which a job is not evicted."""
-        return max([self._rules.policy.protected_runtime_s, *(one.protected_runtime_s for one in self._tree.queues)])
 
     def is_guaranteed(self, request: Request) -> bool:
         """The guarantee of its queue covers the request when the queue holds nothing else."""
@@ -128,45 +116,21 @@ class Tenures:
             self._entitled[request] = known
         return known
 
-    def learned_s(self, queue: str) -> float:
-        """Time within which nine out of ten earlier jobs of the queue ran; infinity: too few have."""
-        known = self._learned.get(queue)
-        if known is None:
-            runs_s = self.runtimes.runs_of_queue(queue)
-            known = self._learned[queue] = quantile(runs_s, LEARNED_PERCENT) if runs_s else inf
-        return known
+    def holds_s(self, request: Request, table: HolderTable) -> FloatArray:
+        """[J] how long each job is assumed to hold its GPUs, in seconds from its start; infinity if unknown."""
+        terms = self.terms(request, table)
+        seconds = np.minimum(table.longest_s, terms.longest_s)
+        never_covered = self._by_kind(table, lambda queue: self.never_covers(request, queue))
+        seconds = np.where(never_covered, np.minimum(seconds, terms.lent_s(table)), seconds)
+        seconds = np.maximum(seconds, terms.protected_s)
+        return np.where(terms.asked, seconds, table.longest_s)
 
-    def counted_s(self, request: Request, job: Job) -> float:
-        """Seconds from its start for which a job is counted to keep its GPUs from the request, or infinity."""
-        seconds = self.learned_s(job.queue) if job.max_runtime_s is None else job.max_runtime_s
-        if not job.preemptible or job.queue not in self._tree.index:  # nobody asks who is in no queue to leave
-            return seconds
-        if self.is_entitled(request):
-            seconds = min(seconds, self.longest_s)
-        if self._never_covered(request, job):
-            seconds = min(seconds, self._lent_s(job))
-        return max(seconds, self._rules.protected_s(job)) if seconds < inf else inf
-
-    def counted_until(self, request: Request, job: Job) -> float:
-        """The end of a running job as it is counted."""
-        begun = self._begun(job)
-        ends = begun + self.counted_s(request, job)
-        if job.max_runtime_s is not None or ends == inf or not self._rules.moment.has_come(ends):
-            return ends
-        may_leave = begun + self._may_leave_after(request, job, lent=self._never_covered(request, job))
-        return min(may_leave, self._outlived_until(job, begun))
-
-    def _outlived_until(self, job: Job, begun: float) -> float:
-        moment = self._rules.moment
-        runs_s = self.runtimes.runs_of_queue(job.queue, longer_than_s=int(moment.unnoted - begun))
-        if not runs_s:
-            return inf
-        moment.has_come(begun + runs_s[0])  # then fewer are longer
-        return begun + quantile(runs_s, LEARNED_PERCENT)
-
-    def is_certain(self, request: Request, job: Job) -> bool:
-        """Its end as counted is enforced, and not only learned."""
-        return job.max_runtime_s is not None or self.counted_s(request, job) != self.learned_s(job.queue)
+    def longest_hold_s(self, job: Job) -> float:
+        """How long the job, running or waiting, may hold its GPUs from an entitled one; infinity if nothing ends it."""
+        most = inf if job.max_runtime_s is None else float(job.max_runtime_s)
+        if not job.preemptible or job.queue not in self._tree.index:
+            return most
+        return max(min(most, self.longest_s), self.protected_s)
 
     def candidates(self, request: Request, running: RunningJobs, parts: JobParts) -> CandidateList:
         """Jobs whose tenure is over, with their surplus workers, least lost work first."""
@@ -219,17 +183,6 @@ class Tenures:
             LONGEST * self.patience_s,
         )
 
-    def _may_leave_after(self, request: Request, job: Job, *, lent: bool) -> float:
-        if not job.preemptible or job.queue not in self._tree.index:
-            return inf
-        seconds = self.longest_s if self.is_entitled(request) else inf
-        if lent and self.is_guaranteed(request):
-            seconds = min(seconds, self._lent_s(job))
-        return max(seconds, self._rules.protected_s(job))
-
-    def _lent_s(self, job: Job) -> int:
-        return 0 if job.max_runtime_s is None else min(job.max_runtime_s, LONGEST * self.patience_s)
-
     def never_covers(self, request: Request, queue: int) -> bool:
         """Whatever else leaves, jobs of the queue borrow from the guarantee of the request."""
         if not self.is_guaranteed(request):
@@ -240,17 +193,16 @@ class Tenures:
             covers = self._covers[request.queue, queue] = any(line.guaranteed for line in lines)
         return not covers
 
-    def _never_covered(self, request: Request, job: Job) -> bool:
-        queue = self._tree.index.get(job.queue)  # none: a claim of somebody else's, or a queue that is gone
-        return queue is not None and self.never_covers(request, queue)
+    def _by_kind(self, table: HolderTable, test: Callable[[int], bool]) -> BoolArray:
+        """[J] what `test` says of each job's queue; False if the queue is gone."""
+        index = self._tree.index
+        kinds = [name in index and test(index[name]) for name, _ in table.kinds]
+        return np.array(kinds, dtype=np.bool_)[table.kind]
 
     def _fork(self, request: Request, queue: int) -> int:
         """The queue, or its ancestor below the common one, whose guarantee counts against the request."""
         fork = self._tree.below_common_ancestor(request.queue, queue) if queue != request.queue else None
         return queue if fork is None else fork[1]
-
-    def _begun(self, job: Job) -> float:
-        return job.admitted_at if job.admitted_at is not None else self._rules.moment.unnoted
 
 
 def waits_since(job: Job) -> float:

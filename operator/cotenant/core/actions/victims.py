@@ -129,7 +129,7 @@ class CandidateFinder:
                 yield from self.parts.surplus(job, EvictionKind.PREEMPTED)
                 lower = job.priority < request.job.priority
                 by_class = lower and bool(request.job.priority_class)
-                if not preempts or not self._rules.may_be_evicted(job, by_class=by_class):
+                if not preempts or not self._rules.may_be_evicted(job, at_once=by_class):
                     continue
                 if lower:
                     yield self.parts.minimum(job, EvictionKind.PREEMPTED)
@@ -176,7 +176,7 @@ class CandidateFinder:
             may_leave = (reclaims or overran) and (job.key, False) not in covered
             if may_leave or (job.key, True) not in covered:
                 yield from self.parts.surplus(job, EvictionKind.RECLAIMED)
-            if may_leave and self._rules.may_be_evicted(job):
+            if may_leave and self._rules.may_be_evicted(job, at_once=reclaims):
                 yield self.parts.minimum(job, EvictionKind.RECLAIMED if reclaims else EvictionKind.OVERRAN)
 
     def _in_question(self, queue: int) -> Sequence[Job]:

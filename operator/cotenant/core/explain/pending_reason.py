@@ -41,8 +41,6 @@ class Protection:
     """Unix seconds: when the last of the jobs that would leave for it may be evicted."""
     milli: int
     """Milli-GPU of those that may not be evicted yet."""
-    borrowed: bool
-    """All of them are of other queues, and hold what these borrow."""
 
 
 class GpuStandings:
@@ -100,13 +98,12 @@ def waiting_for_eviction(placement: Placement) -> Refusal:
 def protected(refusal: Refusal, protection: Protection) -> Refusal:
     """The reason, with what protects the jobs that would leave for the request, and until when."""
     until = format_instant(protection.until)
-    whose = "of jobs of other queues, which borrow them," if protection.borrowed else "of jobs that would leave for it"
     gpus = format_gpus(protection.milli)
-    verb = "is" if gpus == "1" else "are"
+    what, verb = ("GPU", "is") if gpus == "1" else ("GPUs", "are")
     return replace(
         refusal,
         message=(
-            f"{refusal.message} {gpus} GPU{'' if gpus == '1' else 's'} {whose} {verb} protected until {until}: a job"
+            f"{refusal.message} {gpus} {what} of jobs that would leave for it {verb} protected until {until}: a job"
             " runs for its protected time before it leaves for another. Then they leave, without any change here."
         ),
         evidence=(*refusal.evidence, ("protected", gpus), ("protected_until", until)),

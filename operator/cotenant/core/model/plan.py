@@ -143,7 +143,7 @@ class Verdict:
     starts_by: float | None = None
     """At the latest, whoever comes meanwhile."""
     starts_by_basis: str = ""
-    """What that counts on besides what is enforced; where it is absent, what is in the way: one sentence."""
+    """If there is no latest start, the reason, and what would give one."""
     would_start_if: str = ""
     """The smallest change with which it would start at once, in words."""
     change: tuple[tuple[str, str], ...] = ()

@@ -30,7 +30,7 @@ class Collecting:
     def __init__(self, cluster: PlayedCluster, rules: EvictionRules) -> None:
         self._cluster = cluster
         self._rules = rules
-        self._tenures = Tenures(rules, cluster.runtimes)
+        self._tenures = Tenures(rules)
         self._kept: dict[JobKey, Reservation] = {}
 
     def __contains__(self, job: Job) -> bool:

@@ -34,7 +34,6 @@ from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
 from cotenant.core.quota.bookings import BookingStanding
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
-from cotenant.core.runtimes.learned import LearnedRuntimes
 from cotenant.core.snapshot.snapshot import Snapshot
 
 Draw: TypeAlias = Callable[[Job, float], float | None]
@@ -96,10 +95,6 @@ class PlayedCluster:
         """Jobs as they run now; later changes do not reach it."""
         self._last = RunningJobs(dict(self._jobs), dict(self._allocations), self.tree, before=self._last)
         return self._last
-
-    @property
-    def runtimes(self) -> LearnedRuntimes:
-        return self._snapshot.runtimes
 
     def shares(self) -> DominantShares:
         past = replace(self._snapshot, now=self.now, usage_history=self._history.borrowing())

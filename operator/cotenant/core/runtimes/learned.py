@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from cotenant.core.model.objects import Job
-from cotenant.core.runtimes.templates import declarers_of, groups_of, queue_group
+from cotenant.core.runtimes.templates import declarers_of, groups_of
 
 ENOUGH = 5
 """Runs that a group must have had, longer than the job has run, before it is believed."""
@@ -39,12 +39,6 @@ class LearnedRuntimes:
             if len(longer) >= ENOUGH:
                 return longer
         return ()
-
-    def runs_of_queue(self, queue: str, *, longer_than_s: int = 0) -> RunSeconds:
-        """Run times of all jobs of the queue that exceeded so many seconds, as `runs_like`."""
-        known = self.groups.get(queue_group(queue), ())
-        longer = known[bisect_right(known, longer_than_s) :]
-        return longer if len(longer) >= ENOUGH else ()
 
     def honesty_of(self, job: Job) -> RunSeconds:
         """How long jobs ran of what was declared of them, in per mille, ascending: of the same template and person, of

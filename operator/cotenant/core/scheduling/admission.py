@@ -54,9 +54,9 @@ class Admission:
         rules = EvictionRules(cycle.tree, cycle.policy, cycle.moment, frozenset(cycle.snapshot.evicted))
         self._cycle = cycle
         self._candidates = CandidateFinder(cycle.running, cycle.inventory, rules, cycle.service)
-        self.tenures = Tenures(rules, cycle.snapshot.runtimes)
+        self.tenures = Tenures(rules)
         self.collections: dict[JobKey, Collection] = {}
-        """Jobs for which GPUs are collected."""
+        """Jobs for which GPUs are reserved."""
         self.booked = booked
         self._reservations = Reservations(cycle.moment, cycle.policy.reserve_within_s, booked)
         self._refusals: dict[Request, Refusal] = {}

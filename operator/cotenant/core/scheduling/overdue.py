@@ -7,17 +7,16 @@ before all others that borrow: it delays nobody inside a guarantee, and has no b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from typing import Final, TypeAlias
 
-from cotenant.core.actions.collect import COUNTS_ON_LEARNED
-from cotenant.core.actions.holding_times import HoldingTimes, LongestHolds
-from cotenant.core.actions.start_bounds import HAS_TO_BORROW, Waiting, start_bounds, waiting_order
-from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.actions.start_bounds import Waiting, start_bounds, waiting_order
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
-from cotenant.core.model.objects import JobKey
-from cotenant.core.model.plan import StartBound
+from cotenant.core.model.formatting import format_gpus
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.model.plan import NO_BOUND, StartBound
 from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.scheduling.admission import Admission
 
@@ -57,48 +56,68 @@ def bound_starts(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -
     tenures = admission.tenures
     if not tenures.patience_s or not waiting:
         return
-    longest = _longest_holds(cycle, admission)
+    holds = _longest_holds(cycle, admission)
     entitled: list[Waiting] = []
     classes: set[str] = set()
     for entry in sorted(waiting, key=lambda entry: waiting_order(entry.job)):
         request = entry.request
         if request is None or not tenures.is_entitled(request):
-            entry.bound = _NO_CLAIM
+            entry.bound = NO_BOUND if request is None else StartBound(basis=_has_to_borrow(request))
             continue
-        longest_s, is_certain = longest.longest_s(entry.job, request)
-        collection = admission.collections.get(entry.job.key)
-        is_overdue = classes.isdisjoint(request.classes) and tenures.is_overdue(
-            entry.job
-        )  # of others it does not matter
+        longest_s = max((_of_others(holds[name], entry.job.key) for name in request.classes), default=inf)
+        is_first = classes.isdisjoint(request.classes)  # of the others it does not matter
+        is_overdue = is_first and tenures.is_overdue(entry.job)
         classes.update(request.classes)
-        entitled.append(Waiting(entry.job, request.classes, longest_s, is_certain, is_overdue, collection))
-    found = start_bounds(entitled, patience_s=tenures.patience_s, on_learned=COUNTS_ON_LEARNED)
+        collection = admission.collections.get(entry.job.key)
+        entitled.append(Waiting(entry.job, request.classes, longest_s, is_overdue, collection))
+    found = start_bounds(entitled, patience_s=tenures.patience_s)
     for entry in waiting:
         entry.bound = found.get(entry.job.key, entry.bound)
         if entry.request is not None and admission.booked.is_behind(entry.request):
             entry.bound = _BEHIND_BOOKINGS
 
 
-_BEHIND_BOOKINGS: Final = StartBound(basis="GPUs of its class are booked for other queues, and are kept for them.")
-_NO_CLAIM: Final = StartBound(basis=HAS_TO_BORROW)
+_BEHIND_BOOKINGS: Final = StartBound(
+    basis="There is no latest start, because GPUs of its class are booked for other queues."
+)
 
 
-class _Held:
-    """Holdings of jobs, or what is kept for them; listed only where it is asked for."""
-
-    __slots__ = ("_admission", "_cycle")
-
-    def __init__(self, cycle: Cycle, admission: Admission) -> None:
-        self._cycle, self._admission = cycle, admission
-
-    def __iter__(self) -> Iterator[tuple[JobKey, Allocation]]:
-        cycle = self._cycle
-        yield from cycle.running.allocations.items()
-        yield from ((job.key, allocation) for job, allocation in (*cycle.started, *cycle.nominated))
-        yield from ((key, one.reservation.allocation) for key, one in self._admission.collections.items())
+def _has_to_borrow(request: Request) -> str:
+    gpus = format_gpus(request.workers * min(option.milli for option in request.options))
+    return (
+        f"There is no latest start, because the job has to borrow: it asks for {gpus} GPU, which the guarantee of its"
+        f" queue does not cover, and other queues may claim theirs. A guarantee of {gpus} GPU would give one."
+    )
 
 
-def _longest_holds(cycle: Cycle, admission: Admission) -> LongestHolds:
-    wanted = [(entry.job, entry.request) for entry in cycle.entries if entry.request is not None]
-    held = _Held(cycle, admission)
-    return LongestHolds(HoldingTimes.of(cycle.running, wanted), admission.tenures, held, cycle.accounts.current)
+_Longest: TypeAlias = list[tuple[float, JobKey]]
+"""(seconds, job): the two jobs that may hold GPUs of a class the longest; no key: anybody may that long."""
+
+
+def _longest_holds(cycle: Cycle, admission: Admission) -> dict[str, _Longest]:
+    """Class of GPUs → the jobs, of those that run or wait there, that may hold them the longest."""
+    tenures = admission.tenures
+    least = (float(tenures.protected_s) if tenures.longest_s == inf else tenures.longest_s), ""
+    found: dict[str, _Longest] = {}
+    for gpu_class, job in _users(cycle):
+        longest = found.setdefault(gpu_class, [least, least])
+        seconds = tenures.longest_hold_s(job)
+        if seconds > longest[1][0] and job.key not in (longest[0][1], longest[1][1]):
+            longest[:] = sorted((*longest, (seconds, job.key)), reverse=True)[:2]
+    return found
+
+
+def _of_others(longest: _Longest, key: JobKey) -> float:
+    """The longest of them; a job without an end is not in its own way."""
+    return longest[1][0] if longest[0] == (inf, key) else longest[0][0]
+
+
+def _users(cycle: Cycle) -> Iterator[tuple[str, Job]]:
+    """(class of GPUs, job that holds some or waits for some)."""
+    for key, allocation in cycle.running.allocations.items():
+        job = cycle.running.by_key[key]
+        if not job.evicting:
+            yield from ((bucket[0], job) for bucket, _, _ in allocation.charge.amounts)
+    for entry in cycle.entries:
+        if entry.request is not None:
+            yield from ((name, entry.job) for name in entry.request.classes)
