@@ -95,8 +95,8 @@ def test_a_nominated_place_is_taken_once_in_each_and_counts_twice_until_it_is_fr
 def test_a_job_that_leaves_in_two_parts_gives_back_both() -> None:
     two = make_job("two", gpus=2, placement=make_placement(("n1", [[0, 1]])))
     held = accounts(two)
-    for column in (0, 1):
-        held.depart("red/two", place(held, column))
+    held.depart("red/two", place(held, 1).without_pods({0}))
+    held.depart("red/two", place(held, 0))
 
     assert free(held.after_evictions) == [1, 1, 1, 1]
     assert free(held.current) == [0, 0, 1, 1]

@@ -57,7 +57,7 @@ class Story:
         assert decision.plan == schedule(snapshot, toy.policy)
         self.kept += decision is self.last
         self.waited += decision is self.last and bool(decision.plan.verdicts)
-        self.collected += any("collected for it" in verdict.message for verdict in decision.plan.verdicts.values())
+        self.collected += any("reserved for it" in verdict.message for verdict in decision.plan.verdicts.values())
         self.last = decision
         self._holds_until_it_does_not(decision, snapshot)
         if decision.plan.actions:
