@@ -64,3 +64,8 @@ def test_who_wrote_which_field_is_not_kept() -> None:
     record = read_job(version_of_a_job())
     assert record.job is not None
     assert record.job.metadata.managed_fields == ()
+
+
+def test_a_field_that_the_document_lacks_is_not_written_yet() -> None:
+    record = read_job(job_document(status={"phase": "Pending", "ofANewerRelease": 1}))
+    assert record.written == {"phase": "Pending"}

@@ -3,10 +3,14 @@
 import base64
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import yaml
+
+from cotenant_local.host.errors import LocalError
+from tests.support.pod_sandbox import until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -77,13 +81,20 @@ def pod(name: str, namespace: str, certificate: str) -> list[dict[str, Any]]:
     ]
 
 
+def written_certificate(cluster: "Cluster") -> str:
+    """The leader's, once it has written it into the Secret that the chart makes empty."""
+
+    def data() -> dict[str, str] | None:
+        secret = json.loads(cluster.kubectl("get", "secret", "cotenant-metrics-serving", "-n", SYSTEM, "-o", "json"))
+        return secret.get("data")
+
+    return base64.b64decode(until(data, 120, "a certificate of /metrics")["tls.crt"]).decode()
+
+
 @pytest.fixture(scope="module")
 def cluster(local_cluster: "Cluster", install: Callable[..., Any]) -> Iterator["Cluster"]:
     with install(local_cluster, VALUES, wait=True):
-        secret = json.loads(
-            local_cluster.kubectl("get", "secret", "cotenant-metrics-serving", "-n", SYSTEM, "-o", "json")
-        )
-        certificate = base64.b64decode(secret["data"]["tls.crt"]).decode()
+        certificate = written_certificate(local_cluster)
         documents: list[dict[str, Any]] = []
         for name, labels in ((SCRAPERS, {"cotenant.dev/metrics": "true"}), (ELSEWHERE, {})):
             metadata = {"name": name, "labels": labels}
@@ -92,6 +103,9 @@ def cluster(local_cluster: "Cluster", install: Callable[..., Any]) -> Iterator["
         local_cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
         for name in (SCRAPERS, ELSEWHERE):
             local_cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "-n", name, "--timeout=120s")
+        for component in ("operator", "agent"):  # the kubelets bring the certificate into pods within two minutes
+            asked = server(local_cluster, component)
+            until(partial(served, local_cluster, asked), 180, f"/metrics of the {component}")
         yield local_cluster
         local_cluster.kubectl("delete", "namespace", SCRAPERS, ELSEWHERE)
 
@@ -108,6 +122,14 @@ def fetch(cluster: "Cluster", who: str, asked: Server, *, port: int = 8443, path
     authority = asked.name if port == 8443 else ""
     command = ["python", "-c", FETCH, asked.address, str(port), authority, path, token]
     return cluster.kubectl("exec", "-n", namespace, name, "--", *command)
+
+
+def served(cluster: "Cluster", asked: Server) -> bool:
+    """A server without a certificate refuses connections: the command then ends with an error."""
+    try:
+        return fetch(cluster, f"{SCRAPERS}/reader", asked, token="own").startswith("200 ")
+    except LocalError:
+        return False
 
 
 @pytest.mark.parametrize("component", ["operator", "agent"])

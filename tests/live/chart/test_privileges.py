@@ -10,11 +10,15 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import yaml
+
+from cotenant_local.host.errors import LocalError
+from tests.support.pod_sandbox import until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -54,8 +58,13 @@ OWN_KINDS = {
     Right("operator", "bookings.cotenant.dev/status", "patch"),
     Right("operator", "sessions.cotenant.dev/status", "patch"),
     Right("operator", "sessions.cotenant.dev", "patch"),
+    Right("operator", "secrets", "patch"),
+    Right("operator", "apiservices.apiregistration.k8s.io", "patch"),
 }
-"""Writes on what others make: of our own kinds, by those rights of the table alone."""
+"""Writes on what others make, by those rights of the table alone: of our own kinds, and certificates into objects of
+the release.
+"""
+ACCOUNT_OF_ROLE = {"cotenant-operator": "operator", "cotenant-agent": "agent", "cotenant-metrics-serving": "operator"}
 
 OF_KUBERNETES = Right("operator", "configmaps", "get")
 """By Kubernetes' own Role `extension-apiserver-authentication-reader`, to which the chart binds the account."""
@@ -76,9 +85,9 @@ def named(group: str, resource: str) -> str:
 
 def test_the_table_is_what_the_chart_grants(render: Callable[..., dict[tuple[str, str], Any]]) -> None:
     granted = {
-        Right(name.removeprefix("cotenant-"), named(group, resource), verb)
+        Right(ACCOUNT_OF_ROLE[name], named(group, resource), verb)
         for (kind, name), role in render({"agent": {"dra": {"enabled": True}}}).items()
-        if kind in {"Role", "ClusterRole"} and name in {"cotenant-operator", "cotenant-agent"}
+        if kind in {"Role", "ClusterRole"} and name in ACCOUNT_OF_ROLE
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -97,6 +106,15 @@ def cluster(local_cluster: Cluster, install: Callable[..., Any]) -> Iterator[Clu
         live(local_cluster)
         yield local_cluster
         local_cluster.kubectl("delete", "namespace", TEAM, ELSEWHERE)
+
+
+def scraped(cluster: Cluster, pod: dict[str, Any]) -> str:
+    """Status of /metrics, asked by the pod's own account; empty while the pod has no certificate yet."""
+    within = ("exec", "-n", NAMESPACE, pod["metadata"]["name"], "--", "python", "-c", SCRAPE)
+    try:
+        return cluster.kubectl(*within, pod["status"]["podIP"]).strip()
+    except LocalError:
+        return ""
 
 
 def job(name: str, **spec: Any) -> dict[str, Any]:
@@ -224,8 +242,12 @@ def live(cluster: Cluster) -> None:
     label = "app.kubernetes.io/component in (operator, agent)"
     pods = json.loads(cluster.kubectl("get", "pods", "-n", NAMESPACE, "-l", label, "-o", "json"))["items"]
     for pod in pods:
-        within = ("exec", "-n", NAMESPACE, pod["metadata"]["name"], "--", "python", "-c", SCRAPE)
-        assert cluster.kubectl(*within, pod["status"]["podIP"]).strip() == "403", "neither account reads metrics"
+        answer = until(partial(scraped, cluster, pod), 180, "the certificate of /metrics in this pod")
+        assert answer == "403", "neither account reads metrics"
+    here = ("endpointslice", "cotenant-query-ipv4", "-n", NAMESPACE)
+    cluster.kubectl("patch", *here, "--type=merge", "-p", json.dumps({"endpoints": []}))
+    leads = ("get", *here, "-o", "jsonpath={.endpoints[*].addresses}")
+    wait_for(lambda: cluster.kubectl(*leads) != "", lambda: cluster.kubectl(*leads))
     answered = ("get", "quotarequest", "more", "-n", TEAM, "-o", "jsonpath={.status.phase}")
     wait_for(lambda: cluster.kubectl(*answered) == "Pending", lambda: cluster.kubectl(*answered))
     told = ("get", "booking", "demo", "-o", "jsonpath={.status.phase}")

@@ -94,12 +94,13 @@ class RestKube:
             await self._session.close()
 
     async def list(self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "") -> Listing:
-        items = PackedPods() if resource == PODS else list[Document]()
+        everybodys_pods = resource == PODS and not namespace and not labels
+        items = PackedPods() if everybodys_pods else list[Document]()
         query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {}) | _only(name)
         while True:
             reply = await self._call("GET", resource.path(namespace), query=query)
             if reply.code == 410:  # the continuation is too old: start over
-                items = PackedPods() if resource == PODS else []
+                items = PackedPods() if everybodys_pods else []
                 query.pop("continue", None)
                 continue
             if not reply.done:

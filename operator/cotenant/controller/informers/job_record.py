@@ -107,7 +107,8 @@ class JobRecord:
     @cached_property
     def written(self) -> Mapping[str, Any]:
         """The status in the document, as far as this release knows its fields and words."""
-        return self.status_read.to_document()
+        read = self.status_read.to_document()
+        return {field: value for field, value in read.items() if field in self.raw_status}
 
     @cached_property
     def placement(self) -> Placement | None:

@@ -379,7 +379,7 @@ def event(**fields: Any) -> Document:
 def test_events_are_told_of_jobs_in_the_operators_name(server: Server, document: Document, allowed: bool) -> None:
     create = server.core.create_namespaced_event
     answer = said(lambda: create(TEAM, document, dry_run="All", _headers=OPERATOR))
-    assert (answer == "") if allowed else ("the operator tells of its own kinds, in its own name" in answer)
+    assert (answer == "") if allowed else ("the operator tells of its own kinds and of its own APIService" in answer)
 
 
 def test_there_is_one_lease(server: Server) -> None:
