@@ -178,8 +178,10 @@ def finished(
     **fields: Any,
 ) -> TrainingJobStatus:
     loss = Loss.FAULT if event is LifecycleEvent.GAVE_UP else Loss.NONE
+    # A short program may have succeeded before it was ever seen to run.
+    before = unblocked(status, now) if event is LifecycleEvent.COMPLETED else status
     return moved(
-        status,
+        before,
         event,
         reason=reason,
         message=message,

@@ -11,8 +11,9 @@ from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.policies import blocked_start
 from cotenant.controller.lifecycle.policies.blocked_start import LASTING_S, PAUSE_MAX_S, PAUSE_MIN_S, STUCK_S, UNSURE_S
 from cotenant.controller.lifecycle.reconcile import reconcile
+from cotenant.controller.lifecycle.status_transitions import finished
 from cotenant.controller.lifecycle.termination import Eviction
-from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from tests.controller.builders import T0, admitted, observed, pod, server
 from tests.support.reconcile_cases import ONE, SETTINGS
 
@@ -104,6 +105,18 @@ def test_an_attempt_that_runs_ends_the_pauses_and_the_condition() -> None:
     after = reconcile(observed(status, pod(0, attempt=2, ready=True), now=T0 + 60), SETTINGS).status
     assert after is not None
     assert (after.phase, after.blocked_start) == (Phase.RUNNING, None)
+    assert [one.status for one in after.conditions if one.type == "StartBlocked"] == ["False"]
+
+
+def test_a_job_that_succeeds_before_it_is_seen_to_run_is_blocked_no_more() -> None:
+    blocked = refused()
+    status = admitted(
+        Phase.STARTING, *ONE, attempts=2, blocked_start=blocked.blocked_start, conditions=blocked.conditions
+    )
+    after = finished(
+        status, LifecycleEvent.COMPLETED, reason="Succeeded", message="", milli=1000, over_at=T0 + 1, now=T0 + 1
+    )
+    assert (after.phase, after.blocked_start) == (Phase.SUCCEEDED, None)
     assert [one.status for one in after.conditions if one.type == "StartBlocked"] == ["False"]
 
 
