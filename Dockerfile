@@ -68,7 +68,7 @@ FROM base AS worker
 LABEL org.opencontainers.image.title="cotenant-worker"
 # torch.compile and Triton's kernels are built where they run: Inductor needs g++, Triton's launcher gcc.
 USER 0:0
-RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
+RUN command -v g++ || { apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*; }
 USER 65532:65532
 COPY --from=worker-environment /opt/cotenant /opt/cotenant
 WORKDIR /workspace
