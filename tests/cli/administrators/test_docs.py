@@ -1,4 +1,4 @@
-"""Command lines on the page for administrators that ask or change a cluster do their work on one that is played."""
+"""Command lines on the pages for administrators that ask or change a cluster do their work on one that is played."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.cli.administrators.test_audit import QUEUES
 from tests.cli.administrators.test_move import PLAN
 from tests.cli.queries.test_verbs import QUEUE
 
-PAGE = (Path(__file__).parents[3] / "docs" / "administrators.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = "".join((DOCS / f"{page}.md").read_text() for page in ("administrators", "gpu-nodes", "queues", "fairness"))
 VERBS = {"audit", "drain", "gpus", "hold", "move", "nodes", "ps", "queues", "release", "whatif"}
 CONNECTED = [f"administrators.{verb}" for verb in ("audit", "drain", "gpus", "hold", "move", "nodes")]
 CONNECTED += [f"queries.{verb}" for verb in ("ps", "queues", "cluster_whatif")]

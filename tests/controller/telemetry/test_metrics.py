@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cotenant.controller.telemetry.metrics import Metrics
 
-ADMINISTRATORS = (Path(__file__).parents[3] / "docs" / "administrators.md").read_text()
+ADMINISTRATORS = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
 
 
 def test_every_metric_is_explained_and_none_that_is_not_there() -> None:

@@ -57,7 +57,7 @@ def test_an_upgrade_before_that_of_its_crds_is_refused_with_the_command(
 
 
 def test_crds_are_brought_up_to_date_by_the_command_that_administrators_are_given(policies: "Cluster") -> None:
-    page = (CHECKOUT / "docs/administrators.md").read_text()
+    page = (CHECKOUT / "docs/install.md").read_text()
     said = re.search(r"(?m)^kubectl (apply [^#\n]*charts/cotenant/crds/)", page)
     assert said is not None
     arguments = [str(CHART / "crds") if "crds" in word else word for word in said[1].split()]
