@@ -86,7 +86,8 @@ def written_certificate(cluster: "Cluster") -> str:
 
     def data() -> dict[str, str] | None:
         secret = json.loads(cluster.kubectl("get", "secret", "cotenant-metrics-serving", "-n", SYSTEM, "-o", "json"))
-        return secret.get("data")
+        data: dict[str, str] | None = secret.get("data")
+        return data
 
     return base64.b64decode(until(data, 120, "a certificate of /metrics")["tls.crt"]).decode()
 

@@ -130,6 +130,13 @@ def test_the_end_of_the_worker_container_is_the_end_though_a_proxy_runs_on() -> 
     assert (found.held, found.lingers, found.added_containers) == (False, True, ("init", "proxy"))
 
 
+def test_a_pod_whose_phase_lags_behind_its_only_container_does_not_linger() -> None:
+    ended = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:30Z"}}
+    status = {"phase": "Running", "containerStatuses": [{"name": names.CONTAINER, "state": ended}]}
+    found = read_pod(pod_document(status=status))
+    assert (found.exit is None, found.lingers) == (False, False)
+
+
 def test_a_pod_of_others_holds_what_it_requests_until_all_of_it_has_ended() -> None:
     document = pod_document(status=OVER)
     document["spec"]["containers"][0]["env"] = []

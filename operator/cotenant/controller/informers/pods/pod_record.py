@@ -159,7 +159,7 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
         preparing_since=_preparing_since(status),
         started_at=_started_at(container),
         stuck_since=_stuck_since(status),
-        lingers=worker is not None and status.get("phase") == "Running" and _ended(container) is not None,
+        lingers=worker is not None and _ended(container) is not None and _others_run(status),
         added_containers=_added(spec) if worker is not None else (),
         cpu_milli=cpu_milli,
         memory_mib=memory_mib,
@@ -209,6 +209,12 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any], *, ours: bool
         runtime_message=plain_text(runtime_message, QUOTE_CHARS_MAX),
         eviction=eviction,
     )
+
+
+def _others_run(status: Mapping[str, Any]) -> bool:
+    """A container that a webhook added still runs. Without one, the pod's phase only lags behind its container."""
+    told = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+    return any(one["name"] != names.CONTAINER and (one.get("state") or {}).get("running") is not None for one in told)
 
 
 def _ended(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
