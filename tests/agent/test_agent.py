@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+from cotenant import __version__
 from cotenant_agent.agent import Agent, slow_gpus, with_class_label
 from cotenant_agent.enforcement.attribution import FOREIGN
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
@@ -138,7 +139,7 @@ def test_two_agents_of_different_devices_do_not_overwrite_each_other(together: b
     wrote = [(bool(first.turn()), bool(second.turn())) for _ in range(60)]
     assert any(one for one, _ in wrote)
     assert not any(other for _, other in wrote)
-    assert cluster.there["status"]["writer"] == {"source": "nvidia", "instance": "a"}
+    assert cluster.there["status"]["writer"] == {"source": "nvidia", "instance": "a", "version": __version__}
     assert second.agent.refused.startswith("an agent for nvidia (a) writes the GPUNode of this node")
     assert any(second.turn() for _ in range(60)), "the first one has gone"
     assert (cluster.there["status"]["writer"]["source"], second.agent.refused) == ("amd.com/gpu", "")

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pynvml
 import pytest
 from kubernetes.client.exceptions import ApiException
 
@@ -156,3 +157,61 @@ def test_memory_that_cannot_be_attributed_is_a_line_in_the_log(
     text = f"{tmp_path / 'proc'} is not the host's /proc: memory cannot be attributed to pods"
     assert lines == ([text] if warned else [])
     assert (observer.capabilities.runtime_class, observer.capabilities.limits_readable) == (True, True)
+
+
+class Told:
+    """A cluster with one Node, whose GPUNode has this status."""
+
+    def __init__(self, status: dict[str, Any]) -> None:
+        self.status, self.patches = status, list[Any]()
+
+    def node(self) -> dict[str, Any]:
+        return {"metadata": {"name": "n1", "uid": "u"}}
+
+    def runtime_class_exists(self, name: str) -> bool:
+        return name == "nvidia"
+
+    def ensure_gpu_node(self, node: dict[str, Any]) -> dict[str, Any]:
+        return {"metadata": node["metadata"], "status": self.status}
+
+    def patch_status(self, patch: dict[str, Any]) -> None:
+        self.patches.append(patch)
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (
+            "accept-nvidia-visible-devices-envvar-when-unprivileged = false",
+            "config.toml says accept-nvidia-visible-devices-envvar-when-unprivileged = false",
+        ),
+        ("", "libnvidia-ml.so.1 is not in this container"),
+    ],
+    ids=["the runtime gives ordinary pods no GPUs", "the runtime would give them"],
+)
+def test_an_agent_that_finds_no_driver_tells_the_gpunode_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, says: str
+) -> None:
+    def missing() -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr("pynvml.nvmlInit", missing)
+    path = tmp_path / "etc/nvidia-container-runtime/config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(config)
+    args = main.parser().parse_args(["--node", "n1", "--host", str(tmp_path)])
+    cluster: Any = Told({})
+    with pytest.raises(GpuSourceError) as refused:
+        main.opened(args, cluster)
+    (patch,) = cluster.patches
+    (condition,) = patch["status"]["conditions"]
+    assert (says in str(refused.value), condition["message"]) == (True, str(refused.value))
+    assert (condition["type"], patch["status"]["health"]) == ("GPUsUnreadable", "GPUs cannot be read")
+
+
+def test_simulated_gpus_that_cannot_be_read_are_not_told_as_the_drivers(tmp_path: Path) -> None:
+    args = main.parser().parse_args(["--node", "n1", "--simulate-file", str(tmp_path / "none"), "--host", "/none"])
+    cluster: Any = Told({})
+    with pytest.raises(GpuSourceError):
+        main.opened(args, cluster).inventory()
+    assert cluster.patches == []

@@ -35,6 +35,7 @@ from cotenant_agent.gpus import capabilities
 from cotenant_agent.gpus.readings import AskedLimit, GpuSource, GpuSourceError
 from cotenant_agent.gpus.sampler import GpuSampler, XidListener
 from cotenant_agent.gpus.simulated import SimulatedSource
+from cotenant_agent.reports import unreadable_gpus
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, KubernetesGPUNodeClient, error_summary
 from cotenant_agent.reports.metrics_access import MetricsAccess
 from cotenant_agent.reports.node_view import NodeObserver
@@ -129,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         cluster = KubernetesGPUNodeClient(args.node, failures)
-        source = open_source(args, cluster)
+        source = opened(args, cluster)
         observer = make_observer(args, cluster, source)
     except (GpuSourceError, *UNREACHABLE) as error:
         return exit_refused(str(error) if isinstance(error, GpuSourceError) else error_summary(error))
@@ -214,6 +215,22 @@ def serve_metrics(agent: Agent, address: tuple[str, int], args: argparse.Namespa
 def exit_refused(why: str) -> int:
     sys.stderr.write(f"cotenant agent: {why}\n")
     return 2
+
+
+def opened(args: argparse.Namespace, cluster: KubernetesGPUNodeClient) -> GpuSource:
+    """The source of GPUs. If the driver cannot be read, the GPUNode says why, and the agent does not start."""
+    try:
+        return open_source(args, cluster)
+    except GpuSourceError as error:
+        if args.simulate or args.simulate_file or args.devices:
+            raise
+        # The RuntimeClass is there: without it this pod would not run.
+        why = unreadable_gpus.reason(str(error), capabilities.detect(args.host, runtime_class=True))
+        try:
+            unreadable_gpus.publish(cluster, why, time.time())
+        except UNREACHABLE as unreachable:
+            log.warning("the GPUNode does not say so: %s", error_summary(unreachable))
+        raise GpuSourceError(why) from error
 
 
 def open_source(args: argparse.Namespace, cluster: KubernetesGPUNodeClient) -> GpuSource:

@@ -8,6 +8,8 @@
 {{- /* Its folders nvidia-container-runtime and cdi. They are not mounted themselves: where one is not there, a kubelet would have to
 make it, which it cannot below a read-only root (Talos, Container-Optimized OS, Bottlerocket). */ -}}
 {{- $paths = append $paths (dict "name" "etc" "path" "/etc" "type" "Directory") -}}
+{{- /* Below /usr/local/nvidia the GPU Operator has its toolkit's configuration, which counts there. */ -}}
+{{- $paths = append $paths (dict "name" "usr" "path" "/usr" "type" "Directory") -}}
 {{- $paths = append $paths (dict "name" "cdi-dynamic" "path" "/var/run/cdi" "type" "DirectoryOrCreate") -}}
 {{- end -}}
 {{- if $host.packages }}{{ $paths = append $paths (dict "name" "packages" "path" "/var/lib/dpkg" "type" "Directory") }}{{ end -}}
@@ -19,15 +21,49 @@ make it, which it cannot below a read-only root (Talos, Container-Optimized OS, 
 {{- if and .Values.agent.enabled .Values.agent.devicePlugin.enabled }}true{{ end }}
 {{- end }}
 
-{{/* Never on a node of the agents of other devices, whatever agent.nodeSelector says: two would write one GPUNode. */}}
-{{- define "cotenant.notOnOtherDevices" -}}
+{{/* Labels by which nodes are known to have NVIDIA's GPUs, as JSON: [{key, value}]; no value: whatever it says. */}}
+{{- define "cotenant.gpuLabels" -}}
+{{- list
+  (dict "key" "nvidia.com/gpu.present" "value" "true")
+  (dict "key" "feature.node.kubernetes.io/pci-10de.present" "value" "true")
+  (dict "key" "feature.node.kubernetes.io/pci-0300_10de.present" "value" "true")
+  (dict "key" "feature.node.kubernetes.io/pci-0302_10de.present" "value" "true")
+  (dict "key" "cloud.google.com/gke-accelerator")
+  (dict "key" "k8s.amazonaws.com/accelerator")
+  (dict "key" "karpenter.k8s.aws/instance-gpu-manufacturer" "value" "nvidia")
+  (dict "key" "eks.amazonaws.com/instance-gpu-manufacturer" "value" "nvidia")
+  (dict "key" "kubernetes.azure.com/accelerator" "value" "nvidia")
+  (dict "key" "cotenant.dev/gpu-class")
+  | toJson -}}
+{{- end }}
+
+{{/* Where agents of NVIDIA's GPUs run: on nodes that are known to have some, unless agent.nodeSelector or agent.simulate says which.
+Never on a node of the agents of other devices: two would write one GPUNode. Of the terms one has to hold. */}}
+{{- define "cotenant.gpuNodesOnly" -}}
+{{- $known := list -}}
+{{- if not (or .Values.agent.nodeSelector .Values.agent.simulate) -}}
+{{- range include "cotenant.gpuLabels" . | fromJsonArray -}}
+{{- $holds := hasKey . "value" | ternary (dict "key" .key "operator" "In" "values" (list .value)) (dict "key" .key "operator" "Exists") -}}
+{{- $known = append $known (list $holds) -}}
+{{- end -}}
+{{- end -}}
+{{- $terms := $known -}}
 {{- if .Values.agent.otherDevices.enabled -}}
+{{- $terms = list -}}
+{{- range $label, $value := .Values.agent.otherDevices.nodeSelector -}}
+{{- $not := dict "key" $label "operator" "NotIn" "values" (list (toString $value)) -}}
+{{- range ($known | default (list list)) -}}
+{{- $terms = append $terms (append . $not) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $terms -}}
 affinity:
   nodeAffinity:
     requiredDuringSchedulingIgnoredDuringExecution:
-      nodeSelectorTerms: # one of them has to hold
-        {{- range $label, $value := .Values.agent.otherDevices.nodeSelector }}
-        - matchExpressions: [{key: {{ $label | quote }}, operator: NotIn, values: [{{ $value | quote }}]}]
+      nodeSelectorTerms:
+        {{- range . }}
+        - matchExpressions: {{ toJson . }}
         {{- end }}
 {{- end -}}
 {{- end }}

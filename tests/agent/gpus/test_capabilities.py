@@ -10,10 +10,15 @@ from cotenant_agent.gpus.capabilities import (
     detect,
     isolation,
     memory_limit_missing,
+    runtime_class_missing,
     toolkit_in,
     version_in,
 )
 from cotenant_agent.gpus.readings import Gpu, GpuInventory
+
+ETC = "etc/nvidia-container-runtime/config.toml"
+TOOLKIT = "usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml"
+REFUSES = "accept-nvidia-visible-devices-envvar-when-unprivileged = false\n"
 
 
 def write(root: Path, path: str, text: str) -> None:
@@ -34,13 +39,10 @@ def test_a_host_of_which_nothing_is_mounted_can_nothing(tmp_path: Path) -> None:
         ("sys/fs/cgroup/dmem.capacity", "nvidia/0000:18:00.0/vidmem 85899345920\n", Capabilities(dmem=True)),
         ("sys/fs/cgroup/dmem.capacity", "drm/0000:00:02.0/vram0 1\n", Capabilities()),
         ("sys/fs/cgroup/cgroup.controllers", "cpu memory\n", Capabilities(cgroup_v2=True)),
-        ("etc/nvidia-container-runtime/config.toml", "[nvidia-container-cli]\n", Capabilities(env_allowed=True)),
-        (
-            "etc/nvidia-container-runtime/config.toml",
-            "accept-nvidia-visible-devices-envvar-when-unprivileged = false\n",
-            Capabilities(env_allowed=False),
-        ),
-        ("etc/nvidia-container-runtime/config.toml", "not toml", Capabilities()),
+        (ETC, "[nvidia-container-cli]\n", Capabilities(env_allowed=True, runtime_config=f"/{ETC}")),
+        (ETC, REFUSES, Capabilities(env_allowed=False, runtime_config=f"/{ETC}")),
+        (TOOLKIT, REFUSES, Capabilities(env_allowed=False, runtime_config=f"/{TOOLKIT}")),
+        (ETC, "not toml", Capabilities()),
         (
             "var/lib/dpkg/status",
             "Package: a\nVersion: 1\n\nPackage: nvidia-container-toolkit\nVersion: 1.20.0-1\n",
@@ -51,6 +53,16 @@ def test_a_host_of_which_nothing_is_mounted_can_nothing(tmp_path: Path) -> None:
 def test_each_capability_is_found_where_it_shows(tmp_path: Path, path: str, text: str, want: Capabilities) -> None:
     write(tmp_path, path, text)
     assert detect(tmp_path, runtime_class=False) == want
+
+
+def test_where_the_gpu_operator_has_its_toolkit_its_configuration_counts(tmp_path: Path) -> None:
+    write(tmp_path, ETC, "")
+    write(tmp_path, TOOLKIT, REFUSES)
+    (missing,) = runtime_class_missing(detect(tmp_path, runtime_class=True))
+    assert missing == (
+        "the runtime does not honour NVIDIA_VISIBLE_DEVICES of ordinary pods: "
+        f"/{TOOLKIT} says {REFUSES.strip()}; set it to true and start the node's container runtime anew"
+    )
 
 
 def test_a_host_without_the_toolkits_package_has_no_version() -> None:
@@ -118,9 +130,9 @@ NODE = GpuInventory(simulated=False, gpus=(H100,), driver_version="615.71.09")
         ),
         pytest.param(ABLE, replace(NODE, simulated=True), ("the GPUs are simulated",), id="simulated"),
         pytest.param(
-            replace(ABLE, env_allowed=False, cgroup_v2=False), replace(NODE, driver_version=""),
+            replace(ABLE, runtime_class=False, cgroup_v2=False), replace(NODE, driver_version=""),
             (
-                "the runtime does not honour NVIDIA_VISIBLE_DEVICES of ordinary pods",
+                "there is no RuntimeClass for NVIDIA's container runtime",
                 "the driver is unknown, it must be 615 or later",
                 "the host's cgroup v2 tree is not mounted in the agent's pod",
             ),

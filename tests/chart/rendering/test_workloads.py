@@ -130,6 +130,7 @@ def test_a_real_agent_sees_all_gpus_and_the_host_read_only(render: Render) -> No
         "/host/proc": True,
         "/host/sys/fs/cgroup": True,
         "/host/etc": True,
+        "/host/usr": True,
         "/host/var/run/cdi": True,
         "/var/run/secrets/kubernetes.io/serviceaccount": True,
         "/etc/cotenant/certificate": True,
@@ -285,8 +286,7 @@ def test_the_agents_of_other_devices_need_nothing_of_nvidias_and_stay_on_their_n
     ]
     assert container_of(first)["args"] == container_of(second)["args"][:-1]
     values["agent"]["otherDevices"] = other | {"nodeSelector": {"maker": "amd", "pool": "b"}}
-    (rule,) = pod_of(render(values)["DaemonSet", "cotenant-agent"])["affinity"]["nodeAffinity"].values()
-    terms = [term["matchExpressions"] for term in rule["nodeSelectorTerms"]]
+    terms = [term["matchExpressions"] for term in agent_terms(render(values))]
     assert terms == [
         [{"key": key, "operator": "NotIn", "values": [value]}] for key, value in (("maker", "amd"), ("pool", "b"))
     ], "one of them is enough: the other agents want both"
@@ -309,3 +309,51 @@ def test_the_agents_of_amds_gpus_open_them_only_where_their_figures_are_asked_fo
 def test_agents_of_other_devices_without_nodes_are_refused(render: Render) -> None:
     with pytest.raises(ValueError, match=r"agent\.otherDevices\.nodeSelector is empty"):
         render({"agent": {"otherDevices": {"enabled": True}}})
+
+
+def agent_terms(objects: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
+    affinity = pod_of(objects["DaemonSet", "cotenant-agent"]).get("affinity")
+    (rule,) = affinity["nodeAffinity"].values() if affinity else ({"nodeSelectorTerms": []},)
+    return list(rule["nodeSelectorTerms"])
+
+
+def takes(terms: list[dict[str, Any]], labels: dict[str, str]) -> bool:
+    """Whether a node with these labels fits one of the terms, as the kube-scheduler reads them."""
+    holds = {
+        "In": lambda rule: labels.get(rule["key"]) in rule["values"],
+        "NotIn": lambda rule: labels.get(rule["key"]) not in rule["values"],
+        "Exists": lambda rule: rule["key"] in labels,
+    }
+    return not terms or any(all(holds[rule["operator"]](rule) for rule in term["matchExpressions"]) for term in terms)
+
+
+@pytest.mark.parametrize(
+    ("labels", "runs"),
+    [
+        pytest.param({"nvidia.com/gpu.present": "true"}, True, id="GPU Feature Discovery"),
+        pytest.param({"feature.node.kubernetes.io/pci-10de.present": "true"}, True, id="Node Feature Discovery"),
+        pytest.param({"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, True, id="the same, by class"),
+        pytest.param({"cloud.google.com/gke-accelerator": "nvidia-l4"}, True, id="GKE"),
+        pytest.param({"k8s.amazonaws.com/accelerator": "nvidia-tesla-t4"}, True, id="EKS"),
+        pytest.param({"karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia"}, True, id="Karpenter"),
+        pytest.param({"kubernetes.azure.com/accelerator": "nvidia"}, True, id="AKS"),
+        pytest.param({"cotenant.dev/gpu-class": ""}, True, id="by hand"),
+        pytest.param({}, False, id="a node without GPUs"),
+        pytest.param({"nvidia.com/gpu.present": "false"}, False, id="a node that says it has none"),
+        pytest.param({"karpenter.k8s.aws/instance-gpu-manufacturer": "amd"}, False, id="another maker's GPUs"),
+        pytest.param({"nvidia.com/gpu.present": "true", "maker": "amd"}, False, id="a node of the other agents"),
+    ],
+)
+def test_agents_run_where_a_label_says_that_there_are_gpus(render: Render, labels: dict[str, str], runs: bool) -> None:
+    other = {"otherDevices": {"enabled": True, "nodeSelector": {"maker": "amd"}}}
+    values = {"agent": {"mps": {"enabled": True}, "dra": {"enabled": True}} | (other if "maker" in labels else {})}
+    assert takes(agent_terms(render(values)), labels) == runs
+
+
+@pytest.mark.parametrize(
+    "agent", [{"simulate": True}, {"nodeSelector": {"pool": "gpu"}}], ids=["simulated GPUs", "nodes that were named"]
+)
+def test_labels_of_gpus_are_not_asked_for_where_the_values_say_which_nodes(
+    render: Render, agent: dict[str, Any]
+) -> None:
+    assert agent_terms(render({"agent": agent})) == []

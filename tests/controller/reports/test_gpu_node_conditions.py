@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from cotenant import names
+from cotenant import __version__, names
+from cotenant.api.resources.gpunodes import GPUNodeStatus
 from cotenant.controller.client.kube import EVENTS, GPU_NODES
-from cotenant.controller.reports.gpu_node_conditions import GpuNodeConditionReporter
+from cotenant.controller.reports.gpu_node_conditions import GpuNodeConditionReporter, is_outdated
 from cotenant.controller.reports.gpu_node_event import NOTE_CHARS_MAX, gpu_node_event
 from cotenant.controller.telemetry.metrics import Metrics
 from tests.controller.builders import new_cluster
@@ -19,6 +20,7 @@ from tests.support.fake_kube import FakeKube
 
 AT = 1_767_225_600.0
 """2026-01-01T00:00:00Z"""
+AT_TEXT = "2026-01-01T00:00:00Z"
 FELL = {
     "type": "MemoryIsolationLowered",
     "status": "True",
@@ -87,3 +89,24 @@ def test_an_event_names_the_node_and_is_as_long_as_may_be() -> None:
     assert found["involvedObject"] == {"apiVersion": "cotenant.dev/v1beta1", "kind": "GPUNode", "name": "n1"}
     assert (found["type"], found["reason"], found["firstTimestamp"]) == ("Normal", "GPUReset", "2026-01-01T00:00:00Z")
     assert len(found["message"]) == NOTE_CHARS_MAX
+
+
+UNREADABLE = FELL | {"type": "GPUsUnreadable", "reason": "AgentDoesNotStart", "message": "no driver"}
+
+
+async def test_gpus_that_cannot_be_read_are_an_event_of_that_name() -> None:
+    assert await World().after(UNREADABLE) == [("GPUsUnreadable", "Warning", "GPUsUnreadable is True: no driver")]
+
+
+@pytest.mark.parametrize(
+    ("status", "outdated"),
+    [
+        ({}, False),
+        ({"heartbeat": AT_TEXT}, True),
+        ({"heartbeat": AT_TEXT, "writer": {"source": "nvidia", "version": "0.0.1"}}, True),
+        ({"heartbeat": AT_TEXT, "writer": {"source": "nvidia", "version": __version__}}, False),
+    ],
+    ids=["never heard", "of a release that did not say it", "of another release", "of this release"],
+)
+def test_agents_of_another_release_are_counted(status: dict[str, Any], outdated: bool) -> None:
+    assert is_outdated(GPUNodeStatus.model_validate(status)) == outdated

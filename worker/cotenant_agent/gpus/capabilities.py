@@ -21,12 +21,21 @@ class Capabilities:
     cdi: bool = False
     dmem: bool = False
     env_allowed: bool | None = None
-    """The runtime honours NVIDIA_VISIBLE_DEVICES of an ordinary pod; None: its configuration is not mounted."""
+    """The runtime honours NVIDIA_VISIBLE_DEVICES of an ordinary pod; None: its configuration was not found."""
+    runtime_config: str = ""
+    """Path of that configuration on the host."""
     toolkit_version: str = ""
     cgroup_v2: bool = False
     limits_readable: bool = False
     """The driver's library can read limits of memory back."""
 
+
+RUNTIME_CONFIGS: Final = (
+    "usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml",
+    "etc/nvidia-container-runtime/config.toml",
+)
+"""Configurations of the NVIDIA runtime. Where the GPU Operator has its toolkit, the RuntimeClass is the toolkit's."""
+ENV_SETTING: Final = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
 DRIVER_MIN: Final = (615,)
 TOOLKIT_MIN: Final = (1, 20, 1)
@@ -38,14 +47,16 @@ def detect(host: Path, *, runtime_class: bool, limits_readable: bool = False, to
 
     `toolkit`: version of the container toolkit, where no list of packages has it.
     """
+    config, env_allowed = _runtime_config(host)
     return Capabilities(
         runtime_class=runtime_class,
         cdi=any(_has_nvidia_spec(host / folder) for folder in ("etc/cdi", "var/run/cdi")),
         dmem="nvidia" in _text(host / "sys/fs/cgroup/dmem.capacity"),
-        env_allowed=_env_allowed(host / "etc/nvidia-container-runtime/config.toml"),
+        env_allowed=env_allowed,
+        runtime_config=config,
         toolkit_version=toolkit or toolkit_in(_text(host / "var/lib/dpkg/status")),
-        cgroup_v2=(host / "sys/fs/cgroup/cgroup.controllers").exists(),
         limits_readable=limits_readable,
+        cgroup_v2=(host / "sys/fs/cgroup/cgroup.controllers").exists(),
     )
 
 
@@ -60,7 +71,10 @@ def runtime_class_missing(found: Capabilities) -> tuple[str, ...]:
     """Obstacles that keep GPUs from getting into pods by the runtime."""
     missing = [] if found.runtime_class else ["there is no RuntimeClass for NVIDIA's container runtime"]
     if found.env_allowed is False:
-        missing.append("the runtime does not honour NVIDIA_VISIBLE_DEVICES of ordinary pods")
+        missing.append(
+            f"the runtime does not honour NVIDIA_VISIBLE_DEVICES of ordinary pods: {found.runtime_config} says "
+            f"{ENV_SETTING} = false; set it to true and start the node's container runtime anew"
+        )
     return tuple(missing)
 
 
@@ -107,12 +121,15 @@ def version_in(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
-def _env_allowed(config: Path) -> bool | None:
-    try:
-        document: dict[str, Any] = tomllib.loads(config.read_text())
-    except (OSError, tomllib.TOMLDecodeError):
-        return None
-    return document.get("accept-nvidia-visible-devices-envvar-when-unprivileged", True) is True
+def _runtime_config(host: Path) -> tuple[str, bool | None]:
+    """The first configuration that can be read, and whether it lets ordinary pods ask for GPUs by their environment."""
+    for path in RUNTIME_CONFIGS:
+        try:
+            document: dict[str, Any] = tomllib.loads((host / path).read_text())
+        except (OSError, ValueError):
+            continue
+        return f"/{path}", document.get(ENV_SETTING, True) is True
+    return "", None
 
 
 def _has_nvidia_spec(folder: Path) -> bool:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cotenant import __version__
+
 ALIVE_S: Final = 45.0
 """Three heartbeats: an agent that has not written for longer has left the node to others."""
 
@@ -26,7 +28,7 @@ class Writer:
     """Its pod's name."""
 
     def entry(self) -> dict[str, str]:
-        return {"source": self.source, "instance": self.instance}
+        return {"source": self.source, "instance": self.instance, "version": __version__}
 
 
 def conflict(me: Writer, status: Mapping[str, Any], now: float, heartbeat: float | None, *, started: bool) -> str:

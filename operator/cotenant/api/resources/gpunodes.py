@@ -212,6 +212,8 @@ class Writer(StatusModel):
     """What it lists: `nvidia`, or extended resources with commas."""
     instance: Annotated[str, Field(json_schema_extra={"maxLength": 253})] = ""
     """Its pod's name."""
+    version: Annotated[str, Field(json_schema_extra={"maxLength": 128})] = ""
+    """The release of Cotenant that it is of; empty for one that does not say it."""
 
 
 class GPUNodeStatus(StatusModel):
@@ -229,7 +231,9 @@ class GPUNodeStatus(StatusModel):
     isolation_levels: IsolationLevels | None = None
     """The best that this node can enforce, for each dimension."""
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
-    """`MemoryIsolationLowered` and `ComputeIsolationLowered`: true while the node holds less than it did, with why."""
+    """`MemoryIsolationLowered` and `ComputeIsolationLowered`: true while the node holds less than it did, with why.
+    `GPUsUnreadable`: true while the agent cannot read the driver, with why.
+    """
     gpus: tuple[GpuStatus, ...] = ()
     """Every GPU of the node."""
     summary: str = ""

@@ -210,6 +210,7 @@ RESOURCES = (
             Column("Driver", ".status.driverVersion"),
             Column("Isolation", ".status.isolation"),
             Column("Compute", ".status.isolationLevels.compute", wide=True),
+            Column("Agent", ".status.writer.version", wide=True),
             Column("Simulated", ".status.simulated", "boolean"),
             Column("Heartbeat", ".status.heartbeat", "date"),
             AGE,

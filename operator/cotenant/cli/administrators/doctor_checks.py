@@ -194,7 +194,8 @@ def agents(cluster: SeenCluster) -> Iterator[Diagnosis]:
         yield Diagnosis(
             Severity.ERROR, f"node {name}", "has GPUs and no agent: they are not handed out",
             f"kubectl get pods -A -o wide --field-selector spec.nodeName={name} -l app.kubernetes.io/component=agent;"
-            " its log says what is missing; see agent.nodeSelector and agent.tolerations",
+            " its log says what is missing. No such pod: label the node cotenant.dev/gpu-class= (docs/platforms.md), or"
+            " see agent.nodeSelector and agent.tolerations",
         )  # fmt: skip
     for name, status in sorted(known.items()):
         yield from _agent(name, status, cluster.now)

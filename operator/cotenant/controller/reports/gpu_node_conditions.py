@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from cotenant import __version__
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.gpunodes import GPUNodeStatus, ResetState
 from cotenant.api.scalars.fields import Timestamp
@@ -48,20 +49,28 @@ class GpuNodeConditionReporter:
         """Write an Event for each change that was not there the last time."""
         now = self._clock()
         nodes = self._cache.nodes.gpu_nodes
+        self._metrics.outdated_agents.set(sum(is_outdated(node.status) for node in nodes.values()))
         found = {
             (name, *key): News(name, *news) for name, node in nodes.items() for key, news in changes(node.status, now)
         }
         await self._news.write(found)
 
 
+def is_outdated(status: GPUNodeStatus) -> bool:
+    """Whether the agent that wrote it is of another release than this operator."""
+    return status.heartbeat is not None and (status.writer is None or status.writer.version != __version__)
+
+
 def changes(status: GPUNodeStatus, now: float) -> Iterator[tuple[tuple[str, str, str], tuple[str, str, bool]]]:
     """Changes to name of one node: (what, how, when) → reason of the Event, its words, whether it is a warning."""
     for condition in status.conditions:
         if _is_news(condition.last_transition_time, now):
-            lowered = condition.status == "True"
+            bad = condition.status == "True"
             text = f"{condition.type} is {condition.status}: {condition.message}"
-            reason = "IsolationLowered" if lowered else "IsolationRestored"
-            yield (condition.type, condition.reason, str(condition.last_transition_time)), (reason, text, lowered)
+            reason = condition.type
+            if condition.type.endswith("IsolationLowered"):
+                reason = "IsolationLowered" if bad else "IsolationRestored"
+            yield (condition.type, condition.reason, str(condition.last_transition_time)), (reason, text, bad)
     for gpu in status.gpus:
         if gpu.reset is not None and _is_news(gpu.reset.at, now):
             text = f"reset of GPU {gpu.uuid}: {gpu.reset.message}"

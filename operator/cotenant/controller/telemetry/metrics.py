@@ -87,6 +87,9 @@ class Metrics:
         self.disputes = gauge(
             "cotenant_gpu_disputes", "GPUs and pods on which books and nodes disagree, by kind.", ["kind"]
         )
+        self.outdated_agents = gauge(
+            "cotenant_agents_outdated", "Agents of another release than the operator, as they say in their GPUNodes."
+        )
         self.unreadable = gauge("cotenant_objects_unreadable", "Objects that cannot be read, by kind.", ["resource"])
 
         for ok in ("true", "false"):

@@ -120,7 +120,7 @@ def world() -> Iterator[World]:
 
         unmounted = [f"agent.host.{part}=false" for part in ("proc", "cgroup", "runtimeConfig", "packages")]
         values = ["agent.simulate=false", "agent.dra.enabled=true", "agent.mps.enabled=true", *unmounted]
-        values += ["agent.toolkitVersion=1.20.1", "agent.pollSeconds=1"]
+        values += ["agent.toolkitVersion=1.20.1", "agent.pollSeconds=1", r"agent.nodeSelector.kubernetes\.io/os=linux"]
         with product("mps", wanted, *values, prepare=prepare, amend=amend) as tenancy:
             found = World(tenancy, made[0])
             tenancy.wait(lambda: found.path("MPS").get("available"), what="MPS is kept on the node")
