@@ -23,6 +23,7 @@ from cotenant.controller.client.kube import (
     Kube,
 )
 from cotenant.controller.client.rest import RestKube, RetryPolicy
+from cotenant.controller.leader.definitions import Definitions
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.lease_thread import LeaseThread
 from cotenant.controller.query_api.access import CallerAccess
@@ -59,27 +60,47 @@ async def run(settings: Settings) -> int:
         reviews as review_kube,
         RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call, before_write=fence.check) as kube,
     ):
-        operator = Operator(kube, fence.is_leader, settings, metrics)
-        operator.loop.last_alive = time.monotonic()
-        more = _serve_questions(operator, review_kube) if settings.serves_questions else {}
-        folder = settings.metrics_certificate
-        certificate = ServingCertificate(Path(folder), may_come_later=True) if folder else None
-        if certificate is not None:
-            more["certificate"] = certificate.keep_fresh()
-        if secrets := served_secrets.read(settings.certificate_secrets):
-            more["certificates"] = CertificateSecrets(kube=kube, secrets=secrets, is_leader=fence.is_leader).run()
-        servers = [
-            await probes.serve(settings.host, settings.port, alive=operator.alive, ready=operator.ready),
-            await _serve_metrics(settings, metrics, review_kube, certificate),
-        ]
+        operator, definitions = Operator(kube, fence.is_leader, settings, metrics), Definitions(review_kube)
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        folder = settings.metrics_certificate
+        certificate = ServingCertificate(Path(folder), may_come_later=True) if folder else None
+        servers = [
+            await probes.serve(
+                settings.host,
+                settings.port,
+                alive=lambda: "" if definitions.problem else operator.alive(),
+                ready=lambda: definitions.problem or operator.ready(),
+            ),
+            await _serve_metrics(settings, metrics, review_kube, certificate),
+        ]
         try:
+            await _until(definitions.wait(), stopped)
+            if stopped.is_set():
+                return 0
+            operator.loop.last_alive = time.monotonic()
+            more = _serve_questions(operator, review_kube) if settings.serves_questions else {}
+            if certificate is not None:
+                more["certificate"] = certificate.keep_fresh()
+            if secrets := served_secrets.read(settings.certificate_secrets):
+                more["certificates"] = CertificateSecrets(kube=kube, secrets=secrets, is_leader=fence.is_leader).run()
             return await _supervise(operator, LeaseThread(lease_kube, elector), fence, stopped, more)
         finally:
             for server in servers:
                 await server.cleanup()
+
+
+async def _until(part: Coroutine[Any, Any, None], stopped: asyncio.Event) -> None:
+    """Return once this part has ended, or is not wanted any more."""
+    waiting = [asyncio.ensure_future(part), asyncio.ensure_future(stopped.wait())]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    done, _ = await asyncio.wait(waiting)
+    for task in done:
+        if not task.cancelled():
+            task.result()
 
 
 async def _serve_metrics(

@@ -82,15 +82,15 @@ class Tenant:
         """One more replica, that has listed the cluster and waits for its turn or leads."""
         identity = await self.start()
 
-        async def ready() -> bool:
-            with contextlib.suppress(aiohttp.ClientError, OSError):
-                address = f"http://127.0.0.1:{self.ports[identity]}/readyz"
-                async with aiohttp.ClientSession() as session, session.get(address) as answer:
-                    return answer.status == 200
-            return False
-
-        await self.wait(ready, what=f"{identity} is ready")
+        await self.wait(lambda: self.is_ready(identity), what=f"{identity} is ready")
         return identity
+
+    async def is_ready(self, identity: str) -> bool:
+        with contextlib.suppress(aiohttp.ClientError, OSError):
+            address = f"http://127.0.0.1:{self.ports[identity]}/readyz"
+            async with aiohttp.ClientSession() as session, session.get(address) as answer:
+                return answer.status == 200
+        return False
 
     async def stop_all(self) -> None:
         for process in self.replicas.values():

@@ -1,8 +1,9 @@
-"""An administrator deletes the CustomResourceDefinitions and makes them again, under a real operator."""
+"""An administrator deletes the CustomResourceDefinitions and makes them again, or forgets to bring them up to date."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,3 +50,25 @@ async def test_the_same_operator_goes_on_when_the_definitions_are_back(tenant: T
     await tenant.submit("after", workers=GPUS)
     await tenant.wait_phase("after", "Running")
     assert (tenant.replicas[leader].returncode, await tenant.leader()) == (None, leader)
+
+
+async def test_a_replica_waits_for_definitions_of_its_own_release_and_the_one_before_goes_on(tenant: Tenant) -> None:
+    name = f"{QUEUES.plural}.cotenant.dev"
+    kept = (await tenant.kube.get(CRDS, name)).document["spec"]["versions"]
+    older = deepcopy(kept)
+    for version in older:
+        del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["conditions"]
+    await tenant.kube.patch(CRDS, name, {"spec": {"versions": older}})
+    leader = await tenant.leader()
+    upgraded = await tenant.start()
+
+    async def waits() -> bool:
+        return (
+            f"{name} is of an older release: it lacks status.conditions; this replica waits"
+            in (tenant.logs / f"{upgraded}.log").read_text()
+        )
+
+    await tenant.wait(waits, what="the replica says which definition is older")
+    assert (await tenant.is_ready(upgraded), await tenant.leader()) == (False, leader)
+    await tenant.kube.patch(CRDS, name, {"spec": {"versions": kept}})
+    await tenant.wait(lambda: tenant.is_ready(upgraded), what="the replica is ready")
