@@ -38,6 +38,7 @@ class FakeCluster:
         self.there: dict[str, Any] = {"metadata": {}}
         self.patches: list[Mapping[str, Any]] = []
         self.made = 0
+        self.agents = 1
         self.bound: PodsOnNode | None = PodsOnNode()
 
     def _answer(self) -> dict[str, Any]:
@@ -51,6 +52,10 @@ class FakeCluster:
 
     def runtime_class_exists(self, name: str) -> bool:
         return name == "nvidia"
+
+    def gpu_nodes(self) -> int:
+        self._answer()
+        return self.agents
 
     def ensure_gpu_node(self, node: Mapping[str, Any]) -> dict[str, Any]:
         self.made += 1
@@ -120,6 +125,15 @@ class SharedGPUNode(FakeCluster):
         self.there["status"] = {**self.there.get("status", {}), **patch["status"]}
         self.there["metadata"]["resourceVersion"] = str(int(version) + 1)
         return copy.deepcopy(self.there)
+
+
+def test_in_a_large_cluster_heartbeats_are_rarer_and_the_status_says_how_rare() -> None:
+    world = World()
+    world.cluster.agents = 5000
+    (first,) = world.turn()
+    written = [world.now for _ in range(120) if world.turn()]
+    assert first["heartbeatSeconds"] == 50
+    assert [later - START for later in written] == [51.0, 101.0]
 
 
 def agent_on(cluster: FakeCluster, source: str, instance: str) -> World:

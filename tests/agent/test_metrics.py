@@ -34,6 +34,9 @@ class QuietCluster:
     def runtime_class_exists(self, name: str) -> bool:
         return True
 
+    def gpu_nodes(self) -> int:
+        return 1
+
     def ensure_gpu_node(self, node: Mapping[str, Any]) -> dict[str, Any]:
         return {"metadata": {}}
 

@@ -132,6 +132,7 @@ METHODS = {
     "list_pod_for_all_namespaces": [Right("", "pods", "list"), Right("", "pods", "watch")],
     "create_cluster_custom_object": [Right("cotenant.dev", "gpunodes", "create")],
     "get_cluster_custom_object": [Right("cotenant.dev", "gpunodes", "get")],
+    "list_cluster_custom_object": [Right("cotenant.dev", "gpunodes", "list")],
     "patch_cluster_custom_object": [Right("cotenant.dev", "gpunodes", "patch")],
     "create_token_review": [Right("authentication.k8s.io", "tokenreviews", "create")],
     "create_subject_access_review": [Right("authorization.k8s.io", "subjectaccessreviews", "create")],

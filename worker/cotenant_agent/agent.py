@@ -37,6 +37,8 @@ log = logging.getLogger("cotenant.agent")
 
 RETRY_S: Final = 5.0
 NOTES_OF_SLOW_GPUS: Final = (ANNOTATION_SLOW_REPORTS, ANNOTATION_SUSPECT)
+COUNT_S: Final = 600.0
+"""Between two counts of the agents of this cluster."""
 NODE_LOOK_S: Final = 60.0
 """Between two looks at the Node: whether it is cordoned is shown, nothing is decided by it."""
 FINDING_CHARS_MAX: Final = 300
@@ -68,7 +70,8 @@ class Agent:
         self._tried_at = 0.0
         self._there = False
         self._class_label: str | None = None
-        self._node_looked_at = 0.0
+        self._node_looked_at = self._counted_at = 0.0
+        self._heartbeat_s = node_status.HEARTBEAT_S
         self._seen: GpuPoll | None = None
         self.resets = ResetTurns()
         self.view: NodeView | None = None
@@ -92,6 +95,7 @@ class Agent:
         if not self._there and not self._ensure_gpu_node(now):
             return
         self._look_at_node(now)
+        self._count_agents(now)
         if taken is not self._seen:
             self._seen, self.poll_duration_s = taken, taken.duration_s
             self._observer.inventory = with_class_label(taken.inventory, self._class_label)
@@ -106,6 +110,7 @@ class Agent:
             self.conditions, self._levels, self.view, document
         )
         self._levels = document["isolationLevels"]
+        document["heartbeatSeconds"] = self._heartbeat_s
         if self._writer is not None:
             document["writer"] = self._writer.entry()
         if self._must_write(document, now):
@@ -117,7 +122,7 @@ class Agent:
         if self._published is not None and document["heartbeat"] == self._published["heartbeat"]:
             # The same poll as was written already: only events may have changed the document.
             return node_status.without_usage(document) != node_status.without_usage(self._published)
-        return node_status.must_write(self._published, document, now - self._written_at)
+        return node_status.must_write(self._published, document, now - self._written_at, self._heartbeat_s)
 
     def _ensure_gpu_node(self, now: float) -> bool:
         """Create or find the GPUNode, and take its cordons over; True once that is done."""
@@ -166,6 +171,15 @@ class Agent:
             self._observer.node_condition = node_status.node_condition(self._cluster.node())
         except UNREACHABLE as error:
             log.warning("the Node cannot be read: %s", error_summary(error))
+
+    def _count_agents(self, now: float) -> None:
+        if now - self._counted_at < COUNT_S:
+            return
+        self._counted_at = now
+        try:
+            self._heartbeat_s = node_status.heartbeat_interval(self._cluster.gpu_nodes())
+        except UNREACHABLE as error:
+            log.warning("the GPUNodes cannot be counted: %s", error_summary(error))
 
     def _restore_cordons(self, before: Mapping[str, Any], now: float) -> None:
         last = before.get("heartbeat")

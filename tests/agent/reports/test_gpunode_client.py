@@ -304,3 +304,20 @@ def test_nothing_is_known_before_the_first_list(client: KubernetesGPUNodeClient)
 def test_an_error_is_one_line(error: Exception, text: str) -> None:
     assert isinstance(error, gpunode_client.UNREACHABLE)
     assert error_summary(error) == text
+
+
+@pytest.mark.parametrize(
+    ("page", "count"),
+    [
+        ({"items": [], "metadata": {}}, 0),
+        ({"items": [{}], "metadata": {"resourceVersion": "1"}}, 1),
+        ({"items": [{}], "metadata": {"remainingItemCount": 4999}}, 5000),
+    ],
+    ids=["none yet", "the only one", "a page of one, of many"],
+)
+def test_gpunodes_are_counted_without_being_read(
+    api: Api, client: KubernetesGPUNodeClient, page: dict[str, Any], count: int
+) -> None:
+    api.answers["list_cluster_custom_object"] = page
+    assert client.gpu_nodes() == count
+    assert api.calls == [("list_cluster_custom_object", WHERE, {"limit": 1} | TIMEOUT)]

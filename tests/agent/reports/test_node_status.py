@@ -210,11 +210,11 @@ def changed(**top: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_written_at_once(document: dict[str, Any], since_last: float, want: bool) -> None:
-    assert node_status.must_write(changed(), document, since_last) is want
+    assert node_status.must_write(changed(), document, since_last, node_status.HEARTBEAT_S) is want
 
 
 def test_the_first_status_is_always_due() -> None:
-    assert node_status.must_write(None, changed(), 0.0)
+    assert node_status.must_write(None, changed(), 0.0, node_status.HEARTBEAT_S)
 
 
 def test_a_patch_carries_the_heartbeat_and_what_changed() -> None:
@@ -267,3 +267,9 @@ def test_live_use_is_what_the_driver_shows_of_memory_load_power_and_heat() -> No
         "memoryMiB": 7, "utilizationPercent": 3, "powerWatts": 413, "temperatureCelsius": 61,
     }  # fmt: skip
     assert node_status.live_use(GpuSample(uuid="GPU-a")) == node_status.live_use(None) == {"memoryMiB": 0}
+
+
+@pytest.mark.parametrize(("agents", "interval_s"), [(1, 15), (1_500, 15), (1_501, 16), (5_000, 50)], ids=str)
+def test_heartbeats_are_rarer_in_large_clusters(agents: int, interval_s: int) -> None:
+    assert node_status.heartbeat_interval(agents) == interval_s
+    assert agents / interval_s <= node_status.HEARTBEATS_PER_S

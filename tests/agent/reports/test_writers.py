@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from cotenant_agent.reports.writers import ALIVE_S, Writer, conflict
+from cotenant_agent.reports.writers import ALIVE_HEARTBEATS, Writer, conflict
 
 ME = Writer("nvidia", "agent-a")
 NOW = 1000.0
+ALIVE_S = ALIVE_HEARTBEATS * 15
 OF_AMD = {"source": "amd.com/gpu", "instance": "other-b"}
 NEXT = {"source": "nvidia", "instance": "agent-b"}
 

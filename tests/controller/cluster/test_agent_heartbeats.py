@@ -50,3 +50,9 @@ def test_after_another_has_led_nothing_counts_as_seen() -> None:
     heartbeats.forget()
     heartbeats.note("n1", T + 15, T + 15, T + 500)
     assert not heartbeats.is_fresh("n1", T + 500)
+
+
+def test_an_agent_that_writes_less_often_may_be_silent_for_longer() -> None:
+    heartbeats = AgentHeartbeats()
+    heartbeats.note("n1", T, T, T, 200.0)
+    assert [heartbeats.is_fresh("n1", at) for at in (T + 200, T + 201)] == [True, False]

@@ -42,6 +42,9 @@ class GPUNodeClient(Protocol):
 
     def ensure_gpu_node(self, node: Mapping[str, Any]) -> dict[str, Any]: ...
 
+    def gpu_nodes(self) -> int:
+        """How many there are in the cluster."""
+
     def patch_status(self, patch: Mapping[str, Any]) -> dict[str, Any]: ...
 
     def remove_annotation(self, key: str) -> None: ...
@@ -101,6 +104,10 @@ class KubernetesGPUNodeClient:
         if there["metadata"].get("ownerReferences") == [owner]:
             return dict(there)
         return self._patch({"metadata": wanted})
+
+    def gpu_nodes(self) -> int:
+        page = self._custom.list_cluster_custom_object(GROUP, VERSION, GPU_NODES, limit=1, _request_timeout=TIMEOUT_S)
+        return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
 
     def patch_status(self, patch: Mapping[str, Any]) -> dict[str, Any]:
         answer = self._custom.patch_cluster_custom_object_status(

@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from math import ceil
 from typing import Any, Final
 
 from cotenant_agent.enforcement import gpu_holders
@@ -21,7 +22,9 @@ from cotenant_agent.reports.node_view import NodeView
 
 log = logging.getLogger("cotenant.agent")
 
-HEARTBEAT_S: Final = 15.0
+HEARTBEAT_S: Final = 15
+HEARTBEATS_PER_S: Final = 100
+"""Heartbeats of all agents together: in a cluster of more nodes than this makes at once, they are rarer."""
 STRANGERS_MAX: Final = 64
 """Strangers in one status; the GPUs that they are on are not handed out, however many there are."""
 SHOWN_CODES_MAX: Final = 3
@@ -224,9 +227,16 @@ def without_usage(document: Mapping[str, Any]) -> dict[str, Any]:
     return still
 
 
-def must_write(published: Mapping[str, Any] | None, document: Mapping[str, Any], since_last_s: float) -> bool:
-    """True on the first document, on a change, and after `HEARTBEAT_S`."""
-    return published is None or since_last_s >= HEARTBEAT_S or without_usage(published) != without_usage(document)
+def heartbeat_interval(agents: int) -> int:
+    """Seconds between two heartbeats of one of so many agents."""
+    return max(HEARTBEAT_S, ceil(agents / HEARTBEATS_PER_S))
+
+
+def must_write(
+    published: Mapping[str, Any] | None, document: Mapping[str, Any], since_last_s: float, interval_s: float
+) -> bool:
+    """True on the first document, on a change, and after `interval_s`."""
+    return published is None or since_last_s >= interval_s or without_usage(published) != without_usage(document)
 
 
 def patch(published: Mapping[str, Any] | None, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant import __version__
+from cotenant_agent.reports.node_status import HEARTBEAT_S
 
-ALIVE_S: Final = 45.0
-"""Three heartbeats: an agent that has not written for longer has left the node to others."""
+ALIVE_HEARTBEATS: Final = 3
+"""An agent that has missed more has left the node to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ def conflict(me: Writer, status: Mapping[str, Any], now: float, heartbeat: float
     `started`: it has written before, so another one of its kind has come after it.
     """
     other = status.get("writer")
-    if not isinstance(other, Mapping) or heartbeat is None or now - heartbeat > ALIVE_S:
+    alive_s = ALIVE_HEARTBEATS * (status.get("heartbeatSeconds") or HEARTBEAT_S)
+    if not isinstance(other, Mapping) or heartbeat is None or now - heartbeat > alive_s:
         return ""
     source, instance = str(other.get("source") or ""), str(other.get("instance") or "")
     if instance == me.instance or not source:

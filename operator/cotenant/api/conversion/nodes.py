@@ -12,7 +12,7 @@ from typing import Any
 
 from cotenant import names
 from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.gpunodes import HEARTBEAT_STALE_S, GPUNode, GpuStatus
+from cotenant.api.resources.gpunodes import GPUNode, GpuStatus
 from cotenant.api.scalars.quantities import QuantityError, parse_kubernetes
 from cotenant.core.model import objects as core
 
@@ -111,7 +111,7 @@ def to_node(
         pods=max(0, facts.pods - pods_used),
         zone=facts.zone,
         rack=facts.rack,
-        ready=facts.ready and beat is not None and now - beat <= HEARTBEAT_STALE_S,
+        ready=facts.ready and beat is not None and now - beat <= gpunode.status.stale_after_s,
         unready_because=facts.unready_because,
         shared_by_queues=facts.shared_by_queues,
     )

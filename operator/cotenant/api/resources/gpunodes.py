@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -13,8 +13,8 @@ from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.fields import Timestamp, keyed_by
 from cotenant.api.validation.rules import Model, Rule, StatusModel
 
-HEARTBEAT_STALE_S = 60
-"""A node whose agent has been silent for longer gets no new jobs."""
+HEARTBEATS_MISSED: Final = 4
+"""A node whose agent has missed more gets no new jobs."""
 
 
 class IsolationPath(StrEnum):
@@ -220,7 +220,9 @@ class GPUNodeStatus(StatusModel):
     writer: Writer | None = None
     """Who writes this: an agent of other devices on the same node holds back while it is alive."""
     heartbeat: Timestamp | None = None
-    """When the agent last wrote; a node that is silent for a minute gets no new jobs."""
+    """When the agent last wrote; a node that is silent for four times `heartbeatSeconds` gets no new jobs."""
+    heartbeat_seconds: int = Field(default=15, ge=1, le=600)
+    """How often the agent writes, at least: 15, and more in clusters of more than 1,500 GPUNodes."""
     simulated: bool = False
     """Not real GPUs: for a machine that has none."""
     driver_version: str = ""
@@ -252,6 +254,10 @@ class GPUNodeStatus(StatusModel):
     """
     strangers: tuple[StrangerOnGpu, ...] = ()
     """Who is on a GPU without a grant of it."""
+
+    @property
+    def stale_after_s(self) -> int:
+        return HEARTBEATS_MISSED * self.heartbeat_seconds
 
 
 class GPUNode(Model):

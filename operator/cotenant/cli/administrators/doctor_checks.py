@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from cotenant import names
+from cotenant.api.resources.gpunodes import HEARTBEATS_MISSED
 from cotenant.api.schema.crds import document
 from cotenant.api.schema.kinds import RESOURCES
 from cotenant.api.schema.served import lacking
@@ -29,7 +30,7 @@ KINDS: Final = (
     "sweeps",
     "trainingjobs",
 )
-HEARTBEAT_S: Final = 60.0
+HEARTBEAT_S: Final = 15
 CLOCK_S: Final = 5.0
 """By which two clocks may differ."""
 GPU_RESOURCE: Final = "nvidia.com/gpu"
@@ -208,7 +209,7 @@ def agents(cluster: SeenCluster) -> Iterator[Diagnosis]:
 def _agent(name: str, status: Mapping[str, Any], now: datetime) -> Iterator[Diagnosis]:
     beat = status.get("heartbeat")
     silent = None if beat is None else (now - datetime.fromisoformat(beat)).total_seconds()
-    if silent is None or silent > HEARTBEAT_S:
+    if silent is None or silent > HEARTBEATS_MISSED * (status.get("heartbeatSeconds") or HEARTBEAT_S):
         heard = "has never been heard" if silent is None else f"has not been heard for {silent:.0f} s"
         look = f"kubectl get pods -A --field-selector spec.nodeName={name} -l app.kubernetes.io/component=agent"
         yield Diagnosis(Severity.ERROR, f"node {name}", f"its agent {heard}: no new jobs start there", look)

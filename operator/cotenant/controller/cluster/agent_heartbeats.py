@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.api.resources.gpunodes import HEARTBEAT_STALE_S
-
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
     beat: float | None
     at: float | None
+    stale_after_s: float
 
 
 class AgentHeartbeats:
@@ -24,8 +23,12 @@ class AgentHeartbeats:
         self._heard: dict[str, _Heard] = {}
         """By node."""
 
-    def note(self, node: str, beat: float | None, written_at: float | None, now: float) -> None:
-        """Take in the heartbeat of a status, and when the API server took that status in, where it says so."""
+    def note(
+        self, node: str, beat: float | None, written_at: float | None, now: float, stale_after_s: float = 60.0
+    ) -> None:
+        """Take in the heartbeat of a status, when the API server took that status in, where it says so, and after
+        what time without the next one the agent counts as silent.
+        """
         known = self._heard.get(node)
         if known is not None and known.beat == beat:
             return
@@ -36,11 +39,11 @@ class AgentHeartbeats:
             at = min(now, written_at)
         elif known is None:
             at = beat if beat <= now else None
-        self._heard[node] = _Heard(beat, at)
+        self._heard[node] = _Heard(beat, at, stale_after_s)
 
     def is_fresh(self, node: str, now: float) -> bool:
         heard = self._heard.get(node)
-        return heard is not None and heard.at is not None and now - heard.at <= HEARTBEAT_STALE_S
+        return heard is not None and heard.at is not None and now - heard.at <= heard.stale_after_s
 
     def forget(self) -> None:
         """Nothing was seen while another replica led."""

@@ -140,7 +140,8 @@ class ClusterNodes:
         taint = untolerated_taint(self._index.taints.get(name, ()), self._tolerations)
         if taint is not None:
             facts = replace(facts, ready=False, unready_because=facts.unready_because or f"taint {taint}")
-        self._heartbeats.note(name, unix_seconds(agent.status.heartbeat), self._index.statuses_written.get(name), now)
+        beat, written_at = unix_seconds(agent.status.heartbeat), self._index.statuses_written.get(name)
+        self._heartbeats.note(name, beat, written_at, now, agent.status.stale_after_s)
         load = self._pods.load.get(name, NodeLoad())
         node = to_node(agent, facts, now=now, cpu_used=load.cpu_milli, memory_used=load.memory_mib, pods_used=load.pods)
         heard = self._heartbeats.is_fresh(name, now)
