@@ -84,6 +84,34 @@ Original Traceback (most recent call last):
     raise ValueError(index)
 ValueError: shard 7''')
 """
+SHOWN = f"""
+import sys, traceback
+{FAILS}
+try:
+    load()
+except Exception:
+    traceback.print_exc()
+    print("Set FULL_ERROR=1 for more.", file=sys.stderr)
+    sys.exit(1)
+"""
+EXPLAINED = """
+import sys
+try:
+    import nothing_of_this_name
+except ImportError:
+    sys.exit("install the extra 'all'")
+"""
+WENT_ON = f"""
+import sys
+{FAILS}
+try:
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        sys.exit(3)
+except SystemExit:
+    load()
+"""
 LONG = "raise ValueError('first line\\n' + 'second ' * 100000)\n"
 OWN_TYPE = """class Broken(RuntimeError): pass
 try:
@@ -108,6 +136,9 @@ except ZeroDivisionError as error:
         pytest.param(CHILDREN, "ValueError: empty (train.py:4, in load)", id="in a child that the parent looks after"),
         pytest.param(POOL, "ValueError: empty (train.py:10)", id="in a pool"),
         pytest.param("import sys\nsys.exit('no data')", "no data", id="no exception"),
+        pytest.param(SHOWN, "ValueError: empty (train.py:4, in load)", id="shown by the program, which then leaves"),
+        pytest.param(EXPLAINED, "install the extra 'all'", id="explained by the program in its last words"),
+        pytest.param(WENT_ON, "ValueError: empty (train.py:4, in load)", id="after an end that was caught"),
     ],
 )  # fmt: skip
 def test_the_exception_that_ended_a_rank_and_its_frame_are_named(

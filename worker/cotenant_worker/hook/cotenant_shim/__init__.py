@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .error_file import install_hook, record, watch_own_kills, watch_the_end
+from .error_file import install_hook, record, watch_exits, watch_own_kills, watch_the_end
 from .imports import watch_imports
 from .main_process import in_rank, is_main_process
 
@@ -26,6 +26,7 @@ def install():
         _write_whole_lines()
     watch_imports()
     install_hook()
+    watch_exits()
     watch_own_kills()
     watch_the_end()
     announce()

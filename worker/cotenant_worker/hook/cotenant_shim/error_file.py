@@ -20,6 +20,8 @@ _MAX_CHAIN = 8
 _MAX_FRAMES = 2000
 
 _started_at = time.time()
+_handled_by = []  # type: ignore[var-annotated]
+"""The PID that has recorded an exception which its program handled by leaving; a later one takes its place."""
 
 
 def install_hook():
@@ -33,6 +35,23 @@ def install_hook():
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = excepthook
     sys.__excepthook__ = excepthook
+
+
+def watch_exits():
+    """Record the exception that a program handles by `sys.exit(1)`: Hydra and many a `main` do so once they have
+    printed it. A program that leaves with a text has said itself what was wrong.
+    """
+    leave = sys.exit
+
+    @functools.wraps(leave)
+    def noted_exit(status=None, *more):
+        error = sys.exc_info()[1]
+        if isinstance(status, int) and status != 0 and isinstance(error, Exception):
+            record(error, error.__traceback__)
+            _handled_by[:] = [os.getpid()]
+        return leave(status, *more)
+
+    sys.exit = noted_exit
 
 
 def watch_the_end():
@@ -106,6 +125,9 @@ def record(error, trace):
     """Write this process's error file, once. Nothing happens outside a rank, nor if it cannot be written."""
     with contextlib.suppress(Exception):
         path = _path()
+        if path and _handled_by == [os.getpid()]:
+            _handled_by.clear()  # somebody caught the SystemExit: the program went on
+            os.unlink(path)
         if path:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
