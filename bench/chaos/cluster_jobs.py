@@ -50,7 +50,7 @@ def tenants() -> list[Document]:
 def job(kind: str, number: int, team: str) -> list[Document]:
     """A job that is to end with `RIGHT`, without retries, after the claim that its checkpoints are kept in."""
     name = f"{kind}-{number}"
-    program = ["chaos_program.py", {"torchrun": "torch", "servers": "servers"}.get(kind, "ring"), str(STEPS)]
+    program = ["chaos_program.py", {"torchrun": "torch", "servers": "servers"}.get(kind, "own"), str(STEPS)]
     runtime: Document = {
         "command": ["torchrun", "--nproc_per_node=2", *program] if kind == "torchrun" else ["python", *program],
         "code": {"configMap": {"name": "program"}},

@@ -122,7 +122,7 @@ def _check(sandbox: PodSandbox, fault: PodFault | None, pods: list[Pod], reasons
 
 def one_job(dice: random.Random, tally: Tally, chosen: list[PodFault]) -> None:
     """Run attempts until the job is done, with a fault in each but the last ones."""
-    kind = dice.choice(["ring", "torch"])
+    kind = dice.choice(["own", "torch"])
     pods = dice.choice([[1, 1], [2, 1], [1, 1, 1]])
     least = dice.choice([0, 0, 1])
     with pod_sandbox.directory(mib=1) as shared:

@@ -2,7 +2,7 @@
 
 Two bare processes and pairs of ranks (environment and site hook as the launcher makes them) live at the same time and
 take turns at every size, so that all see the same machine; the ratio of a size is the median of the ratios of its
-turns. Also shown: `cotenant_worker.all_reduce`, over torch and over its own ring, in place and not. gloo always; NCCL
+turns. Also shown: `cotenant_worker.all_reduce`, over torch and over its own group, in place and not. gloo always; NCCL
 where there are two GPUs.
 """
 
@@ -30,8 +30,8 @@ SIZES = [1 << power for power in range(12, 29, 2)]
 BARE = "bare torch"
 IN_A_RANK = "torch in a rank"
 TORCH, TORCH_COPY = "all_reduce in place", "all_reduce"
-RING, RING_COPY = "own ring in place", "own ring"
-KINDS = (BARE, IN_A_RANK, TORCH, TORCH_COPY, RING, RING_COPY)
+OWN, OWN_COPY = "own group in place", "own group"
+KINDS = (BARE, IN_A_RANK, TORCH, TORCH_COPY, OWN, OWN_COPY)
 
 
 def child(kind: str, backend: str) -> None:
@@ -41,7 +41,7 @@ def child(kind: str, backend: str) -> None:
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    if kind not in (RING, RING_COPY):
+    if kind not in (OWN, OWN_COPY):
         dist.init_process_group(backend)
     from cotenant_worker import all_reduce
 
@@ -52,8 +52,8 @@ def child(kind: str, backend: str) -> None:
         tensor = torch.ones(size // 4, dtype=torch.float32, device=device)
         array = np.ones(size // 4, dtype=np.float32)
         calls: dict[str, Callable[[], Any]] = {
-            RING: partial(all_reduce, array, "max", in_place=True),
-            RING_COPY: partial(all_reduce, array, "max"),
+            OWN: partial(all_reduce, array, "max", in_place=True),
+            OWN_COPY: partial(all_reduce, array, "max"),
             TORCH: partial(all_reduce, tensor, "max", in_place=True),
             TORCH_COPY: partial(all_reduce, tensor, "max"),
         }

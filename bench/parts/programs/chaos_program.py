@@ -1,4 +1,4 @@
-"""Program that adds known numbers up over all ranks, and saves. Arguments: torch, ring or servers; steps.
+"""Program that adds known numbers up over all ranks, and saves. Arguments: torch, own or servers; steps.
 
 The sum does not depend on how often it was interrupted or how many ranks there were, unless something was lost or
 done twice.

@@ -23,7 +23,7 @@ def right(steps: int) -> float:
 def sum_up(kind: str, value: float) -> Callable[[float], float]:
     """A function that adds the mean over all ranks to the sum so far, at first `value`, and returns the sum.
 
-    `kind`: torch, ring or servers.
+    `kind`: torch, own or servers.
     """
     if kind == "servers":
         return _push(value)

@@ -130,7 +130,7 @@ def test_a_program_that_trains_in_processes_of_its_own_is_watched_in_those() -> 
     assert "rank 1 stands at spawned.py:23 in train after collective" in termination.message
 
 
-@pytest.mark.parametrize("how", ["group", "ring"])
+@pytest.mark.parametrize("how", ["group", "own"])
 def test_a_rank_that_freezes_before_it_meets_the_others_is_found_and_named(how: str) -> None:
     want = "or a first all_reduce for 1 that did not come: rank 1 has not reached it"
     assert want in hung("freezes.py", how).message

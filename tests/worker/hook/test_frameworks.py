@@ -121,8 +121,8 @@ if "meets" in sys.argv:
     distributed.global_state.client = object()
 if "computes" in sys.argv:
     print(xla_bridge.devices())
-if "ring" in sys.argv:
-    sys.modules["cotenant_shim"].rank_heartbeat.collectives["ring"] = lambda: 1
+if "own group" in sys.argv:
+    sys.modules["cotenant_shim"].rank_heartbeat.collectives["own group"] = lambda: 1
 """
 
 
@@ -133,7 +133,7 @@ if "ring" in sys.argv:
         pytest.param(["computes"], "1", False, id="one rank"),
         pytest.param([], "2", False, id="only imported"),
         pytest.param(["meets", "computes"], "2", False, id="jax.distributed.initialize"),
-        pytest.param(["computes", "ring"], "2", False, id="our all_reduce"),
+        pytest.param(["computes", "own group"], "2", False, id="our all_reduce"),
     ],
 )
 def test_ranks_whose_jax_does_not_meet_are_told(tmp_path: Path, words: list[str], ranks: str, warned: bool) -> None:

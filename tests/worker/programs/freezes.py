@@ -1,4 +1,4 @@
-"""Two ranks; rank 1 freezes before it has met the other in torch's group, or with `ring` in ours, or at the `end`."""
+"""Two ranks; rank 1 freezes before they have met: in torch's group, with `own` in all_reduce's, or at the `end`."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ if how == "end":
     all_reduce(1)
 if os.environ["RANK"] == "1":
     os.kill(os.getpid(), signal.SIGSTOP)
-if how == "ring":
+if how == "own":
     all_reduce(1)
 if how == "group":
     dist.init_process_group("gloo")

@@ -1,9 +1,8 @@
-"""`all_reduce` for anything: numbers, arrays, tensors; over torch.distributed where it runs, or a ring of our own.
+"""`all_reduce` for anything: numbers, arrays, tensors; over torch's process group, or a gloo group of its own.
 
-The ring (`ring_rendezvous`, `ring`) needs no framework: ranks meet at `COTENANT_REDUCE_ADDR` at the first call. All
-ranks must call in the same order. Frameworks may be mixed: a torch rank without a process group and a JAX rank can
-reduce with each other, because what travels is bytes. Beside a process group it takes large values on the
-CPU (`torch_backend`).
+The group (`gloo_group`) is made at the first call, if the program has no process group of torch's by then: ranks meet
+at `COTENANT_REDUCE_ADDR`. All ranks must call in the same order. Frameworks may be mixed: a torch rank without a
+process group and a JAX rank can reduce with each other. torch has to be installed; other frameworks need no more.
 """
 
 from __future__ import annotations
@@ -12,14 +11,16 @@ import atexit
 import json
 import os
 import sys
-from typing import Any
+from typing import Any, Final, Literal
 
-from cotenant_worker.collectives import torch_backend
-from cotenant_worker.collectives.ring import Op, Ring
-from cotenant_worker.collectives.ring_rendezvous import form_ring
+from cotenant_worker.collectives import tensors
+from cotenant_worker.collectives.gloo_group import GlooGroup, form_group
 from cotenant_worker.host.addresses import at
-from cotenant_worker.messaging.hmac_handshake import own_secret
 from cotenant_worker.reporting import heartbeat, launcher
+
+Op = Literal["sum", "mean", "max", "min", "prod"]
+_OPS: Final = {"sum": "SUM", "mean": "SUM", "max": "MAX", "min": "MIN", "prod": "PRODUCT"}
+"""Name of an operation here → its name in torch."""
 
 
 def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
@@ -28,20 +29,40 @@ def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
     The argument is not changed, which costs a copy; with `in_place` a torch tensor or a numpy array is reduced where
     it lies and returned, as fast as the collective below it. ValueError when the value cannot be changed in place.
     """
-    if op not in torch_backend.OPS:
+    if op not in _OPS:
         raise ValueError(f"op must be sum, mean, max, min or prod, not {op!r}")
     if in_place:
         _check_in_place(value, op)
-    torch = _torch_distributed()
-    if torch is not None and not (
-        _in_a_job() and torch_backend.takes_ring(torch, value, op, rank=_rank(), world=_world())
-    ):
-        return _with_torch(torch, value, op, in_place=in_place)
-    if _world() > 1:
-        return _with_ring(value, op, in_place)
-    if in_place:
+    if _world() == 1 and _default_group() is None:
+        return value if in_place else _copy(value)
+    torch = _torch()
+    source = tensors.to_tensor(torch, value, in_place=in_place)
+    if op == "mean" and isinstance(value, int):
+        source = source.double()
+    target = source.contiguous() if in_place else source.clone(memory_format=torch.contiguous_format)
+    reduced = _reduce(torch, target, op)
+    if not in_place:
+        return tensors.from_tensor(value, reduced)
+    if reduced.data_ptr() != source.data_ptr() or reduced.dtype != source.dtype:
+        source.copy_(reduced)  # it lay scattered, on another device, or came in a type that had to be widened
+    return value
+
+
+def broadcast(value: Any, root: int = 0) -> Any:
+    """`value` of rank `root`, on every rank; anything that JSON can carry."""
+    if _world() == 1:
         return value
-    return value.clone() if hasattr(value, "clone") else value.copy() if hasattr(value, "copy") else value
+    mine = json.dumps(value).encode() if _rank() == root else b""
+    length = all_reduce(len(mine))
+    torch = _torch()
+    data = torch.frombuffer(bytearray(mine or bytes(length)), dtype=torch.uint8)
+    return json.loads(bytes(all_reduce(data, in_place=True).tolist()))
+
+
+def barrier() -> None:
+    """Return when every rank has come here."""
+    if _world() > 1:
+        all_reduce(0)
 
 
 def _check_in_place(value: Any, op: Op) -> None:
@@ -56,155 +77,74 @@ def _check_in_place(value: Any, op: Op) -> None:
         raise ValueError(f"in_place: the mean of {value.dtype} is not {value.dtype}")
 
 
-def broadcast(value: Any, root: int = 0) -> Any:
-    """`value` of rank `root`, on every rank; anything that JSON can carry."""
-    if _world() == 1:
-        return value
-    mine = json.dumps(value).encode() if _rank() == root else b""
-    return json.loads(_ring().all_gather(mine)[root])
-
-
-def barrier() -> None:
-    """Return when every rank has come here."""
-    if _world() > 1:
-        torch = _torch_distributed()
-        if torch is not None:
-            torch.distributed.barrier()
-        else:
-            _ring().all_gather(b"")
+def _copy(value: Any) -> Any:
+    return value.clone() if hasattr(value, "clone") else value.copy() if hasattr(value, "copy") else value
 
 
 def _world() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def _in_a_job() -> bool:
-    """True in a job: under another launcher no port is reserved for the ring."""
-    return "COTENANT_REDUCE_ADDR" in os.environ
-
-
 def _rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-# -- over torch ----------------------------------------------------------------------------------------------------
+# -- the reduction -------------------------------------------------------------------------------------------------
 
 
-def _torch_distributed() -> Any:
-    """torch, when its default process group is up; it is never imported for this."""
-    torch = sys.modules.get("torch")
-    distributed = getattr(torch, "distributed", None)
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None
+def _reduce(torch: Any, target: Any, op: Op) -> Any:
+    """The reduced tensor, on the device of `target`: `target` itself where its type can be carried as it is."""
+    moved = tensors.carried(torch, target, op)
+    distributed = _default_group()
+    if distributed is None:
+        group = _own_group()
+        moved = moved.cpu()
+        group.all_reduce(moved, _OPS[op])
+        size = group.size
+    else:
+        moved = moved.cuda() if distributed.get_backend() == "nccl" and moved.device.type == "cpu" else moved
+        distributed.all_reduce(moved, op=getattr(distributed.ReduceOp, _OPS[op]))
+        size = distributed.get_world_size()
+    reduced = moved.to(target.device)
+    if target.is_complex():
+        reduced = torch.view_as_complex(reduced)
+    if op == "mean":
+        return reduced.div_(size) if reduced.is_floating_point() or reduced.is_complex() else reduced / size
+    return reduced.to(target.dtype)
+
+
+def _default_group() -> Any:
+    """torch.distributed, when its default process group is up; torch is never imported for this."""
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    return distributed if distributed and distributed.is_available() and distributed.is_initialized() else None
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            "all_reduce, broadcast and barrier need torch, which this image does not have: pip install torch"
+            " (the build for the CPU is enough)"
+        ) from error
     return torch
 
 
-def _with_torch(torch: Any, value: Any, op: Op, *, in_place: bool) -> Any:
-    if isinstance(value, torch.Tensor):
-        result = torch_backend.all_reduce_tensor(torch, value.detach(), op, in_place=in_place)
-    else:  # an array: the same memory
-        result = torch_backend.all_reduce_tensor(
-            torch, torch.as_tensor(value, dtype=_dtype(torch, value)), op, in_place=in_place
-        )
-    if in_place:
-        return value
-    if isinstance(value, torch.Tensor):
-        return result
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return _like(value, result.numpy())
-    return result.item()
+_groups: Final[dict[tuple[int, str], GlooGroup]] = {}
 
 
-def _dtype(torch: Any, value: Any) -> Any:
-    if isinstance(value, bool | int):
-        return torch.int64
-    return torch.float64 if isinstance(value, float) else None
-
-
-# -- over the ring -------------------------------------------------------------------------------------------------
-
-
-def _with_ring(value: Any, op: Op, in_place: bool) -> Any:
-    if isinstance(value, bool | int | float):
-        gathered = _ring().all_gather(json.dumps(value).encode())
-        return _reduce_numbers([json.loads(part) for part in gathered], op)
-    import numpy as np
-
-    source = _array(value)
-    contiguous = np.ascontiguousarray(source)
-    reduced = _ring().all_reduce(contiguous.reshape(source.shape), op, in_place=in_place)
-    if not in_place:
-        return _like(value, reduced)
-    if not np.shares_memory(reduced, source):  # it lay scattered, or on a GPU
-        source[...] = reduced
-    if hasattr(value, "detach") and value.device.type != "cpu":
-        value.detach().copy_(_like(value, reduced))
-    return value
-
-
-def _array(value: Any) -> Any:
-    """The value as a numpy array: its own memory, or a copy where it lies on a device."""
-    import numpy as np
-
-    if not hasattr(value, "detach"):
-        return np.asarray(value)
-    try:
-        return value.detach().cpu().numpy()
-    except TypeError:
-        raise TypeError(f"numpy has no {value.dtype}: without a torch process group reduce value.float()") from None
-
-
-def _reduce_numbers(values: list[Any], op: Op) -> Any:
-    """Reduce in rank order on every rank, so that all get the same bits."""
-    if op == "mean":
-        return sum(values) / len(values)
-    if op == "prod":
-        product = values[0]
-        for each in values[1:]:
-            product *= each
-        return product
-    return sum(values) if op == "sum" else max(values) if op == "max" else min(values)
-
-
-def _like(value: Any, array: Any) -> Any:
-    """`array` converted to the framework of `value`."""
-    kind = type(value).__module__.split(".")[0]
-    if kind == "torch":
-        import torch
-
-        return torch.from_numpy(array).to(value.device)
-    if kind in ("jax", "jaxlib"):
-        import jax.numpy as jnp
-
-        return jnp.asarray(array)
-    if kind == "tensorflow":
-        import tensorflow as tf
-
-        return tf.convert_to_tensor(array)
-    if kind == "cupy":
-        import cupy
-
-        return cupy.asarray(array)
-    return array if hasattr(value, "shape") else array.tolist()
-
-
-# -- this process's ring ----------------------------------------------------------------------------------------------
-
-_rings: dict[tuple[int, str], Ring] = {}
-
-
-def _ring() -> Ring:
-    """This process's ring, formed at the first collective."""
+def _own_group() -> GlooGroup:
+    """This process's gloo group, formed at the first collective."""
     address = os.environ.get("COTENANT_REDUCE_ADDR") or _fallback_address()
     key = (os.getpid(), address)
-    if key not in _rings:
+    if key not in _groups:
         with heartbeat.rendezvous():
-            ring = _rings[key] = form_ring(_rank(), _world(), address, own_secret())
+            group = _groups[key] = form_group(_rank(), _world(), address)
         heartbeat.rendezvoused = True
         launcher.warn("isolated-ranks", "")  # takes that warning back: the ranks have met after all
-        atexit.register(ring.close)
-        heartbeat.collectives["ring"] = lambda: ring.entered
-    return _rings[key]
+        atexit.register(group.close)
+        heartbeat.collectives["own group"] = lambda: group.entered
+    return _groups[key]
 
 
 def _fallback_address() -> str:

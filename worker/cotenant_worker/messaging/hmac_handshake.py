@@ -1,10 +1,8 @@
-"""Authentication of connections between ranks of one job, by the secret of their attempt.
+"""Authentication of connections between ranks and parameter servers of one job, by the secret of their attempt.
 
 The secret is made from the attempt's token, so it is new with every attempt and never Ray's own. The server sends a
-nonce and the client answers with an HMAC of it: a listener on the way learns nothing that it could use later. The ring
-connects in a circle, where no rank can wait for a nonce first: there each rank makes its nonce beforehand, rank 0 hands
-all of them out with the addresses (`ring_rendezvous`), and a one-time token opens one listener once. What travels
-afterwards is not encrypted; the job's NetworkPolicy keeps other pods away from it.
+nonce and the client answers with an HMAC of it: a listener on the way learns nothing that it could use later. What
+travels afterwards is not encrypted; the job's NetworkPolicy keeps other pods away from it.
 """
 
 from __future__ import annotations
@@ -73,23 +71,6 @@ async def authenticate_to_server_stream(
     async with asyncio.timeout(_TIMEOUT_S):
         nonce = await reader.readexactly(_NONCE)
     writer.write(_proof(secret, nonce))
-
-
-def new_nonce() -> bytes:
-    """A nonce for a listener that opens once."""
-    return os.urandom(_NONCE)
-
-
-def one_time_token(secret: str, nonce: bytes, rank: int) -> bytes:
-    """The token of `rank` for the listener with this nonce; nothing that `authenticate_to_server` ever sends."""
-    return hmac.new(secret.encode(), b"ticket %d " % rank + nonce, "sha256").digest()
-
-
-def verify_one_time_token(connection: socket.socket, secret: str, nonce: bytes, rank: int) -> bool:
-    """True for `rank` of this job; OSError when the other side leaves or stays silent."""
-    connection.settimeout(_TIMEOUT_S)
-    shown = connection.recv(_DIGEST, socket.MSG_WAITALL)
-    return hmac.compare_digest(shown, one_time_token(secret, nonce, rank))
 
 
 def _proof(secret: str, nonce: bytes) -> bytes:

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotenant_worker.collectives.duplex_socket import PeerGoneError, receive_exactly
 from cotenant_worker.host import layout
 from cotenant_worker.host.addresses import host_and_port
 from cotenant_worker.messaging.hmac_handshake import authenticate_client, authenticate_to_server, own_secret
+from cotenant_worker.messaging.peer_connections import PeerGoneError, receive_exactly
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -116,7 +116,7 @@ def base_environment(
     env[layout.ENV_PRECISION] = contract.precision
     env[layout.ENV_STATE] = str(layout.state_dir())
     env[layout.ENV_PREEMPT_FILE] = str(layout.preempt_file())
-    # The conductor names the rank that hangs; the ring itself would name its neighbours, so it waits a little longer.
+    # The conductor names the rank that hangs, which `all_reduce` itself cannot: it waits a little longer.
     env.setdefault("COTENANT_REDUCE_TIMEOUT_S", f"{hang_timeout_s(contract) + 60:.0f}")
     env["COTENANT_PREFLIGHT"] = str(int(contract.platform.get("preflight", True)))
     if contract.checkpoint:

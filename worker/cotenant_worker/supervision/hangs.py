@@ -4,8 +4,8 @@ Every rank counts the collectives that it has entered. In a healthy group the co
 ranks that are ahead have stood still for long, those are missing that have entered fewer, and those that have entered
 as many but whose heartbeats have been away for as long: frozen in the middle of it.
 
-Before that, ranks wait for each other in `init_process_group`, or to form our own ring. While none has come there, all
-of them may be loading data and no rank waits; once some have, those are missing that have not.
+Before that, ranks wait for each other in `init_process_group`, or to form the group of `all_reduce`. While none has
+come there, all of them may be loading data and no rank waits; once some have, those are missing that have not.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def _shutdown_warning(waits):
 
 
 _RENDEZVOUS_BY_S = 60.0
-"""After JAX made its devices. Ranks that use JAX may meet in our ring instead, in their first step."""
+"""After JAX made its devices. Ranks that use JAX may meet in `all_reduce` instead, in their first step."""
 
 
 def after_jax_devices(module):

@@ -33,12 +33,12 @@ class Heartbeat:
         self._reported_at = 0.0
         self._memory_peak_mib = 0
         self.collectives = {}
-        """Name → a function that counts the collectives entered there: in torch's process group, in our ring."""
+        """Name → a function that counts the collectives entered: in torch's process group, in that of `all_reduce`."""
         self.activity = {}
         """Name → a function that counts whatever goes on there, collectives of some ranks only included."""
         self._entered = {}
         self.rendezvous_count = 0
-        """How often this rank has come to a rendezvous with the others: `init_process_group`, or that of our ring."""
+        """How often this rank has come to a rendezvous: `init_process_group`, or the first `all_reduce`."""
         self.in_rendezvous = False
         """It waits there for the others."""
         self.rendezvoused = False

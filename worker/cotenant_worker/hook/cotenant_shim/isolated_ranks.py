@@ -27,7 +27,7 @@ def is_isolated():
     if {"horovod", "mpi4py", "torch.distributed.pipelining"} & set(sys.modules):
         return False  # another way to the others, or one on which NCCL counts nothing: from rank to rank
     if heartbeat.collectives:
-        return process_group_unused()  # what is counted has met: torch's process group, our ring
+        return process_group_unused()  # what is counted has met: torch's process group, that of `all_reduce`
     if True in confined_children:
         return True
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
