@@ -15,6 +15,9 @@ from cotenant.contract.decoding.reported_values import finite_numbers
 GPUS_PER_RANK_MAX: Final = 64
 WARNINGS_MAX: Final = 16
 WARNING_CHARS_MAX: Final = 400
+LOST_METRICS_MAX: Final = 4
+LOST_METRIC_CHARS_MAX: Final = 40
+"""They stand in a column of a table."""
 WORD_CHARS_MAX: Final = 32
 UUID_CHARS_MAX: Final = 80
 RATE_MAX: Final = 1e9
@@ -42,6 +45,8 @@ class Progress:
     rate: float = 0.0
     """Steps per second, over the last reports."""
     metrics: dict[str, float] = field(default_factory=dict)
+    lost_metrics: tuple[str, ...] = ()
+    """Metrics that are no finite number on some rank, as texts: `loss is NaN`."""
     last_checkpoint_step: int | None = None
     last_checkpoint_at: float | None = None
     """Unix seconds."""
@@ -110,6 +115,7 @@ class Progress:
             "active_at": fields.number_or_none("active_at", UNIX_S_MAX),
             "updated_at": fields.number("updated_at", UNIX_S_MAX),
         }
+        found["lost_metrics"] = fields.texts("lost_metrics", LOST_METRICS_MAX, LOST_METRIC_CHARS_MAX)
         warnings = fields.texts("warnings", WARNINGS_MAX, WARNING_CHARS_MAX)
         fields.remarks(notes)
         return cls(**found, warnings=(*warnings, *fields.notes))

@@ -33,6 +33,14 @@ def test_the_table_says_how_far_and_how_long(step: int, of: int, rate: float, te
 
 
 @pytest.mark.parametrize(
+    ("step", "text"), [(120, "120/400 (30 %), 40s left, loss is NaN"), (0, "0/400 (0 %), loss is NaN")]
+)
+def test_the_table_says_that_a_metric_is_lost(step: int, text: str) -> None:
+    progress = Progress(state="training", step=step, of=400, rate=7.0 if step else 0.0, lost_metrics=("loss is NaN",))
+    assert summary(Progress.from_json(progress.to_json())).summary == text  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     ("seconds", "shown"),
     [(1, 1), (59, 59), (60, 60), (61, 60), (69, 60), (299, 290), (300, 300), (359, 300), (3600, 3600)],
 )

@@ -69,7 +69,10 @@ def allocator_settings() -> dict[str, str]:
         (
             "2.10.0",
             {"PYTORCH_CUDA_ALLOC_CONF": "backend:native"},
-            {"PYTORCH_ALLOC_CONF": "backend:native,per_process_memory_fraction:0.250000"},
+            {
+                "PYTORCH_CUDA_ALLOC_CONF": "backend:native",
+                "PYTORCH_ALLOC_CONF": "backend:native,per_process_memory_fraction:0.250000",
+            },
         ),
     ],
 )

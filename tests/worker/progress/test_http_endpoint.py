@@ -36,6 +36,18 @@ def test_prometheus_reads_the_page() -> None:
     assert samples["cotenant_worker_startup_seconds", (*own, ("phase", "ranks started"))] == 1.25
 
 
+def test_a_lost_metric_is_on_the_page_as_what_it_became() -> None:
+    board = ProgressBoard()
+    report(board, 0, 7, 1.0, loss=float("nan"), norm=float("inf"), accuracy=0.5)
+    report(board, 1, 7, 1.0, loss=0.5)  # the mean of the others would hide it
+    lines = metrics_page(board, {"job": "a"}).splitlines()
+    assert [line for line in lines if "training_metric{" in line] == [
+        'cotenant_worker_training_metric{job="a",name="accuracy"} 0.5',
+        'cotenant_worker_training_metric{job="a",name="loss"} NaN',
+        'cotenant_worker_training_metric{job="a",name="norm"} +Inf',
+    ]
+
+
 def test_health_progress_and_metrics_are_answered_and_nothing_else(tmp_path: Path) -> None:
     with launched(tmp_path, behave("ignore", grace_s=1).to_json()) as pod:
         until(lambda: pod.get("/healthz") == "ok\n", 20, "health")

@@ -105,6 +105,16 @@ def test_what_cannot_be_averaged_is_left_out() -> None:
     assert board.progress().metrics == {"accuracy": 0.5}
 
 
+def test_a_lost_metric_is_named_until_it_is_a_number_again() -> None:
+    board = ProgressBoard()
+    report(board, 0, 1, 1.0, loss=0.5, norm=float("inf"))
+    report(board, 1, 1, 1.0, loss=float("nan"), norm=2.0)
+    assert board.progress().lost_metrics == ("loss is NaN", "norm is infinite")
+    report(board, 0, 2, 2.0, norm=3.0)
+    report(board, 1, 2, 2.0, loss=0.4)
+    assert board.progress().lost_metrics == ()
+
+
 @pytest.mark.parametrize(
     ("messages", "want"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable
 
 from cotenant import names
@@ -53,7 +54,7 @@ def metrics_page(board: ProgressBoard, labels: dict[str, str]) -> str:
     def metric(name: str, help_: str, rows: list[tuple[str, float]]) -> None:
         lines.extend((f"# HELP cotenant_worker_{name} {help_}", f"# TYPE cotenant_worker_{name} gauge"))
         lines.extend(
-            f"cotenant_worker_{name}{{{own}{',' + extra if extra else ''}}} {value:g}" for extra, value in rows
+            f"cotenant_worker_{name}{{{own}{',' + extra if extra else ''}}} {_number(value)}" for extra, value in rows
         )
 
     metric("step", "Step that rank 0 has reached.", [("", progress.step)])
@@ -64,8 +65,9 @@ def metrics_page(board: ProgressBoard, labels: dict[str, str]) -> str:
     metric("restarts", "Starts of the ranks in this attempt, after the first.", [("", board.restarts)])
     if progress.last_checkpoint_at is not None:
         metric("last_checkpoint_timestamp_seconds", "When it was complete.", [("", progress.last_checkpoint_at)])
-    if progress.metrics:
-        rows = [(f'name="{escape(name)}"', value) for name, value in progress.metrics.items()]
+    shown = progress.metrics | board.lost_metrics()
+    if shown:
+        rows = [(f'name="{escape(name)}"', value) for name, value in shown.items()]
         metric("training_metric", "The program's own metrics, averaged over the ranks.", rows)
     if progress.memory_peak_mib:
         rows = [(f'rank="{rank}"', float(peak)) for rank, peak in sorted(progress.memory_peak_mib.items())]
@@ -79,6 +81,11 @@ def metrics_page(board: ProgressBoard, labels: dict[str, str]) -> str:
     if rows:
         metric("startup_seconds", "Since the launcher began, per phase.", rows)
     return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    """As the text format has it: it knows NaN and +Inf."""
+    return "NaN" if math.isnan(value) else "+Inf" if math.isinf(value) else f"{value:g}"
 
 
 def escape(text: str) -> str:

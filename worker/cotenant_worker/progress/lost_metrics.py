@@ -8,6 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+_NAN: Final = "NaN"
 
 
 @dataclass(slots=True)
@@ -26,9 +29,14 @@ class LostMetrics:
                 self._finite[name] = (value, step)
                 ranks.pop(rank, None)
             else:
-                ranks.setdefault(rank, (step, "NaN" if math.isnan(value) else "no finite number"))
+                ranks.setdefault(rank, (step, _NAN if math.isnan(value) else "no finite number"))
             if ranks != known:
                 yield f"lost-{name}", self._text(name) if ranks else ""
+
+    def now(self) -> dict[str, float]:
+        """The metrics that are lost on some rank now, and what they became: NaN or infinity."""
+        words = {name: {what for _, what in ranks.values()} for name, ranks in self._since.items() if ranks}
+        return {name: math.nan if _NAN in found else math.inf for name, found in sorted(words.items())}
 
     def _text(self, name: str) -> str:
         ranks = self._since[name]

@@ -221,6 +221,10 @@ class ProgressBoard:
         means = {name: mean(found) for name, found in sorted(values.items())}
         return {name: value for name, value in means.items() if math.isfinite(value)}
 
+    def lost_metrics(self) -> dict[str, float]:
+        """Metrics that are NaN or infinite on some rank: the means of `metrics` are without them."""
+        return self._lost.now()
+
     def results(self) -> dict[str, float | int | str]:
         """What the job is judged by: final metrics (means), and what the programs returned (text: rank 0's)."""
         returned: dict[str, list[float]] = {}
@@ -242,6 +246,9 @@ class ProgressBoard:
             of=leader.of,
             rate=round(self.rate, 4),
             metrics=self.metrics(),
+            lost_metrics=tuple(
+                f"{name} is {'NaN' if math.isnan(value) else 'infinite'}" for name, value in self.lost_metrics().items()
+            ),
             last_checkpoint_step=self.saved_step,
             last_checkpoint_at=self.saved_at,
             collective=self.collective,

@@ -35,6 +35,8 @@ def summary(progress: contract.Progress) -> ProgressStatus:
     fields = _step_fields(progress.step, progress.of, progress.remaining_s)
     if progress.state == staged_data.STATE:
         fields["summary"] = staged_data.sentence(progress)
+    elif progress.lost_metrics:
+        fields["summary"] = ", ".join(text for text in (fields["summary"], *progress.lost_metrics) if text)
     return ProgressStatus(
         **fields,
         state=progress.state,

@@ -46,7 +46,7 @@ def before_torch(spec):
         if match and (int(match[1]), int(match[2])) >= (2, 10):
             least = min(fraction_of(limit, limit["total"]) for limit in found.values())
             name = "PYTORCH_ALLOC_CONF"
-            before = os.environ.get(name) or os.environ.pop("PYTORCH_CUDA_ALLOC_CONF", "")
+            before = os.environ.get(name) or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")  # torch heeds one of them
             os.environ[name] = merged_alloc_conf(before, least)
 
 
