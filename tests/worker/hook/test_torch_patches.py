@@ -44,6 +44,23 @@ def test_that_nccl_was_replaced_is_said_once_whoever_asked_for_it(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "world", "want"),
+    [
+        pytest.param(((), {"world_size": 8, "rank": 0}), "1", 8, id="named"),
+        pytest.param((("tcp://10.0.0.1:1", None, 4), {}), "1", 4, id="by its place"),
+        pytest.param(((), {}), "2", 2, id="the job's ranks"),
+        pytest.param(((), {}), "", 0, id="not known"),
+    ],
+)
+def test_how_many_a_process_group_waits_for(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[Any, Any], world: str, want: int
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", world)
+    positional, named = arguments
+    assert torch_patches._meeting(*positional, **named) == want
+
+
+@pytest.mark.parametrize(
     ("collective", "backend", "want"),
     [
         ("gloo", "nccl", "gloo"),

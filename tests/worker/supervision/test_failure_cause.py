@@ -47,6 +47,27 @@ def ended(rank: int, code: int | None = 0, *, at: float = 1.0, generation: int =
     return RankExit(rank, generation, None if number else code, number, at, **fields)
 
 
+INDUCTOR = (
+    "torch._inductor.exc.InductorError: InvalidCxxCompiler: No working C++ compiler found in cpp.cxx: (None, 'g++')"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (INDUCTOR, True),
+        ("RuntimeError: Failed to find C compiler. Please specify via CC environment variable.", True),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'g++'", True),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'gcc.log'", False),
+        ("RuntimeError: CUDA error", False),
+    ],
+)
+def test_an_image_without_a_compiler_is_told_so(line: str, told: bool) -> None:
+    message = first_cause([ended(0, 1, tail=(line,))]).message
+    assert message.startswith(f"rank 0 ended with 1: {line}")
+    assert message.endswith("install g++ in it, or use the default image") is told
+
+
 def test_a_rank_that_waited_in_vain_at_its_end_is_told_with_where_another_was() -> None:
     exits = [ended(0, signal=6, tail=JAX_LOST), ended(1, signal=6, at=0.9, tail=JAX_WAITED)]
     message = first_cause(exits).message

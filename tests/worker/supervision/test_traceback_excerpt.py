@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant_worker.supervision.traceback_excerpt import EXCERPT_LINES, error_line, excerpt
+from cotenant_worker.supervision.traceback_excerpt import EXCERPT_LINES, embedded_error, error_line, excerpt
 
 LIBRARY = "/usr/lib/python3.11/site-packages/torch/nn/module.py"
 
@@ -114,6 +114,35 @@ CRASH = [
 )
 def test_the_line_that_names_the_error_and_the_users_line_are_found(lines: list[str], want: tuple[str, str]) -> None:
     assert error_line(lines) == want
+
+
+NOTEBOOK = """
+---------------------------------------------------------------------------
+Exception encountered at "In [4]":
+---------------------------------------------------------------------------
+ValueError                                Traceback (most recent call last)
+Cell In[4], line 3
+      2     if step == bad_batch:
+----> 3         raise ValueError(f"bad batch {step}")
+      4     time.sleep(0.02)
+
+ValueError: bad batch 3
+"""
+CALLED = NOTEBOOK.replace(
+    "Cell In[4], line 3", "Cell In[2], line 1\n----> 1 train()\n\nCell In[1], line 8, in train()"
+).replace("ValueError: bad batch 3", "KeyboardInterrupt")
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param(NOTEBOOK, ("ValueError: bad batch 3", "cell 4, line 3"), id="in a cell"),
+        pytest.param(CALLED, ("KeyboardInterrupt", "cell 1, line 8"), id="in a function of another cell"),
+        pytest.param("Cell In[4], line 3\n", None, id="nothing that names an error"),
+    ],
+)
+def test_the_error_of_a_notebook_is_named_with_its_cell(text: str, want: tuple[str, str] | None) -> None:
+    assert embedded_error(text.splitlines(), ()) == want
 
 
 def test_libraries_in_a_folder_on_pythonpath_are_not_the_users_code() -> None:

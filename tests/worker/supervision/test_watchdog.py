@@ -66,6 +66,22 @@ async def test_a_standstill_is_said_and_ends_the_attempt_only_where_the_job_says
     assert (pods.texts, ended) == (texts, ends_at)
 
 
+async def test_a_rank_that_waits_for_more_processes_than_the_job_has_ranks_is_told() -> None:
+    now = [0.0]
+    pods = Told()
+    conductor = Conductor(contract([1], command=("x",)), pods, clock=lambda: now[0])
+    await conductor.handle(0, PodReady("127.0.0.1"))
+    told = {}
+    for now[0] in (1.0, 20.0, 32.0, 60.0, 90.0):
+        meets = now[0] < 90
+        beat = RankHeartbeat(0, 0, -1, "train.py:9", rendezvous_count=1, in_rendezvous=meets, meeting=8 * meets)
+        await conductor.handle(0, beat)
+        await conductor._execute(conductor.watchdog.check_hangs())
+        told[now[0]] = list(pods.texts)
+    text = "rank 0 has waited 31 s at train.py"
+    assert told == {1.0: [], 20.0: [], 32.0: [text], 60.0: [text], 90.0: [text, ""]}
+
+
 async def test_collectives_that_do_not_fit_together_hang_for_as_long_as_any_other() -> None:
     now = [0.0]
     pods = Told()

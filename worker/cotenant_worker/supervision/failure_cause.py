@@ -52,6 +52,14 @@ _CHILD_KILLED = re.compile(
     r"|^MemoryError|(?<![\w.])-9\b|SIGKILL"
 )
 """What programs print when the kernel has killed one of their processes."""
+_NO_COMPILER = re.compile(
+    r"No working C\+\+ compiler found|Failed to find C compiler|InvalidCxxCompiler|(g\+\+|gcc|cc): not found"
+    r"|No such file or directory: '(g\+\+|gcc|cc|c\+\+|clang(\+\+)?)'"
+)
+"""What torch.compile and Triton's kernels end by where there is no compiler."""
+_COMPILER_HINT = (
+    ". This image has no compiler, which torch.compile and Triton need: install g++ in it, or use the default image"
+)
 EVERY_RANK_HINT = "Every rank must take part in every collective: look for an early return, or for uneven batches"
 TRANSIT_S = 2.0
 """Events of two pods may overtake each other by this much: an end with 0 that arrives later was still first."""
@@ -209,7 +217,8 @@ def _describe(exit_: RankExit, *, collateral: bool) -> FailureCause:
     blame = " (all failures blame a peer; this one was the first)" if collateral else ""
     given, code = code, unreserved_code(code)
     note = f" (reported as {code}: {given} has a meaning of ours)" if given != code else ""
-    message = f"rank {exit_.rank} ended with {given}{note}{blame}: {last}"
+    hint = _COMPILER_HINT if any(_NO_COMPILER.search(line) for line in lines) else ""
+    message = f"rank {exit_.rank} ended with {given}{note}{blame}: {last}{hint}"
     return FailureCause("UserError", exit_.rank, code, None, message, tail)
 
 

@@ -53,6 +53,8 @@ class RankHeartbeat:
     """Arrivals at `init_process_group`."""
     in_rendezvous: bool = False
     """It waits there."""
+    meeting: int = 0
+    """How many processes it waits for there, itself included; 0 where that is not known."""
     rendezvoused: bool = False
     """It has been there with all ranks of the job, so that each of them has begun to send heartbeats."""
     loop_count: int = 0
@@ -163,6 +165,21 @@ def find_missing_rendezvous(
         f"{len(waiting)} rank(s) have waited {for_s:.0f} s in init_process_group, jax.distributed.initialize or a"
         f" first all_reduce for {len(missing)} that did not come: {described}",
     )
+
+
+def find_too_large_meeting(
+    heartbeats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float
+) -> str:
+    """A warning of a rank that waits for more processes than the job has ranks; empty where none does."""
+    for each in heartbeats:
+        long = now - each.moved_at >= WARN_AFTER_S and each.rank not in ended
+        if each.in_rendezvous and each.meeting > len(ranks) and long:
+            place = f" at {each.location}" if each.location else ""
+            return (
+                f"rank {each.rank} has waited {now - each.moved_at:.0f} s{place} for {each.meeting} processes, and the"
+                f" job has {len(ranks)} rank(s). Set workers: {each.meeting}, or start the others in the program"
+            )
+    return ""
 
 
 def time_allowed_s(

@@ -23,6 +23,9 @@ _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<
 _GRAPH_ERROR = re.compile(r"^[\w.]+: Graph execution error:\s*$")
 """TensorFlow's. What happened stands below the frames of where the operation was made, as part of the message."""
 _GRAPH_NODE = re.compile(r"^Detected at node|^<stack|^Stack trace for")
+_CELL = re.compile(r"^Cell In\[(\d+)\], line (\d+)")
+"""A frame in a notebook, as IPython writes it and papermill and nbconvert pass it on."""
+_CELL_ERROR = re.compile(r"^[A-Za-z_][\w.]*: .|^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)$")
 _CARETS = re.compile(r"^\s*[~^]+\s*$")
 _LIBRARY = re.compile(r"site-packages/|dist-packages/|/lib/python3|^<frozen |^<__array|/cotenant_worker/")
 _NOISE = re.compile(
@@ -60,7 +63,13 @@ def error_line(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str
 
 
 def embedded_error(lines: Sequence[str], home: Sequence[str]) -> tuple[str, str] | None:
-    """The `error_line` of an exception's text that holds the traceback of another process or graph; None elsewhere."""
+    """The `error_line` of an exception's text that holds the traceback of another process, graph or notebook; None
+    elsewhere.
+    """
+    cells = [match for match in map(_CELL.match, lines) if match]
+    if cells:
+        named = [line for line in lines if _CELL_ERROR.match(line)]
+        return (shortened(named[-1]), f"cell {cells[-1][1]}, line {cells[-1][2]}") if named else None
     if not any(_FRAME.match(line) for line in lines):
         return None
     line, frame = error_line(lines, home)

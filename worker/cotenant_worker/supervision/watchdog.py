@@ -15,6 +15,7 @@ from cotenant_worker.supervision.hangs import (
     RankHeartbeat,
     find_hang,
     find_missing_rendezvous,
+    find_too_large_meeting,
     hang_timeout_s,
     names_hang_timeout,
     rank_to_blame,
@@ -41,6 +42,7 @@ class Watchdog:
     _started_at: float = 0.0
     """Of the ranks' last start."""
     _reported_hang: int | None = None
+    _reported_meeting: bool = False
     _reported_stall_s: float = 0.0
 
     def ranks_started(self) -> None:
@@ -65,6 +67,7 @@ class Watchdog:
         timeout_s = hang_timeout_s(self.contract)
         heartbeats, ranks, ended = self._current_generation()
         now, first_s = self.clock(), min(WARN_AFTER_S, timeout_s)
+        self._warn_of_meeting(find_too_large_meeting(heartbeats, ranks, ended, now))
         hang = find_hang(heartbeats, ranks, ended, now, first_s)
         hang = hang or find_missing_rendezvous(heartbeats, ranks, ended, now, first_s)
         if hang is None:
@@ -80,6 +83,12 @@ class Watchdog:
         if hang.for_s < timeout_for(hang, ended, timeout_s) or self._pod_silent(hang.missing):
             return []
         return self.supervisor.rank_hung(rank_to_blame(hang, ended), hang.message, now)
+
+    def _warn_of_meeting(self, text: str) -> None:
+        """Once when it begins, and taken back when it ends."""
+        if bool(text) != self._reported_meeting:
+            self._reported_meeting = bool(text)
+            self.warn("meeting", text)
 
     def check_stalls(self) -> list[Command]:
         """Warn of a group that stands still; the supervisor's commands once it has for longer than the job allows."""

@@ -41,6 +41,8 @@ class Heartbeat:
         """How often this rank has come to a rendezvous: `init_process_group`, or the first `all_reduce`."""
         self.in_rendezvous = False
         """It waits there for the others."""
+        self.meeting = 0
+        """How many it waits for there, itself included; 0 where that is not known."""
         self.rendezvoused = False
         """All ranks of the job have come to one."""
         self.uncounted = False
@@ -99,8 +101,9 @@ class Heartbeat:
         self._sequence()
 
     @contextlib.contextmanager
-    def rendezvous(self):
-        """Marks the time in which this rank waits for the others."""
+    def rendezvous(self, size=0):
+        """Marks the time in which this rank waits for `size` processes."""
+        self.meeting = size
         self.rendezvous_count += 1
         self.in_rendezvous = True
         self.start()
@@ -156,6 +159,7 @@ class Heartbeat:
             "location": location,
             "rendezvous_count": self.rendezvous_count,
             "in_rendezvous": self.in_rendezvous,
+            "meeting": self.meeting if self.in_rendezvous else 0,
             "rendezvoused": self.rendezvoused,
             "loop_count": loop_count,
             "uncounted": self.uncounted and not loop_count and not self.collectives,

@@ -49,7 +49,7 @@ def after_distributed(c10d):
             result = original(chosen, *args, **kwargs)
             confined_children[:] = [c10d.get_world_size() < world_size() or _stays_in_the_pod(*args, **kwargs)]
             return result
-        with heartbeat.rendezvous():
+        with heartbeat.rendezvous(_meeting(*args, **kwargs)):
             result = original(chosen, *args, **kwargs)
         with contextlib.suppress(Exception):
             launcher.send({"op": "phase", "phase": f"process group of rank {rank()}"})
@@ -103,6 +103,11 @@ def _is_job_rendezvous(init_method=None, _timeout=None, _world_size=-1, _rank=-1
     if init_method not in (None, "env://"):
         address = str(init_method)
     return store is None and address == f"tcp://{env.get('COTENANT_MASTER')}"
+
+
+def _meeting(_init_method=None, _timeout=None, world_size=-1, *_args, **_kwargs):
+    """How many processes this group waits for; 0 where an address says so."""
+    return world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE") or 0)
 
 
 def _is_first(_init_method=None, _timeout=None, _world_size=-1, rank=-1, *_args, **_kwargs):
