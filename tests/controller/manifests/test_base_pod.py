@@ -37,7 +37,7 @@ def test_the_contract_tells_every_pod_the_whole_world_and_its_own_place_in_it() 
         mode="entrypoint",
         entrypoint="train:main",
         grace_s=45,
-        platform={"cpuMilli": 1500},
+        platform={"cpuMilli": 1500, "scratchMib": 51200},
     )
 
 

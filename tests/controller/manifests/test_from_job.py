@@ -25,6 +25,7 @@ def test_what_a_job_says_of_its_servers_reaches_their_pods() -> None:
     assert contract_of(made, 0, SETTINGS).platform == {
         "parameterServer": {"update": "Asynchronous"},
         "cpuMilli": 1000,
+        "scratchMib": 51200,
     }
 
 
@@ -80,6 +81,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
     )
     assert told.platform == {
         "cpuMilli": 1000,
+        "scratchMib": 51200,
         "gpuVisibility": "Pod",
         "gpuProcesses": 4,
         "hangTimeoutSeconds": 1200,

@@ -23,6 +23,7 @@ from cotenant_worker.pid1.data_staging import DataStaging
 from cotenant_worker.pid1.event_bus import EventBus
 from cotenant_worker.pid1.preemption import Preemption
 from cotenant_worker.pid1.preparation import apply_memory_limits, prepare_checkpoint_folder, publish_choices
+from cotenant_worker.pid1.scratch_space import ScratchSpace
 from cotenant_worker.pid1.single_pod import SinglePod
 from cotenant_worker.progress import http_endpoint
 from cotenant_worker.progress.progress_board import ProgressBoard
@@ -116,6 +117,7 @@ class Launcher:
         self.tasks.start(self.preemption.sample_calls())
         self.tasks.start(StoppedRanks(self.ranks.processes, self._emit, hang_timeout_s(self.contract)).watch())
         self.tasks.start(LingeringRanks(self.ranks.lingering, self.ranks.end_failed, self._warn).watch())
+        self.tasks.start(ScratchSpace(int(self.contract.platform.get("scratchMib", 0)), self._warn).watch())
         self.tracking.start(self.tasks)
         finish = await self.verdict
         pages.close()
@@ -163,7 +165,8 @@ class Launcher:
         self.board.mark(phase, time.monotonic() - self.started_at - ago_s)
 
     def _warn(self, key: str, text: str) -> None:
-        log_line(text)
+        if text:
+            log_line(text)
         self.event_bus.report(ProgressWarning(key, text))
 
     def _on_task_error(self, error: str) -> None:

@@ -139,8 +139,19 @@ def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contrac
         servers=tuple(
             f"{attempt.pod_name(len(attempt.placement.nodes) + index)}.{domain}" for index in range(attempt.servers)
         ),
-        platform={**program.platform, "cpuMilli": attempt.cpu_milli},
+        platform={
+            **program.platform,
+            "cpuMilli": attempt.cpu_milli,
+            **({"scratchMib": scratch} if (scratch := scratch_mib(attempt, node_rank, settings)) else {}),
+        },
     )
+
+
+def scratch_mib(attempt: Attempt, node_rank: int, settings: Settings) -> int:
+    """Size of /tmp in MiB, for all ranks of a pod together; 0 where nothing limits it."""
+    nodes = attempt.placement.nodes
+    ranks = len(nodes[node_rank].ranks) if node_rank < len(nodes) else 0
+    return ranks * attempt.scratch_mib or settings.scratch_mib
 
 
 def _grant(attempt: Attempt, gpu: GrantedGpu) -> contract.GpuGrant:

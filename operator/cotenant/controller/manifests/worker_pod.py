@@ -12,7 +12,7 @@ from cotenant import names
 from cotenant.api.resources.job_spec import reserved_env
 from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Rendered
 from cotenant.controller.manifests.attempt import Attempt
-from cotenant.controller.manifests.base_pod import base_pod
+from cotenant.controller.manifests.base_pod import base_pod, scratch_mib
 from cotenant.controller.manifests.placement_annotation import placement_to_json
 from cotenant.controller.manifests.quota_amounts import with_amounts
 from cotenant.controller.settings import Settings
@@ -81,8 +81,8 @@ def _memory_limit_mib(attempt: Attempt, node_rank: int, settings: Settings) -> i
 def _volumes(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str, Any]]:
     limit = _memory_limit_mib(attempt, node_rank, settings)
     shm: dict[str, Any] = {"medium": "Memory"} | ({"sizeLimit": f"{limit // 2}Mi"} if limit else {})
-    scratch_mib = len(attempt.placement.nodes[node_rank].ranks) * attempt.scratch_mib or settings.scratch_mib
-    scratch = {"sizeLimit": f"{scratch_mib}Mi"} if scratch_mib else {}
+    limit_mib = scratch_mib(attempt, node_rank, settings)
+    scratch = {"sizeLimit": f"{limit_mib}Mi"} if limit_mib else {}
     return [
         {"name": "cotenant-tmp", "emptyDir": scratch},
         {"name": "cotenant-shm", "emptyDir": shm},
