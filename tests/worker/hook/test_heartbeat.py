@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cotenant_worker.hook.cotenant_shim import heartbeat, main_process
 from cotenant_worker.hook.cotenant_shim.heartbeat import main_thread_location
 
 
@@ -38,6 +40,56 @@ def test_a_rank_stands_where_the_jobs_own_code_does(
     monkeypatch.setenv("COTENANT_CODE_DIR", "/workspace")
     monkeypatch.setenv("COTENANT_STATE_DIR", "/tmp/cotenant")
     assert place_in(files) == want
+
+
+TEXT = "rank 0 uses 1 of its 4 GPUs, from one process. For a process on each say workers: 4 and gpu.count: 1 in the job"
+
+
+@pytest.mark.parametrize(
+    ("held", "steps", "processes", "pod_ranks"),
+    [
+        pytest.param([5, 0, 0, 0], 19, 1, 1, id="in its first steps"),
+        pytest.param([5, 5, 5, 5], 20, 1, 1, id="all of them are used"),
+        pytest.param([5, 0, 0, 0], 20, 4, 1, id="other processes use the others"),
+        pytest.param([5, 0, 0, 0], 20, 1, 4, id="the other ranks of its pod use the others"),
+        pytest.param([0, 0, 0, 0], 20, 1, 1, id="it trains on the CPU"),
+    ],
+)
+def test_gpus_that_are_used_or_may_be_are_no_warning(
+    watched: Callable[..., list[Any]], held: list[int], steps: int, processes: int, pod_ranks: int
+) -> None:
+    assert watched(held, steps, processes, pod_ranks) == []
+
+
+def test_gpus_that_a_rank_leaves_untouched_are_a_warning_once(watched: Callable[..., list[Any]]) -> None:
+    text = f"{TEXT}, or start the program by torchrun; else ask for 1"
+    assert watched([5, 0, 0, 0], 20, processes=1, pod_ranks=1) == [("idle-gpus-0", text)]
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[Any]]:
+    """The warnings of a rank whose processes hold so much on its GPUs."""
+
+    def watch(held: list[int], steps: int, processes: int, pod_ranks: int) -> list[Any]:
+        cuda = SimpleNamespace(
+            is_initialized=lambda: True, device_count=lambda: len(held), max_memory_reserved=held.__getitem__
+        )
+        monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+        own = {"STATE_DIR": str(tmp_path), "RESTART": "0", "RANK": "0", "POD_RANKS": str(pod_ranks)}
+        for name, value in own.items():
+            monkeypatch.setenv(f"COTENANT_{name}", value)
+        for pid in range(processes):
+            monkeypatch.setattr("os.getpid", lambda pid=pid: pid)
+            main_process.note_use("cuda")
+        told: list[Any] = []
+        played = SimpleNamespace(get_counter=lambda _: steps, warn=lambda *words: told.append(words))
+        monkeypatch.setattr(heartbeat, "launcher", played)
+        beats = heartbeat.Heartbeat()
+        for _ in range(2):
+            beats._report_memory()
+        return told
+
+    return watch
 
 
 ENDS = """

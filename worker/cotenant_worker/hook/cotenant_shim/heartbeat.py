@@ -14,10 +14,12 @@ import threading
 import time
 
 from .launcher_client import launcher
-from .main_process import is_training_process, rank
+from .main_process import count_uses, is_training_process, rank
 
 _INTERVAL_S = 0.5
 _STOP_S = 2.0
+_SETTLED_STEPS = 20
+"""After so many a program has touched all GPUs that it will use."""
 _REPORT_INTERVAL_S = 0.1
 """Reports that follow one another more quickly are merged and go with the next heartbeat."""
 
@@ -32,6 +34,7 @@ class Heartbeat:
         self._pending_report = None
         self._reported_at = 0.0
         self._memory_peak_mib = 0
+        self._looked_at_gpus = False
         self.collectives = {}
         """Name → a function that counts the collectives entered: in torch's process group, in that of `all_reduce`."""
         self.activity = {}
@@ -177,10 +180,23 @@ class Heartbeat:
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if cuda is None or not cuda.is_initialized():
             return
-        peak = max((cuda.max_memory_reserved(i) for i in range(cuda.device_count())), default=0) >> 20
+        held = [cuda.max_memory_reserved(i) for i in range(cuda.device_count())]
+        self._warn_of_idle_gpus(held)
+        peak = max(held, default=0) >> 20
         if peak > self._memory_peak_mib:
             self._memory_peak_mib = peak
             launcher.send({"op": "memory", "peak_mib": peak})
+
+    def _warn_of_idle_gpus(self, held):
+        """Warn once, after the first steps, if the only process of the only rank of its pod has left GPUs untouched."""
+        if self._looked_at_gpus or launcher.get_counter("step") < _SETTLED_STEPS:
+            return
+        self._looked_at_gpus = True
+        used, alone = sum(each > 0 for each in held), os.environ.get("COTENANT_POD_RANKS") == "1"
+        if alone and 0 < used < len(held) and count_uses("cuda") == 1:
+            text = f"rank {rank()} uses {used} of its {len(held)} GPUs, from one process. For a process on each say"
+            text += f" workers: {len(held)} and gpu.count: 1 in the job, or start the program by torchrun; else ask for"
+            launcher.warn(f"idle-gpus-{rank()}", f"{text} {used}")
 
 
 heartbeat = Heartbeat()

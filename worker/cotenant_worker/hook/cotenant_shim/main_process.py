@@ -7,6 +7,7 @@ Imports next to nothing, because every process runs this at its start.
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 _elected = {}  # type: ignore[var-annotated]
@@ -39,6 +40,26 @@ def is_training_process():
     Only to be called there (a process group, an optimizer's step): the call itself is the candidacy.
     """
     return is_main_process() or _is_first("trains")
+
+
+def note_use(what):
+    """Note that this process of the rank uses `what`."""
+    path = _use_path(what)
+    if path:
+        with contextlib.suppress(OSError):
+            open(f"{path}{os.getpid()}", "w").close()
+
+
+def count_uses(what):
+    """How many processes of this start of the rank have used `what`."""
+    path = _use_path(what)
+    folder, _, prefix = path.rpartition("/")
+    return sum(name.startswith(prefix) for name in os.listdir(folder)) if path else 0
+
+
+def _use_path(what):
+    state, generation = os.environ.get("COTENANT_STATE_DIR"), os.environ.get("COTENANT_RESTART")
+    return f"{state}/rank-{rank()}.{what}-{generation}-" if state and generation and in_rank() else ""
 
 
 def _is_first(role):

@@ -10,7 +10,7 @@ import re
 from .heartbeat import heartbeat
 from .imports import EXIT_QUOTA, log_line
 from .launcher_client import launcher
-from .main_process import in_rank, is_main_process, rank
+from .main_process import in_rank, is_main_process, note_use, rank
 
 
 def limits():
@@ -59,6 +59,7 @@ def _limit_torch():
     """Limit the pools of all visible GPUs. torch queues it until CUDA starts here, after any fork."""
     import torch
 
+    note_use("cuda")
     found = limits()
     seen = []
     by_hex = {uuid.split("-", 1)[-1]: limit for uuid, limit in found.items()}
