@@ -12,6 +12,7 @@ from cotenant.controller.client.kube import CONFIG_MAPS, EVENTS, Document, Resou
 from cotenant.controller.composites.composite import Create, Delete, Observed, Patch, Write, Writes
 from cotenant.controller.composites.controller import CompositeController
 from cotenant.controller.execution.event_recorder import EventRecorder
+from cotenant.controller.informers.reflector import Reflector
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.telemetry.metrics import Metrics
 from tests.controller.execution.replica import simulated_now
@@ -67,7 +68,10 @@ class PairReplica:
 
     async def run(self, seconds: float = 5.0) -> None:
         """Run so long; then stop as a killed process."""
-        tasks = [asyncio.create_task(one) for one in (*self.controller.tasks().values(), self.events.run())]
+        put, replace = self.controller.put, self.controller.replace
+        watches = [Reflector(kube=self.kube, resource=one, replace=replace, put=put) for one in (PAIRS, CONFIG_MAPS)]
+        parts = [*self.controller.tasks().values(), self.events.run(), *(one.run() for one in watches)]
+        tasks = [asyncio.create_task(one) for one in parts]
         await asyncio.sleep(seconds)
         for task in tasks:
             task.cancel()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from cotenant.controller.client.kube import Resource, VersionGoneError, WatchEvent, version_of
-from cotenant.controller.informers.kopf_feed import WATCHED, EventBridge, OnEvent
+from cotenant.controller.informers.kopf_feed import WATCHED, EventBridge, EventSink
 from tests.support.simulation.api_server import ApiServer, Change
 
 
@@ -27,8 +27,8 @@ class Feed:
     gone: set[str] = field(default_factory=set)
     """Plurals of which the stream is too old to go on."""
 
-    async def run(self, on_event: OnEvent, resources: Iterable[Resource] = WATCHED) -> None:
-        bridge = EventBridge(on_event, asyncio.get_running_loop())
+    async def run(self, sink: EventSink, resources: Iterable[Resource] = WATCHED) -> None:
+        bridge = EventBridge(sink, asyncio.get_running_loop())
         async with asyncio.TaskGroup() as streams:
             for resource in resources:
                 streams.create_task(self._watch(resource, bridge))
@@ -39,7 +39,7 @@ class Feed:
             position = len(self.server.changes[resource])
             await asyncio.sleep(self._lag_s())
             for document in listed:
-                bridge.put(resource, document, False)
+                bridge.put(resource, document, None)
             await self._stream(resource, position, bridge)
 
     async def _stream(self, resource: Resource, position: int, bridge: EventBridge) -> None:
@@ -48,7 +48,7 @@ class Feed:
         while await self._may_go_on(resource, position):
             some, position = changes[position:], len(changes)
             for change in self._as_they_come(some):
-                bridge.put(resource, change.document, change.deleted)
+                bridge.put(resource, change.document, "DELETED" if change.deleted else "MODIFIED")
 
     async def watch(
         self, resource: Resource, version: int, name: str = ""

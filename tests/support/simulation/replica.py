@@ -17,7 +17,7 @@ from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import Resource
 from cotenant.controller.client.rest import RestKube
 from cotenant.controller.informers import kopf_feed
-from cotenant.controller.informers.kopf_feed import OnEvent
+from cotenant.controller.informers.kopf_feed import EventSink
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.lease_thread import LeaseThread
 from cotenant.controller.replica import Operator
@@ -114,10 +114,10 @@ class Replica:
 def simulated_surroundings() -> Iterator[None]:
     """In place of kopf, and of HTTP to pods: what the process that asks has of them."""
 
-    async def feed(on_event: OnEvent, resources: Iterable[Resource]) -> None:
+    async def feed(sink: EventSink, resources: Iterable[Resource]) -> None:
         process = RUNNING.get()
         assert process is not None
-        await FEEDS[process].run(on_event, resources)
+        await FEEDS[process].run(sink, resources)
 
     async def no_progress(*_: Any, **__: Any) -> None:
         await asyncio.sleep(0.01)

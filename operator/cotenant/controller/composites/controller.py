@@ -15,9 +15,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from cotenant.controller.client.kube import (
-    BOOKINGS,
-    QUOTA_REQUESTS,
-    TRAINING_JOBS,
     Document,
     FencedError,
     Kube,
@@ -42,7 +39,6 @@ from cotenant.controller.execution.event_recorder import EventRecorder
 from cotenant.controller.execution.work_queue import WorkQueue
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.quarantine import Stage
-from cotenant.controller.informers.reflector import Reflector
 from cotenant.controller.telemetry.logs import error_text
 from cotenant.controller.telemetry.metrics import Metrics
 
@@ -54,8 +50,6 @@ TAKEN_S: Final = 15.0
 """Shortest pause before the next look: after an answer that was lost, after a conflict, and where a decision asks."""
 LOOK_S: Final = 5.0
 """Longest sleep: leadership may have come without any change being observed."""
-BY_THE_OPERATOR: Final = frozenset({TRAINING_JOBS, QUOTA_REQUESTS, BOOKINGS})
-"""Kinds that the operator observes for the core as well."""
 STEPS_MAX: Final = 8
 """Steps of different objects that are under way at once."""
 
@@ -106,13 +100,8 @@ class CompositeController:
         self._wake.set()
 
     def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """Coroutines to supervise, by name. What the operator observes itself is to be `put` here."""
-        reflected = [one for one in (self.composite.resource, *self.composite.owns) if one not in BY_THE_OPERATOR]
-        watches = {f"watch of {one.plural}": self._reflector(one).run() for one in reflected}
-        return {**watches, self.composite.resource.plural: self.run()}
-
-    def _reflector(self, resource: Resource) -> Reflector:
-        return Reflector(kube=self._kube, resource=resource, replace=self.replace, put=self.put)
+        """Coroutines to supervise, by name."""
+        return {self.composite.resource.plural: self.run()}
 
     async def run(self) -> None:
         """Run until cancelled."""

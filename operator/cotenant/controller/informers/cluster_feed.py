@@ -1,11 +1,15 @@
 """Keeps the cache in sync with the cluster: listings of all kinds, their watches, and a resync now and then.
 
+kopf does not name what was deleted while a watch of it was broken, so each kind that kopf lists anew is listed here
+after it. Kinds of which the definition is missing are looked for until it is there; then kopf begins anew with them.
+
 Composites and the decision log see each object as well, after the cache has taken it in.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Coroutine, Mapping, Sequence
@@ -13,7 +17,13 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from cotenant.controller.client.kube import (
+    BOOKINGS,
+    CLUSTER_PROFILES,
     NETWORK_POLICIES,
+    PROFILES,
+    QUOTA_REQUESTS,
+    SESSIONS,
+    SWEEPS,
     TRAINING_JOBS,
     Document,
     Kube,
@@ -35,7 +45,13 @@ log = logging.getLogger(__name__)
 OBSERVED: Final = (*kopf_feed.WATCHED, *reflector.REFLECTED)
 """Whatever the settings are."""
 
+ADDED_LATER: Final = frozenset({QUOTA_REQUESTS, BOOKINGS, PROFILES, CLUSTER_PROFILES, SESSIONS, SWEEPS})
+"""Kinds that a release brought whose definitions an upgrade may not have installed yet: without one there are none."""
+MISSING_S: Final = 30.0
+"""Pause between two looks for kinds that are missing."""
 REOPEN_S = 2.0
+RELIST_S: Final = 2.0
+"""Pause after kopf has begun to list a kind: most of its list has come by then."""
 
 
 class Listener(Protocol):
@@ -76,6 +92,11 @@ class ClusterFeed:
         self.synced_at: float | None = None
         """Time of the last whole listing, by the monotonic clock."""
         self._listed = asyncio.Event()
+        self._missing: frozenset[Resource] = frozenset()
+        """Kinds that the API server did not serve at the last look."""
+        self._listed_by_kopf: dict[Resource, None] = {}
+        """Kinds that are to be listed here as well."""
+        self._kopf_has_listed = asyncio.Event()
         self._watched = kopf_feed.watched(settings.device_claims)
         self._observed = (*self._watched, *reflector.REFLECTED)
         for resource in self._observed:
@@ -84,6 +105,7 @@ class ClusterFeed:
     def watches(self) -> dict[str, Coroutine[Any, Any, None]]:
         return {
             "feed": self.watch(),
+            "deletions that kopf missed": self.list_after_kopf(),
             **{f"watch of {one.plural}": self._reflector(one).run() for one in reflector.REFLECTED},
         }
 
@@ -96,11 +118,14 @@ class ClusterFeed:
 
     async def _list(self, resource: Resource) -> Listing:
         try:
-            return await self._kube.list(resource, name=reflector.REFLECTED.get(resource, ""))
+            listing = await self._kube.list(resource, name=reflector.REFLECTED.get(resource, ""))
         except MissingKindError:
-            if resource not in reflector.ADDED_LATER:
+            if resource not in ADDED_LATER:
                 raise
+            self._missing |= {resource}
             return Listing((), 0)
+        self._missing -= {resource}
+        return listing
 
     def _replace(self, resource: Resource, listing: Listing) -> None:
         before = dict(self._cache.jobs) if resource == TRAINING_JOBS else {}
@@ -125,15 +150,49 @@ class ClusterFeed:
             await asyncio.sleep(self._settings.resync_s)
 
     async def watch(self) -> None:
-        """Watch, and watch again where that has ended: a CustomResourceDefinition may have gone for a while."""
+        """Watch, and watch again where that has ended: a CustomResourceDefinition may have gone or come."""
         await self._listed.wait()
         while True:
+            missing = self._missing
+            served = [one for one in self._watched if one not in missing]
+            parts = [asyncio.ensure_future(kopf_feed.run(self, served)), asyncio.ensure_future(self._come(missing))]
             try:
-                await kopf_feed.run(self.on_event, self._watched)
+                await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+                if parts[0].done():
+                    parts[0].result()
             except kopf_feed.FeedStoppedError as error:
                 log.error("%s (%s); it begins anew when everything can be listed", error, error.__cause__)
+            finally:
+                for part in parts:
+                    part.cancel()
             await asyncio.sleep(REOPEN_S)
             await self.list_anew()
+
+    async def _come(self, missing: frozenset[Resource]) -> None:
+        """Return once the API server serves one of these kinds."""
+        while self._missing >= missing:
+            await asyncio.sleep(MISSING_S)
+            for resource in missing:
+                with contextlib.suppress(UnreachableError):
+                    await self._list(resource)
+
+    def on_listed(self, resource: Resource) -> None:
+        self._listed_by_kopf[resource] = None
+        self._kopf_has_listed.set()
+
+    async def list_after_kopf(self) -> None:
+        """Find what was deleted before kopf's list and after the watch before it."""
+        while True:
+            await self._kopf_has_listed.wait()
+            await asyncio.sleep(RELIST_S)
+            self._kopf_has_listed.clear()
+            listed, self._listed_by_kopf = self._listed_by_kopf, {}
+            for resource in listed:
+                try:
+                    self._replace(resource, await self._list(resource))
+                except UnreachableError as error:
+                    log.warning("listing failed: %s", error)
+                    self.on_listed(resource)
 
     def on_event(self, resource: Resource, document: Document, deleted: bool) -> None:
         self._metrics.events_seen.labels(resource.plural).inc()

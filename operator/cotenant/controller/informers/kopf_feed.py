@@ -1,10 +1,12 @@
-"""kopf's part: it keeps the watches open of all that changes seldom, and hands every event on. No decision and no patch
-is made here. What every step of a job changes has a `reflector`: there an event costs a fifth.
+"""kopf watches all of Cotenant's own kinds and the built-in kinds that change seldom. Its handlers hand events on.
 
-kopf runs in a thread with a loop of its own, because it cancels whatever it finds in its loop when it stops. It gets
-`on.event` handlers only: no finalizers, no annotations, no peering, no posted events, and every watch has a timeout, so
-that a stream which went quiet is opened anew. kopf watches only kinds that the API server has when it starts, and ends
-when one of them goes: start it when all have been listed, and anew when it has ended.
+Pods and NetworkPolicies have a `reflector` instead. kopf runs in a thread with a loop of its own, because it cancels
+whatever it finds in its loop when it stops. It gets `on.event` handlers only: no finalizers, no annotations, no
+peering, no posted Events. Every watch has a timeout, so a stream that went quiet is opened anew.
+
+kopf watches only kinds that the API server serves when kopf starts, and it ends when one of them goes. So start it with
+the kinds that could be listed, and again when it has ended. When a watch cannot go on, kopf lists the kind anew, and
+does not name what was deleted meanwhile: `EventSink.on_listed` says when to look for that.
 """
 
 from __future__ import annotations
@@ -14,25 +16,44 @@ import itertools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Protocol, cast
 
 import kopf
 
 from cotenant.controller.client.kube import (
+    BOOKINGS,
+    CLUSTER_PROFILES,
     GPU_NODES,
     NAMESPACES,
     NODES,
     PRIORITY_CLASSES,
+    PROFILES,
     QUEUES,
+    QUOTA_REQUESTS,
     RESOURCE_CLAIMS,
+    SESSIONS,
+    SWEEPS,
+    TRAINING_JOBS,
     Document,
     Resource,
 )
 
 log = logging.getLogger(__name__)
 
-WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, GPU_NODES, QUEUES)
+OWN_KINDS: Final = (
+    GPU_NODES,
+    QUEUES,
+    PROFILES,
+    CLUSTER_PROFILES,
+    TRAINING_JOBS,
+    SESSIONS,
+    SWEEPS,
+    QUOTA_REQUESTS,
+    BOOKINGS,
+)
+"""All but LocalQueues, which the operator only writes. Profiles come before the jobs that are read with them."""
+WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, *OWN_KINDS)
 
 
 def watched(device_claims: str) -> tuple[Resource, ...]:
@@ -40,11 +61,19 @@ def watched(device_claims: str) -> tuple[Resource, ...]:
     return (*WATCHED, RESOURCE_CLAIMS) if device_claims == "counted" else WATCHED
 
 
+PAGE: Final = 500
+"""Objects of a page of a list."""
 GATHER_S = 0.01
 """Time for which events are gathered before they are handed over: little beside the batching of the scheduling loop."""
 
-OnEvent = Callable[[Resource, Document, bool], None]
-"""(resource, object, deleted) → the object cache. Called in the operator's loop."""
+
+class EventSink(Protocol):
+    """Is told what kopf observes, in the operator's loop."""
+
+    def on_event(self, resource: Resource, document: Document, deleted: bool) -> None: ...
+
+    def on_listed(self, resource: Resource) -> None:
+        """kopf has listed this kind anew: what is missing from its list was deleted, and no event says so."""
 
 
 class FeedStoppedError(RuntimeError):
@@ -56,14 +85,15 @@ class EventBridge:
     system call and a change of threads.
     """
 
-    def __init__(self, take: OnEvent, loop: asyncio.AbstractEventLoop) -> None:
-        self._take = take
+    def __init__(self, sink: EventSink, loop: asyncio.AbstractEventLoop) -> None:
+        self._sink = sink
         self._loop = loop
-        self._waiting: deque[tuple[Resource, Document, bool]] = deque()
+        self._waiting: deque[tuple[Resource, Document, str | None]] = deque()
         self._called = False
 
-    def put(self, resource: Resource, document: Document, deleted: bool) -> None:
-        self._waiting.append((resource, document, deleted))
+    def put(self, resource: Resource, document: Document, kind: str | None) -> None:
+        """`kind`: `ADDED`, `MODIFIED` or `DELETED`; None for an object of a list."""
+        self._waiting.append((resource, document, kind))
         self._call()
 
     def _call(self) -> None:
@@ -73,35 +103,40 @@ class EventBridge:
 
     def _take_all(self) -> None:
         self._called = False  # before the last look: what is put after it calls again
+        listed: dict[Resource, None] = {}
         while self._waiting:
-            resource, document, deleted = self._waiting.popleft()
+            resource, document, kind = self._waiting.popleft()
+            if kind is None:
+                listed[resource] = None
             try:
-                self._take(resource, document, deleted)
+                self._sink.on_event(resource, document, kind == "DELETED")
             except Exception:  # it does not hold up those behind it
                 log.exception("an event of %s could not be taken in", resource.plural)
+        for resource in listed:
+            self._sink.on_listed(resource)
 
 
-def build_registry(delivery: EventBridge, resources: Iterable[Resource] = WATCHED) -> kopf.OperatorRegistry:
+def build_registry(bridge: EventBridge, resources: Iterable[Resource] = WATCHED) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(kopf.login_via_client)
     for resource in resources:
-        _watch(registry, resource, delivery)
+        _watch(registry, resource, bridge)
     return registry
 
 
-def _watch(registry: kopf.OperatorRegistry, resource: Resource, delivery: EventBridge) -> None:
+def _watch(registry: kopf.OperatorRegistry, resource: Resource, bridge: EventBridge) -> None:
     @kopf.on.event(
         resource.group, resource.version, resource.plural, id=f"observe-{resource.plural}", registry=registry
     )
     async def observe(event: Any, **_: Any) -> None:
-        delivery.put(resource, dict(event["object"]), event["type"] == "DELETED")
+        bridge.put(resource, dict(event["object"]), event["type"])
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
     """Keeps kopf from comparing objects: left alone it copies and compares all of each one, at every event."""
 
     def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
-        return kopf.BodyEssence({})
+        return cast(kopf.BodyEssence, None)  # as `fetch`: an empty essence would be copied three times
 
     def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
         return None
@@ -124,6 +159,7 @@ def build_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.networking.error_backoffs = Backoff()
     settings.persistence.diffbase_storage = NoDiffBase()
+    settings.persistence.finalizer = ""  # a name that no object can have: kopf takes its own off whoever wrote it there
     settings.posting.enabled = False
     settings.scanning.disabled = True  # resources are known, no CRD is waited for, all namespaces are watched
     settings.peering.standalone = True
@@ -131,17 +167,18 @@ def build_settings() -> kopf.OperatorSettings:
     settings.watching.client_timeout = 270
     settings.watching.connect_timeout = 10
     settings.watching.inactivity_timeout = 90
+    settings.watching.chunk_size = PAGE
     settings.networking.request_timeout = 60
     settings.process.ultimate_exiting_timeout = None
     return settings
 
 
-async def run(on_event: OnEvent, resources: Iterable[Resource] = WATCHED) -> None:
+async def run(sink: EventSink, resources: Iterable[Resource] = WATCHED) -> None:
     """Feed until cancelled. Raises FeedStoppedError when kopf ends by itself."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[BaseException | None] = loop.create_future()
     stop = threading.Event()
-    registry, settings = build_registry(EventBridge(on_event, loop), resources), build_settings()
+    registry, settings = build_registry(EventBridge(sink, loop), resources), build_settings()
 
     def set_ended(error: BaseException | None) -> None:
         if not ended.done():

@@ -1,9 +1,11 @@
-"""Keeps the object cache in step with one kind of object: a list, then a watch from the version of that list.
+"""Keeps the object cache in step with Pods and with NetworkPolicies. `kopf_feed` feeds all other kinds.
 
-For kinds of which there are events at every step of every job; kopf feeds the others. The loop is that of client-go's
-reflector. A watch goes on after the newest version that was taken in, bookmarks included. What the API server has no
-history of any more is listed anew, and what the list lacks is gone. A server that keeps failing is listed anew as well:
-it may know nothing of that version.
+Measured: an event costs 0.05 ms of CPU here and 0.3 ms in kopf. Pods are most of the events of a cluster, and most of
+them are somebody else's. Of NetworkPolicies one name matters, and kopf would be sent those of every tenant.
+
+First comes a list, then a watch from the version of that list, as in client-go's reflector. A watch goes on after the
+newest version that was taken in, bookmarks included. What the API server has no history of any more is listed anew, and
+what the list lacks is gone. A server that keeps failing is listed anew as well: it may know nothing of that version.
 """
 
 from __future__ import annotations
@@ -19,17 +21,11 @@ from typing import Final
 
 from cotenant import names
 from cotenant.controller.client.kube import (
-    BOOKINGS,
-    CLUSTER_PROFILES,
     NETWORK_POLICIES,
     PODS,
-    PROFILES,
-    QUOTA_REQUESTS,
-    TRAINING_JOBS,
     Document,
     Kube,
     Listing,
-    MissingKindError,
     Resource,
     UnreachableError,
     VersionGoneError,
@@ -38,22 +34,8 @@ from cotenant.controller.client.kube import (
 
 log = logging.getLogger(__name__)
 
-REFLECTED: Final[Mapping[Resource, str]] = MappingProxyType(
-    {
-        PROFILES: "",
-        CLUSTER_PROFILES: "",
-        TRAINING_JOBS: "",
-        PODS: "",
-        NETWORK_POLICIES: names.BASE_NETWORK_POLICY,
-        QUOTA_REQUESTS: "",
-        BOOKINGS: "",
-    }
-)
+REFLECTED: Final[Mapping[Resource, str]] = MappingProxyType({PODS: "", NETWORK_POLICIES: names.BASE_NETWORK_POLICY})
 """Kind → the name of the objects of it that matter; empty where all do."""
-ADDED_LATER: Final = frozenset({QUOTA_REQUESTS, BOOKINGS, PROFILES, CLUSTER_PROFILES})
-"""Kinds that a release brought whose definitions an upgrade may not have installed yet: without one there are none."""
-MISSING_S: Final = 30.0
-"""Pause where the kind is missing."""
 GATHER_S: Final = 0.01
 """Time for which events are gathered: little beside the batching of the scheduling loop."""
 FAILURES_MAX: Final = 3
@@ -84,9 +66,6 @@ class Reflector:
                 await self._list_and_watch()
             except VersionGoneError:
                 self._version = None
-            except MissingKindError as error:
-                log.warning("%s", error)
-                await asyncio.sleep(MISSING_S)
             except UnreachableError as error:
                 log.warning("%s", error)
             at_once = self._version in (before, None) and now() - started < CALM_S

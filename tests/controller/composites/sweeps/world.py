@@ -15,6 +15,7 @@ from cotenant.controller.client.kube import SWEEPS, TRAINING_JOBS, Document
 from cotenant.controller.composites.controller import CompositeController
 from cotenant.controller.composites.sweeps.plan import SweepKind
 from cotenant.controller.execution.event_recorder import EventRecorder
+from cotenant.controller.informers.reflector import Reflector
 from cotenant.controller.telemetry.metrics import Metrics
 from tests.controller.execution.replica import simulated_now
 from tests.support.fake_kube import FakeKube
@@ -125,7 +126,9 @@ class World:
             self.kube, SweepKind(), events, metrics, is_leader=lambda: self.leads, clock=simulated_now
         )
         controller.replace(TRAINING_JOBS, await self.kube.list(TRAINING_JOBS))
-        tasks = [asyncio.create_task(one) for one in (*controller.tasks().values(), events.run())]
+        sweeps = Reflector(kube=self.kube, resource=SWEEPS, replace=controller.replace, put=controller.put)
+        parts = (*controller.tasks().values(), events.run(), sweeps.run())
+        tasks = [asyncio.create_task(one) for one in parts]
         ends_at = asyncio.get_running_loop().time() + seconds
         self.kube.deliver(lambda *event: None)
         while asyncio.get_running_loop().time() < ends_at:

@@ -16,7 +16,7 @@ import kubernetes
 import pytest
 from kubernetes.config import incluster_config
 
-from cotenant.controller.client.kube import Document, Resource
+from cotenant.controller.client.kube import NAMESPACES, Document, Resource
 from cotenant.controller.informers import kopf_feed
 
 if TYPE_CHECKING:
@@ -104,11 +104,15 @@ async def test_the_feed_outlives_the_token_that_it_began_with(
 
     monkeypatch.setattr(kopf, "login_via_client", counted)
 
-    def take(resource: Resource, document: Document, deleted: bool) -> None:
-        seen.add((resource.plural, document["metadata"]["name"]))
+    class Seeing:
+        def on_event(self, resource: Resource, document: Document, deleted: bool) -> None:
+            seen.add((resource.plural, document["metadata"]["name"]))
+
+        def on_listed(self, resource: Resource) -> None:
+            """What is gone is of no interest here."""
 
     first = account.mount("first")
-    feed = asyncio.create_task(kopf_feed.run(take))
+    feed = asyncio.create_task(kopf_feed.run(Seeing(), (NAMESPACES,)))
     try:
         await until(lambda: ("namespaces", NAMESPACE) in seen, "the feed does not begin")
         account.mount("second")
