@@ -19,7 +19,8 @@ from cotenant.core.placement.fitting import Tenancy, fit
 from cotenant.core.placement.gang import place_gang
 from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.packing.dual_prices import UNIT, dual_prices
-from cotenant.core.placement.packing.fragmentation import CPU_PRICES, TIE_BITS
+from cotenant.core.placement.packing.fragmentation import CPU_PRICES
+from cotenant.core.placement.packing.node_values import TIE_BITS
 from cotenant.core.placement.packing.scarcity import slot_value
 from cotenant.core.placement.packing.workload_mix import WorkloadMix
 from cotenant.core.placement.scoring import Scorer

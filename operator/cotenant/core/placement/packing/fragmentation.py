@@ -24,12 +24,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
+from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.gpus.row_reductions import counts, most
 from cotenant.core.model.objects import WHOLE
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.packing.dual_prices import UNIT, FloatArray
+from cotenant.core.placement.packing.node_values import CHUNK, TIE_BITS, NodeValues
 from cotenant.core.placement.packing.scarcity import slot_value
 from cotenant.core.placement.packing.value_tables import LEVELS, ValueTables
 from cotenant.core.placement.packing.workload_mix import WorkloadMix
@@ -39,36 +40,8 @@ from cotenant.core.placement.shapes import Demand, Shape
 CPU_PRICES = (0, 3, 9, 17, 34, 70, 140, 275, 700)
 """Prices of CPU (q above) that are tried, in percent of one GPU per CPU that a GPU has beside it on average."""
 _NEVER = np.iinfo(np.int64).min // 4
-_NO_MEMORY = np.int64(1) << 62
-_CHUNK = 256
-"""Rows that are scored in one go: what they need stays in the processor's cache."""
-_CPU_BITS, _GPU_BITS = 10, 14
-TIE_BITS = _CPU_BITS + _GPU_BITS
-"""Low bits of a score: ties by what is left of the node."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _NodeStates:
-    """Rows to score, as they are. `level` has one number per (kind, memory, compute) that a GPU can have free."""
-
-    kind: IntArray
-    """[R, G] offset of the kind in the tables."""
-    memory: IntArray
-    """[R, G] free, in milli of the GPU's memory."""
-    compute: IntArray
-    """[R, G] free."""
-    cpu: IntArray
-    host: IntArray
-
-    def rows(self, rows: IntArray) -> _NodeStates:
-        return _NodeStates(self.kind[rows], self.memory[rows], self.compute[rows], self.cpu[rows], self.host[rows])
-
-    def first_alike(self, fit: BoolArray) -> IntArray:
-        """[R, G] the first column among those that fit whose GPU is in the same state: one score serves them all."""
-        state = (self.kind + self.memory) * LEVELS + self.compute
-        alike = (state[:, :, None] == state[:, None, :]) & fit[:, None, :]
-        first: IntArray = alike.argmax(axis=2)
-        return first
+_LEDGERS = 3
+"""Ledgers of which values are kept: a cycle has two, and trials may have one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,10 +92,11 @@ class PackingScorer:
         self._cpu = np.maximum(mix.cpu, 1).astype(np.float64)
         self._host = np.maximum(mix.host, 1).astype(np.float64)
         self._ledger = ledger.copy()
-        self._inventory: Inventory | None = None
+        self._features = len(self._cpu_prices) + len(mix.shapes)
+        self._values: list[NodeValues] = []
+        """Of the ledgers that were scored lately."""
         self._taken: dict[Shape, tuple[IntArray, IntArray]] = {}
         """Share → milli of memory and of compute that it takes of a GPU of each kind."""
-        self._columns: tuple[IntArray, IntArray, BoolArray]
         self._counted: _NodeSlots | None = None
         """Of these nodes, or as long as it was not asked for of an earlier cycle's."""
 
@@ -155,15 +129,12 @@ class PackingScorer:
         else:
             slots, free = before.slots.copy(), before.free.copy()
         _, first, alike = np.unique(_rows_as_bytes(ledger.packed[rows]), return_index=True, return_inverse=True)
-        one = self._read(ledger, rows[first])
-        found = np.zeros((len(first), len(self._mix.shapes)))
-        for start in range(0, len(first), _CHUNK):
-            chunk = np.arange(start, min(start + _CHUNK, len(first)))
-            some = one.rows(chunk)
-            found[chunk] = self._slots(self._features(some).sum(axis=1), self._bounds(some.cpu, some.host))
+        one = rows[first]
+        values = NodeValues(ledger, self._kinds, LEVELS, self._features, self._unpriced)
+        values.refresh(one)
+        found = self._slots(values.held.take(one, axis=0), self._bounds(values.cpu.take(one), values.host.take(one)))
         slots[rows] = found[alike.ravel()]
-        state = self._read(ledger, rows)
-        free[rows] = np.minimum(state.memory, state.compute).sum(axis=1)
+        free[rows] = np.minimum(values.memory, values.compute).sum(axis=1)[one][alike.ravel()]
         return _NodeSlots(ledger, slots, free)
 
     def scope(self, shape: Shape) -> ScoreScope:
@@ -174,106 +145,107 @@ class PackingScorer:
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         able = (counts(fit) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
         able &= ledger.free_host[rows] >= shape.host_mib
-        if len(rows) <= _CHUNK and able.all():
-            return self._score_rows(ledger, shape, self._read(ledger, rows), fit)
+        values = self._values_of(ledger)
+        if len(rows) <= CHUNK and able.all():
+            values.refresh(rows)
+            return self._score_rows(values, shape, rows, fit)
         node = np.full(len(rows), _NEVER, dtype=np.int64)
         gpu = np.full(fit.shape, _NEVER, dtype=np.int64)
         places = np.flatnonzero(able)
-        for start in range(0, len(places), _CHUNK):
-            chunk = places[start : start + _CHUNK]
-            scored = self._score_rows(ledger, shape, self._read(ledger, rows[chunk]), fit[chunk])
+        values.refresh(rows[places])
+        for start in range(0, len(places), CHUNK):
+            chunk = places[start : start + CHUNK]
+            scored = self._score_rows(values, shape, rows[chunk], fit[chunk])
             node[chunk], gpu[chunk] = scored.node, scored.gpu
         return Scores(node=node, gpu=gpu)
 
-    def _score_rows(self, ledger: Ledger, shape: Shape, state: _NodeStates, fit: BoolArray) -> Scores:
-        """All rows can take the shape. Before and every way after are worked out in one go."""
-        features = self._features(state)
-        held = features.sum(axis=1)
-        every = np.arange(len(held))
+    def _score_rows(self, values: NodeValues, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
+        """All rows can take the shape. Every way after is worked out in one go."""
+        every = np.arange(len(rows))
         gpu = np.zeros(fit.shape, dtype=np.int64)
         if shape.whole and self._plain:
-            left = held - shape.count * features[every, fit.argmax(axis=1)]
-            return Scores(node=self._gains(held, left, every, state, shape), gpu=gpu)
+            features = self._features_at(values, rows, fit.argmax(axis=1))
+            left = values.held.take(rows, axis=0) - shape.count * features
+            return Scores(node=self._gains(values, rows, left, every, shape), gpu=gpu)
         if shape.count == 1:
-            first = state.first_alike(fit)
-            row, column = np.nonzero(fit & (first == np.arange(fit.shape[1])))
-            left = held[row] - features[row, column] + self._left(ledger, shape, state, row, column)
-            gpu[row, column] = self._gains(held, left, row, state, shape)
+            first = values.first.take(rows, axis=0)
+            row, column = _first_of(fit, first)
+            of = rows[row]
+            left = values.held.take(of, axis=0) - self._loss(values, shape, of, column)
+            gpu[row, column] = self._gains(values, rows, left, row, shape)
             gpu = np.where(fit, gpu[every[:, None], first], _NEVER)
             return Scores(node=most(gpu), gpu=gpu)
         row, column = np.nonzero(fit)
-        loss = features[row, column] - self._left(ledger, shape, state, row, column)
+        loss = self._loss(values, shape, rows[row], column)
         preference = np.full(fit.shape, float(_NEVER))
         preference[row, column] = -loss[:, 0]
         inside = _first(preference, shape.count)[row, column]
-        left = held.copy()
+        left = values.held.take(rows, axis=0)
         np.subtract.at(left, row[inside], loss[inside])
-        return Scores(node=self._gains(held, left, every, state, shape), gpu=preference.astype(np.int64))
+        return Scores(node=self._gains(values, rows, left, every, shape), gpu=preference.astype(np.int64))
 
-    def _gains(self, held: FloatArray, left: FloatArray, row: IntArray, state: _NodeStates, shape: Shape) -> IntArray:
+    def _gains(self, values: NodeValues, rows: IntArray, left: FloatArray, row: IntArray, shape: Shape) -> IntArray:
         """[P] the score of each way: its gain, then least compute left, then least CPU left. `row`: of which row."""
-        rows = len(held)
-        cpu = np.concatenate([state.cpu, state.cpu - shape.cpu_milli])
-        host = np.concatenate([state.host, state.host - shape.host_mib])
-        bounds = self._bounds(cpu, host)
-        if len(row) > rows:  # all ways on a row leave the same CPU and memory
-            of = np.concatenate([np.arange(rows), rows + row])
-            cpu, bounds = cpu.take(of), bounds.take(of, axis=0)
-        value = self._value(np.concatenate([held, left]), cpu, bounds)
-        gain = (value[rows:] - value.take(row)).astype(np.int64)
-        little = (state.compute.sum(axis=1) << _CPU_BITS) + state.cpu // WHOLE
-        scored: IntArray = (gain << TIE_BITS) - little.take(row)
+        cpu = values.cpu.take(rows) - shape.cpu_milli
+        bounds = self._bounds(cpu, values.host.take(rows) - shape.host_mib)
+        if len(row) > len(rows):  # all ways on a row leave the same CPU and memory
+            cpu, bounds = cpu.take(row), bounds.take(row, axis=0)
+        of = rows.take(row)
+        gain = (self._value(left, cpu, bounds) - values.value.take(of)).astype(np.int64)
+        scored: IntArray = (gain << TIE_BITS) - values.little.take(of)
         return scored
 
-    def _read(self, ledger: Ledger, rows: IntArray) -> _NodeStates:
-        kind, divisor, usable = self._columns_of(ledger.inventory)
-        cpu, host, memory, compute = ledger.free_amounts(rows)
-        return _NodeStates(
-            kind=kind.take(rows, axis=0),
-            memory=np.maximum(memory * WHOLE // divisor.take(rows, axis=0), 0),
-            compute=np.maximum(compute * usable.take(rows, axis=0), 0),
-            cpu=cpu,
-            host=host,
-        )
+    def _values_of(self, ledger: Ledger) -> NodeValues:
+        for values in self._values:
+            if values.ledger is ledger:
+                return values
+        values = NodeValues(ledger, self._kinds, LEVELS, self._features, self._worth)
+        self._values = [values, *self._values[: _LEDGERS - 1]]
+        return values
 
-    def _columns_of(self, inventory: Inventory) -> tuple[IntArray, IntArray, BoolArray]:
-        """([N, G] offset of the kind in the tables; [N, G] what milli of its memory are divided by, so that a GPU that
-        takes no work has none; [N, G] it takes work)."""
-        if self._inventory is not inventory:
-            self._inventory, kind = inventory, inventory.kind
-            self._columns = kind * LEVELS, np.where(inventory.usable, self._kinds[kind], _NO_MEMORY), inventory.usable
-        return self._columns
+    def _worth(self, values: NodeValues, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        held, _ = self._unpriced(values, rows)
+        cpu = values.cpu.take(rows)
+        return held, self._value(held, cpu, self._bounds(cpu, values.host.take(rows)))
 
-    def _features(self, state: _NodeStates) -> FloatArray:
-        """[R, G, Q + M] of each GPU: packed value for each price of CPU, then workers of each shape."""
-        return self._tables.at(state.kind, state.memory, state.compute)
+    def _unpriced(self, values: NodeValues, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Features alone: from them follows what slots are worth."""
+        kind, memory, compute = (one.take(rows, axis=0) for one in (values.kind, values.memory, values.compute))
+        return self._tables.at(kind, memory, compute).sum(axis=1), np.zeros(len(rows))
 
-    def _left(self, ledger: Ledger, shape: Shape, state: _NodeStates, row: IntArray, column: IntArray) -> FloatArray:
-        """[P, Q + M] features of GPUs once the shape lies on them."""
+    def _features_at(self, values: NodeValues, rows: IntArray, columns: IntArray) -> FloatArray:
+        """[P, Q + M] of each GPU: packed value for each price of CPU, then workers of each shape."""
+        at = (rows, columns)
+        return self._tables.at(values.kind[at], values.memory[at], values.compute[at])
+
+    def _loss(self, values: NodeValues, shape: Shape, rows: IntArray, columns: IntArray) -> FloatArray:
+        """[P, Q + M] by how much the features of GPUs are less once the shape lies on them."""
+        before = self._features_at(values, rows, columns)
         if shape.whole:
-            return np.zeros((len(row), len(self._cpu_prices) + len(self._mix.shapes)))
+            return before
         taken = self._taken.get(shape)
         if taken is None:
-            mib, milli, _ = shape.per_kind(ledger.inventory)
+            mib, milli, _ = shape.per_kind(values.ledger.inventory)
             taken = self._taken[shape] = -(-mib * WHOLE // self._kinds), milli
-        kind = state.kind[row, column]
+        kind = values.kind[rows, columns]
         number = kind // LEVELS
-        memory = state.memory[row, column] - taken[0].take(number)
-        compute = state.compute[row, column] - taken[1].take(number)
-        return self._tables.at(kind, np.maximum(memory, 0), np.maximum(compute, 0))
+        memory = values.memory[rows, columns] - taken[0].take(number)
+        compute = values.compute[rows, columns] - taken[1].take(number)
+        return before - self._tables.at(kind, np.maximum(memory, 0), np.maximum(compute, 0))
 
     def _bounds(self, cpu: IntArray, host: IntArray) -> FloatArray:
         """[R, M] workers that the CPU and the host memory allow."""
-        bounds: FloatArray = np.minimum(cpu[:, None] / self._cpu, host[:, None] / self._host)
-        return np.maximum(np.floor(bounds), 0)
+        bounds: FloatArray = cpu[:, None] / self._cpu
+        np.minimum(bounds, host[:, None] / self._host, out=bounds)
+        return np.maximum(np.floor(bounds, out=bounds), 0, out=bounds)
 
     def _slots(self, held: FloatArray, bounds: FloatArray) -> FloatArray:
-        slots: FloatArray = np.minimum(np.floor(held[:, len(self._cpu_prices) :] / self._count), bounds)
-        return slots
+        slots: FloatArray = held[:, len(self._cpu_prices) :] / self._count
+        return np.minimum(np.floor(slots, out=slots), bounds, out=slots)
 
     def _value(self, held: FloatArray, cpu: IntArray, bounds: FloatArray) -> FloatArray:
-        packed = (held[:, : len(self._cpu_prices)] + cpu[:, None] * self._cpu_prices).min(axis=1)
-        value: FloatArray = packed + self._slots(held, bounds) @ self._slot_value
+        packed = np.ascontiguousarray((held[:, : len(self._cpu_prices)] + cpu[:, None] * self._cpu_prices).T)
+        value: FloatArray = packed.min(axis=0) + self._slots(held, bounds) @ self._slot_value
         return value
 
 
@@ -281,6 +253,15 @@ def _rows_as_bytes(packed: IntArray) -> npt.NDArray[np.void]:
     """Equal entries for nodes in equal states."""
     wide = np.ascontiguousarray(packed)
     return wide.view(np.dtype((np.void, wide.shape[1] * wide.itemsize))).ravel()
+
+
+def _first_of(fit: BoolArray, first: IntArray) -> tuple[IntArray, IntArray]:
+    """(row, column) of the first of each state of which a GPU fits."""
+    row, column = np.nonzero(fit)
+    ways = np.zeros(fit.shape, dtype=np.bool_)
+    ways[row, first[row, column]] = True
+    row, column = np.nonzero(ways)
+    return row, column
 
 
 def _first(preference: FloatArray, count: int) -> BoolArray:
