@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cotenant.core import schedule
+from cotenant.core.policy import DEFAULT
+from cotenant.core.scheduling.scheduler import decide
+from cotenant.core.state.facts import NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 from tests.support.call_count import calls
 
@@ -43,3 +46,22 @@ def test_workers_that_are_held_cost_a_cycle_a_few_calls_each_and_not_a_few_for_e
     few, many = (cost(jobs=1, asked=100_000, nodes=nodes) for nodes in (1, 8))
 
     assert many <= 8 * few
+
+
+def test_a_node_that_changes_costs_no_walk_over_the_jobs_that_run_while_somebody_waits_too_long() -> None:
+    def changed_cycle(nodes: int) -> int:
+        hosts = [make_node(f"n{number}", gpus=8) for number in range(nodes)]
+        toy = ToyCluster(hosts, [make_queue("red", guaranteed=8 * nodes)])
+        for number in range(8 * nodes):
+            toy.observe(make_job(f"j{number}", at=number))
+        toy.settle()
+        toy.observe(make_job("waits", workers=2))
+        toy.now += DEFAULT.collect_after_s
+        last = decide(toy.snapshot())
+        toy.state.observe(NodeObserved(make_node("n0", gpus=8, cpu_milli=96_100)))
+        snapshot = toy.snapshot()
+        return calls(lambda: decide(snapshot, DEFAULT, last))
+
+    few, many = changed_cycle(10), changed_cycle(60)
+
+    assert many <= few + 400, "400 more jobs run"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.model.objects import Job
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import make_job, make_node, make_placement, make_queue
 
@@ -34,3 +36,28 @@ def test_jobs_are_found_by_their_own_queue_and_elastic_ones_by_their_surplus() -
     assert names("red") == (["surplus", "minimum", "fixed", "overfull"], ["surplus"])
     assert names("team") == (["child"], ["child"])
     assert names("idle") == ([], [])
+
+
+def test_of_each_class_the_two_that_may_run_longest_are_told_for_those_that_can_be_evicted_and_the_others() -> None:
+    def runs(name: str, node: str, column: int, max_runtime_s: int | None = None, **more: Any) -> Job:
+        return make_job(name, placement=make_placement((node, [[column]])), max_runtime_s=max_runtime_s, **more)
+
+    jobs = [
+        runs("hour", "a", 0, 3_600),
+        runs("minute", "a", 1, 60),
+        runs("day", "a", 2, 86_400),
+        runs("endless-but-leaving", "a", 3, evicting=True),
+        runs("stays", "a", 4, 60, preemptible=False),
+        runs("orphan", "a", 5, 30, queue="gone"),
+        runs("third", "a", 6, 10, preemptible=False),
+        runs("endless", "b", 0),
+    ]
+    nodes = [make_node("a", gpus=8, gpu_class="A100"), make_node("b", gpus=1, gpu_class="T4")]
+    counted = Accounting.of(nodes, [make_queue("red", guaranteed=1)], jobs)
+    running = RunningJobs(counted.running, counted.allocations, counted.tree)
+
+    want = {("A100", f"red/{name}") for name in ("day", "hour", "stays")} | {
+        ("A100", "gone/orphan"),
+        ("T4", "red/endless"),
+    }
+    assert {(gpu_class, job.key) for gpu_class, job in running.longest()} == want

@@ -6,7 +6,8 @@ same (`Cycle.open`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from cotenant.core.allocation.allocation import Allocation
@@ -24,6 +25,7 @@ class RunningJobs:
         "_held",
         "_incomplete",
         "_leaving",
+        "_longest",
         "_lowest",
         "_may_grow",
         "_to_move",
@@ -55,6 +57,7 @@ class RunningJobs:
         self._to_move: Sequence[Job] | None = None
         self._leaving: Sequence[Job] | None = None
         self._incomplete: Sequence[JobKey] | None = None
+        self._longest: dict[tuple[str, bool], list[tuple[float, JobKey]]] | None = None
         self.kept: dict[type, Any] = {}
         """What others have worked out of these jobs alone."""
         self.carried: dict[type, Any] = {} if before is None else before.carried
@@ -101,6 +104,26 @@ class RunningJobs:
         if self._leaving is None:
             self._leaving = [job for job in self.by_key.values() if job.evicting or job.resizing_from is not None]
         return self._leaving
+
+    def longest(self) -> Iterator[tuple[str, Job]]:
+        """(class of GPUs, job): those that may run longest there by their maxRuntime and do not leave. Two of jobs that
+        can be evicted and two of the others: whatever limits tenure, the two that may hold GPUs longest are of them."""
+        if self._longest is None:
+            self._longest = {}
+            for key, allocation in self.allocations.items():
+                job = self.by_key[key]
+                if job.evicting:
+                    continue
+                is_limited = job.preemptible and job.queue in self.tree.index
+                seconds = inf if job.max_runtime_s is None else float(job.max_runtime_s)
+                for gpu_class in {bucket[0] for bucket, _, _ in allocation.charge.amounts}:
+                    longest = self._longest.setdefault((gpu_class, is_limited), [])
+                    if len(longest) < 2 or seconds > longest[1][0]:
+                        longest.append((seconds, key))
+                        longest.sort(key=lambda one: -one[0])
+                        del longest[2:]
+        for (gpu_class, _), longest in self._longest.items():
+            yield from ((gpu_class, self.by_key[key]) for _, key in longest)
 
     def held_in_queue(self, queue: int) -> Mapping[Bucket, int]:
         """Milli-GPU that those of this very queue hold."""

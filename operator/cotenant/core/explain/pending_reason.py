@@ -151,9 +151,9 @@ def _no_space(
 
 def _full_of_pods(ledger: Ledger) -> str:
     """Nodes with free GPUs whose kubelets take no more pods; empty if there are none."""
-    inventory = ledger.inventory
-    free = ((ledger.free_compute > 0) & inventory.usable).any(axis=1)
-    full = [inventory.nodes[row].name for row in np.flatnonzero(free & (ledger.free_pods <= 0))]
+    inventory, rows = ledger.inventory, np.flatnonzero(ledger.free_pods <= 0)
+    free = ((ledger.free_compute[rows] > 0) & inventory.usable[rows]).any(axis=1)
+    full = [inventory.nodes[row].name for row in rows[free].tolist()]
     if not full:
         return ""
     shown = ", ".join(full[:_SHOWN_MAX]) + (" …" if len(full) > _SHOWN_MAX else "")

@@ -113,11 +113,8 @@ def _of_others(longest: _Longest, key: JobKey) -> float:
 
 
 def _users(cycle: Cycle) -> Iterator[tuple[str, Job]]:
-    """(class of GPUs, job that holds some or waits for some)."""
-    for key, allocation in cycle.running.allocations.items():
-        job = cycle.running.by_key[key]
-        if not job.evicting:
-            yield from ((bucket[0], job) for bucket, _, _ in allocation.charge.amounts)
+    """(class of GPUs, job that waits for some, or of those that hold some one that may do so longest)."""
+    yield from cycle.running.longest()
     for entry in cycle.entries:
         if entry.request is not None:
             yield from ((name, entry.job) for name in entry.request.classes)
