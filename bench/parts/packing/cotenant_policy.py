@@ -20,6 +20,7 @@ from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang import place_gang
 from cotenant.core.placement.gang_request import PlacementRequest
+from cotenant.core.placement.room_scores import LOWEST
 
 _TENANCY = Tenancy(1)
 
@@ -74,9 +75,11 @@ class CotenantPolicy:
         return True
 
     def _request(self, shape: Shape) -> PlacementRequest:
+        anywhere = PlacementRequest(shape=shape, tenancy=_TENANCY, allowed=self._anywhere)
         if self._ties is None:
-            return PlacementRequest(shape=shape, tenancy=_TENANCY, allowed=self._anywhere, unrestricted=True)
-        score = self._fits.shape_fit(shape, _TENANCY).node_scores
+            return anywhere
+        serving = anywhere.serving(self._ledger.inventory)
+        score = np.where(serving, self._fits.shape_fit(shape, _TENANCY).node_scores, LOWEST)
         drawn = self._ties.choice(np.flatnonzero(score == score.max()))
         return PlacementRequest(shape=shape, tenancy=_TENANCY, allowed=np.arange(len(score)) == drawn)
 

@@ -203,7 +203,7 @@ def test_an_option_has_the_shape_the_tenant_and_the_dearest_cost_of_one_worker()
     shape = Shape(whole=False, memory_mib=20_480, cpu_milli=5, classes=("A100", "H100"), only_class="H100")
     wanted = first.placement_request
     assert (wanted.shape, wanted.tenancy) == (shape, Tenancy(1, job.gpu.sharing))
-    assert (wanted.distinct, wanted.topology, wanted.unrestricted) == (False, topology, False)
+    assert (wanted.distinct, wanted.topology, bool(wanted.allowed.all())) == (False, topology, False)
     assert (first.milli, first.mib, first.buckets, first.limited) == (250, 20_480, (("H100", "east"),), True)
     assert (second.milli, second.mib, second.buckets) == (500, 20_480, (("A100", "east"),))
 
@@ -214,7 +214,7 @@ def test_a_mixed_option_costs_what_its_dearest_class_costs_and_lies_in_the_bucke
 
     assert (mixed.gpu_class, mixed.milli, mixed.mib, mixed.limited) == ("", 500, 20_480, False)
     assert mixed.buckets == (("A100", "east"), ("A100", "west"), ("H100", "east"), ("H100", "west"))
-    assert mixed.placement_request.unrestricted
+    assert mixed.placement_request.allowed.all()
     assert (whole.milli, whole.mib) == (2_000, 163_840)
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.placement.bestfit import BestFit
-from cotenant.core.placement.class_fit import AnyFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.scoring import Scores
+from cotenant.core.placement.shape_fit import ShapeFit
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
 
@@ -38,7 +38,7 @@ def cache(nodes: int = 4) -> tuple[FitCache, CountingScorer]:
     return FitCache(Ledger.of([make_node(f"n{number}") for number in range(nodes)]), scorer), scorer
 
 
-def answers(fit: AnyFit) -> tuple[object, ...]:
+def answers(fit: ShapeFit) -> tuple[object, ...]:
     rows = range(len(fit.capacity))
     return (
         fit.capacity.tolist(),

@@ -112,16 +112,22 @@ def lay(draw: Callable[..., Any], ledger: Ledger, held: list[NodeAllocation]) ->
 def plainly(
     ledger: Ledger, scorer: Scorer, question: tuple[Shape, Tenancy, bool]
 ) -> tuple[tuple[object, ...], BoolArray, list[list[int]]]:
-    """Capacity, scores and fits; where GPUs are to be chosen, and in which order: every row judged for this question
-    alone."""
+    """Capacity, scores and fits; where GPUs are to be chosen, and in which order: every row with GPUs of the shape's
+    classes, judged for this question alone."""
     shape, tenancy, distinct = question
-    rows = np.arange(len(ledger.packed))
+    rows = rows_with(ledger, shape)
     fits = fit(ledger, shape, rows, tenancy)
     takes = capacity(ledger, shape, rows, fits, distinct=distinct)
     scores = scorer.score(ledger, shape, rows, fits)
     chosen = fits & (takes[:, None] > 0) & (shape.count > 0)
     plain = takes.tolist(), np.where(takes > 0, scores.node, LOWEST).tolist(), fits.tolist()
     return plain, chosen, order_of(chosen, scores.gpu)
+
+
+def rows_with(ledger: Ledger, shape: Shape) -> IntArray:
+    """Rows with GPUs of the shape's classes."""
+    anywhere = np.ones(len(ledger.packed), dtype=np.bool_)
+    return np.flatnonzero(PlacementRequest(shape, US, anywhere).serving(ledger.inventory))
 
 
 def order_of(fits: BoolArray, scores: IntArray) -> list[list[int]]:
@@ -149,8 +155,10 @@ def test_kept_and_shared_answers_are_those_of_every_row_judged_for_the_question_
         for question in data.draw(st.lists(st.sampled_from(questions), max_size=3)):
             shape, tenancy, distinct = question
             found = fit_cache.shape_fit(shape, tenancy, distinct=distinct)
-            scored = np.array([found.gpu_scores(row) for row in range(len(ledger.packed))])
-            given_back = found.capacity.tolist(), found.node_scores.tolist(), found.all_fits().tolist()
+            rows = rows_with(ledger, shape)
+            scored = np.array([found.gpu_scores(row) for row in rows.tolist()])
+            arrays = found.capacity, found.node_scores, found.all_fits()
+            given_back = tuple(array[rows].tolist() for array in arrays)
             plain, fits, best = plainly(ledger, scorer, question)
             assert given_back == plain
             assert order_of(fits, scored) == best

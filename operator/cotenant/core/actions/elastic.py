@@ -98,4 +98,4 @@ def _wanted(option: Option, placement: Placement, inventory: Inventory) -> Place
             if part.node in inventory.row_of:
                 one = int(of_row[inventory.row_of[part.node]])
                 there[one] = there.get(one, 0) + len(part.ranks)
-    return replace(request, allowed=rows, unrestricted=False, excluded=excluded, topology=None, domain_workers=there)
+    return replace(request, allowed=rows, excluded=excluded, topology=None, domain_workers=there)

@@ -139,7 +139,6 @@ def _option(
             shape=shape,
             tenancy=Tenancy(tenant_of(job.queue, tree), job.gpu.sharing),
             allowed=allowed,
-            unrestricted=bool(allowed.all()),
             rows=_rows_for(job, shape, zones, allowed, inventory),
             distinct=job.distinct_gpus,
             topology=job.topology,

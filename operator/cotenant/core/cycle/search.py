@@ -118,5 +118,5 @@ def _result(
 
 def _score(occupancy: Occupancy, wanted: PlacementRequest, assignments: tuple[NodeAssignment, ...]) -> int:
     """`assignments`: on rows with GPUs of the classes that are wanted."""
-    fit = occupancy.fit_cache.any_class_fit(wanted)
+    fit = occupancy.fit_cache.shape_fit(wanted.shape, wanted.tenancy, distinct=wanted.distinct)
     return sum(fit.node_score(row) for row, _ in assignments)

@@ -212,7 +212,7 @@ def _gpus_in_question(current: Occupancy, wanted: PlacementRequest) -> str:
         best = int(np.count_nonzero(free, axis=1).max(initial=0))
         together = f", at most {best} of them on one node" if wanted.shape.count > 1 else ""
         return f"{np.count_nonzero(free)} of {counted(total, 'GPU')} are free{together}"
-    fits = current.fit_cache.any_class_fit(wanted).all_fits()[rows]
+    fits = current.fit_cache.shape_fit(wanted.shape, wanted.tenancy, distinct=wanted.distinct).all_fits()[rows]
     parts = []
     foreign = int(np.count_nonzero(serve & enough & ~fits))
     short = serve & ~enough

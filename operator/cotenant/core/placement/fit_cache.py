@@ -1,25 +1,24 @@
 """Cache of fits and scores of a ledger, by shape and tenant (`shape_fit`).
 
 Kept per row and brought up to date for the rows that were written since (`Ledger.changed_rows`). A GPU fits where it
-has room for the amounts and where the tenant may share it: each half is kept by itself, for all who ask for it. Where
-no node mixes kinds of GPUs, a class is a set of rows, and all class options of a request share the fits of the shape
-without classes. Scores come from a `ScoreBook`, which copies of the ledger share; those of shares are laid out by row
+has room for the amounts and where the tenant may share it: each half is kept by itself, for all who ask for it. If no
+node has GPUs of several kinds, all classes share the fits of the shape without classes, and a request looks at rows of
+its classes alone. Scores come from a `ScoreBook`, which copies of the ledger share; those of shares are laid out by row
 for all tenants at once (`room_scores`). Nothing is judged before it is looked at.
 What is kept goes over to the ledger of the next cycle (`over`), where rows that differ are judged again.
-Bounded: of questions beyond `_ROWS` rows together the one that was not asked for longest is forgotten.
+Bounded: of shapes beyond `_ROWS` rows together the one that was not asked for longest is forgotten.
 """
 
 from __future__ import annotations
 
 from array import array
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Sharing
-from cotenant.core.placement.class_fit import AnyFit, ClassFit
 from cotenant.core.placement.fitting import Rows, Tenancy, may_share, room
 from cotenant.core.placement.room_scores import RoomScores, distinct_rows
 from cotenant.core.placement.score_book import ScoreBook
@@ -33,19 +32,6 @@ _Key: TypeAlias = tuple[Shape, Tenancy, bool]
 """(shape, tenant, never two workers on one GPU)."""
 _ROWS = 4 << 20
 """Rows that are kept over all questions, of some 24 bytes."""
-_QUESTIONS = 4_096
-
-
-class Question(Protocol):
-    """Who asks for the fits of a shape. Equal to itself alone."""
-
-    @property
-    def shape(self) -> Shape: ...
-    @property
-    def tenancy(self) -> Tenancy: ...
-    @property
-    def distinct(self) -> bool:
-        """Never two workers on one GPU."""
 
 
 class FitCache:
@@ -56,44 +42,29 @@ class FitCache:
         self.book = ScoreBook(scorer) if book is None else book
         self._shape_fits: dict[_Key, ShapeFit] = {}
         """Last asked last."""
-        self._of_question: dict[Question, ShapeFit] = {}
-        """Those of them that were asked for lately, by who asked."""
         self._masks: dict[Shape | Tenancy, tuple[BoolArray, int]] = {}
         """Amounts on one GPU, or a tenant → (mask, changes of the ledger that it follows). Last asked last."""
         self._room_scores: dict[Shape, RoomScores] = {}
         """Last asked last."""
-        self._serving: dict[tuple[tuple[str, ...], str], BoolArray] = {}
-        """Classes of a shape → [N] rows with GPUs of them."""
         self._most = max(64, _ROWS // max(1, len(ledger.packed)))
         self._states: IntArray = np.zeros(0, dtype=np.int64)
         """[N] state that each row was in when `_numbered` changes had been made."""
         self._numbered = 0
         self._generation = -1
 
-    def shape_fit(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> AnyFit:
-        """Fits and scores of the shape for the tenant."""
-        inventory = self.ledger.inventory
+    def shape_fit(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> ShapeFit:
+        """Fits and scores of the shape for the tenant. They are right on rows with GPUs of the shape's classes: all
+        classes share one fit unless some node has GPUs of several kinds."""
+        if shape.count and not self.ledger.inventory.mixed:
+            shape = without_classes(shape)
         tenancy = ANY_TENANT if shape.whole else tenancy
-        if inventory.mixed or not shape.count or not (shape.classes or shape.only_class):
-            return self._shape_fit(shape, tenancy, distinct)
-        classes = (shape.classes, shape.only_class)
-        serves = self._serving.get(classes)
-        if serves is None:
-            serves = self._serving[classes] = inventory.rows_of_classes(*classes)
-        return ClassFit(self._shape_fit(without_classes(shape), tenancy, distinct), serves)
-
-    def any_class_fit(self, question: Question) -> ShapeFit:
-        """The same for who looks at rows with GPUs of the shape's classes alone: elsewhere it need not be right."""
-        known = self._of_question.get(question)
+        key = shape, tenancy, distinct
+        known = self._shape_fits.pop(key, None)
         if known is None:
-            shape = question.shape
-            if shape.count and not self.ledger.inventory.mixed:
-                shape = without_classes(shape)
-            tenancy = ANY_TENANT if shape.whole else question.tenancy
-            known = self._shape_fit(shape, tenancy, question.distinct)
-            if len(self._of_question) >= _QUESTIONS:
-                self._of_question.clear()
-            self._of_question[question] = known
+            while len(self._shape_fits) >= self._most:
+                del self._shape_fits[next(iter(self._shape_fits))]
+            known = ShapeFit(self, shape, tenancy, distinct=distinct)
+        self._shape_fits[key] = known
         return known
 
     def over(self, ledger: Ledger, scorer: Scorer) -> FitCache:
@@ -104,9 +75,8 @@ class FitCache:
             return FitCache(ledger, scorer)
         found = FitCache(ledger, scorer, ScoreBook(scorer, self.book))
         scorer.go_on_from(self.scorer)
-        fits, self._shape_fits, self._of_question = self._shape_fits, {}, {}
+        fits, self._shape_fits = self._shape_fits, {}
         masks, self._masks = self._masks, {}
-        found._serving = self._serving
         before, numbered = self.ledger.changed_rows, self._numbered
         if len(before) > len(ledger.packed):  # keep what is up to date, count changes anew
             fits = {key: fit for key, fit in fits.items() if fit.seen == len(before)}
@@ -123,17 +93,6 @@ class FitCache:
         for fit in fits.values():
             fit.move_to(found)
         return found
-
-    def _shape_fit(self, shape: Shape, tenancy: Tenancy, distinct: bool) -> ShapeFit:
-        key = (shape, tenancy, distinct)
-        known = self._shape_fits.pop(key, None)
-        if known is None:
-            while len(self._shape_fits) >= self._most:
-                del self._shape_fits[next(iter(self._shape_fits))]
-                self._of_question.clear()
-            known = ShapeFit(self, shape, tenancy, distinct=distinct)
-        self._shape_fits[key] = known
-        return known
 
     def fits(self, shape: Shape, tenancy: Tenancy, rows: Rows) -> BoolArray:
         """[R, G] as `fitting.fit`, put together from what is kept for the amounts and for the tenant."""

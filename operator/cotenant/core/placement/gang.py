@@ -18,7 +18,6 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.model.objects import TopologyMode
-from cotenant.core.placement.class_fit import AnyFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Rows
 from cotenant.core.placement.gang_request import (
@@ -31,6 +30,7 @@ from cotenant.core.placement.gang_request import (
 from cotenant.core.placement.node_gpus import assign
 from cotenant.core.placement.nvlink import ALL_LINKED, link_levels
 from cotenant.core.placement.room_scores import LOWEST
+from cotenant.core.placement.shape_fit import ShapeFit
 from cotenant.core.placement.spreading import crowding, even_spread, regions, spread_capacity
 
 
@@ -38,7 +38,7 @@ def max_workers(fit_cache: FitCache, request: PlacementRequest) -> int:
     """The largest gang that fits, exactly. A required topology means one domain, and a domain lies in one zone."""
     is_bound = request.excluded or request.zone_workers or request.topology is not None or request.spread is not None
     if request.rows is not None and not is_bound:
-        return int(fit_cache.any_class_fit(request).capacity[request.rows].sum())
+        return int(_fit_of(fit_cache, request).capacity[request.rows].sum())
     capacity = spread_capacity(fit_cache.ledger.inventory, request, capacity_per_node(fit_cache, request))
     domain = _domain_of(fit_cache, request)
     if domain is None or request.topology is None or request.topology.mode is TopologyMode.PREFERRED:
@@ -93,7 +93,7 @@ def _place_on_any(fit_cache: FitCache, request: PlacementRequest, workers: int) 
 def _place_apart(fit_cache: FitCache, request: PlacementRequest, workers: int) -> tuple[NodeAssignment, ...] | None:
     """Spread as evenly as there is room; inside each domain on as few nodes as possible."""
     inventory, capacity = fit_cache.ledger.inventory, capacity_per_node(fit_cache, request)
-    scores = fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct).node_scores
+    scores = _fit_of(fit_cache, request).node_scores
     for inside in regions(inventory, request, capacity, workers):
         found = even_spread(inventory, request, inside, np.where(inside > 0, scores, LOWEST), workers)
         if found is not None:
@@ -122,33 +122,34 @@ def _place_on(
             return None
     if int(capacity.sum()) < workers:
         return None
-    fit = fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
-    return assign(fit_cache, request, _over_several(fit, capacity, workers))
+    return assign(fit_cache, request, _over_several(_fit_of(fit_cache, request), capacity, workers))
 
 
 def _place_one(fit_cache: FitCache, request: PlacementRequest) -> tuple[NodeAssignment, ...] | None:
     """The best row for one worker as the scores stand, without a search."""
-    fit: AnyFit
-    if request.rows is not None:
-        fit = fit_cache.any_class_fit(request)
-        scores = fit.node_scores
-        scores = scores[request.rows] if isinstance(request.rows, slice) else scores.take(request.rows)
+    fit, inventory = _fit_of(fit_cache, request), fit_cache.ledger.inventory
+    scores = fit.node_scores
+    if request.rows is None:
+        scores = np.where(request.serving(inventory), scores, LOWEST)
     else:
-        fit = fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
-        scores = fit.node_scores if request.unrestricted else np.where(request.allowed, fit.node_scores, LOWEST)
+        scores = scores[request.rows] if isinstance(request.rows, slice) else scores.take(request.rows)
     best = int(scores.argmax()) if len(scores) else 0
     if not len(scores) or scores[best] == LOWEST:
         return None
     row = int(request.rows[best]) if isinstance(request.rows, np.ndarray) else best
     if request.shape.count == 1:
         return ((row, ((fit.best_gpu(row),),)),)
-    if fit_cache.ledger.inventory.linked:
-        rows = np.flatnonzero(request.allowed) if request.rows is None else request.rows
+    if inventory.linked:
+        rows = np.flatnonzero(request.serving(inventory)) if request.rows is None else request.rows
         row = _best_linked(fit_cache, request, fit, _scores_of(fit, rows), 1)
     return assign(fit_cache, request, [(row, 1)])
 
 
-def _scores_of(fit: AnyFit, rows: Rows) -> IntArray:
+def _fit_of(fit_cache: FitCache, request: PlacementRequest) -> ShapeFit:
+    return fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
+
+
+def _scores_of(fit: ShapeFit, rows: Rows) -> IntArray:
     """[N] scores of these rows, LOWEST elsewhere."""
     scores = np.full_like(fit.node_scores, LOWEST)
     scores[rows] = fit.node_scores[rows]
@@ -164,11 +165,10 @@ def _best_single(fit_cache: FitCache, request: PlacementRequest, candidates: Boo
     scores = np.where(candidates, fit.node_scores, LOWEST)
     if not fit_cache.ledger.inventory.linked:
         return int(scores.argmax())
-    single = fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
-    return _best_linked(fit_cache, request, single, scores, workers)
+    return _best_linked(fit_cache, request, _fit_of(fit_cache, request), scores, workers)
 
 
-def _best_linked(fit_cache: FitCache, request: PlacementRequest, fit: AnyFit, scores: IntArray, workers: int) -> int:
+def _best_linked(fit_cache: FitCache, request: PlacementRequest, fit: ShapeFit, scores: IntArray, workers: int) -> int:
     """The row with the best of the scores ([N]) among those on which the workers' GPUs are linked best. `fit`: of one
     worker. The best row by score alone mostly is one, and then no other is looked at."""
     best = int(scores.argmax())
@@ -180,7 +180,7 @@ def _best_linked(fit_cache: FitCache, request: PlacementRequest, fit: AnyFit, sc
     return int(best_linked[scores[best_linked].argmax()]) if len(best_linked) else best
 
 
-def _levels(fit_cache: FitCache, request: PlacementRequest, fit: AnyFit, rows: IntArray, workers: int) -> IntArray:
+def _levels(fit_cache: FitCache, request: PlacementRequest, fit: ShapeFit, rows: IntArray, workers: int) -> IntArray:
     """[R] how well the GPUs of so many workers would be linked on each row."""
     inventory, shape = fit_cache.ledger.inventory, request.shape
     side_by_side = workers if request.distinct or shape.whole else 1
@@ -195,7 +195,7 @@ def _levels(fit_cache: FitCache, request: PlacementRequest, fit: AnyFit, rows: I
     return link_levels(inventory, rows, fits, side_by_side, shape.count)
 
 
-def _over_several(fit: AnyFit, capacity: IntArray, workers: int) -> list[tuple[int, int]]:
+def _over_several(fit: ShapeFit, capacity: IntArray, workers: int) -> list[tuple[int, int]]:
     rows = np.flatnonzero(capacity)
     order = rows[np.lexsort((rows, -fit.node_scores[rows], -capacity[rows]))]
     fit_cache = capacity[order]

@@ -34,16 +34,21 @@ class PlacementRequest:
     """Zone → workers that quotas allow there; zones that are not named are not limited."""
     excluded: frozenset[tuple[int, int]] = frozenset()
     """(row, column) of GPUs that must not serve: the job's other ranks lie on them, or they are suspect."""
-    unrestricted: bool = False
-    """`allowed` is true for all rows."""
     rows: Rows | None = None
     """Rows that are allowed and have GPUs of the shape's classes: all, or numbers that ascend; None: not known."""
+
+    def serving(self, inventory: Inventory) -> BoolArray:
+        """[N] rows that are allowed and have GPUs of the shape's classes."""
+        shape = self.shape
+        if not shape.count or not (shape.classes or shape.only_class):
+            return self.allowed
+        return self.allowed & inventory.rows_of_classes(shape.classes, shape.only_class)
 
 
 def capacity_per_node(fit_cache: FitCache, request: PlacementRequest) -> IntArray:
     """[N] workers that each row takes; quotas of zones are not applied yet."""
     fit = fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
-    found: IntArray = fit.capacity.copy() if request.unrestricted else np.where(request.allowed, fit.capacity, 0)
+    found: IntArray = np.where(request.serving(fit_cache.ledger.inventory), fit.capacity, 0)
     for row in {row for row, _ in request.excluded}:
         left = [column for column in np.flatnonzero(fit.fits(row)).tolist() if (row, column) not in request.excluded]
         if request.distinct or request.shape.whole:

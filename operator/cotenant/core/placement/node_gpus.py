@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cotenant.core.placement.class_fit import AnyFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import shares_per_gpu
 from cotenant.core.placement.gang_request import NodeAssignment, PlacementRequest
 from cotenant.core.placement.nvlink import peers_first
+from cotenant.core.placement.shape_fit import ShapeFit
 
 
 def assign(
@@ -30,7 +30,7 @@ def assign(
 
 
 def _assign_node(
-    fit_cache: FitCache, request: PlacementRequest, fits: tuple[AnyFit, AnyFit], row: int, workers: int
+    fit_cache: FitCache, request: PlacementRequest, fits: tuple[ShapeFit, ShapeFit], row: int, workers: int
 ) -> NodeAssignment:
     """GPUs of one node for `workers` of the gang: NVLink peers together, then by the scorer's preference. `fits`: of
     one worker, and of so many."""

@@ -17,7 +17,7 @@ from cotenant.core.placement import Packing, Shape
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy, fit
 from cotenant.core.placement.gang import place_gang
-from cotenant.core.placement.gang_request import PlacementRequest
+from cotenant.core.placement.gang_request import PlacementRequest, capacity_per_node
 from cotenant.core.placement.packing.dual_prices import UNIT, dual_prices
 from cotenant.core.placement.packing.fragmentation import CPU_PRICES
 from cotenant.core.placement.packing.node_values import TIE_BITS
@@ -258,11 +258,10 @@ def test_filling_a_cluster_never_overcommits_and_is_the_same_every_time(numbers:
         room = FitCache(ledger, Packing().prepare(ledger, DEMANDS))
         went = []
         for number in numbers:
-            found = place_gang(
-                room, PlacementRequest(shape=SHAPES[number], tenancy=ME, allowed=np.ones(3, dtype=np.bool_)), 1
-            )
+            wanted = PlacementRequest(shape=SHAPES[number], tenancy=ME, allowed=np.ones(3, dtype=np.bool_))
+            found = place_gang(room, wanted, 1)
             if found is None:
-                assert not room.shape_fit(SHAPES[number], ME).capacity.any()
+                assert not capacity_per_node(room, wanted).any()
                 continue
             ((row, (columns,)),) = found
             milli = tuple(WHOLE if SHAPES[number].whole else SHAPES[number].memory_milli for _ in columns)
