@@ -30,6 +30,8 @@ SCENARIOS: dict[str, Callable[[random.Random, float], Row]] = {
     "cycle": cycles.running_cluster,
     "absurd": cycles.absurd_gangs,
     "used": cycles.used_nodes,
+    "used-few": cycles.used_nodes_few,
+    "used-shapes": cycles.used_nodes_shapes,
     "steady": cycles.steady_state,
     "steady-overdue": cycles.steady_overdue,
     "unchanged": cycles.unchanged,

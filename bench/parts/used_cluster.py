@@ -100,6 +100,19 @@ def pending_jobs(dice: random.Random, leaves: list[str], count: int) -> list[Job
     ]
 
 
+def different_jobs(dice: random.Random, leaves: list[str], count: int) -> list[Job]:
+    """No two of them ask for the same amounts."""
+    jobs = []
+    for number in range(count):
+        classes = tuple(dice.sample(sorted(CLASSES), 1 + number % 2)) if number % 5 == 0 else ()
+        share = GpuRequest(memory_milli=dice.randrange(50, 900), classes=classes)
+        gpu = share if number % 2 else GpuRequest(count=dice.choice((1, 1, 2, 4)), classes=classes)
+        cpu_milli, memory_mib = dice.randrange(500, 6_000, 10), dice.randrange(1_024, 16_384)
+        queue, at = dice.choice(leaves), 1e5 + number
+        jobs.append(make_job(f"new{number}", queue=queue, at=at, gpu=gpu, cpu_milli=cpu_milli, memory_mib=memory_mib))
+    return jobs
+
+
 def changed(dice: random.Random, node: Node) -> Node:
     """Another pod, not one of ours, came or went."""
     return replace(node, cpu_milli=node.cpu_milli + dice.choice((-300, -100, 100, 300)))

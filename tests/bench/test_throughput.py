@@ -17,7 +17,7 @@ def test_every_scenario_runs_on_a_small_cluster(tmp_path: Path) -> None:
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, cwd=ROOT).stdout
 
     rows = {row["scenario"]: row for row in json.loads(written.read_text())["rows"]}
-    assert len(rows) == 13
+    assert len(rows) == 15
     assert all(name in printed for name in rows)
     assert rows["an impossible gang of 80, 1,000 nodes"]["note"] == "ExceedsCluster"
     assert rows["reclaim half of 1,000 full nodes, cycle"]["note"] == "40 leave"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 from bench.parts.throughput.clusters import admitted, feed, nodes, snapshot_at, tree
 from bench.parts.throughput.rows import Row, duration, rate, timed
-from bench.parts.used_cluster import changed, pending_jobs, used_cluster
+from bench.parts.used_cluster import changed, different_jobs, pending_jobs, used_cluster
 from cotenant.core import ClusterState, schedule
-from cotenant.core.model.objects import Node
+from cotenant.core.model.objects import Job, Node
 from cotenant.core.model.plan import Admit, Evict, Resize
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.scheduling.scheduler import decide
@@ -64,16 +65,30 @@ def absurd_gangs(dice: random.Random, scale: float) -> Row:
     return replace(row, measured=ratio, unit="×", met=ratio <= 2.0)
 
 
-def used_nodes(dice: random.Random, scale: float) -> Row:
-    """Nodes that all differ, 28 queues in three levels, 20 shapes: no two nodes can be judged at once."""
+def used_nodes(
+    dice: random.Random, scale: float, jobs: int = 5_000, wanted: Callable[..., list[Job]] = pending_jobs, of: str = ""
+) -> Row:
+    """The first cycle after a start. Nodes that all differ, 28 queues in three levels, 20 shapes: no two nodes can be
+    judged at once."""
     cluster = used_cluster(dice, int(5_000 * scale))
-    jobs = pending_jobs(dice, cluster.leaves, int(5_000 * scale))
+    asking = wanted(dice, cluster.leaves, int(jobs * scale))
     state = ClusterState()
-    feed(state, cluster.nodes, cluster.queues, [*cluster.running, *jobs])
+    feed(state, cluster.nodes, cluster.queues, [*cluster.running, *asking])
     snapshot = snapshot_at(state, 1e6)
     spent, plan = timed(lambda: schedule(snapshot))
     note = f"{len(cluster.running)} run, {admitted(plan)} placed"
-    return rate("5,000 jobs, 5,000 different nodes", len(jobs), "decisions/s", 2_000, spent=spent, note=note)
+    name = f"{jobs:,} jobs{of}, 5,000 different nodes"
+    return rate(name, len(asking), "decisions/s", 2_000, spent=spent, note=note)
+
+
+def used_nodes_few(dice: random.Random, scale: float) -> Row:
+    """So few jobs that judging all nodes once for each shape is most of the cost."""
+    return used_nodes(dice, scale, jobs=500)
+
+
+def used_nodes_shapes(dice: random.Random, scale: float) -> Row:
+    """No two jobs ask for the same, so all nodes are judged for each."""
+    return used_nodes(dice, scale, jobs=500, wanted=different_jobs, of=" of as many shapes")
 
 
 NOBODY = replace(DEFAULT, collect_after_s=10_000_000)
