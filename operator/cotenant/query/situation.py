@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.model.plan import Action, Admit, Evict, Plan, Verdict
+from cotenant.core.model.overlay import overlay
+from cotenant.core.model.plan import Evict, Plan, Verdict
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
@@ -31,7 +32,10 @@ class Situation:
         """Every action of the plan laid over the jobs, as `ClusterState.assume` does: the next cycle's input, where
         nothing else happens."""
         actions = {action.job: action for action in self.plan.actions}
-        jobs = tuple(_overlaid(job, actions.get(job.key), self.planned.now) for job in self.planned.jobs)
+        jobs = tuple(
+            job if (action := actions.get(job.key)) is None else overlay(job, action, self.planned.now)
+            for job in self.planned.jobs
+        )
         evicted = {one.job for one in self.plan.actions if isinstance(one, Evict) and one.in_favour_of is not None}
         return replace(
             self.planned,
@@ -55,14 +59,3 @@ class Situation:
     def accounting(self) -> Accounting:
         """Accounting of `snapshot`."""
         return Accounting.of(self.snapshot.nodes, self.snapshot.queues, self.snapshot.jobs)
-
-
-def _overlaid(job: Job, action: Action | None, now: float) -> Job:
-    if action is None:
-        return job
-    if isinstance(action, Evict):
-        return replace(job, evicting=job.placement is not None)
-    if isinstance(action, Admit):
-        until = action.backfilled_until
-        return replace(job, placement=action.placement, admitted_at=now, backfilled_until=until, evicting=False)
-    return replace(job, placement=action.placement, resizing_from=job.resizing_from or job.placement)

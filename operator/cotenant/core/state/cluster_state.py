@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from cotenant.core.model.failover import FailoverState
 from cotenant.core.model.objects import Job, JobKey, Node, Placement, TenantQueue
+from cotenant.core.model.overlay import overlay
 from cotenant.core.model.plan import Action, Admit, Evict, Plan
 from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
 from cotenant.core.runtimes.history import RuntimeHistory
@@ -246,7 +247,7 @@ class ClusterState:
     def _refresh(self, key: JobKey) -> None:
         job = self._observed[key]
         assumed = self._assumed.get(key)
-        effective = job if assumed is None else _overlay(job, assumed)
+        effective = job if assumed is None else overlay(job, assumed.action, assumed.since)
         try:
             self._accounting.update_job(effective, self._effective.get(key))
         except Exception:
@@ -262,15 +263,3 @@ def _caught_up(assumed: _Assumption, job: Job, version: int) -> bool:
     if isinstance(action, Evict):
         return job.evicting or job.placement is None
     return job.placement == action.placement
-
-
-def _overlay(job: Job, assumed: _Assumption) -> Job:
-    action = assumed.action
-    if isinstance(action, Evict):
-        return replace(job, evicting=job.placement is not None)
-    if isinstance(action, Admit):
-        until = action.backfilled_until
-        return replace(
-            job, placement=action.placement, admitted_at=assumed.since, backfilled_until=until, evicting=False
-        )
-    return replace(job, placement=action.placement, resizing_from=job.resizing_from or job.placement)
