@@ -15,7 +15,7 @@ from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.placement import Packing
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import room
-from cotenant.core.placement.room_scores import FEW, LOWEST, all_rows, distinct_rows, few_rows
+from cotenant.core.placement.room_scores import FEW, LOWEST, distinct_rows, few_rows
 from cotenant.core.placement.scoring import Scorer
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
@@ -98,8 +98,3 @@ def test_rows_that_were_written_are_named_once_in_order(changes: list[int]) -> N
 def test_rows_are_few_where_few_of_them_were_written_not_very_often(changes: list[int], few: set[int] | None) -> None:
     assert few_rows(array("q", changes)) == few
     assert few_rows(array("q", range(FEW + 1))) is None
-
-
-@pytest.mark.parametrize("height", [0, 1, 1_024, 1_025, 5_000])
-def test_stretches_cover_every_row_once(height: int) -> None:
-    assert [row for rows in all_rows(height) for row in rows.tolist()] == list(range(height))

@@ -7,7 +7,6 @@ that it may share. So a row that was written is scored once, and each tenant onl
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -21,9 +20,6 @@ from cotenant.core.placement.shapes import Shape
 LOWEST = np.iinfo(np.int64).min
 FEW = 8
 """Rows that are looked up by their states; more are judged together."""
-
-
-_STRETCH = 1_024
 
 
 class RoomyLedger(Protocol):
@@ -55,8 +51,7 @@ class RoomScores:
         changes = self._source.ledger.changed_rows
         if self._seen < len(changes):
             height = len(self._scores)
-            for rows in all_rows(height) if self._seen < 0 else [distinct_rows(changes[self._seen :], height)]:
-                self._score(rows)
+            self._score(np.arange(height) if self._seen < 0 else distinct_rows(changes[self._seen :], height))
             self._seen = len(changes)
         return self._scores
 
@@ -75,12 +70,6 @@ class RoomScores:
         if len(rows):
             _, gpu = source.book.answers(shape).of(ledger, rows, source.states().take(rows), room)
             self._scores[rows] = LOWEST if gpu is None else np.where(room, gpu, LOWEST)
-
-
-def all_rows(height: int) -> Iterator[IntArray]:
-    """Every row, in stretches: what they need meanwhile stays small."""
-    for start in range(0, height, _STRETCH):
-        yield np.arange(start, min(start + _STRETCH, height))
 
 
 def few_rows(changes: array[int]) -> set[int] | None:

@@ -17,7 +17,7 @@ from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.gpus.row_reductions import most
 from cotenant.core.placement.fitting import Rows, Tenancy, capacity
-from cotenant.core.placement.room_scores import LOWEST, RoomScores, all_rows, distinct_rows, few_rows
+from cotenant.core.placement.room_scores import LOWEST, RoomScores, distinct_rows, few_rows
 from cotenant.core.placement.score_book import ScoreBook
 from cotenant.core.placement.scoring import Scorer, ScoreScope
 from cotenant.core.placement.shapes import Shape
@@ -135,8 +135,7 @@ class ShapeFit:
         changes = self._source.ledger.changed_rows
         if self._node_scores is None:
             self._node_scores = np.full(len(self._capacity), LOWEST, dtype=np.int64)
-            for rows in all_rows(len(self._capacity)):
-                self._score(self._node_scores, rows)
+            self._score(self._node_scores, np.arange(len(self._capacity)))
         elif self._scored < len(changes):
             recent = changes[self._scored :]
             few = None if self._scope is ScoreScope.GPU else few_rows(recent)
