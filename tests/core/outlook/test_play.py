@@ -21,7 +21,7 @@ from cotenant.simulator.job_run import Costs
 from cotenant.simulator.scenario import Arrival, Scenario
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
-POLICY = Policy(collect_after_s=21_600, placer=BestFit(), forecasts=0, advice=0)
+POLICY = Policy(placer=BestFit(), forecasts=0, advice=0)
 DECLARED = {"true": 1.0, "none": None, "double": 2.0}
 
 
@@ -92,7 +92,7 @@ def test_a_play_of_known_arrivals_and_run_times_is_what_happens(seed: int, decla
 @pytest.mark.parametrize("seed", range(4))
 def test_so_it_is_where_gpus_are_collected_for_who_has_waited_too_long(seed: int) -> None:
     """With a maxRuntime for all: what is learned meanwhile a play does not know."""
-    collects = replace(POLICY, collect_after_s=1_200)
+    collects, never = replace(POLICY, collect_after_s=1_200), replace(POLICY, collect_after_s=0)
     drawn = workload(seed, 1.0, queues=1 + seed % 2)
     arrivals = [replace(one, job=replace(one.job, max_runtime_s=int(one.train_s) + 1)) for one in drawn.arrivals]
     scenario = replace(drawn, arrivals=tuple(arrivals))
@@ -100,7 +100,7 @@ def test_so_it_is_where_gpus_are_collected_for_who_has_waited_too_long(seed: int
 
     found = [(one, played(one, scenario, collects)) for one in snapshots]
     assert [plays for _, plays in found] == [{key: starts[key] for key in plays} for _, plays in found]
-    assert any(plays != played(one, scenario) for one, plays in found), "collecting would not matter"
+    assert any(plays != played(one, scenario, never) for one, plays in found), "collecting would not matter"
 
 
 def test_where_queues_take_back_what_they_lent_the_median_start_is_off_by_a_tenth_of_the_wait_at_most() -> None:
@@ -207,6 +207,6 @@ def test_who_comes_at_the_moment_of_an_ending_comes_after_it() -> None:
 
 def test_a_nominated_place_is_its_jobs_own_and_one_of_a_job_that_moves_is_not_looked_at() -> None:
     """The one that moves comes back after half a minute, as the oldest, and has a thousand seconds to go."""
-    jobs = [replace(RUNS, evicting=True), make_job("older", at=1), make_job("nominated", at=2)]
+    jobs = [replace(RUNS, evicting=True), make_job("older", at=500), make_job("nominated", at=501)]
     snapshot = alone(*jobs, nominations=(("red/nominated", HELD), ("red/runs", HELD)))
     assert play_out(snapshot, 1_000.0, iter(())) == {"red/nominated": 1_030.0, "red/older": 3_000.0}

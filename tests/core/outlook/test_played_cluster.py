@@ -8,6 +8,7 @@ import pytest
 
 from cotenant.core import Policy
 from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.search import find
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, JobKey
@@ -51,7 +52,10 @@ def start(cluster: PlayedCluster, job: Job, until: float | None = None) -> None:
     assert request is not None
     result = find(cluster.occupancy, request, request.workers)
     assert result is not None
-    cluster.start(job, request, result, until)
+    cluster.occupancy.allocate(result.allocation)
+    entry = Entry(job)
+    entry.admit(result.placement, until)
+    cluster.start(entry, result.allocation, cluster.now)
 
 
 def test_jobs_end_one_after_the_other_and_give_back_what_they_held() -> None:
@@ -77,6 +81,7 @@ def test_a_job_that_was_asked_to_leave_waits_again_with_what_it_has_done() -> No
     leaves_at = cluster.next_ending
     cluster.end_next()
     bare = replace(leaving, placement=None, admitted_at=None, backfilled_until=None, evicting=False, ran_s=7 + 130)
+    bare = replace(bare, requeued_at=NOW + 30)
     assert (leaves_at, waiting(cluster), free(cluster), cluster.next_ending) == (NOW + 30, [bare], 4, None)
 
 
@@ -85,52 +90,8 @@ def test_a_job_that_is_evicted_leaves_at_once_and_its_ending_is_void() -> None:
     cluster = played(job, running("b", 1), runs_on_s={"red/a": 10.0})
     cluster.go_to(1_005.0)
     cluster.evict(["red/a"])
-    assert waiting(cluster) == [replace(job, placement=None, admitted_at=None, ran_s=105)]
+    assert waiting(cluster) == [replace(job, placement=None, admitted_at=None, ran_s=105, requeued_at=1_005.0)]
     assert (cluster.evicted, sorted(cluster.running.by_key), cluster.next_ending) == ({"red/a"}, ["red/b"], 1_500.0)
-
-
-@pytest.mark.parametrize(
-    ("until", "overrun"),
-    [((), False), ((1_100.0,), False), ((1_000.0,), True), ((1_100.0, 999.0), True), ((1_100.0, 1_001.0), False)],
-    ids=str,
-)
-def test_one_backfilled_job_that_has_outlived_its_word_is_an_overrun(until: tuple[float, ...], overrun: bool) -> None:
-    kept = [running(f"j{number}", number, backfilled_until=at) for number, at in enumerate(until)]
-    cluster = played(running("other", 3), *kept)
-    assert cluster.has_overrun() is overrun
-    cluster.evict([job.key for job in kept])
-    assert cluster.has_overrun() is False
-
-
-def test_of_a_job_that_outlives_what_it_expected_its_maximum_counts() -> None:
-    job = running("a", 0, at=950.0, expected_runtime_s=60, max_runtime_s=120)
-    cluster = played(job)
-    cluster.go_to(1_009.0)
-    assert (cluster.has_outlived(), [at for at, *_ in cluster.declared_endings()]) == (False, [1_010.0])
-    cluster.go_to(1_010.0)
-    assert cluster.has_outlived()
-    cluster.settle_declared()
-    assert (cluster.has_outlived(), [at for at, *_ in cluster.declared_endings()]) == (False, [1_070.0])
-    cluster.go_to(1_070.0)
-    cluster.settle_declared()
-    assert (cluster.has_outlived(), cluster.declared_endings()) == (False, [])
-
-
-def test_endings_are_declared_within_the_time_for_which_places_are_kept() -> None:
-    within, beyond = (running(f"j{s}", s % 2, expected_runtime_s=s) for s in (200, 201))
-    cluster = played(beyond, within)
-    assert [(at, key) for at, key, _ in cluster.declared_endings()] == [(1_100.0, "red/j200")]
-    cluster.evict(["red/j200"])
-    cluster.go_to(1_001.0)
-    assert [(at, key) for at, key, _ in cluster.declared_endings()] == [(1_101.0, "red/j201")]
-
-
-def test_only_a_job_of_its_queue_with_lower_priority_that_runs_is_lower() -> None:
-    cluster = played(running("low", 0, priority=1), running("leaving", 1, priority=0, evicting=True))
-    assert [cluster.has_lower(make_job("x", priority=priority)) for priority in (0, 1, 2)] == [False, False, True]
-    assert cluster.has_lower(make_job("x", queue="blue", priority=2)) is False
-    cluster.evict(["red/low"])
-    assert cluster.has_lower(make_job("x", priority=2)) is False
 
 
 def test_jobs_wait_among_their_equals_by_age_and_one_that_can_never_start_does_not() -> None:
@@ -189,32 +150,6 @@ def test_how_long_a_job_runs_on_is_drawn_for_what_it_has_run(since: float, ran_s
     cluster.hold(job, cycle.running.allocations["red/a"], since)
 
     assert (asked, cluster.next_ending) == ([("red/a", ran_s)], NOW + 10)
-
-
-def test_one_of_several_that_has_outlived_what_it_expected_is_enough() -> None:
-    jobs = [running("late", 0, at=950.0, expected_runtime_s=60), running("not-yet", 1, at=950.0, expected_runtime_s=90)]
-    cluster = played(*jobs)
-    cluster.go_to(1_010.0)
-
-    assert cluster.has_outlived()
-    cluster.settle_declared()
-    assert [(at, key) for at, key, _ in cluster.declared_endings()] == [(1_040.0, "red/not-yet")]
-
-
-def test_a_job_whose_word_is_over_already_leaves_the_words_of_others_alone() -> None:
-    late, other = running("late", 0, expected_runtime_s=50), running("other", 1, expected_runtime_s=180)
-    alone, both = played(late), played(late, other)
-    alone.evict(["red/late"])
-    both.evict(["red/late"])
-
-    assert alone.declared_endings() == []
-    assert [(at, key) for at, key, _ in both.declared_endings()] == [(1_080.0, "red/other")]
-
-
-def test_one_job_of_lower_priority_is_enough() -> None:
-    cluster = played(running("low", 0, priority=1), running("high", 1, priority=7))
-
-    assert cluster.has_lower(make_job("x", priority=5)) is True
 
 
 def test_when_one_of_equal_jobs_starts_the_others_wait_on() -> None:

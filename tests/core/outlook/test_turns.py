@@ -38,7 +38,7 @@ def played(*jobs: Job, gpus: int, queues: tuple[TenantQueue, ...] = (RED,), poli
 
 
 def starts(cluster: PlayedCluster) -> tuple[list[str], int]:
-    """Jobs in the order of their starts in one cycle, and the number of turns."""
+    """Jobs in the order of their starts in one cycle, and the number of turns and starts."""
     turns = Turns(cluster)
     number = sum(1 for _ in turns.of_all())
     turns.close()
@@ -47,7 +47,7 @@ def starts(cluster: PlayedCluster) -> tuple[list[str], int]:
 
 def test_of_equal_jobs_one_that_finds_no_place_takes_the_turn_of_all() -> None:
     jobs = [make_job(f"j{number}", at=number) for number in range(5)]
-    assert starts(played(*jobs, gpus=2)) == (["red/j0", "red/j1"], 3)
+    assert starts(played(*jobs, gpus=2)) == (["red/j0", "red/j1"], 3 + 2)
 
 
 def test_what_starts_counts_once_in_the_order_of_queues() -> None:
@@ -65,18 +65,21 @@ def test_what_starts_counts_once_in_the_order_of_queues() -> None:
 def test_a_job_of_higher_priority_starts_where_one_of_lower_leaves() -> None:
     cluster = played(running("low", 0), make_job("urgent", priority=5, at=1), gpus=1)
     turns = Turns(cluster)
-    assert (len(list(turns.of_all())), turns.evicted) == (1, True)
+    assert (len(list(turns.of_all())), turns.evicted) == (1 + 1, True)
     assert (cluster.starts, cluster.evicted) == ({"red/urgent": 1_000.0}, {"red/low"})
     assert [job.key for jobs in cluster.waiting.values() for job in jobs] == ["red/low"]
 
 
-def test_workers_above_the_minimum_are_no_place_in_a_play() -> None:
-    elastic = make_job("elastic", workers=(1, 2), placement=make_placement(("n1", [[0], [1]])))
-    elastic = replace(elastic, admitted_at=900.0, priority=9)
-    cluster = played(elastic, make_job("urgent", priority=10, at=1), gpus=2)
+def test_workers_above_the_minimum_leave_for_a_job_that_waits() -> None:
+    long = replace(make_job("elastic", workers=(1, 2), placement=make_placement(("n1", [[0], [1]]))), admitted_at=900.0)
+    cluster = played(replace(long, priority=9), make_job("urgent", priority=10, at=1), gpus=2)
     turns = Turns(cluster)
     list(turns.of_all())
-    assert (turns.evicted, cluster.starts, sorted(cluster.running.by_key)) == (False, {}, ["red/elastic"])
+    turns.close()
+    assert (turns.evicted, list(cluster.starts), cluster.evicted) == (True, ["red/urgent"], set())
+    workers = {key: job.placement.workers for key, job in cluster.running.by_key.items() if job.placement}
+    assert workers == {"red/elastic": 1, "red/urgent": 1}
+    assert sum(cluster.occupancy.ledger.free_compute.flatten().tolist()) == 0
 
 
 def test_a_job_that_comes_has_its_turn_alone_where_nothing_that_was_decided_may_be_other_by_now() -> None:
@@ -91,15 +94,20 @@ def test_a_job_that_comes_has_its_turn_alone_where_nothing_that_was_decided_may_
     assert cluster.starts == {"red/new": 1_000.0}
 
 
-def test_a_job_that_comes_when_another_has_outlived_its_word_makes_all_have_turns_again() -> None:
-    cluster = played(running("late", 0, backfilled_until=1_000.0), gpus=2)
+@pytest.mark.parametrize(("comes_at", "alone"), [(1_039.0, True), (1_040.0, False)])
+def test_a_job_that_comes_when_another_has_outlived_its_word_makes_all_have_turns_again(
+    comes_at: float, alone: bool
+) -> None:
+    queues = (make_queue("red", guaranteed=0),)
+    late, waits = running("late", 0, backfilled_until=1_040.0), make_job("waits", gpus=2, at=1)
+    cluster = played(late, waits, gpus=2, queues=queues, policy=replace(POLICY, reserve_within_s=0))
     turns = Turns(cluster)
     list(turns.of_all())
-    job = make_job("new", at=5)
+    cluster.go_to(comes_at)
+    job = make_job("new", at=comes_at)
     request = cluster.wait(job)
     assert request is not None
-    assert turns.of_one(job, request) is False
-    assert cluster.starts == {}
+    assert turns.of_one(job, request) is alone
 
 
 def test_a_place_is_kept_for_the_first_and_a_short_job_is_backfilled_before_it() -> None:
@@ -196,16 +204,18 @@ def test_who_has_outlived_its_word_leaves_for_a_job_without_a_guarantee() -> Non
     assert (starts(cluster)[0], cluster.evicted) == (["red/next"], {"red/late"})
 
 
-def test_where_somebody_is_protected_for_some_time_all_have_turns_again_when_a_job_comes() -> None:
+@pytest.mark.parametrize(("comes_at", "alone"), [(1_199.0, True), (1_200.0, False)])
+def test_when_a_protected_time_is_over_all_have_turns_again_when_a_job_comes(comes_at: float, alone: bool) -> None:
     policy = replace(POLICY, protected_runtime_s=300)
     cluster = played(running("low", 0), make_job("urgent", priority=5), gpus=1, policy=policy)
     turns = Turns(cluster)
     list(turns.of_all())
-    job = make_job("new", at=5)
+    cluster.go_to(comes_at)
+    job = make_job("new", at=comes_at)
     request = cluster.wait(job)
     assert request is not None
 
-    assert (turns.evicted, turns.of_one(job, request)) == (False, False)
+    assert (turns.evicted, turns.of_one(job, request)) == (False, alone)
 
 
 BORROWS = (make_queue("red", guaranteed=0), make_queue("blue", guaranteed=1))
@@ -310,9 +320,9 @@ def test_an_elastic_job_leaves_whole_with_its_surplus() -> None:
     assert (starts(cluster)[0], cluster.evicted) == (["red/urgent"], {"red/elastic", "red/low"})
 
 
-def test_where_surplus_alone_would_have_to_leave_nobody_leaves() -> None:
+def test_where_surplus_is_enough_no_job_leaves() -> None:
     cluster = played(elastic(), make_job("other", at=1), gpus=2)
-    assert (starts(cluster)[0], cluster.evicted) == ([], set())
+    assert (starts(cluster)[0], cluster.evicted) == (["red/other"], set())
 
 
 @pytest.mark.parametrize(("gpus", "second"), [(4, "blue/other"), (2, "red/second")])
@@ -360,3 +370,18 @@ def test_only_who_runs_for_less_than_one_that_was_too_long_has_a_turn_after_it(
     jobs = [held, wide, make_job("big", at=1, cpu_milli=1), make_job("next", at=1.5, cpu_milli=2), *equal]
 
     assert starts(played(*jobs, gpus=2))[1] == number
+
+
+def test_a_job_that_is_given_a_place_by_one_that_leaves_already_starts_when_it_has_left() -> None:
+    cluster = played(running("leaves", 0, evicting=True), make_job("next", at=1), gpus=1)
+
+    assert (starts(cluster)[0], cluster.starts) == (["red/next"], {"red/next": 1_030.0})
+
+
+def test_a_job_that_leaves_in_a_cycle_is_no_victim_a_second_time() -> None:
+    """It is the only one that may leave, and both ask for its place."""
+    queues = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=0))
+    lent = running("lent", 0, queue="blue")
+    cluster = played(lent, make_job("a", at=1), make_job("b", at=2), gpus=1, queues=queues)
+
+    assert (starts(cluster)[0], cluster.evicted) == (["red/a"], {"blue/lent"})

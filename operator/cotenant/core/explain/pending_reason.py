@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -73,15 +74,35 @@ def explain(current: Occupancy, request: Request, reserved_for: Collection[JobKe
 
     `reserved_for`: jobs ahead for which places are kept. `standings`: of the same occupancy.
     """
+    nearest = _nearest_quota(current, request)
+    if isinstance(nearest, Option):
+        return _no_space(current, request, nearest, reserved_for, standings)
+    binding, option = nearest
+    refusal = exceeded(Reason.WAITING_FOR_QUOTA, request, option, binding.limit)
+    return replace(refusal, message=f"{refusal.message} {binding.why}".rstrip(), or_space=binding.or_space)
+
+
+def explain_briefly(current: Occupancy, request: Request, _: Collection[JobKey]) -> Refusal:
+    """As `explain`, without words: as much of the reason as decides whether places are reserved for the request."""
+    nearest = _nearest_quota(current, request)
+    if isinstance(nearest, Option):
+        return _NO_SPACE
+    return replace(_NO_QUOTA, or_space=nearest[0].or_space)
+
+
+_NO_SPACE: Final = Refusal(reason=Reason.WAITING_FOR_GPUS, message="")
+_NO_QUOTA: Final = Refusal(reason=Reason.WAITING_FOR_QUOTA, message="")
+
+
+def _nearest_quota(current: Occupancy, request: Request) -> Option | tuple[BindingQuota, Option]:
+    """The first way to run that quotas allow, or else the quota that is nearest to allowing one, with that way."""
     blocked: list[tuple[BindingQuota, Option]] = []
     for option in request.options:
         binding = binding_quota(current, request, option)
         if binding is None:
-            return _no_space(current, request, option, reserved_for, standings)
+            return option
         blocked.append((binding, option))
-    nearest, option = max(blocked, key=lambda one: one[0].workers)
-    refusal = exceeded(Reason.WAITING_FOR_QUOTA, request, option, nearest.limit)
-    return replace(refusal, message=f"{refusal.message} {nearest.why}".rstrip(), or_space=nearest.or_space)
+    return max(blocked, key=lambda one: one[0].workers)
 
 
 def waiting_for_eviction(placement: Placement) -> Refusal:

@@ -1,11 +1,11 @@
 """One future: from a snapshot on, jobs end when their drawn run times are over, and waiting ones take their turns.
 
-Turns are the production core's (`turns`), on a cluster that is kept from ending to ending (`played_cluster`). A play
+Turns are those of production (`scheduling`), on a cluster that is kept from ending to ending (`played_cluster`). A play
 goes on in small steps, from its very beginning, so that it can be interrupted anywhere. Of equal places the fullest is
 taken: learning the mix for each play would cost more than the play.
 
 Jobs that come meanwhile are played as the caller supposes them; bookings begin and end when they are to. Not played:
-elastic growth and shrinking, the bounds of lines, moves, and what an eviction loses; `estimates` learns what they do.
+elastic growth, the bounds of lines, moves, and what an eviction loses; `estimates` learns what they do.
 """
 
 from __future__ import annotations

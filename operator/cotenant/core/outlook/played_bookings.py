@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 from cotenant.core.allocation.allocation import Allocation
-from cotenant.core.allocation.occupancy import Occupancy
-from cotenant.core.cycle.accounts import Accounts
 from cotenant.core.cycle.booked_places import BookedPlace, BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.cycle.outcome import CycleOutcome
-from cotenant.core.cycle.running_jobs import RunningJobs
-from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import WHOLE, Job, TenantQueue
 from cotenant.core.quota.bookings import BookingStanding, capacity_of, with_bookings
 from cotenant.core.snapshot.snapshot import Snapshot
@@ -48,17 +42,8 @@ class PlayedBookings(BookedPlaces):
 
     __slots__ = ("_has_chosen", "_is_stale")
 
-    def __init__(
-        self, cycle: Cycle, standings: tuple[BookingStanding, ...], occupancy: Occupancy, running: RunningJobs
-    ) -> None:
-        """`running`: of the play, followed as it changes; `cycle`: with which the play began."""
-        snapshot = replace(cycle.snapshot, bookings=standings, accounting=None)
-        accounts = Accounts(occupancy, running)
-        view = replace(
-            cycle, snapshot=snapshot, tree=occupancy.tree, running=running, accounts=accounts, outcome=CycleOutcome(),
-            started=[], nominated=[],
-        )  # fmt: skip
-        super().__init__(view)
+    def __init__(self, cycle: Cycle) -> None:
+        super().__init__(cycle)
         self._is_stale, self._has_chosen = True, False
 
     @property
@@ -70,11 +55,9 @@ class PlayedBookings(BookedPlaces):
     def earlier(self, gpus: Mapping[str, frozenset[tuple[str, str]]]) -> None:
         self._earlier = gpus
 
-    def go_to(self, moment: Moment) -> None:
-        self._cycle = replace(self._cycle, moment=moment)
-
-    def settle(self) -> None:
-        """Settles what changed before the turns of a cycle."""
+    def follow(self, cycle: Cycle) -> None:
+        """Settles what changed before the turns of this cycle."""
+        self._cycle = cycle
         if self._is_stale:
             self.clear()
             self.keep()
@@ -97,18 +80,19 @@ class PlayedBookings(BookedPlaces):
     @contextmanager
     def opened_to(self, queue: int) -> Iterator[None]:
         """Opens places as in a decision; what is kept is chosen anew only where somebody came or went."""
+        cycle = self._cycle
         own = [one for one in self.places if self.is_of(one, queue) and self.is_active(one.booking)]
         kept = [self.give_back(place) for place in own]
+        before = len(cycle.started) + len(cycle.nominated)
         try:
             yield
         finally:
-            if not self._is_stale:
-                for place, allocation in zip(own, kept, strict=True):
-                    place.allocation = allocation
-                    self._cycle.accounts.allocate(allocation)
-            else:
-                for place in own:
+            for place, allocation in zip(own, kept, strict=True):
+                if before < len(cycle.started) + len(cycle.nominated):
                     self._keep(place)
+                else:
+                    place.allocation = allocation
+                    cycle.accounts.allocate(allocation)
 
     def _may_change(self, place: BookedPlace, queue: int, classes: set[str], *, gave_back: bool) -> bool:
         if place.booking.gpu_class not in classes:

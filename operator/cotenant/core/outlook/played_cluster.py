@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import inf
+from operator import itemgetter
 from typing import Final, TypeAlias
 
+from cotenant.core.actions.start_bounds import waiting_order
 from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.accounts import Accounts
 from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.running_jobs import RunningJobs
-from cotenant.core.cycle.search import PlacementResult
-from cotenant.core.explain.forecast import Ending, ends_at
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.failover import BorrowingRecord
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey, Placement, TenantQueue
-from cotenant.core.model.plan import Refusal
+from cotenant.core.model.plan import Refusal, Resize
 from cotenant.core.outlook.played_bookings import PlayedBookings
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.fair_share import DominantShares, past_shares
@@ -44,11 +45,37 @@ LEAVING_S: Final = 30.0
 """A job whose eviction is under way is gone after this time."""
 
 
+class PlayedMoment(Moment):
+    """Goes on while a cycle is open: up to `until` all that the cycle decided stays as it is."""
+
+    __slots__ = ()
+
+    def go_to(self, at: float) -> None:
+        self._at = at
+
+
+class PlayedAccounts(Accounts):
+    """Copies nothing before a job leaves: until then the cluster after evictions is the cluster as it is."""
+
+    __slots__ = ()
+
+    def open_after_evictions(self) -> Occupancy:
+        return super().open_after_evictions() if self._after_evictions or self._leaving else self.current
+
+    def depart(self, key: JobKey, part: Allocation) -> None:
+        super().open_after_evictions()
+        super().depart(key, part)
+
+    def nominate(self, allocation: Allocation) -> None:
+        super().open_after_evictions()
+        super().nominate(allocation)
+
+
 class PlayedCluster:
     """Begins as the cycle finds it, without jobs: `hold` and `wait` bring the jobs in."""
 
     def __init__(self, cycle: Cycle, draw: Draw, resolve: Resolve) -> None:
-        self.moment = Moment(cycle.now)
+        self.moment = PlayedMoment(cycle.now)
         self.policy: Policy = cycle.policy
         self.tree, self.inventory = cycle.tree, cycle.inventory
         self.occupancy = cycle.accounts.current
@@ -58,26 +85,24 @@ class PlayedCluster:
         self.unstarted: set[JobKey] = set()
         self.waiting: dict[Request, list[Job]] = {}
         """In each, by priority and age."""
+        self.by_wait: list[tuple[float, JobKey, Job, Request]] = []
+        """(since when it waits, key, job, its request) of all of them, the longest wait first."""
         self.evicted: set[JobKey] = set(cycle.snapshot.evicted)
         """Since anything last came or ended."""
         self.refused: dict[JobKey, Job] = {}
         """Jobs that can never start, as far as quotas are what they are now."""
-        self._cycle, self._snapshot, self._draw = cycle, cycle.snapshot, draw
+        self._snapshot, self._draw = cycle.snapshot, draw
+        self._standings = cycle.snapshot.bookings
         self._jobs: dict[JobKey, Job] = {}
         self._last: RunningJobs | None = None
         self._allocations: dict[JobKey, Allocation] = {}
         self._ends: dict[JobKey, float] = {}
         self._endings: list[tuple[float, JobKey]] = []
-        self._said: list[tuple[float, JobKey]] = []
-        """Endings as they were declared: what a decision counts on."""
-        self._priorities: Counter[tuple[str, int]] = Counter()
-        """(queue, priority) → jobs that run."""
-        self._backfilled: set[JobKey] = set()
         half_life_s = max((past.half_life_s for past in cycle.snapshot.usage_history), default=HALF_LIFE_S)
         self._history = UsageHistory(half_life_s)
         self._history.restore(_records(cycle.snapshot), (), self.now)
         self._history.advance(self.now, self.occupancy.usage)
-        self.booked = self._bookings(cycle.snapshot.bookings)
+        self.booked = PlayedBookings(self._cycle_now())
 
     @property
     def now(self) -> float:
@@ -103,37 +128,25 @@ class PlayedCluster:
     def service(self) -> ServiceOrder:
         return ServiceOrder(self.tree, self._snapshot.runtimes, self.moment, self.policy.restart_cost_s)
 
-    def has_lower(self, job: Job) -> bool:
-        """A job of its queue runs with lower priority."""
-        return any(
-            number and queue == job.queue and priority < job.priority
-            for (queue, priority), number in self._priorities.items()
-        )
+    def open_cycle(self) -> Cycle:
+        """A cycle of decisions about the cluster as it is. What they take is taken, until a job starts on it."""
+        self.moment = PlayedMoment(self.now)
+        cycle = self._cycle_now()
+        self.booked.follow(cycle)
+        return cycle
 
-    def has_overrun(self) -> bool:
-        """True if a job runs that was backfilled and has outlived its declared run time."""
-        return any((self._jobs[key].backfilled_until or inf) <= self.now for key in self._backfilled)
-
-    def has_outlived(self) -> bool:
-        """True if a job runs that was to end by now, since it was last settled."""
-        return bool(self._said) and self._said[0][0] <= self.now
-
-    def settle_declared(self) -> None:
-        """Corrects jobs that have outlived what they expected: the maximum counts from now on."""
-        while self.has_outlived():
-            _, key = self._said.pop(0)
-            self._note_declared(key)
-
-    def declared_endings(self) -> list[Ending]:
-        """Within the time for which places are kept, soonest first."""
-        last = bisect_left(self._said, (self.now + self.policy.reserve_within_s, "￿"))
-        return [(at, key, self._allocations[key]) for at, key in self._said[:last]]
+    def _cycle_now(self) -> Cycle:
+        running = self.running
+        snapshot = replace(self._snapshot, bookings=self._standings, accounting=None, evicted=tuple(self.evicted))
+        return Cycle(
+            snapshot, self.policy, self.inventory, self.tree, running, (), self.moment,
+            PlayedAccounts(self.occupancy, running), self.service(),
+        )  # fmt: skip
 
     def go_to(self, at: float) -> None:
         if at > self.now:
             self._history.advance(at, self.occupancy.usage)
-            self.moment = Moment(at)
-            self.booked.go_to(self.moment)
+            self.moment.go_to(at)
 
     def change_queues(self, queues: tuple[TenantQueue, ...], standings: tuple[BookingStanding, ...]) -> None:
         """Bookings begin or end: the same queues have other quotas, and who waits is judged by them."""
@@ -145,19 +158,14 @@ class PlayedCluster:
             usage.add(allocation.charge)
         self.occupancy = Occupancy(before.ledger, usage, before.fit_cache.scorer, before.fit_cache.book)
         self.resolve, self._last = RequestResolver(self.inventory, self.tree).resolve, None
-        self.booked = self._bookings(standings)
+        self._standings = standings
+        self.booked = PlayedBookings(self._cycle_now())
         self.booked.earlier = earlier
         jobs = [job for same in self.waiting.values() for job in same] + list(self.refused.values())
         asked = {job.key for job in self._snapshot.jobs if job.placement is None} - self.starts.keys()
-        self.waiting, self.refused = {}, {}
+        self.waiting, self.by_wait, self.refused = {}, [], {}
         for job in jobs:
             (self.unstarted.add if self.wait(job) and job.key in asked else self.unstarted.discard)(job.key)
-
-    def _bookings(self, standings: tuple[BookingStanding, ...]) -> PlayedBookings:
-        running = RunningJobs(self._jobs, self._allocations, self.tree)
-        found = PlayedBookings(self._cycle, standings, self.occupancy, running)
-        found.go_to(self.moment)
-        return found
 
     def hold(self, job: Job, allocation: Allocation, since: float) -> None:
         """The job runs, and holds what is allocated already."""
@@ -167,11 +175,6 @@ class PlayedCluster:
         self._ends[job.key] = at = inf if seconds is None else self.now + seconds
         if at < inf:
             heapq.heappush(self._endings, (at, job.key))
-        if not leaves:
-            self._note_declared(job.key)
-            self._priorities[job.queue, job.priority] += 1
-        if job.backfilled_until is not None:
-            self._backfilled.add(job.key)
         self.booked.note(job, allocation, gave_back=False)
 
     def wait(self, job: Job) -> Request | None:
@@ -181,17 +184,17 @@ class PlayedCluster:
             self.refused[job.key] = job
             return None
         insort(self.waiting.setdefault(request, []), job, key=order_in_queue)
+        insort(self.by_wait, (*waiting_order(job), job, request), key=_WAIT)
         return request
 
-    def start(self, job: Job, request: Request, result: PlacementResult, backfilled_until: float | None) -> None:
-        self._remove(job, request)
-        self.occupancy.allocate(result.allocation)
-        self._history.charge_penalty(job, result.allocation.charge.milli, self.occupancy.usage)
-        self._note_start(job, self.now)
-        started = replace(
-            job, placement=result.placement, admitted_at=self.now, backfilled_until=backfilled_until
-        )  # fmt: skip
-        self.hold(started, result.allocation, self.now)
+    def start(self, entry: Entry, allocation: Allocation, at: float) -> None:
+        """The job starts at the place that a cycle gave it, where it is allocated already."""
+        self._remove(entry.job)
+        self._history.charge_penalty(entry.job, allocation.charge.milli, self.occupancy.usage)
+        self._note_start(entry.job, at)
+        until = entry.backfilled_until
+        started = replace(entry.job, placement=entry.placement, admitted_at=self.now, backfilled_until=until)
+        self.hold(started, allocation, self.now)
 
     def start_nominated(self, job: Job, placement: Placement) -> None:
         """The job has its place as soon as those who were asked to leave it have left."""
@@ -199,7 +202,7 @@ class PlayedCluster:
         if isinstance(request, Refusal) or job not in self.waiting.get(request, ()):
             return
         allocation = allocation_of(job, placement, self.inventory, self.tree)
-        self._remove(job, request)
+        self._remove(job)
         self.occupancy.allocate(allocation)
         self._note_start(job, self.now + LEAVING_S)
         self.hold(replace(job, placement=placement, admitted_at=self.now), allocation, self.now)
@@ -220,9 +223,26 @@ class PlayedCluster:
             self.evicted.add(key)
             self._wait_again(self._give_back(key))
 
+    def shrink(self, resize: Resize) -> None:
+        """An elastic job goes on with fewer workers."""
+        job, before = self._jobs[resize.job], self._allocations[resize.job]
+        after = allocation_of(job, resize.placement, self.inventory, self.tree)
+        self.occupancy.release(before)
+        self.occupancy.allocate(after)
+        self._jobs[job.key], self._allocations[job.key] = replace(job, placement=resize.placement), after
+        self.booked.note(job, before, gave_back=True)
+
     def _wait_again(self, job: Job) -> None:
         ran_s = job.ran_s + int(max(0.0, self.now - (job.admitted_at or self.now)))
-        bare = replace(job, placement=None, admitted_at=None, backfilled_until=None, evicting=False, ran_s=ran_s)
+        bare = replace(
+            job,
+            placement=None,
+            admitted_at=None,
+            backfilled_until=None,
+            evicting=False,
+            ran_s=ran_s,
+            requeued_at=self.now,
+        )
         self.wait(bare)
 
     def _note_start(self, job: Job, at: float) -> None:
@@ -230,7 +250,10 @@ class PlayedCluster:
             self.unstarted.remove(job.key)
             self.starts[job.key] = at
 
-    def _remove(self, job: Job, request: Request) -> None:
+    def _remove(self, job: Job) -> None:
+        """The job does not wait any more."""
+        place = bisect_left(self.by_wait, waiting_order(job), key=_WAIT)
+        *_, request = self.by_wait.pop(place)
         jobs = self.waiting[request]
         del jobs[bisect_left(jobs, order_in_queue(job), key=order_in_queue)]
         if not jobs:
@@ -241,25 +264,10 @@ class PlayedCluster:
         self.occupancy.release(allocation)
         self.booked.note(job, allocation, gave_back=True)
         del self._ends[key]
-        self._backfilled.discard(key)
-        if not job.evicting:
-            self._priorities[job.queue, job.priority] -= 1
-            self._forget_declared(job)
         return job
 
-    def _note_declared(self, key: JobKey) -> None:
-        job = self._jobs[key]
-        if (at := ends_at(job, job.admitted_at, self.moment)) is not None:
-            insort(self._said, (at, key))
 
-    def _forget_declared(self, job: Job) -> None:
-        for seconds in (job.expected_runtime_s, job.max_runtime_s):
-            if seconds is None or job.admitted_at is None:
-                continue
-            entry = job.admitted_at + seconds, job.key
-            place = bisect_left(self._said, entry)
-            if place < len(self._said) and self._said[place] == entry:
-                del self._said[place]
+_WAIT: Final = itemgetter(0, 1)
 
 
 def _records(snapshot: Snapshot) -> list[BorrowingRecord]:

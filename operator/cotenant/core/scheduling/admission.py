@@ -6,7 +6,9 @@ less while turns are taken, so a request that found no place finds none later ei
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from cotenant.core.actions.backfill import Backfill, Reservation, Reservations
 from cotenant.core.actions.collect import Collection, collect
@@ -18,6 +20,7 @@ from cotenant.core.actions.protection import ProtectionSearch
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.actions.victims import CandidateFinder
 from cotenant.core.allocation.eviction_candidate import CandidateList
+from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
@@ -25,31 +28,34 @@ from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.explain.behind_bookings import behind_bookings, starts_with_booking
 from cotenant.core.explain.forecast import EndingList, Forecast, endings_of
-from cotenant.core.explain.pending_reason import GpuStandings, explain, protected, waiting_for_eviction
+from cotenant.core.explain.pending_reason import protected, waiting_for_eviction
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Reason, Refusal
 from cotenant.core.queueing.fair_share import within_guarantee
 
+Explain: TypeAlias = Callable[[Occupancy, Request, Sequence[JobKey]], Refusal]
+"""(occupancy, request that finds no place there, jobs for which places are reserved) → the reason."""
+
 
 class Admission:
-    """The turns of one cycle."""
+    """The turns of one cycle: of a decision, or of a future that is played from it (`outlook`)."""
 
     __slots__ = (
         "_candidates",
         "_cycle",
+        "_explain",
         "_guarantee_waits",
         "_refusals",
-        "_reservations",
-        "_standings",
         "_waiting",
         "booked",
         "collections",
         "gave",
+        "reservations",
         "tenures",
         "usage",
     )
 
-    def __init__(self, cycle: Cycle, booked: BookedPlaces) -> None:
+    def __init__(self, cycle: Cycle, booked: BookedPlaces, explain: Explain) -> None:
         """`booked`: GPUs are kept for these bookings already."""
         rules = EvictionRules(cycle.tree, cycle.policy, cycle.moment, frozenset(cycle.snapshot.evicted))
         self._cycle = cycle
@@ -58,11 +64,11 @@ class Admission:
         self.collections: dict[JobKey, Collection] = {}
         """Jobs for which GPUs are reserved."""
         self.booked = booked
-        self._reservations = Reservations(cycle.moment, cycle.policy.reserve_within_s, booked)
+        self.reservations = Reservations(cycle.moment, cycle.policy.reserve_within_s, booked)
         self._refusals: dict[Request, Refusal] = {}
         """Requests that found no place, in the order of their first turn."""
         self._waiting: list[Entry] = []
-        self._standings = GpuStandings(cycle.accounts.current)
+        self._explain = explain
         self._guarantee_waits = False
         """A job inside its guarantee found no place in this cycle."""
         self.gave = False
@@ -111,25 +117,30 @@ class Admission:
             return True
         return self._collect(entry, request)
 
+    def is_refused(self, request: Request) -> bool:
+        """It found no place in this cycle; only a backfill may start a job with this request."""
+        return request in self._refusals
+
     def is_spoken_for(self, request: Request) -> bool:
         """Nothing is collected for the request in this cycle, or nothing more: it has been refused, or GPUs of its
         class are kept for another."""
-        return request in self._refusals or self._reservations.is_claimed(request)
+        return request in self._refusals or self.reservations.is_claimed(request)
 
     def release_reservations(self) -> list[Reservation]:
         """End all reservations: what comes after the turns takes nothing that cannot be taken back. What is collected
         stays kept. Returns all of them."""
-        ended = self._reservations.all()
+        ended = self.reservations.all()
         for reservation in ended:
             if not reservation.is_collected:
                 self._cycle.accounts.release(reservation.allocation)
-        self._reservations.clear()
+        self.reservations.clear()
         return ended
 
     def release_collected(self) -> None:
         """Give back what is collected, when nothing is handed out any more."""
         for collection in self.collections.values():
             self._cycle.accounts.release(collection.reservation.allocation)
+        self.collections.clear()
 
     def forecast(self) -> list[Entry]:
         """Waiting entries in the order of their turns; the first kinds of request with their estimated start."""
@@ -158,7 +169,7 @@ class Admission:
     def _backfill(self, job: Job, request: Request) -> Backfill | None:
         """A place that is reserved until after this job will have ended: of jobs with the same request, not all may
         run so long."""
-        return self._reservations.backfill(job, request, self._cycle.accounts.current)
+        return self.reservations.backfill(job, request, self._cycle.accounts.current)
 
     def _fit_after_evictions(self, job: Job, request: Request) -> PlacementResult | None:
         """A place that jobs give back which are leaving anyway, or which are now asked to leave."""
@@ -189,7 +200,7 @@ class Admission:
     def _collect(self, entry: Entry, request: Request) -> bool:
         """Keep the place at which the entry will start; False where no ending makes one."""
         current = self._cycle.accounts.current
-        refusal = explain(current, request, (), self._standings)
+        refusal = self._explain(current, request, ())
         occupancy = self._cycle.accounts.open_after_evictions()
         lacks_quota = refusal.reason is Reason.WAITING_FOR_QUOTA and not refusal.waits_for_space
         of_quota = lacks_quota and not self.tenures.is_entitled(request)
@@ -199,7 +210,7 @@ class Admission:
         self._refusals[request] = refusal
         self._guarantee_waits |= within_guarantee(current.usage, request, request.queue)
         kept = replace(collection.reservation, job=entry.job.key)
-        self._reservations.collect(kept)
+        self.reservations.collect(kept)
         self._cycle.accounts.allocate(kept.allocation)
         self.collections[entry.job.key] = replace(collection, reservation=kept)
         entry.wait(refusal)
@@ -218,16 +229,16 @@ class Admission:
         if request not in self._refusals:
             current = self._cycle.accounts.current
             self._guarantee_waits |= within_guarantee(current.usage, request, request.queue)
-            reserved_for = [reservation.job for reservation in self._reservations.all()]
-            refusal = explain(current, request, reserved_for, self._standings)
+            reserved_for = [reservation.job for reservation in self.reservations.all()]
+            refusal = self._explain(current, request, reserved_for)
             refusal = self._refusals[request] = behind_bookings(refusal, self.booked, current, request)
-            if self._reservations.claims_classes(request, refusal):
+            if self.reservations.claims_classes(request, refusal):
                 self._reserve(entry.job, request)
         entry.wait(self._refusals[request])
         self._waiting.append(entry)
 
     def _reserve(self, job: Job, request: Request) -> None:
-        reservation = self._reservations.reserve(job, request, self._new_forecast())
+        reservation = self.reservations.reserve(job, request, self._new_forecast())
         if reservation is not None:
             self._cycle.accounts.allocate(reservation.allocation)
 

@@ -11,6 +11,7 @@ from math import inf
 from typing import Final, TypeAlias
 
 from cotenant.core.actions.start_bounds import Waiting, start_bounds, waiting_order
+from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
@@ -23,21 +24,23 @@ from cotenant.core.scheduling.admission import Admission
 Turns: TypeAlias = Iterable[tuple[Entry, Request]]
 
 
-def give_turns(cycle: Cycle, admission: Admission, feasible: Turns, ordered: Turns) -> None:
-    """Every entry has one turn. `ordered`: the usual order, which is chosen while turns are given."""
+def give_turns(
+    cycle: Cycle,
+    admission: Admission,
+    overdue: Sequence[tuple[Entry, Request]],
+    coming: Iterable[tuple[float, Request]],
+    ordered: Turns,
+) -> Iterator[None]:
+    """Every entry has one turn, each when it is asked for. `overdue`: the longest wait first; `coming`: when others
+    become overdue; `ordered`: the usual order, which is chosen while turns are given."""
     tenures = admission.tenures
-    waiting = list(feasible)
-    since = [tenures.overdue_since(entry.job) for entry, _ in waiting]
-    now = tenures.moment.unnoted
-    overdue = [one for one, at in zip(waiting, since, strict=True) if at <= now]
-    overdue.sort(key=lambda one: waiting_order(one[0].job))
     entitled = [one for one in overdue if tenures.is_entitled(one[1])]
     borrowers = [one for one in overdue if not tenures.is_entitled(one[1])]
     for entry, request in entitled:
         admission.collect_for(entry, request)
-    for (_, request), at in zip(waiting, since, strict=True):
-        if not admission.is_spoken_for(request):  # else it changes nothing that the job becomes overdue as well
-            tenures.moment.has_come(at)
+        yield
+    # If a request is spoken for, it changes nothing that another of its jobs becomes overdue.
+    tenures.moment.has_come(min((at for at, request in coming if not admission.is_spoken_for(request)), default=inf))
     usage = cycle.accounts.current.usage
     admission.usage = usage.copy() if admission.collections else usage  # what is collected is given back
     for entry, request in ordered:
@@ -48,6 +51,21 @@ def give_turns(cycle: Cycle, admission: Admission, feasible: Turns, ordered: Tur
             borrowers = []
         if entry.outcome is EntryOutcome.UNDECIDED:
             admission.try_admit(entry, request)
+        yield
+
+
+def split_overdue(
+    tenures: Tenures, waiting: Iterable[tuple[Entry, Request]]
+) -> tuple[list[tuple[Entry, Request]], list[tuple[float, Request]]]:
+    """(overdue entries, the longest wait first; when each of the others becomes overdue)."""
+    now, overdue, coming = tenures.moment.unnoted, [], []
+    for entry, request in waiting:
+        at = tenures.overdue_since(entry.job)
+        if at <= now:
+            overdue.append((entry, request))
+        else:
+            coming.append((at, request))
+    return sorted(overdue, key=lambda one: waiting_order(one[0].job)), coming
 
 
 def bound_starts(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -> None:

@@ -7,8 +7,10 @@ place that becomes free, or gets the reason why it waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
 
 from cotenant.core.actions import elastic
 from cotenant.core.actions.consolidate import Consolidation, beneficiaries, evictions_of
@@ -27,7 +29,7 @@ from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.outcome import Departures
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.explain.pending_reason import waiting_for_eviction
+from cotenant.core.explain.pending_reason import GpuStandings, explain, waiting_for_eviction
 from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import BookedGpus, Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
@@ -37,9 +39,11 @@ from cotenant.core.queueing.order import QueueOrder, order_in_queue
 from cotenant.core.scheduling.admission import Admission
 from cotenant.core.scheduling.advice import advise, kept_for_bookings
 from cotenant.core.scheduling.decision import AdvisedEnds, Decision, Standings
-from cotenant.core.scheduling.overdue import bound_starts, give_turns
+from cotenant.core.scheduling.overdue import bound_starts, give_turns, split_overdue
 from cotenant.core.scheduling.requested_moves import move_as_asked
 from cotenant.core.snapshot.snapshot import Snapshot
+
+Following: TypeAlias = Callable[[Entry, Request], Entry | None]
 
 
 def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
@@ -73,9 +77,11 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
     feasible = reject_infeasible(requests, in_line(lines, entries))
 
     # 4. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
-    admission = Admission(cycle, booked)
+    admission = Admission(cycle, booked, partial(explain, standings=GpuStandings(cycle.accounts.current)))
     shares = DominantShares(cycle.tree, past_shares(cycle.snapshot, cycle.policy))
-    give_turns(cycle, admission, feasible, order(cycle, shares, feasible))
+    overdue, coming = split_overdue(admission.tenures, feasible)
+    for _ in give_turns(cycle, admission, overdue, coming, order(cycle, shares, feasible)):
+        pass
 
     # 5. Lift reservations, but for what is collected; estimate when waiting entries start, and bound it.
     reservations = admission.release_reservations()
@@ -201,18 +207,26 @@ def reject_infeasible(requests: RequestResolver, entries: Iterable[Entry]) -> li
 
 
 def order(
-    cycle: Cycle, shares: DominantShares, feasible: list[tuple[Entry, Request]]
+    cycle: Cycle, shares: DominantShares, feasible: Iterable[tuple[Entry, Request]], following: Following | None = None
 ) -> Iterator[tuple[Entry, Request]]:
-    """Guarantee → share → priority → age → key, as usage stands at each turn; in a queue service may go before age."""
+    """Guarantee → share → priority → age → key, as usage stands at each turn; in a queue service may go before age.
+
+    `following`: after a turn, the next entry that asks for the same, if `feasible` has only the first of each kind.
+    """
     by_key = {entry.job.key: (entry, request) for entry, request in feasible}
     usage = cycle.accounts.current.usage
 
     def is_within_guarantee(queue: int, job: Job) -> bool:
         return within_guarantee(usage, by_key[job.key][1], queue)
 
-    jobs = [entry.job for entry, _ in feasible]
-    for job in QueueOrder(cycle.tree, usage, shares, is_within_guarantee, jobs, turn=cycle.service.turn):
-        yield by_key[job.key]
+    jobs = [entry.job for entry, _ in by_key.values()]
+    queues = QueueOrder(cycle.tree, usage, shares, is_within_guarantee, jobs, turn=cycle.service.turn)
+    for job in queues:
+        entry, request = by_key[job.key]
+        yield entry, request
+        if following is not None and (other := following(entry, request)) is not None:
+            by_key[other.job.key] = other, request
+            queues.insert(other.job)
 
 
 def consolidate(cycle: Cycle, requests: RequestResolver, waiting: Iterable[Entry]) -> None:
