@@ -21,7 +21,7 @@ class Policy:
     """Grace period of a GPU that its node does not list any more: an agent or a driver restarts."""
     forecasts: int = 16
     """Different requests per cycle for which a start time is worked out."""
-    advice: int = 500
+    advice: int = 2_000
     """Trials per cycle to find the smallest changes that would start waiting jobs; fewer in clusters of many nodes."""
     reserve_within_s: int = 3_600
     """GPUs are kept for a job that waits only if it will start within this time; 0 keeps none."""

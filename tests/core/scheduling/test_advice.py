@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -32,6 +33,12 @@ def spread(job: Job, **changes: Any) -> Job:
     return replace(job, spread=replace(job.spread, **changes))
 
 
+def seconds(duration: str) -> int:
+    """`1m50s` → 110."""
+    units = {"h": 3_600, "m": 60, "s": 1}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([hms])", duration))
+
+
 EDITS: dict[str, Callable[[Job, Any], Job]] = {
     "spec.workers": lambda job, value: replace(job, workers_min=value, workers_max=value),
     "spec.minWorkers": lambda job, value: replace(job, workers_min=value),
@@ -48,8 +55,8 @@ EDITS: dict[str, Callable[[Job, Any], Job]] = {
     "spec.runtime.collective": lambda job, value: replace(job, distinct_gpus=value != "gloo"),
     "spec.resources.cpu": lambda job, value: replace(job, cpu_milli=int(value.removesuffix("m"))),
     "spec.resources.memory": lambda job, value: replace(job, memory_mib=int(value.removesuffix("Mi"))),
-    "spec.maxRuntime": lambda job, value: replace(job, max_runtime_s=int(value.removesuffix("s"))),
-    "spec.expectedRuntime": lambda job, value: replace(job, expected_runtime_s=int(value.removesuffix("s"))),
+    "spec.maxRuntime": lambda job, value: replace(job, max_runtime_s=seconds(value)),
+    "spec.expectedRuntime": lambda job, value: replace(job, expected_runtime_s=seconds(value)),
     "spec.priority": lambda job, value: replace(job, priority=value),
     "spec.priorityClassName": lambda job, value: replace(job, priority_class=value or ""),
 }

@@ -60,7 +60,7 @@ class ChangeSearch:
     """Changes of waiting jobs, tried on the occupancy that the turns of one cycle have left. `close` leaves it as it
     was."""
 
-    __slots__ = ("_ahead", "_by_fit", "_current", "_in_line", "_moment", "_resolve", "_trials_left")
+    __slots__ = ("_ahead", "_by_fit", "_current", "_found", "_in_line", "_moment", "_resolve", "_trials_left")
 
     def __init__(
         self,
@@ -77,6 +77,8 @@ class ChangeSearch:
         self._by_fit = Occupancy(current.ledger, current.usage, BestFit())
         """The same, where any place is as good as another."""
         self._moment, self._trials_left = moment, trials
+        self._found: dict[tuple[Request, tuple[int, ...]], bool] = {}
+        """(request, places that are taken) → it finds a place."""
         self._ahead: list[tuple[KeptFor, int]] = []
         """Places that are taken for now, each with the mark of the occupancy before."""
 
@@ -146,21 +148,28 @@ class ChangeSearch:
         return max(max_workers(self._current.fit_cache, option.placement_request) for option in one.options)
 
     def _starts(self, job: Job, changed: Job, ahead: Sequence[KeptFor], ends_by: float | None) -> bool:
-        if self._trials_left <= 0:
-            return False
-        self._trials_left -= 1
         request = self._resolve(changed)
         if isinstance(request, Refusal) or not self._keeps_its_turn(job, request):
             return False
-        if self._finds_place(request):
-            return self._in_line(changed)
-        open_to_it = [kept.allocation for kept in ahead if self._may_go_before(changed, kept, ends_by)]
-        if not open_to_it:
-            return False
-        with self._current.trial():
-            for allocation in open_to_it:
-                self._current.release(allocation)
-            return self._finds_place(request) and self._in_line(changed)
+        open_to_it = [kept for kept in ahead if self._may_go_before(changed, kept, ends_by)]
+        finds_place = self._finds_place_behind(request, ahead, ()) or (
+            bool(open_to_it) and self._finds_place_behind(request, ahead, open_to_it)
+        )
+        return finds_place and self._in_line(changed)
+
+    def _finds_place_behind(self, request: Request, ahead: Sequence[KeptFor], open_to_it: Sequence[KeptFor]) -> bool:
+        """It finds a place besides those that are kept ahead and are not open to it. Equal questions are one trial."""
+        question = request, tuple(id(kept) for kept in ahead if kept not in open_to_it)
+        found = self._found.get(question)
+        if found is None:
+            if self._trials_left <= 0:
+                return False
+            self._trials_left -= 1
+            with self._current.trial():
+                for kept in open_to_it:
+                    self._current.release(kept.allocation)
+                found = self._found[question] = self._finds_place(request)
+        return found
 
     def _may_go_before(self, changed: Job, kept: KeptFor, ends_by: float | None) -> bool:
         """The changed job will have ended in time, or has its turn before the other. `ends_by`: it is sure to have."""
