@@ -222,6 +222,13 @@ def test_fewer_gpus_help_on_a_kept_place_only_who_ends_in_time(runtime: dict[str
     assert advice([make_node("n1", gpus=4)], jobs) == change
 
 
+@pytest.mark.parametrize(("max_runtime_s", "change"), [(600, "it asked for 2 workers"), (601, "")])
+def test_fewer_workers_help_on_a_kept_place_only_who_ends_in_time(max_runtime_s: int, change: str) -> None:
+    jobs = behind(GANG, make_job("small", at=2, workers=3, max_runtime_s=max_runtime_s))
+    bounds = replace(make_queue("red", guaranteed=8), max_priority=0)
+    assert advice([make_node("n1", gpus=4)], jobs, queues=(bounds,)) == change
+
+
 @pytest.mark.parametrize(
     ("ends_in_s", "change"),
     [

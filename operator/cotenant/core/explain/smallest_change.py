@@ -125,7 +125,7 @@ class ChangeSearch:
             any_class=inventory.default_resource in resources,
             zones=tuple(sorted(zone for zone in inventory.zones if zone)),
             priorities=tuple(one for one in priorities if bounds.least <= one <= bounds.most),
-            workers=self._largest_gang(job),
+            workers=self._largest_gang(job, ahead),
             deadlines=self._deadlines(job, ahead),
         )
 
@@ -140,12 +140,15 @@ class ChangeSearch:
             if not self._moment.is_past(at - SHORTEST_S) and (said is None or self._moment.is_past(at - said))
         )
 
-    def _largest_gang(self, job: Job) -> int:
-        """Where quotas do not count; so a search for fewer workers takes as long for a gang of any size."""
+    def _largest_gang(self, job: Job, ahead: Sequence[KeptFor]) -> int:
+        """Where neither quotas nor kept places count. Bounds the search for fewer workers of very large gangs."""
         one = self._resolve(replace(job, workers_min=1, workers_max=1))
         if isinstance(one, Refusal):
             return 0
-        return max(max_workers(self._current.fit_cache, option.placement_request) for option in one.options)
+        with self._current.trial():
+            for kept in ahead:
+                self._current.release(kept.allocation)
+            return max(max_workers(self._current.fit_cache, option.placement_request) for option in one.options)
 
     def _starts(self, job: Job, changed: Job, ahead: Sequence[KeptFor], ends_by: float | None) -> bool:
         request = self._resolve(changed)
