@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from cotenant.core.allocation.request import Option, options_of, request_key
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.objects import GpuRequest, Job, Quota, Spread, TenantQueue, Topology, TopologyMode, UserLimit
+from cotenant.core.model.objects import (
+    GpuRequest,
+    Job,
+    Quota,
+    Spread,
+    TenantQueue,
+    Topology,
+    TopologyMode,
+    UserLimit,
+    VolumePlaces,
+)
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.quota.tree import QueueTree
@@ -61,6 +71,7 @@ DIFFERENT: dict[str, Any] = {
     "preemptible": False,
     "excluded_nodes": frozenset({"n1"}),
     "only_nodes": frozenset({"n1"}),
+    "volumes": VolumePlaces(frozenset({"n1"}), "claim data is bound to volume disk in zone a"),
     "move_asked": True,
 }
 
@@ -159,6 +170,19 @@ BOTH_CLASSES = replace(RED, quotas=(Quota(gpu_class="H100"), Quota(gpu_class="A1
             [("", ["a1", "h2"])],
             id="nodes to which an administrator moves it",
         ),
+        pytest.param(
+            replace(JOB, volumes=VolumePlaces(frozenset({"h2", "gone"})), only_nodes=frozenset({"h1", "h2"})),
+            RED,
+            [("", ["h2"])],
+            id="nodes on which its claims can be mounted, of those to which it moves",
+        ),
+        pytest.param(
+            replace(JOB, volumes=VolumePlaces(frozenset())),
+            RED,
+            [("", [])],
+            id="no node on which its claims can be mounted",
+        ),
+        pytest.param(replace(JOB, volumes=VolumePlaces(None)), RED, [("", ALL)], id="claims that any node can mount"),
         pytest.param(
             make_job("a", workers=2),
             replace(RED, quotas=(*RED.quotas, Quota(gpu_class="H100", limit=1_000))),

@@ -9,7 +9,17 @@ import pytest
 
 from cotenant.core import Policy, schedule
 from cotenant.core.explain.pending_reason import waiting_for_eviction
-from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, Sharing, Spread, Topology, TopologyMode
+from cotenant.core.model.objects import (
+    GpuRequest,
+    Job,
+    Node,
+    Quota,
+    Sharing,
+    Spread,
+    Topology,
+    TopologyMode,
+    VolumePlaces,
+)
 from cotenant.core.model.plan import Reason, Refusal, Verdict
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -349,3 +359,51 @@ def test_how_gpus_stand_is_said_of_each_request_s_own_nodes_and_of_the_moment() 
         "second": "4 of 8 GPUs are free, at most 4 of them on one node.",
         "third": "6 of 12 GPUs are free, at most 4 of them on one node.",
     }
+
+
+IN_B = VolumePlaces(frozenset({"n2"}), "claim data is bound to volume disk in zone b")
+TOGETHER = Topology("node", TopologyMode.REQUIRED)
+ONE_NODE = VolumePlaces(None, "", "One node alone can mount claim data.")
+
+
+@pytest.mark.parametrize(
+    ("job", "reason", "message"),
+    [
+        pytest.param(
+            replace(make_job("new"), volumes=IN_B),
+            Reason.WAITING_FOR_GPUS,
+            "Needs 1 GPU. Queue red allows it, but it does not fit now where its volumes can be mounted (claim data is"
+            " bound to volume disk in zone b): 0 of 1 GPU are free.",
+            id="a place that others hold",
+        ),
+        pytest.param(
+            replace(make_job("new"), volumes=replace(IN_B, nodes=frozenset({"elsewhere"}))),
+            Reason.EXCEEDS_CLUSTER,
+            "Needs 1 GPU; even an empty cluster holds only 0 of 1 such worker where its volumes can be mounted (claim"
+            " data is bound to volume disk in zone b).",
+            id="a place without GPUs",
+        ),
+        pytest.param(
+            replace(make_job("new", workers=2), topology=TOGETHER, volumes=ONE_NODE),
+            Reason.WAITING_FOR_TOPOLOGY,
+            "Needs 2 workers × 1 GPU. Queue red allows it, but only 1 of 2 workers fit now inside one node; spread over"
+            " several there would be room. One node alone can mount claim data.",
+            id="a gang that has to be on one node",
+        ),
+        pytest.param(
+            replace(make_job("new", workers=3), topology=TOGETHER, volumes=ONE_NODE),
+            Reason.EXCEEDS_CLUSTER,
+            "Needs 3 workers × 1 GPU; even an empty cluster holds only 2 of 3 such workers inside one node."
+            " One node alone can mount claim data.",
+            id="a gang that is larger than a node",
+        ),
+    ],
+)
+def test_a_job_that_waits_for_its_volumes_names_the_claim_the_volume_and_its_zone(
+    job: Job, reason: Reason, message: str
+) -> None:
+    held = make_job("old", placement=make_placement(("n2", [[0]])))
+    nodes = [make_node("n1", gpus=1), make_node("n2", gpus=1), make_node("n3", gpus=2)]
+    others = [make_job("third", placement=make_placement(("n3", [[0]])))]
+    verdict = schedule(make_snapshot(nodes=nodes, queues=[RED], jobs=[held, *others, job])).verdicts["red/new"]
+    assert (verdict.reason, verdict.message) == (reason, message)

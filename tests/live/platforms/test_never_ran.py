@@ -141,7 +141,7 @@ def test_a_node_that_takes_no_more_pods_gets_no_job(tenancy: Tenancy) -> None:
         tenancy.cluster.kubectl("delete", "pod", "-n", "default", "--grace-period=0", "--force", *names)
 
 
-def test_a_disk_of_another_node_costs_one_short_try(tenancy: Tenancy) -> None:
+def test_a_job_goes_to_the_node_that_can_mount_its_disk_and_a_gang_has_to_share_that_node(tenancy: Tenancy) -> None:
     there = [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-2"]}]
     amount, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
     volume: Document = {
@@ -174,9 +174,13 @@ def test_a_disk_of_another_node_costs_one_short_try(tenancy: Tenancy) -> None:
     try:
         mounted = {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "data"}}
         tenancy.apply(training_job("disk", gpu={"count": 1}, runtime={"volumes": [mounted]}))
+        tenancy.apply(training_job("gang", workers=2, gpu={"count": 2}, runtime={"volumes": [mounted]}))
         done = tenancy.wait_phase("disk", "Succeeded")
-        assert done["status"]["attempts"] == 2
-        assert [one["node"] for one in done["status"]["excludedNodes"]] == ["node-1"]
+        assert (done["status"]["attempts"], done["status"]["excludedNodes"]) == (1, [])
+        said = tenancy.wait(lambda: tenancy.job("gang").get("status", {}).get("message"), what="the gang is told why")
+        assert "holds only 1 of 2 such workers inside one node where its volumes can be mounted" in said
+        assert "claim data is bound to volume disk on node node-2" in said
+        assert "One node alone can mount claim data, which is ReadWriteOnce" in said
     finally:
         tenancy.delete_all()
         tenancy.cluster.kubectl("delete", "pvc", "data", "-n", "team-a")

@@ -47,6 +47,8 @@ GPU_NODES: Final = Resource(names.GROUP, names.VERSION, "gpunodes", namespaced=F
 NODES: Final = Resource("", "v1", "nodes", namespaced=False)
 NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
 PODS: Final = Resource("", "v1", "pods")
+PERSISTENT_VOLUMES: Final = Resource("", "v1", "persistentvolumes", namespaced=False)
+PERSISTENT_VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims")
 SERVICES: Final = Resource("", "v1", "services")
 SECRETS: Final = Resource("", "v1", "secrets")
 NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies")

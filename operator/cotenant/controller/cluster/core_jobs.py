@@ -12,6 +12,7 @@ from dataclasses import replace
 from cotenant import names
 from cotenant.api.conversion.job_moves import read_move, with_move
 from cotenant.api.conversion.to_core import to_job
+from cotenant.api.conversion.volumes import claims_of
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.validation.problems import DocumentError
 from cotenant.controller.cluster.gpu_holders import GpuHolders
@@ -44,9 +45,11 @@ class CoreJobs:
         excluded = frozenset(one.node for one in record.status.excluded_nodes if one.until.timestamp() > now)
         classes, memory = self._cache.priority_classes, self._memories[record.id]
         last = memory.reading
-        if last and (last.source is record.job) and (last.excluded_nodes, last.priority_classes) == (excluded, classes):
+        volumes = self._cache.volumes.revision if claims_of(record.job.spec) else None
+        source = (excluded, classes, volumes)
+        if last and last.source is record.job and source == (last.excluded_nodes, last.priority_classes, last.volumes):
             return last
-        memory.reading = self._read(record, record.job, excluded)
+        memory.reading = replace(self._read(record, record.job, excluded), volumes=volumes)
         return memory.reading
 
     def job(self, record: JobRecord, now: float) -> Job | None:
@@ -144,6 +147,7 @@ class CoreJobs:
         kept = {gone: self._kept_priority(record)} if gone else {}
         try:
             read = to_job(job, priority_classes=classes | kept, excluded_nodes=excluded)
+            read = self._cache.volumes.place(read, job)
         except DocumentError as error:
             problem = "; ".join(str(one) for one in error.problems)
             return CoreReading(None, problem, job, excluded, classes)

@@ -26,6 +26,8 @@ from cotenant.controller.client.kube import (
     NAMESPACES,
     NETWORK_POLICIES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     PRIORITY_CLASSES,
     PROFILES,
@@ -47,6 +49,7 @@ from cotenant.controller.informers.object_versions import ObjectVersions
 from cotenant.controller.informers.pods.pod_index import PodIndex
 from cotenant.controller.informers.pods.pod_record import PodRecord, read_pod
 from cotenant.controller.informers.profile_index import ProfileIndex
+from cotenant.controller.informers.volume_index import VolumeIndex, jobs_with_claims
 from cotenant.controller.telemetry.logs import error_text
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import BookedGpus
@@ -61,6 +64,7 @@ class ObjectCache:
         self.pods = PodIndex()
         self.nodes = NodeIndex()
         self.claims = ClaimIndex()
+        self.volumes = VolumeIndex()
         self.queues: dict[str, Queue] = {}
         self.queue_statuses: dict[str, Mapping[str, Any]] = {}
         """As written, to write only what differs: a default that was never written reads like one that was."""
@@ -207,24 +211,17 @@ class ObjectCache:
             self._changes.note_pods(self.pods.put(key, read_pod(document, self.pods.get(key)), self._clock()))
         elif resource == NODES:
             self._note_node(name, became_unreachable=self.nodes.put_node(name, document, self._clock()))
+            self._note_places(self.volumes.put_node(name, document["metadata"].get("labels") or {}))
+        elif resource in {PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS}:
+            self._note_places(self.volumes.put(resource, key, document))
         elif resource == GPU_NODES:
             self._store_gpu_node(name, document)
-        elif resource == QUEUES:
-            self._store_queue(name, document)
-        elif resource == QUOTA_REQUESTS:
-            self._note_quota_request(key, parse_quota_request(document))
-        elif resource == BOOKINGS:
-            self.bookings[name] = parse_booking(document)
-            changes.queues = True
+        elif resource in {QUEUES, NAMESPACES, QUOTA_REQUESTS, BOOKINGS}:
+            self._store_queue_part(resource, key, document)
         elif resource in {PROFILES, CLUSTER_PROFILES}:
             self.profiles.put(resource, key, document)
             self.unreadable.pop((resource.plural, key), None)
             self._read_jobs_again()
-        elif resource == NAMESPACES:
-            labels = document["metadata"].get("labels") or {}
-            self.tenancy_revision += self.namespaces.get(name) != labels
-            self.namespaces[name] = labels
-            changes.queues = True
         elif resource == NETWORK_POLICIES and name == names.BASE_NETWORK_POLICY:
             self.base_network_policies[document["metadata"]["namespace"]] = document
         elif resource == RESOURCE_CLAIMS:
@@ -256,6 +253,9 @@ class ObjectCache:
             self._changes.note_pods(self.pods.drop(key, self._clock()))
         elif resource == NODES:
             self._note_node(key, became_unreachable=self.nodes.drop_node(key, self._clock()))
+            self._note_places(self.volumes.drop_node(key))
+        elif resource in {PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS}:
+            self._note_places(self.volumes.drop(resource, key))
         elif resource == GPU_NODES:
             self.nodes.drop_gpu_node(key)
             changes.nodes.add(key)
@@ -305,6 +305,25 @@ class ObjectCache:
 
     def _note_node(self, name: str, *, became_unreachable: bool) -> None:
         self._changes.note_node(name, self.pods.ours() if became_unreachable else ())
+
+    def _note_places(self, differ: bool) -> None:
+        """The nodes on which claims can be mounted may be others."""
+        if differ:
+            self._changes.jobs.update(jobs_with_claims(self.jobs.values()))
+
+    def _store_queue_part(self, resource: Resource, key: str, document: Document) -> None:
+        if resource == QUEUES:
+            self._store_queue(key, document)
+        elif resource == QUOTA_REQUESTS:
+            self._note_quota_request(key, parse_quota_request(document))
+        elif resource == BOOKINGS:
+            self.bookings[key] = parse_booking(document)
+            self._changes.queues = True
+        else:
+            labels = document["metadata"].get("labels") or {}
+            self.tenancy_revision += self.namespaces.get(key) != labels
+            self.namespaces[key] = labels
+            self._changes.queues = True
 
     def _store_queue(self, name: str, document: Document) -> None:
         self.queue_statuses[name] = document.get("status") or {}

@@ -30,6 +30,8 @@ class CoreReading:
     source: TrainingJob | None = None
     excluded_nodes: frozenset[str] = frozenset()
     priority_classes: Mapping[str, int] = field(default_factory=dict)
+    volumes: int | None = None
+    """Revision of the claims, the volumes and the labels of nodes; None: the job mounts no claim."""
 
 
 @dataclass(slots=True)

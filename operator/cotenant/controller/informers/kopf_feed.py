@@ -27,6 +27,8 @@ from cotenant.controller.client.kube import (
     GPU_NODES,
     NAMESPACES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PRIORITY_CLASSES,
     PROFILES,
     QUEUES,
@@ -53,7 +55,8 @@ OWN_KINDS: Final = (
     BOOKINGS,
 )
 """All but LocalQueues, which the operator only writes. Profiles come before the jobs that are read with them."""
-WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, *OWN_KINDS)
+BUILT_IN: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS)
+WATCHED: Final = (*BUILT_IN, *OWN_KINDS)
 
 
 def watched(device_claims: str) -> tuple[Resource, ...]:

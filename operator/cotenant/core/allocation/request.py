@@ -82,6 +82,7 @@ def request_key(job: Job) -> RequestKey:
         job.preemptible,
         job.excluded_nodes,
         job.only_nodes,
+        job.volumes,
         job.move_asked,
     )
 
@@ -153,13 +154,14 @@ def _option(
 
 def _allowed(job: Job, zones: Sequence[str], inventory: Inventory) -> BoolArray:
     allowed = inventory.rows_in_zones(tuple(zones))
-    if not job.only_nodes and not job.excluded_nodes:
+    if not _names_nodes(job):
         return allowed
     allowed = allowed.copy()
-    if job.only_nodes:
-        chosen = np.zeros_like(allowed)
-        chosen[[inventory.row_of[name] for name in job.only_nodes if name in inventory.row_of]] = True
-        allowed &= chosen
+    for names in (job.only_nodes or None, job.volumes.nodes if job.volumes else None):
+        if names is not None:
+            chosen = np.zeros_like(allowed)
+            chosen[[inventory.row_of[name] for name in names if name in inventory.row_of]] = True
+            allowed &= chosen
     for name in job.excluded_nodes:
         row = inventory.row_of.get(name)
         if row is not None:
@@ -167,9 +169,14 @@ def _allowed(job: Job, zones: Sequence[str], inventory: Inventory) -> BoolArray:
     return allowed
 
 
+def _names_nodes(job: Job) -> bool:
+    """It may lie on some nodes and not on others, whatever their zone and GPUs."""
+    return bool(job.only_nodes or job.excluded_nodes or (job.volumes and job.volumes.nodes is not None))
+
+
 def _rows_for(job: Job, shape: Shape, zones: Sequence[str], allowed: BoolArray, inventory: Inventory) -> Rows:
     """The rows of `rows_of`; one array for all requests in the same zones and classes."""
-    if job.only_nodes or job.excluded_nodes:
+    if _names_nodes(job):
         return rows_of(shape, allowed, inventory)
     key = (*zones, bool(shape.count), shape.classes, shape.only_class)
     known = inventory.serving.get(key)

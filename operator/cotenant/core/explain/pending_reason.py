@@ -16,6 +16,7 @@ from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.search import headroom
 from cotenant.core.explain.binding_quota import BindingQuota, binding_quota
 from cotenant.core.explain.inadmissible import exceeded
+from cotenant.core.explain.unsatisfiable import one_node, where_claims_can_be_mounted
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import (
     counted,
@@ -142,12 +143,15 @@ def _no_space(
     of_class = f" on class {option.gpu_class}" if option.gpu_class and len(request.options) > 1 else ""
     start = (
         f"Needs {describe_request(job)}. Queue {job.queue} allows it, but {_fitting(fits, request.workers)}{of_class}"
+        f"{where_claims_can_be_mounted(job)}"
     )
     evidence: tuple[tuple[str, str | int], ...] = (("asked", request.workers), ("available", fits))
     if wanted.topology is not None and max_workers(nodes, replace(wanted, topology=None)) >= request.workers:
         return Refusal(
             reason=Reason.WAITING_FOR_TOPOLOGY,
-            message=f"{start} inside one {wanted.topology.level}; spread over several there would be room.",
+            message=(
+                f"{start} inside one {wanted.topology.level}; spread over several there would be room.{one_node(job)}"
+            ),
             evidence=(*evidence, ("level", wanted.topology.level)),
         )
     if wanted.spread is not None and (refusal := _not_so_far_apart(nodes, request, wanted, (start, evidence))):

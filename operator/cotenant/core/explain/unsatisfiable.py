@@ -117,7 +117,7 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
             ),
             evidence=(("asked", request.workers), ("available", fits), ("nodes_not_ready", len(down))),
         )
-    where = _restriction(job)
+    where = _restriction(job) + where_claims_can_be_mounted(job)
     why = _ill_gpus(everything, request, tree) or ("" if with_all else _bottleneck(everything, job))
     why = why or _binding_resource(all_ready, request)
     return Refusal(
@@ -125,6 +125,7 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
         message=(
             f"Needs {describe_request(job)}; even an empty cluster holds only {with_all} of "
             f"{counted(request.workers, 'such worker')}{where}{_of_one_class(all_ready, request)}{why}."
+            f"{one_node(job)}"
         ),
         evidence=(("metric", "workers"), ("asked", request.workers), ("limit", with_all)),
     )
@@ -144,6 +145,16 @@ def _restriction(job: Job) -> str:
     if job.excluded_nodes:
         return f" outside the nodes that failed to start it ({', '.join(sorted(job.excluded_nodes))})"
     return ""
+
+
+def where_claims_can_be_mounted(job: Job) -> str:
+    """Clause that names the claim, its volume and its place; empty where the claims can be mounted anywhere."""
+    return f" where its volumes can be mounted ({job.volumes.why})" if job.volumes and job.volumes.why else ""
+
+
+def one_node(job: Job) -> str:
+    """Sentence that says why all workers have to be on one node; empty where no claim is the reason."""
+    return f" {job.volumes.one_node}" if job.volumes and job.volumes.one_node else ""
 
 
 def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:

@@ -172,6 +172,18 @@ class Placement:
         return sum(len(node.ranks) for node in self.nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class VolumePlaces:
+    """Nodes on which the claims of a job can be mounted."""
+
+    nodes: frozenset[str] | None
+    """None: any."""
+    why: str = ""
+    """For a message: `claim data is bound to volume disk in zone b`. Empty where any node will do."""
+    one_node: str = ""
+    """For a message: why all workers have to be on one node, and what to write. Empty: they need not."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     key: JobKey
@@ -213,6 +225,8 @@ class Job:
     """Nodes that failed to start this job lately, or that an administrator moves it off."""
     only_nodes: frozenset[str] = frozenset()
     """Nodes to which an administrator moves it; empty: any."""
+    volumes: VolumePlaces | None = None
+    """None: its claims can be mounted anywhere."""
     move_asked: bool = False
     """An administrator asked it to lie where its request, its `excluded_nodes` and `only_nodes` let it: where it holds
     something else, it moves as soon as there is such a place for it."""

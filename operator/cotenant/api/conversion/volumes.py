@@ -1,0 +1,189 @@
+"""PersistentVolumeClaims and PersistentVolumes: the nodes on which a job can mount its claims. Pure.
+
+The rules are the kube-scheduler's: the node affinity of a bound volume, and the zone labels of volumes that were made
+before there was one (its plugin VolumeZone). A claim that is not bound yet binds where its pod lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
+from cotenant.api.validation.problems import DocumentError, Problem
+from cotenant.core.model import objects as core
+from cotenant.core.model.formatting import join_or
+
+Document = Mapping[str, Any]
+Expression: TypeAlias = tuple[str, str, tuple[str, ...]]
+"""Label, operator, values; the label `metadata.name` is the node's name."""
+Labels: TypeAlias = Mapping[str, str]
+
+NAME: Final = "metadata.name"
+_GENERAL: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_TOPOLOGY: Final = frozenset(_GENERAL) | frozenset(_GENERAL.values())
+_ONE_NODE: Final = "ReadWriteOnce"
+_ONE_POD: Final = "ReadWriteOncePod"
+_MANY: Final = "ReadWriteMany"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    modes: frozenset[str]
+    volume: str = ""
+    """That it is bound to, or will be; empty: it is not bound yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundVolume:
+    terms: tuple[tuple[Expression, ...], ...] | None = None
+    """A node fits that fits one of them; None: any node."""
+    zones: tuple[tuple[str, frozenset[str]], ...] = ()
+    """Label → its values, one of which a node with such labels has."""
+
+    def fits(self, name: str, labels: Labels) -> bool:
+        """A pod with this volume can lie on the node of this name."""
+        known = {**labels, NAME: name}
+        if self.terms is not None and not any(term and all(_holds(one, known) for one in term) for term in self.terms):
+            return False
+        return not (labels.keys() & _TOPOLOGY) or all(_general(labels).get(key) in of for key, of in self.zones)
+
+    @property
+    def place(self) -> str:
+        """For a message: `in zone b`, `on node n1`."""
+        named = [*(one for term in self.terms or () for one in term), *((key, "In", of) for key, of in self.zones)]
+        for suffixes, noun in ((("/zone",), "in zone"), (("/hostname", NAME), "on node"), (("/region",), "in region")):
+            found = [of for key, operator, of in named if operator == "In" and key.endswith(suffixes)]
+            if found:
+                return f"{noun} {join_or(sorted({value for of in found for value in of}))}"
+        return f"on nodes that its node affinity names ({', '.join(sorted({key for key, *_ in named}))})"
+
+
+def to_claim(document: Document) -> Claim:
+    spec = document.get("spec") or {}
+    return Claim(frozenset(spec.get("accessModes") or ()), str(spec.get("volumeName") or ""))
+
+
+def to_volume(document: Document) -> BoundVolume:
+    required = ((document.get("spec") or {}).get("nodeAffinity") or {}).get("required")
+    labels = document["metadata"].get("labels") or {}
+    terms = None if required is None else tuple(_term(one) for one in required.get("nodeSelectorTerms") or ())
+    zones = {key: frozenset(value.split("__")) for key, value in _general(labels).items() if key in _TOPOLOGY}
+    return BoundVolume(terms, tuple((key, zones[key]) for key in sorted(zones)))
+
+
+def claims_of(spec: TrainingJobSpec) -> dict[str, bool]:
+    """Name of each claim that the job mounts → it is mounted for reading only."""
+    code, checkpoint = spec.runtime.code, spec.checkpoint.volume if spec.checkpoint else None
+    mounts = [(one.persistent_volume_claim, one.read_only) for one in spec.runtime.volumes]
+    mounts += [(code.persistent_volume_claim, True)] if code else []
+    mounts += [(checkpoint.persistent_volume_claim, False)] if checkpoint else []
+    found: dict[str, bool] = {}
+    for claim, read_only in mounts:
+        if claim is not None:
+            found[claim.claim_name] = read_only and found.get(claim.claim_name, True)
+    return found
+
+
+def with_volumes(
+    job: core.Job,
+    document: TrainingJob,
+    claims: Mapping[str, Claim],
+    volumes: Mapping[str, BoundVolume],
+    nodes_of: Callable[[BoundVolume], frozenset[str]],
+) -> core.Job:
+    """The job where its claims can be mounted.
+
+    `claims` are those of its namespace, by name; `nodes_of` gives the nodes that a volume fits. What the job holds is
+    not held against its claims. Raises DocumentError where no placement will ever do.
+    """
+    mounted = {name: (claims[name], reads) for name, reads in claims_of(document.spec).items() if name in claims}
+    held = {part.node for part in job.placement.nodes} if job.placement else set[str]()
+    nodes, why = None, list[str]()
+    for name, (claim, _) in mounted.items():
+        volume = volumes.get(claim.volume) if claim.volume else None
+        if volume is None or (volume.terms is None and not volume.zones):
+            continue
+        fit = nodes_of(volume)
+        if held <= fit:
+            nodes = fit if nodes is None else nodes & fit
+            why.append(f"claim {name} is bound to volume {claim.volume} {volume.place}")
+    one_node = ""
+    single = [name for name, (claim, reads) in mounted.items() if _on_one_node(claim, reads)]
+    if single and job.workers_max > 1 and len(held) < 2:
+        if not held:
+            _refuse_several(job, document, {name: claims[name] for name in single})
+        job = replace(job, topology=core.Topology("node", core.TopologyMode.REQUIRED), spread=None)
+        one_node = (
+            f"One node alone can mount claim {single[0]}, which is {_ONE_NODE}: use a {_MANY} claim, or ask for no more"
+            " than one node has."
+        )
+    if nodes is None and not one_node:
+        return job
+    return replace(job, volumes=core.VolumePlaces(nodes, " and ".join(why), one_node))
+
+
+def _refuse_several(job: core.Job, document: TrainingJob, single: Mapping[str, Claim]) -> None:
+    """Raise DocumentError where several workers cannot share these claims even on one node."""
+    of_one_pod = [name for name, claim in single.items() if _ONE_POD in claim.modes]
+    if of_one_pod:
+        text = (
+            f"is {job.workers_max}, and one pod alone can mount claim {of_one_pod[0]}, which is {_ONE_POD}: write 1, or"
+            f" use a {_MANY} claim"
+        )
+        raise DocumentError([Problem("spec.workers", text)], f"TrainingJob {document.metadata.name}")
+    if job.spread is not None and job.spread.mode is core.TopologyMode.REQUIRED:
+        text = (
+            f"asks for several domains, and one node alone can mount claim {next(iter(single))}, which is {_ONE_NODE}:"
+            f" leave spec.spread out, or use a {_MANY} claim"
+        )
+        raise DocumentError([Problem("spec.spread", text)], f"TrainingJob {document.metadata.name}")
+
+
+def _on_one_node(claim: Claim, read_only: bool) -> bool:
+    if _MANY in claim.modes or (read_only and "ReadOnlyMany" in claim.modes):
+        return False
+    return bool(claim.modes & {_ONE_NODE, _ONE_POD})
+
+
+def _general(labels: Labels) -> dict[str, str]:
+    """The labels; zone and region by their names of today."""
+    return {_GENERAL.get(key, key): value for key, value in labels.items()}
+
+
+def _term(document: Document) -> tuple[Expression, ...]:
+    return tuple(_expressions(document, "matchExpressions")) + tuple(_expressions(document, "matchFields"))
+
+
+def _expressions(document: Document, field: str) -> Iterator[Expression]:
+    for one in document.get(field) or ():
+        yield str(one.get("key")), str(one.get("operator")), tuple(map(str, one.get("values") or ()))
+
+
+def _holds(expression: Expression, labels: Labels) -> bool:
+    key, operator, values = expression
+    value = labels.get(key)
+    match operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(operator, value, values)
+    return False
+
+
+def _compares(operator: str, value: str | None, values: tuple[str, ...]) -> bool:
+    try:
+        here, bound = int(value or ""), int(values[0])
+    except (ValueError, IndexError):
+        return False
+    return here > bound if operator == "Gt" else here < bound

@@ -1,0 +1,109 @@
+"""Claims, volumes and labels of nodes: jobs with claims are looked at again when their places may be others."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.controller.client.kube import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    TRAINING_JOBS,
+    Document,
+    Resource,
+)
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.settings import Settings
+from cotenant.core.model.objects import Job
+from tests.controller.builders import T0, job_document
+from tests.controller.cluster.test_core_jobs import core_jobs_of
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def node(name: str, zone: str, version: int = 1) -> Document:
+    metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version), "labels": {ZONE: zone}}
+    return {"metadata": metadata, "spec": {}, "status": {}}
+
+
+def claim(volume: str = "disk", version: int = 1) -> Document:
+    metadata = {"name": "data", "namespace": "red", "uid": "uid-claim", "resourceVersion": str(version)}
+    return {
+        "metadata": metadata,
+        "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": volume},
+        "status": {"phase": "Bound"},
+    }
+
+
+def disk(zone: str = "b", version: int = 1) -> Document:
+    terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]
+    metadata = {"name": "disk", "uid": "uid-disk", "resourceVersion": str(version)}
+    return {"metadata": metadata, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}
+
+
+class Watched:
+    """The cache of a cluster with a job that mounts a claim, and the job as the core reads it."""
+
+    def __init__(self) -> None:
+        self.cache = ObjectCache()
+        mount = {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "data"}}
+        runtime = {"entrypoint": "train:main", "volumes": [mount]}
+        for resource, document in (
+            (NODES, node("n1", "a")),
+            (NODES, node("n2", "b")),
+            (PERSISTENT_VOLUMES, disk()),
+            (PERSISTENT_VOLUME_CLAIMS, claim()),
+            (TRAINING_JOBS, job_document(workers=1, runtime=runtime)),
+        ):
+            self.cache.put(resource, document)
+        self.core_jobs = core_jobs_of(self.cache, JobMemories(), Settings())
+
+    def job(self) -> Job:
+        self.cache.pop_changes()
+        job = self.core_jobs.job(self.cache.jobs["red/train"], T0)
+        assert job is not None
+        return job
+
+    def nodes(self) -> set[str] | None:
+        volumes = self.job().volumes
+        return None if volumes is None or volumes.nodes is None else set(volumes.nodes)
+
+
+Change = tuple[Resource, Document, bool]
+
+
+@pytest.mark.parametrize(
+    ("change", "nodes"),
+    [
+        pytest.param((NODES, node("n3", "b"), False), {"n2", "n3"}, id="a node joins"),
+        pytest.param((NODES, node("n2", "c", 2), False), set(), id="a node gets other labels"),
+        pytest.param((NODES, node("n2", "b"), True), set(), id="a node goes"),
+        pytest.param((PERSISTENT_VOLUMES, disk("a", 2), False), {"n1"}, id="the volume is another"),
+        pytest.param((PERSISTENT_VOLUMES, disk(), True), None, id="the volume goes"),
+        pytest.param((PERSISTENT_VOLUME_CLAIMS, claim("other", 2), False), None, id="the claim is bound elsewhere"),
+        pytest.param((PERSISTENT_VOLUME_CLAIMS, claim(), True), None, id="the claim goes"),
+    ],
+)
+def test_a_job_with_a_claim_is_read_again_when_its_places_may_be_others(change: Change, nodes: set[str] | None) -> None:
+    watched = Watched()
+    assert watched.nodes() == {"n2"}
+    watched.cache.put(*change)
+    assert [job.key for job in watched.cache.pop_changes().jobs] == ["red/train"]
+    assert watched.nodes() == nodes
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        pytest.param((NODES, node("n2", "b", 2)), id="a node"),
+        pytest.param((PERSISTENT_VOLUMES, disk("b", 2)), id="a volume"),
+        pytest.param((PERSISTENT_VOLUME_CLAIMS, claim("disk", 2)), id="a claim"),
+    ],
+)
+def test_what_changes_in_other_respects_has_no_job_read_again(same: tuple[Resource, Document]) -> None:
+    watched = Watched()
+    before = watched.job()
+    watched.cache.put(*same)
+    assert not watched.cache.pop_changes().jobs
+    assert watched.job() is before
