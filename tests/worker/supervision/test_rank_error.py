@@ -1,6 +1,7 @@
 """What a tenant's program left as its error is bounded, plain and finite."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,10 +49,15 @@ def failed(pid: int, at: float, started: float = 0.0) -> RankError:
     return RankError("E", str(pid), "", at, pid, started)
 
 
+LOST = RankError("RuntimeError", "[gloo/pair.cc:561] Connection closed by peer [127.0.0.1]:20887", "", 98.0, 4, 0.0)
+
+
 @pytest.mark.parametrize(
     ("errors", "want"),
     [
         pytest.param([], None, id="none"),
+        pytest.param([LOST, failed(3, 99.0), failed(1, 100.0)], 3, id="of a child whose loss another told first"),
+        pytest.param([LOST, replace(LOST, pid=1, time=99.0)], 4, id="all blame a peer"),
         pytest.param([failed(1, 100.0), failed(2, 99.0)], 2, id="a child's that the rank failed by"),
         pytest.param([failed(1, 100.0), failed(2, 50.0)], 1, id="a child's that was survived"),
         pytest.param([failed(1, 100.0, 99.5), failed(2, 99.0)], 1, id="of a process before this one"),

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from cotenant import names
 from cotenant_worker.messaging.records import record
-from cotenant_worker.supervision.rank_error import RankError
+from cotenant_worker.supervision.rank_error import RankError, blames_a_peer
 from cotenant_worker.supervision.traceback_excerpt import (
     EXCERPT_LINES,
     embedded_error,
@@ -27,19 +27,6 @@ from cotenant_worker.supervision.traceback_excerpt import (
     shortened,
 )
 
-_COLLATERAL = re.compile(
-    r"closed by peer|ncclRemoteError|ncclSystemError|remote process exited"
-    r"|Socket Timeout|DistNetworkError|DistStoreError|connectFullMesh|Coordination service"
-    r"|coordination_service|CoordinationService|UnavailableError|failed to recv|PeerGone",
-)
-_ANY_CONNECTION = re.compile(r"reset by peer|Broken pipe|Connection refused|Connection aborted")
-"""What any connection may end by, also one to a hub or a store: it blames a peer only if a library that ranks meet by
-said it.
-"""
-_MEETING = re.compile(
-    r"gloo|nccl|c10d|TCPStore|Dist\w*Error|torch\.distributed|tensorpipe|jax|xla|tensorflow|horovod|grpc|cotenant|ray\.",
-    re.IGNORECASE,
-)
 _TENSORFLOW_INFO = re.compile(r"^I\d{4} ")
 """TensorFlow's lines of information: one of them is that it has met its coordination service."""
 _JAX_SHUTDOWN = re.compile(r'jax/_src/distributed\.py", line \d+ in shutdown')
@@ -102,7 +89,7 @@ class RankExit:
         return (
             self.failed
             and self.signal in (None, signals.SIGABRT)
-            and any(_blames_a_peer(line) for line in self._blame if not _TENSORFLOW_INFO.match(line))
+            and any(blames_a_peer(line) for line in self._blame if not _TENSORFLOW_INFO.match(line))
         )
 
     @property
@@ -130,10 +117,6 @@ class RankExit:
     def conclusive(self) -> bool:
         """No later exit can change the verdict."""
         return self.signal is not None and not self.collateral
-
-
-def _blames_a_peer(line: str) -> bool:
-    return bool(_COLLATERAL.search(line) or (_ANY_CONNECTION.search(line) and _MEETING.search(line)))
 
 
 @record

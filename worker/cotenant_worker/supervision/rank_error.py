@@ -7,11 +7,26 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from cotenant_worker.messaging.records import record
+
+_COLLATERAL = re.compile(
+    r"closed by peer|ncclRemoteError|ncclSystemError|remote process exited"
+    r"|Socket Timeout|DistNetworkError|DistStoreError|connectFullMesh|Coordination service"
+    r"|coordination_service|CoordinationService|UnavailableError|failed to recv|PeerGone",
+)
+_ANY_CONNECTION = re.compile(r"reset by peer|Broken pipe|Connection refused|Connection aborted")
+"""What any connection may end by, also one to a hub or a store: it blames a peer only if a library that ranks meet by
+said it.
+"""
+_MEETING = re.compile(
+    r"gloo|nccl|c10d|TCPStore|Dist\w*Error|torch\.distributed|tensorpipe|jax|xla|tensorflow|horovod|grpc|cotenant|ray\.",
+    re.IGNORECASE,
+)
 
 MAX_BYTES = 64 << 10
 """Of an error file; what is larger is no error file."""
@@ -20,6 +35,11 @@ _MAX_FIELD_CHARS = 400
 _MAX_CHAIN = 8
 _TOGETHER_S = 10.0
 """A failure in a child may be why its parent fails so much later; an older one was survived."""
+
+
+def blames_a_peer(line: str) -> bool:
+    """True for a line of an error by which a rank, or a process of one, lost another."""
+    return bool(_COLLATERAL.search(line) or (_ANY_CONNECTION.search(line) and _MEETING.search(line)))
 
 
 @record
@@ -104,7 +124,8 @@ def _of_torch(raw: dict[str, Any], pid: int) -> RankError | None:
 def first_failure(errors: Sequence[RankError], pid: int, ended_at: float) -> RankError | None:
     """The error by which process `pid`, the rank, ended at `ended_at` (Unix seconds), or the one that it came from.
 
-    That is the earliest within the life of the process that failed last, and not long before that failure. Where the
+    That is the earliest that does not blame a peer (the processes of a rank may train with one another), within the
+    life of the process that failed last and not long before that failure. Where the
     rank itself recorded none, as a shell does, only what failed just before its end counts.
     """
     by_child = all(each.pid != pid for each in errors)
@@ -114,7 +135,9 @@ def first_failure(errors: Sequence[RankError], pid: int, ended_at: float) -> Ran
         return None
     last = max(errors, key=lambda each: each.time)
     since = max(last.started, last.time - _TOGETHER_S)
-    first = min((each for each in errors if each.time >= since), key=lambda each: each.time, default=last)
+    together = [each for each in errors if each.time >= since] or [last]
+    own = [each for each in together if not any(blames_a_peer(line) for line in each.lines)]
+    first = min(own or together, key=lambda each: each.time)
     return replace(first, by_child=by_child)
 
 
