@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -95,8 +96,15 @@ def claim(*modes: str, bound_to: str = "") -> dict[str, Any]:
     return {"spec": {"accessModes": list(modes)} | ({"volumeName": bound_to} if bound_to else {})}
 
 
-def placed(workers: int, data: dict[str, Any], *, read_only: bool = False, **changes: Any) -> Job:
-    """A job that mounts the claim `data`; volume `disk` is in zone b."""
+def placed(
+    workers: int,
+    data: dict[str, Any],
+    *,
+    read_only: bool = False,
+    source: Mapping[str, Any] = MappingProxyType({}),
+    **changes: Any,
+) -> Job:
+    """A job that mounts the claim `data`; volume `disk` is in zone b, and of this source."""
     mount = {
         "name": "data",
         "mountPath": "/data",
@@ -105,7 +113,8 @@ def placed(workers: int, data: dict[str, Any], *, read_only: bool = False, **cha
     }
     runtime = {"entrypoint": "train:main", "volumes": [mount]}
     document = parse_job(job_document(workers=workers, runtime=runtime))
-    disk = to_volume(volume(term(ZONE, "In", "b")))
+    zonal = volume(term(ZONE, "In", "b"))
+    disk = to_volume(zonal | {"spec": zonal["spec"] | source})
     return with_volumes(
         replace(to_job(document), **changes),
         document,
@@ -135,6 +144,30 @@ IN_B = "claim data is bound to volume disk in zone b"
             TOGETHER,
             ONE_NODE,
             id="a gang on one node",
+        ),
+        pytest.param(
+            placed(2, claim("ReadWriteOnce", bound_to="disk"), source={"nfs": {"server": "files", "path": "/"}}),
+            {"n2"},
+            IN_B,
+            None,
+            "",
+            id="a gang on a volume that is attached to no node",
+        ),
+        pytest.param(
+            placed(2, claim("ReadWriteOnce", bound_to="disk"), source={"csi": {"driver": "efs.csi.aws.com"}}),
+            {"n2"},
+            IN_B,
+            None,
+            "",
+            id="the same, by its driver",
+        ),
+        pytest.param(
+            placed(2, claim("ReadWriteOnce", bound_to="disk"), source={"csi": {"driver": "ebs.csi.aws.com"}}),
+            {"n2"},
+            IN_B,
+            TOGETHER,
+            ONE_NODE,
+            id="a driver that attaches its volumes",
         ),
         pytest.param(
             placed(2, claim("ReadWriteOnce"), topology=Topology("rack", TopologyMode.PREFERRED)),

@@ -26,6 +26,10 @@ _GENERAL: Final = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 _TOPOLOGY: Final = frozenset(_GENERAL) | frozenset(_GENERAL.values())
+_SHARED: Final = frozenset({"nfs", "cephfs", "glusterfs", "azureFile"})
+"""Sources of volumes that Kubernetes attaches to no node: there it does not hold anybody to ReadWriteOnce."""
+_SHARED_DRIVERS: Final = frozenset({"nfs.csi.k8s.io", "smb.csi.k8s.io", "efs.csi.aws.com", "file.csi.azure.com"})
+"""CSI drivers of such volumes: their CSIDriver has `attachRequired: false`."""
 _ONE_NODE: Final = "ReadWriteOnce"
 _ONE_POD: Final = "ReadWriteOncePod"
 _MANY: Final = "ReadWriteMany"
@@ -44,6 +48,8 @@ class BoundVolume:
     """A node fits that fits one of them; None: any node."""
     zones: tuple[tuple[str, frozenset[str]], ...] = ()
     """Label → its values, one of which a node with such labels has."""
+    attached: bool = True
+    """It is attached to a node, so ReadWriteOnce keeps it from others."""
 
     def fits(self, name: str, labels: Labels) -> bool:
         """A pod with this volume can lie on the node of this name."""
@@ -69,11 +75,13 @@ def to_claim(document: Document) -> Claim:
 
 
 def to_volume(document: Document) -> BoundVolume:
-    required = ((document.get("spec") or {}).get("nodeAffinity") or {}).get("required")
+    spec = document.get("spec") or {}
+    required = (spec.get("nodeAffinity") or {}).get("required")
     labels = document["metadata"].get("labels") or {}
     terms = None if required is None else tuple(_term(one) for one in required.get("nodeSelectorTerms") or ())
     zones = {key: frozenset(value.split("__")) for key, value in _general(labels).items() if key in _TOPOLOGY}
-    return BoundVolume(terms, tuple((key, zones[key]) for key in sorted(zones)))
+    shared = bool(spec.keys() & _SHARED) or (spec.get("csi") or {}).get("driver") in _SHARED_DRIVERS
+    return BoundVolume(terms, tuple((key, zones[key]) for key in sorted(zones)), attached=not shared)
 
 
 def claims_of(spec: TrainingJobSpec) -> dict[str, bool]:
@@ -113,7 +121,7 @@ def with_volumes(
             nodes = fit if nodes is None else nodes & fit
             why.append(f"claim {name} is bound to volume {claim.volume} {volume.place}")
     one_node = ""
-    single = [name for name, (claim, reads) in mounted.items() if _on_one_node(claim, reads)]
+    single = [name for name, (claim, reads) in mounted.items() if _on_one_node(claim, reads, volumes.get(claim.volume))]
     if single and job.workers_max > 1 and len(held) < 2:
         if not held:
             _refuse_several(job, document, {name: claims[name] for name in single})
@@ -144,7 +152,9 @@ def _refuse_several(job: core.Job, document: TrainingJob, single: Mapping[str, C
         raise DocumentError([Problem("spec.spread", text)], f"TrainingJob {document.metadata.name}")
 
 
-def _on_one_node(claim: Claim, read_only: bool) -> bool:
+def _on_one_node(claim: Claim, read_only: bool, volume: BoundVolume | None) -> bool:
+    if _ONE_POD not in claim.modes and volume is not None and not volume.attached:
+        return False
     if _MANY in claim.modes or (read_only and "ReadOnlyMany" in claim.modes):
         return False
     return bool(claim.modes & {_ONE_NODE, _ONE_POD})
