@@ -10,8 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from cotenant.api.schema.crds import document
-from cotenant.api.schema.kinds import RESOURCES
 from cotenant.cli.administrators import doctor
 from cotenant.cli.administrators.doctor_checks import CHECKS, KINDS, Diagnosis, SeenCluster, Severity
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, UserError
@@ -32,14 +30,15 @@ def well() -> Seen:
         "heartbeat": "2026-01-01T11:59:58Z", "toolkitVersion": "1.20.1", "gpus": [{"uuid": "GPU-a"}],
         "capabilities": {"paths": [{"path": "MemoryLimit", "available": True}]},
     }  # fmt: skip
-    of_kind = {resource.plural: resource for resource in RESOURCES}
+    versions = [{"name": "v1beta1", "served": True}]
+    crd = {"group": "cotenant.dev", "versions": versions}
     return {
         "version": {"major": "1", "minor": "36+"},
         "frontProxy": {},
         "nodes": {"items": [named("n1", status={"capacity": {"nvidia.com/gpu": "8"}}), named("n2")]},
         "runtimeClasses": {"items": [named("nvidia")]},
         "namespaces": {"items": [{"metadata": {"name": "red", "labels": {"cotenant.dev/tenant": "true"}}}]},
-        "crds": {"items": [{"metadata": {}, "spec": document(of_kind[kind])["spec"]} for kind in KINDS]},
+        "crds": {"items": [{"metadata": {}, "spec": crd | {"names": {"plural": kind}}} for kind in KINDS]},
         "apiService": {"status": {"conditions": [{"type": "Available", "status": "True"}]}},
         "policies": {"items": [named("cotenant-tenant-pods")]},
         "bindings": {"items": [named("b", spec={"policyName": "cotenant-tenant-pods"})]},
@@ -88,7 +87,7 @@ def of_agent(**status: Any) -> Callable[[Seen], object]:
         (lambda seen: seen["crds"]["items"].pop(), ("Error", "CRD trainingjobs.cotenant.dev", "is not there")),
         (
             lambda seen: first(seen, "crds")["spec"].update(versions=[]),
-            ("Error", "CRD gpunodes.cotenant.dev", "is of an older release: it does not serve v1beta1"),
+            ("Error", "CRD gpunodes.cotenant.dev", "does not serve v1beta1"),
         ),
         (
             lambda seen: first(seen, "crds").update(status={"storedVersions": ["v1alpha1", "v1beta1"]}),

@@ -10,10 +10,6 @@ from enum import StrEnum
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.api.resources.gpunodes import HEARTBEATS_MISSED
-from cotenant.api.schema.crds import document
-from cotenant.api.schema.kinds import RESOURCES
-from cotenant.api.schema.served import lacking
 
 OLDEST: Final = (1, 32)
 OLDEST_WITH_QUESTIONS: Final = (1, 33)
@@ -31,6 +27,7 @@ KINDS: Final = (
     "trainingjobs",
 )
 HEARTBEAT_S: Final = 15
+HEARTBEATS_MISSED: Final = 4
 CLOCK_S: Final = 5.0
 """By which two clocks may differ."""
 GPU_RESOURCE: Final = "nvidia.com/gpu"
@@ -102,13 +99,12 @@ def crds(cluster: SeenCluster) -> Iterator[Diagnosis]:
     if not cluster.is_installed or "crds" not in cluster.seen:
         return
     there = {crd["spec"]["names"]["plural"]: crd for crd in cluster.items("crds") if _is_ours(crd)}
-    wanted = {resource.plural: document(resource) for resource in RESOURCES}
     apply = "kubectl apply --server-side --force-conflicts -f charts/cotenant/crds/"
     for kind in KINDS:
         if kind not in there:
             yield Diagnosis(Severity.ERROR, f"CRD {kind}.{names.GROUP}", "is not there", apply)
-        elif lacks := lacking(wanted[kind], there[kind]):
-            yield Diagnosis(Severity.ERROR, f"CRD {kind}.{names.GROUP}", f"is of an older release: {lacks}", apply)
+        elif not any(one["name"] == names.VERSION and one.get("served") for one in there[kind]["spec"]["versions"]):
+            yield Diagnosis(Severity.ERROR, f"CRD {kind}.{names.GROUP}", f"does not serve {names.VERSION}", apply)
     stored = {kind: (crd.get("status") or {}).get("storedVersions", ()) for kind, crd in sorted(there.items())}
     if older := [kind for kind, versions in stored.items() if len(versions) > 1]:
         message = f"{', '.join(older)}: some may be stored in a version of the API that will go"
