@@ -6,7 +6,8 @@ wait is explained by `pending_reason`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 
 from cotenant.core.allocation.request import Option, Request, RequestKey, options_of, request_key
 from cotenant.core.explain.queue_refusals import (
@@ -19,13 +20,14 @@ from cotenant.core.explain.queue_refusals import (
 from cotenant.core.explain.unsatisfiable import exceeds_cluster, no_such_gpus
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.model.formatting import describe_request, format_gpus, format_mib, join_or
+from cotenant.core.model.dimension import Dimension
+from cotenant.core.model.formatting import describe_request, format_amount, format_gpus, join_or
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.queueing.fair_share import within_guarantee
-from cotenant.core.quota.headroom import MEMORY_METRICS, UNLIMITED, BindingLimit, headroom_of
+from cotenant.core.quota.headroom import UNLIMITED, BindingLimit, headroom_of
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
 
@@ -162,7 +164,7 @@ def _exceeds_guarantee(request: Request, tree: QueueTree) -> Refusal | None:
                     f"such jobs run only inside a guarantee, and queue {name} is guaranteed {guaranteed}. Ask for "
                     "less, or for a larger guarantee."
                 ),
-                evidence=(("metric", "GPU"), ("scope", f"guarantee of queue {name}"), ("asked", need)),
+                evidence=(("metric", Dimension.GPU.value), ("scope", f"guarantee of queue {name}"), ("asked", need)),
             )
     return None
 
@@ -176,9 +178,8 @@ def _most_guaranteed(request: Request, tree: QueueTree, queue: int) -> int:
 
 def exceeded(reason: Reason, request: Request, option: Option, limit: BindingLimit) -> Refusal:
     """The refusal of a quota, with metric, scope, limit, used, asked and available."""
-    of_memory = limit.metric in MEMORY_METRICS
-    asked = request.workers * (option.mib if of_memory else option.milli)
-    amount: Callable[[int], str] = format_mib if of_memory else lambda milli: f"{format_gpus(milli)} GPU"
+    asked = request.workers * (option.mib if limit.dimension.is_memory else option.milli)
+    amount = partial(format_amount, limit.dimension)
     if reason is Reason.EXCEEDS_LIMIT:
         rule = f"{limit.scope} allows at most {amount(limit.limit)} at any time"
     else:
@@ -188,7 +189,7 @@ def exceeded(reason: Reason, request: Request, option: Option, limit: BindingLim
         reason=reason,
         message=f"Needs {describe_request(request.job)}, together {amount(asked)}; {rule}.",
         evidence=(
-            ("metric", limit.metric),
+            ("metric", limit.dimension.value),
             ("scope", limit.scope),
             ("limit", limit.limit),
             ("used", limit.used),

@@ -28,7 +28,8 @@ from cotenant.core.cycle.search import find, fits
 from cotenant.core.explain.deadline import Deadline
 from cotenant.core.explain.job_changes import changes
 from cotenant.core.explain.spec_change import SpecChange, Surroundings
-from cotenant.core.model.formatting import format_gpus, format_mib
+from cotenant.core.model.dimension import Dimension
+from cotenant.core.model.formatting import format_amount
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
@@ -36,7 +37,7 @@ from cotenant.core.placement import BestFit
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.queueing.priority_bounds import priority_bounds
-from cotenant.core.quota.headroom import MEMORY_METRICS, BindingLimit, raised_limit
+from cotenant.core.quota.headroom import BindingLimit, raised_limit
 
 _NO_CHANGE_HELPS = frozenset(
     {Reason.QUEUE_NOT_FOUND, Reason.NAMESPACE_NOT_SERVED, Reason.BUDGET_SPENT, Reason.TOO_MANY_PENDING}
@@ -207,10 +208,10 @@ class ChangeSearch:
         if isinstance(request, Refusal):
             return None
         facts = dict(refusal.evidence)
-        limit = BindingLimit(str(facts["metric"]), str(facts["scope"]), int(facts["limit"]), int(facts["used"]))
+        dimension = Dimension(str(facts["metric"]))
+        limit = BindingLimit(dimension, str(facts["scope"]), int(facts["limit"]), int(facts["used"]))
         missing = int(facts["asked"]) - (limit.limit - limit.used)
         with raised_limit(self._current.usage, request.queue, limit, missing) as raised:
             if not raised or not self._finds_place(request):
                 return None
-        amount = format_mib(missing) if limit.metric in MEMORY_METRICS else f"{format_gpus(missing)} GPU"
-        return SpecChange(f"{limit.scope} had {amount} more")
+        return SpecChange(f"{limit.scope} had {format_amount(dimension, missing)} more")

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
 
+from cotenant.core.model.dimension import Dimension
 from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.core.quota.user_lines import UserLine
 
 UNLIMITED = 1 << 60
-MEMORY_METRICS: Final = frozenset({"GPU memory", "GPU memory per user"})
-"""Metrics in MiB; the others are in milli-GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class BindingLimit:
     """A rule that binds, with the numbers that a refusal names."""
 
-    metric: str
-    """`GPU`, `GPU per user` (milli-GPU), `GPU memory` or `GPU memory per user` (MiB)."""
+    dimension: Dimension
     scope: str
     limit: int
     used: int
@@ -57,8 +54,9 @@ class Headroom:
 @contextmanager
 def raised_limit(usage: Usage, queue: int, limit: BindingLimit, amount: int) -> Iterator[bool]:
     """Raises this limit on the queue's path by so much, as a trial; false where it is no limit that could be set."""
-    of_memory = limit.metric in MEMORY_METRICS
-    held, of_users = (usage.quota_mib, usage.user_mib) if of_memory else (usage.quota_milli, usage.user_milli)
+    held, of_users = (
+        (usage.quota_mib, usage.user_mib) if limit.dimension.is_memory else (usage.quota_milli, usage.user_milli)
+    )
     lines = (line for ancestor in usage.tree.paths[queue] for line in usage.tree.quotas_of[ancestor])
     numbers = [line.index for line in lines if scope_text(usage.tree, line) == limit.scope]
     users = [key for key in of_users if _user_scope(usage, _user_line(usage, queue, key), key[1]) == limit.scope]
@@ -117,12 +115,14 @@ def _limit_by_quota(usage: Usage, headroom: Headroom, line: QuotaLine, *, milli:
         used = usage.quota_milli[line.index]
         workers = (quota.limit - used) // max(1, milli)
         if headroom.is_above(workers, zone):
-            headroom.tighten(workers, BindingLimit("GPU", scope_text(usage.tree, line), quota.limit, used), zone)
+            headroom.tighten(
+                workers, BindingLimit(Dimension.GPU, scope_text(usage.tree, line), quota.limit, used), zone
+            )
     if quota.memory_limit_mib is not None:
         used, limit = usage.quota_mib[line.index], quota.memory_limit_mib
         workers = (limit - used) // max(1, mib)
         if headroom.is_above(workers, zone):
-            headroom.tighten(workers, BindingLimit("GPU memory", scope_text(usage.tree, line), limit, used), zone)
+            headroom.tighten(workers, BindingLimit(Dimension.MEMORY, scope_text(usage.tree, line), limit, used), zone)
 
 
 def _limit_by_user(usage: Usage, headroom: Headroom, line: UserLine, user: str, *, milli: int, mib: int) -> None:
@@ -130,11 +130,11 @@ def _limit_by_user(usage: Usage, headroom: Headroom, line: UserLine, user: str, 
     scope = _user_scope(usage, line, user)
     if limit.limit is not None:
         used = usage.user_milli.get(key, 0)
-        binding = BindingLimit("GPU per user", scope, limit.limit, used)
+        binding = BindingLimit(Dimension.GPU_OF_USER, scope, limit.limit, used)
         headroom.tighten((limit.limit - used) // max(1, milli), binding, zone)
     if limit.memory_limit_mib is not None:
         used = usage.user_mib.get(key, 0)
-        binding = BindingLimit("GPU memory per user", scope, limit.memory_limit_mib, used)
+        binding = BindingLimit(Dimension.MEMORY_OF_USER, scope, limit.memory_limit_mib, used)
         headroom.tighten((limit.memory_limit_mib - used) // max(1, mib), binding, zone)
 
 
@@ -164,7 +164,7 @@ def _limit_by_lending(
         where = _scope_text(scope)
         headroom.tighten(
             (free - withheld) // max(1, milli),
-            BindingLimit("GPU", f"what other queues lend, {where}", free - withheld, 0),
+            BindingLimit(Dimension.GPU, f"what other queues lend, {where}", free - withheld, 0),
             scope[1],
         )
 
