@@ -324,6 +324,8 @@ def test_the_kubelet_makes_no_folder_below_a_root_that_may_be_read_only(render: 
 
 
 def test_agents_are_for_linux_and_their_rollout_is_the_administrators_to_set(render: Render) -> None:
+    every_node = render({"agent": {"nodeSelector": {"kubernetes.io/os": "linux"}}})["DaemonSet", "cotenant-agent"]
+    assert every_node["spec"]["template"]["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
     values = {"agent": {"nodeSelector": {"gpu": "yes"}, "updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}}
     spec = render(values)["DaemonSet", "cotenant-agent"]["spec"]
     assert spec["template"]["spec"]["nodeSelector"] == {"gpu": "yes", "kubernetes.io/os": "linux"}
