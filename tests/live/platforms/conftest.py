@@ -17,9 +17,9 @@ from tests.live.e2e.tenancy import Tenancy, product
 NODES, GPUS = 2, 2
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def platform() -> Iterator[Tenancy]:
-    """Two nodes of two simulated GPUs each, and the chart."""
+    """Two nodes of two simulated GPUs each, and the chart. It ends with its file: Linux allows a user few watches."""
     from cotenant_local.cluster import spec
 
     with product("platforms", spec.uniform(NODES, gpus=GPUS, gpu_class="H100", gpu_memory="80Gi")) as tenancy:

@@ -16,8 +16,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 PROXY = (
     'Object{spec: Object.spec{initContainers: [Object.spec.initContainers{name: "mesh-proxy", image: "tools",'
-    ' command: ["sleep", "100000"], restartPolicy: "Always"}]}}'
+    ' restartPolicy: "Always"}]}}'
 )
+"""Without a command: an apply configuration may set no list that is replaced as a whole."""
 OPTS_OUT = "object.metadata.?labels.orValue({})[?'sidecar.istio.io/inject'] != optional.of('false')"
 
 

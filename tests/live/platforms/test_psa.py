@@ -19,7 +19,7 @@ def test_an_ordinary_job_trains_under_the_restricted_profile(platform: Tenancy, 
 
 def test_a_pod_names_the_pull_secret_of_its_job(platform: Tenancy, team: str) -> None:
     job = ordinary_job(team, "private", workers=1)
-    job["spec"]["runtime"] |= {"imagePullSecrets": ["team-registry"], "command": ["sleep", "600"]}
+    job["spec"]["runtime"] |= {"imagePullSecrets": [{"name": "team-registry"}], "command": ["sleep", "600"]}
     platform.apply(job)
     platform.wait_phase("private", "Running", namespace=team)
     (pod,) = platform.get("pods", "-n", team, "-l", "cotenant.dev/job=private")["items"]
