@@ -12,7 +12,7 @@ from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.search import find, fits, headroom, within_guarantees
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.model.dimension import Dimension
+from cotenant.core.model.measure import Measure
 from cotenant.core.model.objects import Job, Node, Placement, Quota, TenantQueue
 from cotenant.core.placement import BestFit
 from cotenant.core.quota.headroom import BindingLimit, Headroom
@@ -165,9 +165,7 @@ def test_headroom_is_counted_only_where_a_limit_may_bind() -> None:
         return headroom(at.usage, wanted, wanted.options[0], None)
 
     assert counted(free) == Headroom()
-    assert counted(bound) == Headroom(
-        2, binding=BindingLimit(Dimension.GPU, "queue red, class any, zone any", 5_000, 0)
-    )
+    assert counted(bound) == Headroom(2, binding=BindingLimit(Measure.GPU, "queue red, class any, zone any", 5_000, 0))
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.dimension import Dimension
+from cotenant.core.model.measure import Measure
 from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
 from cotenant.core.model.plan import Admit, Reason
 from cotenant.core.quota.headroom import UNLIMITED, BindingLimit, headroom_of, raised_limit, within_lending_limits
@@ -39,7 +39,7 @@ def test_a_borrower_may_take_what_is_idle_less_what_others_withhold() -> None:
 
     headroom = headroom_of(usage, red, "", "H100", milli=1_000, mib=0, idle=idle)
 
-    limit = BindingLimit(Dimension.GPU, "what other queues lend, class any, zone any", 5_000, 0)
+    limit = BindingLimit(Measure.GPU, "what other queues lend, class any, zone any", 5_000, 0)
     assert (headroom.workers, headroom.binding) == (5, limit)
     assert within_lending_limits(usage, Charge(red, "", ((bucket, 5_000, 0),)), idle)
     assert not within_lending_limits(usage, Charge(red, "", ((bucket, 5_001, 0),)), idle)
@@ -56,7 +56,7 @@ def test_a_queue_withholds_nothing_from_its_own_subtree() -> None:
 
 @pytest.mark.parametrize(("used", "available"), [(3, 2), (5, 0), (6, 0)])
 def test_nothing_is_available_where_more_is_used_than_the_limit(used: int, available: int) -> None:
-    assert BindingLimit(Dimension.GPU, "somewhere", 5, used).available == available
+    assert BindingLimit(Measure.GPU, "somewhere", 5, used).available == available
 
 
 def limited(**line: Any) -> TenantQueue:
@@ -68,48 +68,48 @@ def limited(**line: Any) -> TenantQueue:
     [
         pytest.param(
             limited(limit=5_000), 1_500, 10,
-            (2, BindingLimit(Dimension.GPU, "queue red, class any, zone any", 5_000, 1_000)),
+            (2, BindingLimit(Measure.GPU, "queue red, class any, zone any", 5_000, 1_000)),
             id="GPUs",
         ),
         pytest.param(
             limited(limit=5_000), 1, 10,
-            (4_000, BindingLimit(Dimension.GPU, "queue red, class any, zone any", 5_000, 1_000)),
+            (4_000, BindingLimit(Measure.GPU, "queue red, class any, zone any", 5_000, 1_000)),
             id="the smallest share",
         ),
         pytest.param(
             limited(limit=5_000), 0, 0,
-            (4_000, BindingLimit(Dimension.GPU, "queue red, class any, zone any", 5_000, 1_000)),
+            (4_000, BindingLimit(Measure.GPU, "queue red, class any, zone any", 5_000, 1_000)),
             id="workers without GPUs: more than any gang has",
         ),
         pytest.param(
             replace(limited(), user_limit=4_500), 0, 0,
-            (3_500, BindingLimit(Dimension.GPU_OF_USER, "user ann in queue red", 4_500, 1_000)),
+            (3_500, BindingLimit(Measure.GPU_OF_USER, "user ann in queue red", 4_500, 1_000)),
             id="the same for a user",
         ),
         pytest.param(
-            limited(limit=500), 1, 10, (0, BindingLimit(Dimension.GPU, "queue red, class any, zone any", 500, 1_000)),
+            limited(limit=500), 1, 10, (0, BindingLimit(Measure.GPU, "queue red, class any, zone any", 500, 1_000)),
             id="a limit that was lowered below what is held",
         ),
         pytest.param(
             limited(memory_limit_mib=300), 1_000, 90,
-            (2, BindingLimit(Dimension.MEMORY, "queue red, class any, zone any", 300, 100)), id="GPU memory",
+            (2, BindingLimit(Measure.MEMORY, "queue red, class any, zone any", 300, 100)), id="GPU memory",
         ),
         pytest.param(
             limited(memory_limit_mib=300), 1_000, 1,
-            (200, BindingLimit(Dimension.MEMORY, "queue red, class any, zone any", 300, 100)), id="memory, a MiB each",
+            (200, BindingLimit(Measure.MEMORY, "queue red, class any, zone any", 300, 100)), id="memory, a MiB each",
         ),
         pytest.param(
             replace(limited(), user_limit=4_500), 1_000, 90,
-            (3, BindingLimit(Dimension.GPU_OF_USER, "user ann in queue red", 4_500, 1_000)), id="GPUs of a user",
+            (3, BindingLimit(Measure.GPU_OF_USER, "user ann in queue red", 4_500, 1_000)), id="GPUs of a user",
         ),
         pytest.param(
             replace(limited(), user_limit=4_500), 1, 0,
-            (3_500, BindingLimit(Dimension.GPU_OF_USER, "user ann in queue red", 4_500, 1_000)),
+            (3_500, BindingLimit(Measure.GPU_OF_USER, "user ann in queue red", 4_500, 1_000)),
             id="a user's smallest shares",
         ),
         pytest.param(
             limited(gpu_class="H100", limit=5_000), 4_000, 0,
-            (1, BindingLimit(Dimension.GPU, "queue red, class H100, zone any", 5_000, 1_000)), id="a line of the class",
+            (1, BindingLimit(Measure.GPU, "queue red, class H100, zone any", 5_000, 1_000)), id="a line of the class",
         ),
         pytest.param(limited(gpu_class="A100", limit=0), 1, 0, (UNLIMITED, None), id="a line of another class"),
         pytest.param(limited(guaranteed=1), 1, 1, (UNLIMITED, None), id="no limit at all"),
@@ -132,7 +132,7 @@ def test_the_user_without_a_name_is_named_so() -> None:
 
     found = headroom_of(usage, 0, "", "H100", milli=1, mib=1)
 
-    assert found.binding == BindingLimit(Dimension.GPU_OF_USER, "user (none) in queue red", 0, 0)
+    assert found.binding == BindingLimit(Measure.GPU_OF_USER, "user (none) in queue red", 0, 0)
 
 
 def test_of_rules_that_leave_the_same_room_the_one_nearest_to_the_job_is_named() -> None:
@@ -142,7 +142,7 @@ def test_of_rules_that_leave_the_same_room_the_one_nearest_to_the_job_is_named()
 
     assert (found.workers, found.binding) == (
         2,
-        BindingLimit(Dimension.GPU, "queue red, class any, zone any", 2_000, 0),
+        BindingLimit(Measure.GPU, "queue red, class any, zone any", 2_000, 0),
     )
 
 
@@ -161,8 +161,8 @@ def test_a_line_of_a_zone_leaves_the_other_zones_open() -> None:
     assert (found.workers, found.binding) == (UNLIMITED, None)
     assert found.zone_workers == {"east": 1, "west": 9}
     assert found.zone_binding == {
-        "east": BindingLimit(Dimension.MEMORY, "queue top, class any, zone east", 1, 0),
-        "west": BindingLimit(Dimension.GPU, "queue red, class any, zone west", 9_000, 0),
+        "east": BindingLimit(Measure.MEMORY, "queue top, class any, zone east", 1, 0),
+        "west": BindingLimit(Measure.GPU, "queue red, class any, zone west", 9_000, 0),
     }
 
 
@@ -220,7 +220,7 @@ def test_what_a_zone_does_not_lend_binds_there_alone() -> None:
 
     assert (found.workers, found.zone_workers) == (UNLIMITED, {"east": 3})
     assert found.zone_binding == {
-        "east": BindingLimit(Dimension.GPU, "what other queues lend, class any, zone east", 3_000, 0)
+        "east": BindingLimit(Measure.GPU, "what other queues lend, class any, zone east", 3_000, 0)
     }
     assert headroom_of(usage, 0, "", "H100", milli=0, mib=0, idle=idle).zone_workers == {"east": 3_000}
     taken = {("H100", "west"): 1_000}
@@ -231,21 +231,19 @@ def test_what_a_zone_does_not_lend_binds_there_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dimension", "scope", "amount", "allowed"),
+    ("measure", "scope", "amount", "allowed"),
     [
-        pytest.param(Dimension.GPU, "queue red, class H100, zone any", 999, [], id="too little"),
-        pytest.param(Dimension.GPU, "queue red, class H100, zone any", 1_000, ["GPUs"], id="just enough GPUs"),
-        pytest.param(Dimension.MEMORY, "queue red, class H100, zone any", 4, [], id="too little memory"),
-        pytest.param(Dimension.MEMORY, "queue red, class H100, zone any", 5, ["memory"], id="just enough memory"),
-        pytest.param(
-            Dimension.GPU_OF_USER, "user ann in queue red", 1_000, ["GPUs of ann"], id="just enough for a user"
-        ),
-        pytest.param(Dimension.GPU_OF_USER, "user bob in queue red", 1_000, [], id="enough for another user"),
-        pytest.param(Dimension.GPU, "queue blue, class H100, zone any", 1_000, None, id="a limit that is not there"),
+        pytest.param(Measure.GPU, "queue red, class H100, zone any", 999, [], id="too little"),
+        pytest.param(Measure.GPU, "queue red, class H100, zone any", 1_000, ["GPUs"], id="just enough GPUs"),
+        pytest.param(Measure.MEMORY, "queue red, class H100, zone any", 4, [], id="too little memory"),
+        pytest.param(Measure.MEMORY, "queue red, class H100, zone any", 5, ["memory"], id="just enough memory"),
+        pytest.param(Measure.GPU_OF_USER, "user ann in queue red", 1_000, ["GPUs of ann"], id="just enough for a user"),
+        pytest.param(Measure.GPU_OF_USER, "user bob in queue red", 1_000, [], id="enough for another user"),
+        pytest.param(Measure.GPU, "queue blue, class H100, zone any", 1_000, None, id="a limit that is not there"),
     ],
 )
 def test_a_limit_that_is_raised_allows_what_is_missing_and_is_as_before_afterwards(
-    dimension: Dimension, scope: str, amount: int, allowed: list[str] | None
+    measure: Measure, scope: str, amount: int, allowed: list[str] | None
 ) -> None:
     """All 6 GPUs and 80 of 100 MiB are held; ann holds the 4 GPUs that a user may have."""
     lines = (Quota(gpu_class="H100", limit=6_000, memory_limit_mib=100), Quota(gpu_class="A100", limit=1_000))
@@ -260,7 +258,7 @@ def test_a_limit_that_is_raised_allows_what_is_missing_and_is_as_before_afterwar
         "GPUs of ann": Charge(0, "ann", ((("A100", ""), 1_000, 0),)),
     }
     before = usage.copy()
-    with raised_limit(usage, 0, BindingLimit(dimension, scope, 0, 0), amount) as raised:
+    with raised_limit(usage, 0, BindingLimit(measure, scope, 0, 0), amount) as raised:
         assert [name for name, charge in asked.items() if usage.within_limits(charge)] == (allowed or [])
     assert raised == (allowed is not None)
     assert usage.same(before)
@@ -268,7 +266,7 @@ def test_a_limit_that_is_raised_allows_what_is_missing_and_is_as_before_afterwar
 
 
 def of_memory(user: str, used: int) -> BindingLimit:
-    return BindingLimit(Dimension.MEMORY_OF_USER, f"user {user} in queue red", 100, used)
+    return BindingLimit(Measure.MEMORY_OF_USER, f"user {user} in queue red", 100, used)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +288,7 @@ def test_as_many_workers_of_a_user_fit_as_his_memory_leaves_room_for(
 
 def test_what_would_be_so_with_more_for_one_user_is_so_for_the_line_that_names_him() -> None:
     usage = of_users(UserLimit(user="ann", limit=1_000), UserLimit(limit=400))
-    limit = BindingLimit(Dimension.GPU_OF_USER, "user ann in queue red", 1_000, 1_000)
+    limit = BindingLimit(Measure.GPU_OF_USER, "user ann in queue red", 1_000, 1_000)
     asks = Charge(0, "ann", ((H100, 300, 1),))
     assert usage.within_limits(asks) is False
     with raised_limit(usage, 0, limit, 300) as is_limit:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.dimension import Dimension
+from cotenant.core.model.measure import Measure
 from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
 from cotenant.core.model.plan import Admit, Plan, Reason
 from cotenant.core.quota.headroom import BindingLimit, headroom_of
@@ -153,7 +153,7 @@ def test_the_memory_of_a_user_has_a_limit_too() -> None:
     found = headroom_of(usage, 0, "ann", "H100", milli=100, mib=90)
 
     scope = "user ann in queue red, class H100, zone any"
-    assert (found.workers, found.binding) == (2, BindingLimit(Dimension.MEMORY_OF_USER, scope, 300, 100))
+    assert (found.workers, found.binding) == (2, BindingLimit(Measure.MEMORY_OF_USER, scope, 300, 100))
 
 
 def test_a_worker_that_would_take_any_class_stays_inside_the_limit_of_each() -> None:

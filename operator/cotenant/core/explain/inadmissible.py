@@ -20,8 +20,8 @@ from cotenant.core.explain.queue_refusals import (
 from cotenant.core.explain.unsatisfiable import exceeds_cluster, no_such_gpus
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.model.dimension import Dimension
 from cotenant.core.model.formatting import describe_request, format_amount, format_gpus, join_or
+from cotenant.core.model.measure import Measure
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
@@ -164,7 +164,7 @@ def _exceeds_guarantee(request: Request, tree: QueueTree) -> Refusal | None:
                     f"such jobs run only inside a guarantee, and queue {name} is guaranteed {guaranteed}. Ask for "
                     "less, or for a larger guarantee."
                 ),
-                evidence=(("metric", Dimension.GPU.value), ("scope", f"guarantee of queue {name}"), ("asked", need)),
+                evidence=(("metric", Measure.GPU.value), ("scope", f"guarantee of queue {name}"), ("asked", need)),
             )
     return None
 
@@ -178,8 +178,8 @@ def _most_guaranteed(request: Request, tree: QueueTree, queue: int) -> int:
 
 def exceeded(reason: Reason, request: Request, option: Option, limit: BindingLimit) -> Refusal:
     """The refusal of a quota, with metric, scope, limit, used, asked and available."""
-    asked = request.workers * (option.mib if limit.dimension.is_memory else option.milli)
-    amount = partial(format_amount, limit.dimension)
+    asked = request.workers * (option.mib if limit.measure.is_memory else option.milli)
+    amount = partial(format_amount, limit.measure)
     if reason is Reason.EXCEEDS_LIMIT:
         rule = f"{limit.scope} allows at most {amount(limit.limit)} at any time"
     else:
@@ -189,7 +189,7 @@ def exceeded(reason: Reason, request: Request, option: Option, limit: BindingLim
         reason=reason,
         message=f"Needs {describe_request(request.job)}, together {amount(asked)}; {rule}.",
         evidence=(
-            ("metric", limit.dimension.value),
+            ("metric", limit.measure.value),
             ("scope", limit.scope),
             ("limit", limit.limit),
             ("used", limit.used),

@@ -28,8 +28,8 @@ from cotenant.core.cycle.search import find, fits
 from cotenant.core.explain.deadline import Deadline
 from cotenant.core.explain.job_changes import changes
 from cotenant.core.explain.spec_change import SpecChange, Surroundings
-from cotenant.core.model.dimension import Dimension
 from cotenant.core.model.formatting import format_amount
+from cotenant.core.model.measure import Measure
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
@@ -208,10 +208,10 @@ class ChangeSearch:
         if isinstance(request, Refusal):
             return None
         facts = dict(refusal.evidence)
-        dimension = Dimension(str(facts["metric"]))
-        limit = BindingLimit(dimension, str(facts["scope"]), int(facts["limit"]), int(facts["used"]))
+        measure = Measure(str(facts["metric"]))
+        limit = BindingLimit(measure, str(facts["scope"]), int(facts["limit"]), int(facts["used"]))
         missing = int(facts["asked"]) - (limit.limit - limit.used)
         with raised_limit(self._current.usage, request.queue, limit, missing) as raised:
             if not raised or not self._finds_place(request):
                 return None
-        return SpecChange(f"{limit.scope} had {format_amount(dimension, missing)} more")
+        return SpecChange(f"{limit.scope} had {format_amount(measure, missing)} more")

@@ -9,7 +9,6 @@ from typing import Final
 from cotenant.core.allocation.request import Option, Request, kinds_of, options_of
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.model.dimension import Dimension
 from cotenant.core.model.formatting import (
     counted,
     describe_request,
@@ -19,6 +18,7 @@ from cotenant.core.model.formatting import (
     format_mib,
     join_or,
 )
+from cotenant.core.model.measure import Measure
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
@@ -84,7 +84,7 @@ def _too_large(job: Job, inventory: Inventory) -> Refusal | None:
             f"One worker needs {describe_worker(job.gpu)}, more than one GPU has: "
             f"class {largest.gpu_class} has {format_mib(largest.memory_mib)}."
         ),
-        evidence=(("metric", Dimension.MEMORY.value), ("limit", largest.memory_mib), ("asked", shape.memory_mib)),
+        evidence=(("metric", Measure.MEMORY.value), ("limit", largest.memory_mib), ("asked", shape.memory_mib)),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Final
 
-from cotenant.core.model.dimension import Dimension
+from cotenant.core.model.measure import Measure
 from cotenant.core.model.objects import WHOLE, GpuRequest, Job, Spread
 
 
@@ -29,9 +29,9 @@ def format_mib(mib: int) -> str:
     return f"{mib // 1024} GiB" if mib % 1024 == 0 and mib else f"{mib} MiB"
 
 
-def format_amount(dimension: Dimension, amount: int) -> str:
+def format_amount(measure: Measure, amount: int) -> str:
     """`2.5 GPU`, `40 GiB`."""
-    return format_mib(amount) if dimension.is_memory else f"{format_gpus(amount)} GPU"
+    return format_mib(amount) if measure.is_memory else f"{format_gpus(amount)} GPU"
 
 
 def format_instant(unix_s: float) -> str:
@@ -106,14 +106,14 @@ def describe_spread(spread: Spread) -> str:
 def shown_evidence(evidence: Sequence[tuple[str, str | int]]) -> dict[str, str | int | float]:
     """The figures of a verdict in units that people write: GPUs and Gi, where its `metric` is in milli-GPU or MiB."""
     metric = dict(evidence).get("metric")
-    dimension = next((one for one in Dimension if one == metric), None)
+    measure = next((one for one in Measure if one == metric), None)
     shown: dict[str, str | int | float] = {}
     for name, value in evidence:
         if isinstance(value, str):
             shown[name] = value
-        elif name in _AMOUNTS and dimension is not None and not dimension.is_memory:
+        elif name in _AMOUNTS and measure is not None and not measure.is_memory:
             shown[name] = value // WHOLE if value % WHOLE == 0 else value / WHOLE
-        elif (name in _AMOUNTS and dimension is not None) or name == "memory_mib":
+        elif (name in _AMOUNTS and measure is not None) or name == "memory_mib":
             shown[name.removesuffix("_mib")] = f"{value // 1024}Gi" if value % 1024 == 0 else f"{value}Mi"
         elif name == "cpu_milli":
             shown["cpu"] = format_gpus(value)

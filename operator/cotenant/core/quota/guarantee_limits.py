@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cotenant.core.model.dimension import Dimension
+from cotenant.core.model.measure import Measure
 from cotenant.core.quota.headroom import BindingLimit, Headroom, scope_text
 from cotenant.core.quota.tree import Bucket
 from cotenant.core.quota.usage import Usage
@@ -20,9 +20,9 @@ def limit_to_guarantees(headroom: Headroom, usage: Usage, queue: int, buckets: S
         lines = [line for line in usage.tree.quotas_of[ancestor] if line.quota.guaranteed]
         for line in (line for line in lines if any(map(line.matches, buckets))):
             used, scope = usage.quota_milli[line.index], f"{GUARANTEE_OF}{scope_text(usage.tree, line)}"
-            limit = BindingLimit(Dimension.GPU, scope, line.guaranteed, used)
+            limit = BindingLimit(Measure.GPU, scope, line.guaranteed, used)
             headroom.tighten((line.guaranteed - used) // max(1, milli), limit, line.quota.zone)
         covered = {bucket[1] for bucket in buckets if any(line.matches(bucket) for line in lines)}
         for zone in sorted({zone for _, zone in buckets} - covered):
             scope = f"{GUARANTEE_OF}queue {usage.tree.queues[ancestor].name}, class any, zone {zone or 'any'}"
-            headroom.tighten(0, BindingLimit(Dimension.GPU, scope, 0, 0), zone)
+            headroom.tighten(0, BindingLimit(Measure.GPU, scope, 0, 0), zone)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from cotenant.core.model.dimension import Dimension
+from cotenant.core.model.measure import Measure
 from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.core.quota.user_lines import UserLine
@@ -18,7 +18,7 @@ UNLIMITED = 1 << 60
 class BindingLimit:
     """A rule that binds, with the numbers that a refusal names."""
 
-    dimension: Dimension
+    measure: Measure
     scope: str
     limit: int
     used: int
@@ -55,7 +55,7 @@ class Headroom:
 def raised_limit(usage: Usage, queue: int, limit: BindingLimit, amount: int) -> Iterator[bool]:
     """Raises this limit on the queue's path by so much, as a trial; false where it is no limit that could be set."""
     held, of_users = (
-        (usage.quota_mib, usage.user_mib) if limit.dimension.is_memory else (usage.quota_milli, usage.user_milli)
+        (usage.quota_mib, usage.user_mib) if limit.measure.is_memory else (usage.quota_milli, usage.user_milli)
     )
     lines = (line for ancestor in usage.tree.paths[queue] for line in usage.tree.quotas_of[ancestor])
     numbers = [line.index for line in lines if scope_text(usage.tree, line) == limit.scope]
@@ -115,14 +115,12 @@ def _limit_by_quota(usage: Usage, headroom: Headroom, line: QuotaLine, *, milli:
         used = usage.quota_milli[line.index]
         workers = (quota.limit - used) // max(1, milli)
         if headroom.is_above(workers, zone):
-            headroom.tighten(
-                workers, BindingLimit(Dimension.GPU, scope_text(usage.tree, line), quota.limit, used), zone
-            )
+            headroom.tighten(workers, BindingLimit(Measure.GPU, scope_text(usage.tree, line), quota.limit, used), zone)
     if quota.memory_limit_mib is not None:
         used, limit = usage.quota_mib[line.index], quota.memory_limit_mib
         workers = (limit - used) // max(1, mib)
         if headroom.is_above(workers, zone):
-            headroom.tighten(workers, BindingLimit(Dimension.MEMORY, scope_text(usage.tree, line), limit, used), zone)
+            headroom.tighten(workers, BindingLimit(Measure.MEMORY, scope_text(usage.tree, line), limit, used), zone)
 
 
 def _limit_by_user(usage: Usage, headroom: Headroom, line: UserLine, user: str, *, milli: int, mib: int) -> None:
@@ -130,11 +128,11 @@ def _limit_by_user(usage: Usage, headroom: Headroom, line: UserLine, user: str, 
     scope = _user_scope(usage, line, user)
     if limit.limit is not None:
         used = usage.user_milli.get(key, 0)
-        binding = BindingLimit(Dimension.GPU_OF_USER, scope, limit.limit, used)
+        binding = BindingLimit(Measure.GPU_OF_USER, scope, limit.limit, used)
         headroom.tighten((limit.limit - used) // max(1, milli), binding, zone)
     if limit.memory_limit_mib is not None:
         used = usage.user_mib.get(key, 0)
-        binding = BindingLimit(Dimension.MEMORY_OF_USER, scope, limit.memory_limit_mib, used)
+        binding = BindingLimit(Measure.MEMORY_OF_USER, scope, limit.memory_limit_mib, used)
         headroom.tighten((limit.memory_limit_mib - used) // max(1, mib), binding, zone)
 
 
@@ -164,7 +162,7 @@ def _limit_by_lending(
         where = _scope_text(scope)
         headroom.tighten(
             (free - withheld) // max(1, milli),
-            BindingLimit(Dimension.GPU, f"what other queues lend, {where}", free - withheld, 0),
+            BindingLimit(Measure.GPU, f"what other queues lend, {where}", free - withheld, 0),
             scope[1],
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Dimension(StrEnum):
+class Measure(StrEnum):
     """Amounts are milli-GPU, or MiB if it is one of memory. `formatting.format_amount` writes them."""
 
     GPU = "GPU"
@@ -15,4 +15,4 @@ class Dimension(StrEnum):
 
     @property
     def is_memory(self) -> bool:
-        return self in {Dimension.MEMORY, Dimension.MEMORY_OF_USER}
+        return self in {Measure.MEMORY, Measure.MEMORY_OF_USER}
