@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.model.objects import Job, TenantQueue, TimeOrder
 from cotenant.core.policy import DEFAULT
 from cotenant.query.line import WaitingLine
 from cotenant.query.situation import Situation
@@ -41,6 +41,15 @@ def test_inside_a_queue_priority_decides_and_then_age(
 ) -> None:
     jobs = [make_job("a", **first), make_job("b", **second)]  # type: ignore[arg-type]
     assert line(jobs, ALONE).why_before(*jobs) == why
+
+
+def test_where_a_queue_orders_by_service_who_has_had_less_gpu_time_comes_first() -> None:
+    queues = [*ALONE[:1], make_queue("red", guaranteed=0, order=TimeOrder.LEAST_SERVICE)]
+    old, young = make_job("old", at=1.0, ran_s=8 * 3_600), make_job("young", at=2.0)
+    found = line([old, young], queues)
+    assert found.why_before(young, old) == "it has had less GPU time"
+    assert found.why_before(old, young) == "it fits into a gap"
+    assert [job.key for job in found.jobs] == ["red/young", "red/old"]
 
 
 def test_between_queues_the_guarantee_decides() -> None:

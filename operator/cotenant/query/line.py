@@ -2,21 +2,23 @@
 
 The order is that of the estimated starts. Jobs without an estimate are placed behind those that have one, in the order
 in which they would have their turns if each left things as they are (`core.queueing.order`). The rule between two jobs
-is that of the turns: inside a queue priority and age, between queues the guarantee, then the dominant share, where
-their paths part. Who comes first against the rule has a place that the other has no use for.
+is that of the turns: inside a queue that of `core.queueing.service`; between queues the guarantee, then the dominant
+share, where their paths part. A job that comes first against the rule has a place that the other has no use for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Refusal
+from cotenant.core.outlook.ahead import turns_of
 from cotenant.core.queueing.fair_share import DominantShares, past_shares, within_guarantee
-from cotenant.core.queueing.order import QueueOrder, order_in_queue
+from cotenant.core.queueing.order import QueueOrder
+from cotenant.core.queueing.service import GAP, ServiceOrder, why_before
 from cotenant.query.situation import Situation
 
 
@@ -42,7 +44,8 @@ class WaitingLine:
     def _in_turn(self, jobs: Iterable[Job]) -> Iterator[Job]:
         accounting = self.situation.accounting
         known = [job for job in jobs if job.queue in accounting.tree.index]
-        return iter(QueueOrder(accounting.tree, accounting.usage, self._shares, self._is_within, known))
+        turn = self._service.turn
+        return iter(QueueOrder(accounting.tree, accounting.usage, self._shares, self._is_within, known, turn=turn))
 
     def before(self, key: JobKey) -> Sequence[Job]:
         """Jobs ahead of this one; all of them, where it is not in line."""
@@ -52,22 +55,23 @@ class WaitingLine:
 
     def why_before(self, other: Job, job: Job) -> str:
         """The rule by which the other comes first, as a clause about it."""
+        own_rule = why_before(self._service.turn(other), self._service.turn(job))
         if other.queue == job.queue:
-            return _in_queue(other, job)
+            return own_rule
         tree = self.situation.accounting.tree
         if other.queue not in tree.index or job.queue not in tree.index:
             return "its queue comes first"
         ours, theirs = self._parting(job, other)
         if ours is None or theirs is None:
-            return _in_queue(other, job)
+            return own_rule
         guaranteed = self._is_within(theirs, other), self._is_within(ours, job)
         if guaranteed[0] != guaranteed[1]:
-            return "it is inside the guarantee of its queue" if guaranteed[0] else "it fits into a gap"
+            return "it is inside the guarantee of its queue" if guaranteed[0] else GAP
         usage = self.situation.accounting.usage
         shares = self._shares.share(usage, theirs), self._shares.share(usage, ours)
         if shares[0] != shares[1]:
-            return "its queue borrows less" if shares[0] < shares[1] else "it fits into a gap"
-        return _in_queue(other, job)
+            return "its queue borrows less" if shares[0] < shares[1] else GAP
+        return own_rule
 
     def _parting(self, job: Job, other: Job) -> tuple[int | None, int | None]:
         """The two queues that compete: the first below the last common one, each on its job's path. None where a path
@@ -88,12 +92,10 @@ class WaitingLine:
         return RequestResolver(self.situation.accounting.inventory, self.situation.accounting.tree)
 
     @cached_property
+    def _service(self) -> ServiceOrder:
+        return turns_of(replace(self.situation.snapshot, accounting=self.situation.accounting), self.situation.policy)
+
+    @cached_property
     def _shares(self) -> DominantShares:
         past = past_shares(self.situation.snapshot, self.situation.policy)
         return DominantShares(self.situation.accounting.tree, past)
-
-
-def _in_queue(other: Job, job: Job) -> str:
-    if other.priority != job.priority:
-        return "it has a higher priority" if other.priority > job.priority else "it fits into a gap"
-    return "it is older" if order_in_queue(other) < order_in_queue(job) else "it fits into a gap"

@@ -24,11 +24,12 @@ def test_jobs_of_the_same_queue_are_named_with_the_reason_and_those_of_others_co
 
     assert said["red/urgent"] == "It is the next to start."
     assert said["red/me"] == (
-        "Thought to start before it: 2 jobs of its queue: red/old (older), red/urgent (higher priority); 1 job of queue"
-        " blue. Between queues the guarantee decides, then who borrows less."
+        "Thought to start before it: 2 jobs of its queue: red/old (it is older), red/urgent (it has a higher"
+        " priority); 1 job of queue blue. Between queues the guarantee decides, then who borrows less."
     )
     assert said["red/last"].startswith(
-        "Thought to start before it: 3 jobs of its queue: red/me (older), red/old (older), red/urgent (higher priority)"
+        "Thought to start before it: 3 jobs of its queue: red/me (it is older), red/old (it is older), red/urgent (it"
+        " has a higher priority)"
     )
 
 
@@ -36,16 +37,16 @@ def test_a_job_of_lower_priority_or_one_that_came_later_fits_into_a_gap() -> Non
     jobs = [make_job("low", at=1, priority=0), make_job("late", at=9, priority=5), make_job("me", at=5, priority=5)]
     estimates = {f"red/{name}": Estimate(0.0, 1.0, 2.0, n) for n, name in enumerate(("low", "late", "me"), start=1)}
     assert ahead_of(make_snapshot(nodes=[], queues=[], jobs=jobs), estimates)["red/me"] == (
-        "Thought to start before it: 2 jobs of its queue: red/late (fits into a gap), red/low (fits into a gap)."
+        "Thought to start before it: 2 jobs of its queue: red/late (it fits into a gap), red/low (it fits into a gap)."
     )
 
 
 @pytest.mark.parametrize(
     ("before", "named"),
     [
-        (3, "3 jobs of its queue: red/j2 (older), red/j1 (older), red/j0 (older)."),
-        (4, "4 jobs of its queue: red/j3 (older), red/j2 (older), red/j1 (older) and 1 more."),
-        (6, "6 jobs of its queue: red/j5 (older), red/j4 (older), red/j3 (older) and 3 more."),
+        (3, "3 jobs of its queue: red/j2 (it is older), red/j1 (it is older), red/j0 (it is older)."),
+        (4, "4 jobs of its queue: red/j3 (it is older), red/j2 (it is older), red/j1 (it is older) and 1 more."),
+        (6, "6 jobs of its queue: red/j5 (it is older), red/j4 (it is older), red/j3 (it is older) and 3 more."),
     ],
 )
 def test_the_last_three_before_it_are_named_and_the_others_counted(before: int, named: str) -> None:

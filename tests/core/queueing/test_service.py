@@ -13,7 +13,16 @@ from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import GpuRequest, Job, TimeOrder
 from cotenant.core.model.plan import Evict
-from cotenant.core.queueing.service import LEAST_RUN_S, LEVELS, PATIENCE_S, STARVES_AFTER_S, WORTH, ServiceOrder
+from cotenant.core.queueing.service import (
+    LEAST_RUN_S,
+    LEVELS,
+    PATIENCE_S,
+    STARVES_AFTER_S,
+    WORTH,
+    ServiceOrder,
+    Turn,
+    why_before,
+)
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.runtimes.history import RuntimeHistory
 from cotenant.core.runtimes.learned import NOTHING_LEARNED, LearnedRuntimes
@@ -214,3 +223,22 @@ def test_a_short_job_need_not_wait_for_a_long_one_that_saves(order: TimeOrder, s
     found = [action for action in toy.cycle().actions if isinstance(action, Evict)]
     assert [action.job for action in found] == (["red/long"] if starts else [])
     assert all("has had less GPU time" in action.message for action in found)
+
+
+FIRST: Turn = (-1, 1, 3, 7.0, "red/b")
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        pytest.param((-2, 4, 9, 9.0, "red/z"), "it has a higher priority", id="priority goes before all"),
+        pytest.param((-1, 0, 9, 9.0, "red/z"), "it has had less GPU time", id="then the level"),
+        pytest.param((-1, 1, 2, 9.0, "red/z"), "it is expected to end sooner", id="then what is still to come"),
+        pytest.param((-1, 1, 3, 6.0, "red/z"), "it is older", id="then age"),
+        pytest.param((-1, 1, 3, 7.0, "red/a"), "it is older", id="of equal age the key"),
+        pytest.param((-1, 1, 3, 7.0, "red/c"), "it fits into a gap", id="no rule, if its turn is later"),
+        pytest.param((0, 0, 0, 0.0, "red/a"), "it fits into a gap", id="nor if only less weighty parts are lower"),
+    ],
+)
+def test_a_job_is_before_another_because(other: Turn, why: str) -> None:
+    assert why_before(other, FIRST) == why

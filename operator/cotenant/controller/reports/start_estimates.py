@@ -144,7 +144,7 @@ class StartEstimates:
             spent += used
             await asyncio.sleep(PAUSE_S)
         estimates = await asyncio.to_thread(outlook.estimates)
-        ahead = await asyncio.to_thread(ahead_of, snapshot, estimates)
+        ahead = await asyncio.to_thread(ahead_of, snapshot, estimates, self._policy)
         if outlook is self._outlook:
             self._published = Published(estimates, ahead)
 

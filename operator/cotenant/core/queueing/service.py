@@ -36,10 +36,20 @@ LEAST_RUN_S: Final = 8 * 3_600
 WORTH: Final = 8
 STARVES: Final = 4
 STARVES_AFTER_S: Final = 24 * 3_600
+GAP: Final = "it fits into a gap"
+"""Clause about a job that no rule puts before the other: it has a place that the other has no use for."""
 _UNKNOWN_S: Final = 600
 """Taken for the run time of a job of which nothing is known and that has not run."""
 
 Turn: TypeAlias = tuple[int, int, int, float, str]
+_RULES: Final = (
+    "it has a higher priority",
+    "it has had less GPU time",
+    "it is expected to end sooner",
+    "it is older",
+    "it is older",
+)
+"""What each part of a turn says of the job with the lower one."""
 
 
 class ServiceOrder:
@@ -100,6 +110,12 @@ class ServiceOrder:
         runtime_s = self._runtimes.runtime_s(job, 50, longer_than_s=ran_s) or job.expected_runtime_s or 0
         rest_s = runtime_s - ran_s if runtime_s > ran_s else max(_UNKNOWN_S, ran_s)
         return (rest_s * _milli(job) // WHOLE).bit_length()
+
+
+def why_before(other: Turn, turn: Turn) -> str:
+    """Clause about the job of `other`: the rule that puts it before the job of `turn`, of the same queue."""
+    rules = (rule for rule, one, two in zip(_RULES, other, turn, strict=True) if one != two)
+    return next(rules, GAP) if other < turn else GAP
 
 
 def _milli(job: Job) -> int:
