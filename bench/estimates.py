@@ -5,8 +5,8 @@
 
 Columns: jobs judged; how many of those that waited had an estimate; median error as a part of the wait that was still
 to come when the job was first given an estimate; the same with its sign (below 0: too early); part of the jobs that
-started by the second estimate (nine of ten are promised); error for the estimate of one cycle alone. A job is judged if
-it then waits for a minute or more. The factors begin at 1: what the first jobs teach is in the figures. Seeds from 200
+started by the second estimate (nine of ten are promised); CPU of a play, in ms. A job is judged if it then waits for a
+minute or more. The factors begin at 1: what the first jobs teach is in the figures. Seeds from 200
 on are for judging: nothing is fitted to them.
 """
 
@@ -36,7 +36,7 @@ class Judge:
 
     every: int
     outlook: Outlook = field(default_factory=Outlook)
-    said: dict[JobKey, tuple[float, Estimate | None, float | None]] = field(default_factory=dict)
+    said: dict[JobKey, tuple[float, Estimate | None]] = field(default_factory=dict)
     started: dict[JobKey, float] = field(default_factory=dict)
     seen: set[JobKey] = field(default_factory=set)
     cpu_s: list[float] = field(default_factory=list)
@@ -61,32 +61,31 @@ class Judge:
             known = self.outlook.estimates()
             self.cpu_s.append(time.process_time() - began)
             for key in chosen:
-                self.said[key] = snapshot.now, known.get(key), plan.verdicts[key].estimated_start_at
+                self.said[key] = snapshot.now, known.get(key)
         return plan
 
     @property
-    def judged(self) -> list[tuple[float, Estimate | None, float | None, float]]:
-        """(when it was estimated, the estimate, that of the cycle alone, when it started)."""
+    def judged(self) -> list[tuple[float, Estimate | None, float]]:
+        """(when it was estimated, the estimate, when it started)."""
         return [
-            (at, estimate, before, self.started[key])
-            for key, (at, estimate, before) in self.said.items()
+            (at, estimate, self.started[key])
+            for key, (at, estimate) in self.said.items()
             if key in self.started and self.started[key] - at >= LEAST_WAIT_S
         ]
 
 
 def row(name: str, judges: Sequence[Judge]) -> str:
     judged = [one for judge in judges for one in judge.judged]
-    known = [(one, start, start - at) for at, one, _, start in judged if one is not None]
+    known = [(one, start, start - at) for at, one, start in judged if one is not None]
     errors = [abs(start - one.p50) / wait for one, start, wait in known]
     bias = [(one.p50 - start) / wait for one, start, wait in known]
     covered = [start <= one.p90 for one, start, _ in known]
-    before = [abs(start - one) / (start - at) for at, _, one, start in judged if one is not None]
     slowest = max((one for judge in judges for one in judge.cpu_s), default=0.0)
     error, signed = median(errors or [9.99]), median(bias or [0.0])
     return (
         f"{name:<28}{len(judged):>6}{percent(len(errors), len(judged))}"
         f"{100 * error:>8.0f} %{100 * signed:>+8.0f} %{percent(sum(covered), len(covered))}"
-        f"{100 * median(before or [9.99]):>10.0f} %{percent(len(before), len(judged))}{1000 * slowest / 11:>9.0f}"
+        f"{1000 * slowest / 11:>9.0f}"
     )
 
 
@@ -102,7 +101,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--declared", nargs="*", default=list(DECLARATIONS), help="honest, noisy, none")
     parser.add_argument("--trace", type=Path)
     args = parser.parse_args(words)
-    columns = ("jobs", 6), ("known", 10), ("error", 10), ("bias", 10), ("by p90", 10), ("before", 12), ("known", 10)
+    columns = ("jobs", 6), ("known", 10), ("error", 10), ("bias", 10), ("by p90", 10)
     print(f"{'workload':<28}" + "".join(f"{name:>{width}}" for name, width in (*columns, ("ms/play", 9))))
     every: dict[str, list[Judge]] = {}
     for name in args.declared:

@@ -94,6 +94,23 @@ def test_an_estimate_is_rewritten_when_it_has_moved_by_more_than_a_minute(
     assert chosen({"red/train": new}, {"red/train": waits(known)}) == written
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "written"),
+    [
+        pytest.param(None, T0, 1, id="a first estimate is written at once"),
+        pytest.param(T0, T0 + 61.0, 0, id="one that has moved is not"),
+        pytest.param(T0, None, 0, id="nor that there is none any more"),
+    ],
+)
+def test_a_status_that_was_written_a_moment_ago_is_written_again_for_a_first_estimate_alone(
+    before: float | None, after: float | None, written: int
+) -> None:
+    known, new = (replace(told("3 free")["red/train"], estimated_start_at=at) for at in (before, after))
+    throttle, record = VerdictThrottle(JobMemories(), rewrite_s=30), waits(known)
+    throttle.note_written({"red/train": known}, [(record, known)], T0 + 99)
+    assert len(throttle.verdicts_to_write({"red/train": new}, {"red/train": record}, T0 + 100)) == written
+
+
 def test_what_a_status_says_already_costs_a_comparison_until_the_verdict_or_the_job_is_another() -> None:
     def cost(number: int) -> tuple[int, int]:
         verdicts = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,18 +14,21 @@ from cotenant.core.actions.backfill import Reservation
 from cotenant.core.actions.collect import Collection, collect
 from cotenant.core.actions.counted_ends import holders_of
 from cotenant.core.actions.eviction_rules import EvictionRules
-from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.booked_places import BookedPlaces
+from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.explain.pending_reason import explain_briefly
 from cotenant.core.model.moment import Moment
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import Job, Node, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Plan, Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.quota.usage import Charge
+from cotenant.core.scheduling.admission import Admission
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -32,6 +36,7 @@ NOW = 10_000.0
 RED, BLUE = make_queue("red", guaranteed=2), make_queue("blue", guaranteed=0)
 POLICY = Policy(collect_after_s=5_000)
 GANG = make_job("gang", gpus=2, at=1_000.0)
+NODE = make_node("n1", gpus=2)
 
 
 def busy(queue: str = "red", **changes: Any) -> Job:
@@ -43,6 +48,22 @@ def plan(*jobs: Job, policy: Policy = POLICY, blue: int = 0, **queue: Any) -> Pl
     queues = [replace(RED, **queue), make_queue("blue", guaranteed=blue)]
     snapshot = make_snapshot(nodes=[make_node("n1", gpus=2)], queues=queues, jobs=list(jobs), now=NOW)
     return schedule(snapshot, policy)
+
+
+def collected(
+    jobs: list[Job],
+    policy: Policy = POLICY,
+    nodes: Sequence[Node] = (NODE,),
+    queues: Sequence[TenantQueue] = (RED, BLUE),
+) -> Collection:
+    """What is kept for the gang when it has its turn."""
+    cycle = Cycle.open(make_snapshot(nodes=list(nodes), queues=list(queues), jobs=jobs, now=NOW), policy)
+    admission = Admission(cycle, BookedPlaces(cycle), explain_briefly)
+    entry = next(entry for entry in cycle.entries if entry.job.key == "red/gang")
+    request = RequestResolver(cycle.inventory, cycle.tree).resolve(entry.job)
+    assert isinstance(request, Request)
+    admission.collect_for(entry, request)
+    return admission.collections["red/gang"]
 
 
 def admitted(found: Plan) -> list[str]:
@@ -122,7 +143,8 @@ def test_the_job_starts_when_who_holds_its_gpus_has_left(
 ) -> None:
     verdict = plan(holder, GANG, policy=policy).verdicts["red/gang"]
 
-    assert (verdict.starts_by, verdict.estimated_start_at, verdict.starts_by_basis) == (starts_by, likely_at, basis)
+    assert (verdict.starts_by, verdict.starts_by_basis) == (starts_by, basis)
+    assert collected([holder, GANG], policy).reservation.starts_at == likely_at
 
 
 def on(name: str, node: str, *columns: int, ends_in_s: int, likely_in_s: int | None = None) -> Job:
@@ -166,10 +188,9 @@ def test_the_place_is_likely_to_be_free(holders: list[Job], gpus: int, limit: in
     queues = [make_queue("red", guaranteed=4, limit=limit), BLUE]
     nodes = [make_node("n1", gpus=4), make_node("n2", gpus=3)]
     waits = replace(GANG, gpu=replace(GANG.gpu, count=gpus), excluded_nodes=frozenset({"n2"}))
-    found = schedule(make_snapshot(nodes=nodes, queues=queues, jobs=[*holders, waits], now=NOW), POLICY)
+    found = collected([*holders, waits], nodes=nodes, queues=queues)
 
-    verdict = found.verdicts["red/gang"]
-    assert (verdict.estimated_start_at, verdict.starts_by) == (at, at)
+    assert (found.reservation.starts_at, found.starts_by) == (at, at)
 
 
 def test_the_place_is_likely_to_be_free_before_those_in_the_way_have_to_end() -> None:
@@ -177,12 +198,9 @@ def test_the_place_is_likely_to_be_free_before_those_in_the_way_have_to_end() ->
         on("a", "n1", 0, ends_in_s=900, likely_in_s=100),
         on("b", "n1", 1, ends_in_s=950, likely_in_s=200),
     ]
-    found = schedule(
-        make_snapshot(nodes=[make_node("n1", gpus=3)], queues=[RED], jobs=[*holders, GANG], now=NOW), POLICY
-    )
+    found = collected([*holders, GANG], nodes=[make_node("n1", gpus=3)])
 
-    verdict = found.verdicts["red/gang"]
-    assert (verdict.estimated_start_at, verdict.starts_by) == (NOW + 100, NOW + 900)
+    assert (found.reservation.starts_at, found.starts_by) == (NOW + 100, NOW + 900)
 
 
 def test_a_share_is_likely_to_be_free_beside_another_one() -> None:
@@ -193,10 +211,9 @@ def test_a_share_is_likely_to_be_free_beside_another_one() -> None:
     )
     waits = make_job("gang", milli=500, at=1_000.0)
     nodes = [make_node("n1", gpus=1)]
-    found = schedule(make_snapshot(nodes=nodes, queues=[RED], jobs=[stays, goes, waits], now=NOW), POLICY)
+    found = collected([stays, goes, waits], nodes=nodes)
 
-    verdict = found.verdicts["red/gang"]
-    assert (verdict.estimated_start_at, verdict.starts_by) == (NOW + 300, NOW + 1_000)
+    assert (found.reservation.starts_at, found.starts_by) == (NOW + 300, NOW + 1_000)
 
 
 def test_of_two_that_end_at_once_the_first_by_key_makes_room_in_whatever_order_they_are_given() -> None:
@@ -209,7 +226,7 @@ def test_of_two_that_end_at_once_the_first_by_key_makes_room_in_whatever_order_t
 
     for given in (holders, holders[::-1]):
         running = RunningJobs({job.key: job for job in given}, counted.allocations, counted.tree)
-        held = holders_of(request, tenures, HolderTable.among(running), np.arange(2))
+        held = holders_of(request, tenures, running.holders, np.arange(2))
         found = collect(occupancy, request, held, tenures, of_quota=False)
         assert found is not None
         assert [node.row for node in found.reservation.allocation.nodes] == [0]
@@ -230,7 +247,7 @@ def test_what_is_likely_of_a_holder_is_looked_at_again_as_its_age_grows() -> Non
     request = RequestResolver(counted.inventory, counted.tree).resolve(SMALL)
     assert isinstance(request, Request)
     running = RunningJobs({holder.key: holder}, counted.allocations, counted.tree)
-    held = holders_of(request, tenures, HolderTable.among(running), np.arange(1))
+    held = holders_of(request, tenures, running.holders, np.arange(1))
     moment.until = np.inf
     collect(Occupancy(counted.ledger, counted.usage, BestFit()), request, held, tenures, of_quota=False)
 
@@ -261,13 +278,12 @@ def test_the_bound_counts_on(found: Collection, basis: str) -> None:
     assert found.basis == basis
 
 
-def test_a_refusal_tells_what_is_collected_and_when_it_is_likely_to_be_there() -> None:
+def test_a_refusal_tells_what_is_collected() -> None:
     refusal = Refusal(reason=Reason.WAITING_FOR_GPUS, message="No room.")
 
     assert Collection(KEPT, 30_000.0).explain(refusal) == Refusal(
         reason=Reason.WAITING_FOR_GPUS,
         message="No room. It has waited longest, so GPUs are reserved for it.",
-        estimated_start_at=20_000.0,
     )
     assert "quota is reserved" in Collection(KEPT, 30_000.0, of_quota=True).explain(refusal).message
 

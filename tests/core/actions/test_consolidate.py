@@ -216,5 +216,5 @@ def test_whether_a_move_helps_is_so_until(consolidation: bool, until: float) -> 
     rules = EvictionRules(cycle.tree, UNPROTECTED, moment)
     moves = Consolidation(cycle.running, cycle.outcome, rules, resolver.resolve)
     moment.until = inf
-    assert moves.find_move(Entry(PAIR), request, cycle.accounts.open_after_evictions) is None
+    assert moves.find_move(None, request, cycle.accounts.open_after_evictions) is None
     assert moment.until == until

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from cotenant.core import Policy
 from cotenant.core.actions.counted_ends import Holders, holders_of
 from cotenant.core.actions.eviction_rules import EvictionRules
-from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.running_jobs import RunningJobs
@@ -69,7 +68,7 @@ def world(
 
 
 def counted(tenures: Tenures, request: Request, running: RunningJobs) -> Holders:
-    table = HolderTable.among(running)
+    table = running.holders
     return holders_of(request, tenures, table, np.arange(len(table.keys)))
 
 
@@ -111,7 +110,7 @@ def test_who_is_over_its_time_is_looked_at_more_seldom_the_longer_it_is() -> Non
 def test_who_starts_now_is_counted_from_now_on_and_the_decision_holds_for_this_moment() -> None:
     busy = make_job("b", placement=make_placement(("n1", [[0]])), max_runtime_s=9_000)
     tenures, request, running = world([replace(busy, admitted_at=9_000.0)], QUEUES[0], Policy())
-    table = HolderTable.among(running)
+    table = running.holders
     starts = make_job("a", max_runtime_s=700, placement=make_placement(("n1", [[1]])))
     found = holders_of(request, tenures, table, np.array([0]), [(starts, running.allocations["red/b"])])
 

@@ -10,7 +10,6 @@ import pytest
 
 from cotenant.core import Policy
 from cotenant.core.actions.eviction_rules import EvictionRules
-from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.tenure import Tenures, guarantees_beside, waits_since
 from cotenant.core.actions.victims import JobParts
 from cotenant.core.allocation.request import Request
@@ -64,7 +63,7 @@ class World:
         self.request = resolved
 
     def holds_s(self, job: Job) -> float:
-        table = HolderTable.among(self.running)
+        table = self.running.holders
         return float(self.tenures.holds_s(self.request, table)[list(table.keys).index(job.key)])
 
     def leave(self) -> list[str]:

@@ -97,16 +97,10 @@ def test_who_is_kept_out_is_told_by_which_booking_until_when_and_what_would_help
     span = f"from {format_instant(100.0)} until {format_instant(200.0)}"
     assert f"on GPUs that are booked: 2 GPUs of class H100 for queue red {span} (booking demo)." in verdict.message
     assert dict(verdict.evidence)["bookings"] == "demo"
-    assert verdict.estimated_start_at == 200.0
     assert (verdict.would_start_if, verdict.change) == (
         "it were sure to end within 1m30s (maxRuntime)",
         (("spec.maxRuntime", '"1m30s"'),),
     )
-
-
-def test_its_own_queue_is_told_that_it_starts_with_the_booking() -> None:
-    verdict = cluster(*FILLERS, make_job("gang", gpus=2, at=1.0)).cycle().verdicts["red/gang"]
-    assert verdict.estimated_start_at == 100.0
 
 
 def test_the_same_gpus_are_kept_until_it_is_over_or_taken_back() -> None:

@@ -62,7 +62,6 @@ WAITS = Refusal(
     reason=Reason.WAITING_FOR_GPUS,
     message="waits",
     evidence=(("asked", 1),),
-    estimated_start_at=7.0,
     would_start_if="less",
 )
 
@@ -73,7 +72,6 @@ def verdict(name: str) -> Verdict:
         reason=Reason.WAITING_FOR_GPUS,
         message="waits",
         evidence=(("asked", 1),),
-        estimated_start_at=7.0,
         would_start_if="less",
     )
 

@@ -1,4 +1,4 @@
-"""Start times and smallest changes: exactly what the tenant is told."""
+"""Starts of waiting jobs if running jobs end as they declare."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import schedule
+from cotenant.core import Policy
 from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
-from cotenant.core.explain.forecast import endings_of, ends_at
+from cotenant.core.explain.forecast import EndingList, Forecast, endings_of, ends_at
+from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import GpuRequest, Job
@@ -25,6 +28,21 @@ def busy(name: str, node: str, column: int, **changes: object) -> Job:
     return replace(job, admitted_at=900.0)
 
 
+def starts(jobs: list[Job], *, gpus: int = 2) -> dict[str, float | None]:
+    """Starts of the jobs that wait, in the order in which they are given."""
+    queues = [make_queue("red", guaranteed=2)]
+    cycle = Cycle.open(make_snapshot(nodes=[make_node("n1", gpus=gpus)], queues=queues, jobs=jobs), Policy())
+    endings = EndingList.of(endings_of(cycle.running, cycle.outcome, (), cycle.moment))
+    forecast = Forecast(cycle.accounts.open_after_evictions(), endings, cycle.moment.unnoted)
+    requests, found = RequestResolver(cycle.inventory, cycle.tree), dict[str, float | None]()
+    for entry in cycle.entries:
+        request = requests.resolve(entry.job)
+        assert isinstance(request, Request)
+        start = forecast.start_of(request)
+        found[entry.job.key] = None if start is None else start.at
+    return found
+
+
 def test_a_gang_starts_when_enough_have_ended_and_those_ahead_have_their_place() -> None:
     jobs = [
         busy("short", "n1", 0, expected_runtime_s=200),
@@ -34,27 +52,17 @@ def test_a_gang_starts_when_enough_have_ended_and_those_ahead_have_their_place()
         make_job("pair", at=3, gpus=2),
     ]
 
-    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=[make_queue("red", guaranteed=2)], jobs=jobs))
-
-    assert plan.verdicts["red/first"].estimated_start_at == 1_100.0
-    assert plan.verdicts["red/second"].estimated_start_at == 1_500.0
-    assert plan.verdicts["red/pair"].estimated_start_at is None
+    assert starts(jobs) == {"red/first": 1_100.0, "red/second": 1_500.0, "red/pair": None}
 
 
-def test_nothing_is_promised_about_jobs_that_never_said_how_long_they_run() -> None:
-    jobs = [busy("endless", "n1", 0), make_job("next", at=1)]
-
-    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=1)], queues=[make_queue("red", limit=1)], jobs=jobs))
-
-    assert plan.verdicts["red/next"].estimated_start_at is None
+def test_no_start_is_known_behind_jobs_that_never_said_how_long_they_run() -> None:
+    assert starts([busy("endless", "n1", 0), make_job("next", at=1)], gpus=1) == {"red/next": None}
 
 
 def test_a_job_over_its_expectation_is_taken_to_need_its_maximum() -> None:
     jobs = [busy("late", "n1", 0, expected_runtime_s=50, max_runtime_s=300), make_job("next", at=1)]
 
-    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=1)], queues=[make_queue("red", guaranteed=1)], jobs=jobs))
-
-    assert plan.verdicts["red/next"].estimated_start_at == 1_200.0
+    assert starts(jobs, gpus=1) == {"red/next": 1_200.0}
 
 
 @pytest.mark.parametrize(

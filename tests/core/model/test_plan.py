@@ -27,10 +27,10 @@ def test_a_verdict_is_the_refusal_with_the_name_of_the_job() -> None:
         reason=Reason.WAITING_FOR_GPUS,
         message="waits",
         evidence=(("asked", 1),),
-        estimated_start_at=7.0,
         would_start_if="less",
     )
 
-    not_played_yet = {"latest_start_at": None, "position": None, "ahead": "", "starts_by": None, "starts_by_basis": ""}
+    not_played_yet = {"estimated_start_at": None, "latest_start_at": None, "position": None, "ahead": ""}
+    unbounded = {"starts_by": None, "starts_by_basis": ""}
     told = {name: value for name, value in asdict(refusal).items() if name != "or_space"}
-    assert asdict(refusal.verdict("red/a")) == {"job": "red/a", **told, **not_played_yet}
+    assert asdict(refusal.verdict("red/a")) == {"job": "red/a", **told, **not_played_yet, **unbounded}

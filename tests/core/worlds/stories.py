@@ -251,9 +251,8 @@ def _action(action: Action) -> str:
 
 
 def _verdict(verdict: Verdict) -> str:
-    start = "" if verdict.estimated_start_at is None else f" at {verdict.estimated_start_at:.0f}"
     why = f"{verdict.reason}: {verdict.message} {dict(verdict.evidence)}"
-    return f"wait {verdict.job} {why}{start} | {verdict.would_start_if}"
+    return f"wait {verdict.job} {why} | {verdict.would_start_if}"
 
 
 def _places(placement: Placement) -> str:

@@ -1,4 +1,4 @@
-"""Which verdicts are worth a write: a new reason at once, a new message of the same reason only now and then.
+"""Which verdicts are worth a write: a new reason or a first estimate at once, a new message only now and then.
 
 Numbers in a verdict change with every cycle. Written each time, a thousand waiting jobs would be a thousand patches a
 cycle, and of no use to a tenant. What a job's status says already is noted, and costs a comparison as long as neither
@@ -51,7 +51,9 @@ class VerdictThrottle:
                 worth_it.append((record, verdict))
             elif not _new_message(record.status.pending, verdict):
                 memory.shown = verdict, record
-            elif rewrites < REWRITES_PER_CYCLE_MAX and self._has_rested(record, now):
+            elif rewrites < REWRITES_PER_CYCLE_MAX and (
+                self._has_rested(record, now) or _is_first_estimate(record.status.pending, verdict)
+            ):
                 rewrites += 1
                 worth_it.append((record, verdict))
         return worth_it
@@ -77,6 +79,11 @@ def _new_reason(record: JobRecord, verdict: Verdict) -> bool:
     if status.pending is None or status.phase is None or status.observed_generation != record.generation:
         return True
     return status.pending.reason != verdict.reason.value
+
+
+def _is_first_estimate(pending: PendingStatus | None, verdict: Verdict) -> bool:
+    """The job's status has no estimated start, and now there is one: futures are played after the first decision."""
+    return pending is not None and pending.estimated_start is None and verdict.estimated_start_at is not None
 
 
 def _new_message(pending: PendingStatus | None, verdict: Verdict) -> bool:

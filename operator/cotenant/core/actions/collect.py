@@ -24,12 +24,12 @@ import numpy as np
 
 from cotenant.core.actions.backfill import Reservation
 from cotenant.core.actions.counted_ends import STEP_S, Holders
-from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.gallop import first_true
+from cotenant.core.cycle.holders import HolderTable
 from cotenant.core.explain.forecast import EndingList, Forecast, Start
 from cotenant.core.gpus.inventory import FloatArray, IntArray
 from cotenant.core.model.objects import JobKey
@@ -61,7 +61,7 @@ class Collection:
         """The reason to wait, with what is done about it."""
         what = "quota is" if self.of_quota else "GPUs are"
         message = f"{refusal.message} It has waited longest, so {what} reserved for it."
-        return replace(refusal, estimated_start_at=self.reservation.starts_at, message=message)
+        return replace(refusal, message=message)
 
     @property
     def basis(self) -> str:

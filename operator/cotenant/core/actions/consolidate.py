@@ -2,8 +2,8 @@
 
 Only jobs of queues that opted in move, at most `Policy.moves` per cycle, only from one node per beneficiary, and only
 if every one of them has a new place in the same trial and the work that they lose is less than the wait that it saves:
-    Σ lost work of the moved  <  milli-GPU of the beneficiary × (estimated start − now)
-Where no start can be estimated the wait has no bound, and the move is worth it. No job loses a place for good.
+    Σ lost work of the moved  <  milli-GPU of the beneficiary × (its start, if jobs end as they declare − now)
+If that start is unknown the wait has no bound, and the move is worth it. No job loses a place for good.
 """
 
 from __future__ import annotations
@@ -51,16 +51,22 @@ class Consolidation:
         self._movable = self._by_row(outcome) if self._left else {}
         """Row → jobs that lie on it alone and may move, least lost work first."""
 
-    def find_move(self, entry: Entry, request: Request, after_evictions: Callable[[], Occupancy]) -> Move | None:
-        """Fewest jobs of the cheapest node whose move lets the entry start; None where that is not worth it."""
-        if not self._left or not self._movable:
+    @property
+    def may_move(self) -> bool:
+        """Some job may still move."""
+        return bool(self._left and self._movable)
+
+    def find_move(self, start: float | None, request: Request, after_evictions: Callable[[], Occupancy]) -> Move | None:
+        """Fewest jobs of the cheapest node whose move lets the request start now and not at `start` (None: unknown);
+        None if that is not worth it."""
+        if not self.may_move:
             return None
         self._rules.moment.pin()  # which jobs are the cheapest, and what is worth it, moves with time
         cheapest = sorted(self._movable, key=lambda row: (self._cost(self._movable[row][: self._left]), row))
         for row in cheapest:
             for count in range(1, min(self._left, len(self._movable[row])) + 1):
                 moving = self._movable[row][:count]
-                if not self._is_worth(entry, request, moving):
+                if not self._is_worth(start, request, moving):
                     break
                 move = self._try(request, moving, after_evictions())
                 if move is not None:
@@ -91,8 +97,7 @@ class Consolidation:
     def _cost(self, jobs: Iterable[Job]) -> int:
         return sum(self._lost_work(job) for job in jobs)
 
-    def _is_worth(self, entry: Entry, request: Request, moving: Sequence[Job]) -> bool:
-        start = None if entry.reason is None else entry.reason.estimated_start_at
+    def _is_worth(self, start: float | None, request: Request, moving: Sequence[Job]) -> bool:
         if start is None:
             return True
         milli = request.workers * request.options[0].milli

@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.holders import HolderTable
 from cotenant.core.gpus.inventory import FloatArray, IntArray
 from cotenant.core.model.objects import Job
 

@@ -23,12 +23,11 @@ from typing import Final
 
 import numpy as np
 
-from cotenant.core.actions.covered import CoveredJobs
 from cotenant.core.actions.eviction_rules import EvictionRules
-from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.victims import JobParts
 from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.holders import HolderTable
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.gpus.inventory import BoolArray, FloatArray
 from cotenant.core.model.moment import Moment
@@ -136,7 +135,7 @@ class Tenures:
         """Jobs whose tenure is over, with their surplus workers, least lost work first."""
         if not self.is_guaranteed(request) and not (self._rules.policy.tenure_s and self.is_entitled(request)):
             return CandidateList((), (), 0)
-        table = HolderTable.among(running)
+        table = running.holders
         terms, lent = self.terms(request, table), self._lent(request, running, table)
         begun = np.where(np.isnan(table.begun), self.moment.unnoted, table.begun)
         may_leave = self.moment.have_come(np.where(table.leaves, inf, begun + terms.may_leave_after(table, lent=lent)))
@@ -155,16 +154,9 @@ class Tenures:
         """[J] the job lies outside the guarantee that counts against the request."""
         lent = np.zeros(len(table.keys), dtype=np.bool_)
         if self.is_guaranteed(request):
-            covered, known = CoveredJobs.among(running), running.kept.setdefault(Tenures, {})
             for number, (name, _) in enumerate(table.kinds):
-                if (queue := self._tree.index.get(name)) is None:
-                    continue
-                at = number, self._fork(request, queue)
-                if at not in known:
-                    rows = np.flatnonzero(table.kind == number)
-                    inside = covered.of(at[1])
-                    known[at] = rows[[(table.keys[row], False) not in inside for row in rows.tolist()]]
-                lent[known[at]] = True
+                if (queue := self._tree.index.get(name)) is not None:
+                    lent[running.uncovered(number, self._fork(request, queue))] = True
         return lent
 
     def terms(self, request: Request, table: HolderTable) -> Terms:

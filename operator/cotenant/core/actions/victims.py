@@ -41,7 +41,6 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from cotenant.core.actions.covered import CoveredJobs
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
@@ -79,7 +78,7 @@ class CandidateFinder:
         self.parts = JobParts(running, inventory, rules)
         self._rules = rules
         self._service = service
-        self._covered = CoveredJobs.among(running)
+        self._covered = running.covered
         self._known: dict[tuple[int, int, bool, frozenset[int], bool, int | None], CandidateList] = {}
         self._of_others: dict[tuple[int, int, bool], _InOrder] = {}
         """(queue, its ancestor below the common one, whether the request reclaims) → what it may lose."""

@@ -1,16 +1,21 @@
 """Jobs that hold a placement when the cycle begins, with what they hold, and by queue. Read-only.
 
-What follows from them is worked out once, where it is asked for, and is there in the next cycle too if they are the
-same (`Cycle.open`).
+What follows from them is worked out once, when it is asked for, and serves later cycles too if they are the same
+(`Cycle.open`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from math import inf
-from typing import Any
+
+import numpy as np
 
 from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.cycle.covered import CoveredJobs
+from cotenant.core.cycle.holders import HolderTable
+from cotenant.core.gpus.inventory import IntArray
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.queueing.priority_bounds import allowed_priority
 from cotenant.core.quota.tree import Bucket, QueueTree
@@ -18,24 +23,6 @@ from cotenant.core.snapshot.accounting import Accounting
 
 
 class RunningJobs:
-    __slots__ = (
-        "_backfilled",
-        "_by_queue",
-        "_elastic",
-        "_held",
-        "_incomplete",
-        "_leaving",
-        "_longest",
-        "_lowest",
-        "_may_grow",
-        "_to_move",
-        "allocations",
-        "by_key",
-        "carried",
-        "kept",
-        "tree",
-    )
-
     def __init__(
         self,
         by_key: Mapping[JobKey, Job],
@@ -48,82 +35,92 @@ class RunningJobs:
         self.allocations = allocations
         """Key → everything the job holds, workers that are still leaving after a resize included."""
         self.tree = tree
-        self._by_queue: dict[int, list[Job]] | None = None
-        self._elastic: dict[int, list[Job]] = {}
-        self._backfilled: dict[int, list[Job]] = {}
+        self._earlier = None if before is None else before._last_holders()
         self._held: dict[int, dict[Bucket, int]] = {}
         self._lowest: dict[int, int] = {}
-        self._may_grow: Sequence[Job] | None = None
-        self._to_move: Sequence[Job] | None = None
-        self._leaving: Sequence[Job] | None = None
-        self._incomplete: Sequence[JobKey] | None = None
-        self._longest: dict[tuple[str, bool], list[tuple[float, JobKey]]] | None = None
-        self.kept: dict[type, Any] = {}
-        """What others have worked out of these jobs alone."""
-        self.carried: dict[type, Any] = {} if before is None else before.carried
-        """What they worked out of the jobs of earlier cycles, and can bring up to date."""
+        self._uncovered: dict[tuple[int, int], IntArray] = {}
 
     def are_of(self, counted: Accounting) -> bool:
         return self.by_key is counted.running and self.allocations is counted.allocations and self.tree is counted.tree
 
+    @cached_property
+    def holders(self) -> HolderTable:
+        """The jobs as a table. Rows of jobs that an earlier cycle knew are not worked out again."""
+        return HolderTable.of(self.by_key, self.allocations, self._earlier)
+
+    def _last_holders(self) -> HolderTable | None:
+        return self.holders if "holders" in self.__dict__ else self._earlier
+
+    @cached_property
+    def covered(self) -> CoveredJobs:
+        """Jobs that lie inside the guarantee of each queue."""
+        return CoveredJobs(self.tree, self.allocations, self.in_queue, self.held_in_queue)
+
+    def uncovered(self, kind: int, queue: int) -> IntArray:
+        """Rows of `holders` of this kind that lie outside the guarantee of the queue."""
+        known = self._uncovered.get((kind, queue))
+        if known is None:
+            table, inside = self.holders, self.covered.of(queue)
+            rows = np.flatnonzero(table.kind == kind)
+            known = rows[[(table.keys[row], False) not in inside for row in rows.tolist()]]
+            self._uncovered[kind, queue] = known
+        return known
+
     def in_queue(self, queue: int) -> Sequence[Job]:
         """Jobs of this very queue, without those whose eviction was under way before this cycle."""
-        if self._by_queue is None:
-            self._by_queue = {}
-            for job in self.by_key.values():
-                index = self.tree.index.get(job.queue)
-                if index is not None and not job.evicting:
-                    self._by_queue.setdefault(index, []).append(job)
         return self._by_queue.get(queue, ())
 
-    @property
+    @cached_property
+    def _by_queue(self) -> Mapping[int, Sequence[Job]]:
+        found: dict[int, list[Job]] = {}
+        for job in self.by_key.values():
+            index = self.tree.index.get(job.queue)
+            if index is not None and not job.evicting:
+                found.setdefault(index, []).append(job)
+        return found
+
+    @cached_property
     def elastic(self) -> Sequence[Job]:
         """Jobs that may run with more workers than their minimum."""
-        if self._may_grow is None:
-            self._may_grow = [job for job in self.by_key.values() if job.workers_max > job.workers_min]
-        return self._may_grow
+        return [job for job in self.by_key.values() if job.workers_max > job.workers_min]
 
-    @property
+    @cached_property
     def to_move(self) -> Sequence[Job]:
         """Jobs that an administrator asked to move, by key."""
-        if self._to_move is None:
-            asked = [job for job in self.by_key.values() if job.move_asked]
-            self._to_move = sorted(asked, key=lambda job: job.key)
-        return self._to_move
+        return sorted((job for job in self.by_key.values() if job.move_asked), key=lambda job: job.key)
 
-    @property
+    @cached_property
     def incomplete(self) -> Sequence[JobKey]:
         """Jobs that hold something which no node lists."""
-        if self._incomplete is None:
-            self._incomplete = [key for key, allocation in self.allocations.items() if allocation.missing]
-        return self._incomplete
+        return [key for key, allocation in self.allocations.items() if allocation.missing]
 
-    @property
+    @cached_property
     def leaving(self) -> Sequence[Job]:
         """Jobs of which an eviction or a resize was under way before this cycle."""
-        if self._leaving is None:
-            self._leaving = [job for job in self.by_key.values() if job.evicting or job.resizing_from is not None]
-        return self._leaving
+        return [job for job in self.by_key.values() if job.evicting or job.resizing_from is not None]
 
     def longest(self) -> Iterator[tuple[str, Job]]:
         """(class of GPUs, job): those that may run longest there by their maxRuntime and do not leave. Two of jobs that
         can be evicted and two of the others: whatever limits tenure, the two that may hold GPUs longest are of them."""
-        if self._longest is None:
-            self._longest = {}
-            for key, allocation in self.allocations.items():
-                job = self.by_key[key]
-                if job.evicting:
-                    continue
-                is_limited = job.preemptible and job.queue in self.tree.index
-                seconds = inf if job.max_runtime_s is None else float(job.max_runtime_s)
-                for gpu_class in {bucket[0] for bucket, _, _ in allocation.charge.amounts}:
-                    longest = self._longest.setdefault((gpu_class, is_limited), [])
-                    if len(longest) < 2 or seconds > longest[1][0]:
-                        longest.append((seconds, key))
-                        longest.sort(key=lambda one: -one[0])
-                        del longest[2:]
         for (gpu_class, _), longest in self._longest.items():
             yield from ((gpu_class, self.by_key[key]) for _, key in longest)
+
+    @cached_property
+    def _longest(self) -> Mapping[tuple[str, bool], list[tuple[float, JobKey]]]:
+        found: dict[tuple[str, bool], list[tuple[float, JobKey]]] = {}
+        for key, allocation in self.allocations.items():
+            job = self.by_key[key]
+            if job.evicting:
+                continue
+            is_limited = job.preemptible and job.queue in self.tree.index
+            seconds = inf if job.max_runtime_s is None else float(job.max_runtime_s)
+            for gpu_class in {bucket[0] for bucket, _, _ in allocation.charge.amounts}:
+                longest = found.setdefault((gpu_class, is_limited), [])
+                if len(longest) < 2 or seconds > longest[1][0]:
+                    longest.append((seconds, key))
+                    longest.sort(key=lambda one: -one[0])
+                    del longest[2:]
+        return found
 
     def held_in_queue(self, queue: int) -> Mapping[Bucket, int]:
         """Milli-GPU that those of this very queue hold."""
@@ -144,18 +141,25 @@ class RunningJobs:
 
     def backfilled_in_queue(self, queue: int) -> Sequence[Job]:
         """Those of them that started on GPUs which were kept for another job."""
-        known = self._backfilled.get(queue)
-        if known is None:
-            known = self._backfilled[queue] = [job for job in self.in_queue(queue) if job.backfilled_until is not None]
-        return known
+        return self._backfilled.get(queue, ())
+
+    @cached_property
+    def _backfilled(self) -> Mapping[int, Sequence[Job]]:
+        return {
+            queue: [job for job in jobs if job.backfilled_until is not None] for queue, jobs in self._by_queue.items()
+        }
 
     def elastic_in_queue(self, queue: int) -> Sequence[Job]:
         """Those of them that run with more workers than their minimum."""
-        known = self._elastic.get(queue)
-        if known is None:
-            known = self._elastic[queue] = [
+        return self._enlarged.get(queue, ())
+
+    @cached_property
+    def _enlarged(self) -> Mapping[int, Sequence[Job]]:
+        return {
+            queue: [
                 job
-                for job in self.in_queue(queue)
+                for job in jobs
                 if job.workers_max > job.workers_min and job.placement and job.placement.workers > job.workers_min
             ]
-        return known
+            for queue, jobs in self._by_queue.items()
+        }

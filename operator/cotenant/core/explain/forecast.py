@@ -1,25 +1,29 @@
-"""Estimated start of a waiting job, through the same trial as the decision.
+"""The place at which a waiting job starts if jobs end as they declare, through the same trial as the decision.
 
-Running jobs are released in the order in which they end (start + expected runtime, or maximum runtime), jobs ahead in
-the order keep the places that they will get, and the first moment at which the whole gang fits is the estimate. Jobs
-without a declared runtime are taken to run without end, so an estimate is late rather than early, or absent.
-Bounded: `Policy.forecasts` kinds of request per cycle and the next `_HORIZON` endings.
+Running jobs are released in the order of their declared ends (start + expected runtime, or maximum runtime). Jobs ahead
+in the order keep the places that they will get. The first moment at which the whole gang fits is the start. Jobs
+without a declared runtime are taken to run without end. Decisions use it to reserve places and to weigh moves; what a
+tenant is told comes from played futures (`outlook`). Bounded: the next `_HORIZON` endings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from math import inf
 from typing import TypeAlias
+
+import numpy as np
 
 from cotenant.core.allocation.allocation import Allocation, AllocationBatch
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.gallop import gallop
+from cotenant.core.cycle.holders import HolderTable
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import PlacementResult, find, fits
+from cotenant.core.gpus.inventory import FloatArray
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey
 
@@ -105,8 +109,10 @@ def endings_of(
     running: RunningJobs, outcome: CycleOutcome, started: Iterable[tuple[Job, Allocation]], moment: Moment
 ) -> list[Ending]:
     """Known endings that are still to come, soonest first. `started`: jobs that this cycle admits."""
-    known = (ending for ending in _Endings.among(running, moment) if not outcome.touches(ending[1]))
-    found = list(islice(known, _HORIZON))
+    table = running.holders
+    rows, ends = table.staying((*outcome.evictions, *outcome.resizes)), _declared_ends(table, moment)
+    soonest = rows[np.argsort(ends[rows], kind="stable")][:_HORIZON].tolist()
+    found = [(float(ends[row]), table.keys[row], table.allocations[row]) for row in soonest if ends[row] < inf]
     for job, allocation in started:
         end = ends_at(job, moment.now, moment)
         if end is not None:
@@ -114,30 +120,13 @@ def endings_of(
     return sorted(found, key=lambda ending: ending[:2])[:_HORIZON]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Endings:
-    """All that are known of running jobs, soonest first, as of one moment: the same until the first of them."""
-
-    since: float
-    all: Sequence[Ending]
-
-    @classmethod
-    def among(cls, running: RunningJobs, moment: Moment) -> Sequence[Ending]:
-        known: _Endings | None = running.kept.get(cls)
-        if known is None or known.since > moment.unnoted or (known.all and moment.has_come(known.all[0][0])):
-            known = running.kept[cls] = cls(moment.unnoted, cls._sorted(running, moment))
-        return known.all
-
-    @staticmethod
-    def _sorted(running: RunningJobs, moment: Moment) -> list[Ending]:
-        found = [
-            (end, job.key, running.allocations[job.key])
-            for job in running.by_key.values()
-            if not job.evicting
-            and job.resizing_from is None
-            and (end := ends_at(job, job.admitted_at, moment)) is not None
-        ]
-        return sorted(found, key=lambda ending: ending[:2])
+def _declared_ends(table: HolderTable, moment: Moment) -> FloatArray:
+    """[J] `ends_at` of each; infinity: unknown."""
+    begun = np.where(np.isnan(table.begun), inf, table.begun)
+    first = begun + table.expected_s
+    ends = np.where(moment.have_come(first) | np.isinf(first), begun + table.longest_s, first)
+    ends[moment.have_come(ends)] = inf
+    return ends
 
 
 def ends_at(job: Job, admitted_at: float | None, moment: Moment) -> float | None:

@@ -133,7 +133,7 @@ class Verdict:
     evidence: tuple[tuple[str, str | int], ...] = ()
     """Machine-readable: metric, scope, limit, used, asked, available …"""
     estimated_start_at: float | None = None
-    """As likely sooner as later."""
+    """As likely sooner as later. The estimates are added to a plan by who plays futures (`outlook`)."""
     latest_start_at: float | None = None
     """Nine times out of ten by then."""
     position: int | None = None
@@ -171,7 +171,6 @@ class Refusal:
     reason: Reason
     message: str
     evidence: tuple[tuple[str, str | int], ...] = ()
-    estimated_start_at: float | None = None
     would_start_if: str = ""
     change: tuple[tuple[str, str], ...] = ()
     or_space: bool = False
@@ -187,7 +186,6 @@ class Refusal:
             reason=self.reason,
             message=self.message,
             evidence=self.evidence,
-            estimated_start_at=self.estimated_start_at,
             starts_by=bound.at if bound.at < inf else None,
             starts_by_basis=bound.basis,
             would_start_if=self.would_start_if,

@@ -15,7 +15,6 @@ from cotenant.core.actions.collect import Collection, collect
 from cotenant.core.actions.counted_ends import Holders, holders_of
 from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
-from cotenant.core.actions.holders import HolderTable
 from cotenant.core.actions.protection import ProtectionSearch
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.actions.victims import CandidateFinder
@@ -142,25 +141,32 @@ class Admission:
             self._cycle.accounts.release(collection.reservation.allocation)
         self.collections.clear()
 
-    def forecast(self) -> list[Entry]:
-        """Waiting entries in the order of their turns; the first kinds of request with their estimated start."""
-        wanted = [request for request, refusal in self._refusals.items() if refusal.reason in WAITING_FOR_ENDINGS]
-        wanted = wanted[: self._cycle.policy.forecasts]
-        if wanted:
-            forecast, protection = self._new_forecast(), ProtectionSearch(self._cycle)
-            for request in wanted:
-                start = forecast.start_of(request)
-                refusal = self._refusals[request]
-                booked_from = starts_with_booking(self.booked, request)
-                if (binding := protection.binding(request, guarantee_waits=self._guarantee_waits)) is not None:
-                    refusal = protected(refusal, binding)
-                known = [at for at in (None if start is None else start.at, booked_from) if at is not None]
-                self._refusals[request] = replace(refusal, estimated_start_at=min(known, default=None))
+    def waiting(self) -> list[Entry]:
+        """Waiting entries in the order of their turns, each with its reason."""
+        protection = ProtectionSearch(self._cycle)
+        for request in self._first_kinds():
+            if (binding := protection.binding(request, guarantee_waits=self._guarantee_waits)) is not None:
+                self._refusals[request] = protected(self._refusals[request], binding)
         for entry in self._waiting:
             if entry.request is not None:
                 refusal, collection = self._refusals[entry.request], self.collections.get(entry.job.key)
                 entry.wait(refusal if collection is None else collection.explain(refusal))
         return self._waiting
+
+    def declared_starts(self) -> dict[JobKey, float]:
+        """Waiting job → its start if jobs end as they declare, as far as that is known for the first kinds."""
+        forecast, by_request = self._new_forecast(), dict[Request, float]()
+        for request in self._first_kinds():
+            start, booked_from = forecast.start_of(request), starts_with_booking(self.booked, request)
+            known = [at for at in (None if start is None else start.at, booked_from) if at is not None]
+            by_request.update({request: min(known)} if known else {})
+        starts = {one.job.key: by_request[one.request] for one in self._waiting if one.request in by_request}
+        return starts | {key: one.reservation.starts_at for key, one in self.collections.items()}
+
+    def _first_kinds(self) -> list[Request]:
+        """Requests that wait for endings, as many as the policy looks at in a cycle."""
+        wanted = [request for request, refusal in self._refusals.items() if refusal.reason in WAITING_FOR_ENDINGS]
+        return wanted[: self._cycle.policy.forecasts]
 
     def _fit_now(self, request: Request) -> PlacementResult | None:
         """A place that is free."""
@@ -220,7 +226,7 @@ class Admission:
     def _holders(self, request: Request) -> Holders:
         """Jobs that run and are not leaving anyway; that start in this cycle, or as soon as others have left."""
         cycle = self._cycle
-        table = HolderTable.among(cycle.running)
+        table = cycle.running.holders
         rows = table.staying((*cycle.outcome.evictions, *cycle.outcome.resizes))
         return holders_of(request, self.tenures, table, rows, (*cycle.started, *cycle.nominated))
 

@@ -83,13 +83,13 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
     for _ in give_turns(cycle, admission, overdue, coming, order(cycle, shares, feasible)):
         pass
 
-    # 5. Lift reservations, but for what is collected; estimate when waiting entries start, and bound it.
+    # 5. Lift reservations, except what is collected; say why the others wait, and bound their starts.
     reservations = admission.release_reservations()
-    waiting = admission.forecast()
+    waiting = admission.waiting()
     bound_starts(cycle, admission, waiting)
 
     # 6. Use what is left over: move jobs aside where that is allowed, then let elastic jobs grow.
-    consolidate(cycle, requests, waiting)
+    consolidate(cycle, requests, admission, waiting)
     grow(cycle, requests, booked)
 
     # 7. Say what would start those that wait all the same.
@@ -229,12 +229,15 @@ def order(
             queues.insert(other.job)
 
 
-def consolidate(cycle: Cycle, requests: RequestResolver, waiting: Iterable[Entry]) -> None:
+def consolidate(cycle: Cycle, requests: RequestResolver, admission: Admission, waiting: Iterable[Entry]) -> None:
     """Move jobs aside for the first waiting entries for which that is enough and worth it."""
     rules = EvictionRules(cycle.tree, cycle.policy, cycle.moment, frozenset(cycle.snapshot.evicted))
     consolidation = Consolidation(cycle.running, cycle.outcome, rules, requests.resolve)
+    if not consolidation.may_move:
+        return
+    starts = admission.declared_starts()
     for entry, request in beneficiaries(waiting, cycle.policy.forecasts):
-        move = consolidation.find_move(entry, request, cycle.accounts.open_after_evictions)
+        move = consolidation.find_move(starts.get(entry.job.key), request, cycle.accounts.open_after_evictions)
         if move is None:
             continue
         for job in move.jobs:

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core.actions.holders import HolderTable
+from cotenant.core.cycle.holders import HolderTable
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job
@@ -38,6 +38,7 @@ def happenings(draw: st.DrawFn) -> tuple[int, str, dict[str, Any] | None]:
             "queue": draw(st.sampled_from(("red", "blue", "gone"))),
             "user": draw(st.sampled_from(("ann", "bob"))),
             "preemptible": draw(st.booleans()),
+            "expected_runtime_s": draw(st.sampled_from((None, 50))),
             "max_runtime_s": draw(st.sampled_from((None, 60))),
             "evicting": draw(st.booleans()),
             "last_checkpoint_at": draw(st.sampled_from((None, 7.0))),
@@ -75,7 +76,7 @@ def test_a_table_brought_up_to_date_is_the_one_that_would_be_made(story: list[li
                 cache.update_job(job, None)
         counted = cache.accounting(NODES, QUEUES, jobs.values())
         before = running_of(counted, before)
-        assert as_text(HolderTable.among(before)) == as_text(HolderTable.among(running_of(counted)))
+        assert as_text(before.holders) == as_text(running_of(counted).holders)
 
 
 def job_at(slot: int, name: str, **changes: Any) -> Job:
@@ -86,16 +87,16 @@ def job_at(slot: int, name: str, **changes: Any) -> Job:
 def test_the_table_of_the_same_jobs_is_the_same() -> None:
     counted = Accounting.of(NODES, QUEUES, [job_at(0, "a"), job_at(1, "b")])
     running = running_of(counted)
-    table = HolderTable.among(running)
+    table = running.holders
 
-    assert HolderTable.among(running) is table
-    assert HolderTable.among(running_of(replace(counted), running)) is table
+    assert running.holders is table
+    assert running_of(replace(counted), running).holders is table
 
 
 def test_staying_are_those_who_are_not_leaving_or_resized_or_asked_to_leave() -> None:
     jobs = [job_at(0, "a"), job_at(1, "b", evicting=True), job_at(2, "c"), job_at(3, "d")]
     jobs[2] = replace(jobs[2], resizing_from=jobs[2].placement)
-    table = HolderTable.among(running_of(Accounting.of(NODES, QUEUES, jobs)))
+    table = running_of(Accounting.of(NODES, QUEUES, jobs)).holders
 
     assert table.keys == ["red/a0", "red/b1", "red/c2", "red/d3"]
     assert table.staying([]).tolist() == [0, 3]
@@ -103,19 +104,18 @@ def test_staying_are_those_who_are_not_leaving_or_resized_or_asked_to_leave() ->
 
 
 def test_who_is_beside_one_that_is_asked_to_leave_stays() -> None:
-    table = HolderTable.among(
-        running_of(Accounting.of(NODES, QUEUES, [job_at(slot, "abcd"[slot]) for slot in range(4)]))
-    )
+    table = running_of(Accounting.of(NODES, QUEUES, [job_at(slot, "abcd"[slot]) for slot in range(4)])).holders
 
     stays = {key: table.staying([key]).tolist() for key in table.keys}
     assert stays == {"red/a0": [1, 2, 3], "red/b1": [0, 2, 3], "red/c2": [0, 1, 3], "red/d3": [0, 1, 2]}
 
 
 def test_what_a_job_does_not_say_is_without_end_or_not_yet() -> None:
-    said = job_at(0, "a", max_runtime_s=60, backfilled_until=7.0)
+    said = job_at(0, "a", expected_runtime_s=50, max_runtime_s=60, backfilled_until=7.0)
     silent = replace(job_at(1, "b", preemptible=False), admitted_at=None)
-    table = HolderTable.among(running_of(Accounting.of(NODES, QUEUES, [said, silent])))
+    table = running_of(Accounting.of(NODES, QUEUES, [said, silent])).holders
 
-    assert (table.longest_s.tolist(), table.backfilled_until.tolist()) == ([60.0, inf], [7.0, inf])
+    assert (table.expected_s.tolist(), table.longest_s.tolist()) == ([50.0, inf], [60.0, inf])
+    assert table.backfilled_until.tolist() == [7.0, inf]
     assert (table.begun[0], bool(np.isnan(table.begun[1]))) == (0.0, True)
     assert [table.kinds[number] for number in table.kind] == [("red", True), ("red", False)]

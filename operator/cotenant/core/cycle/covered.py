@@ -11,14 +11,13 @@ first and the third are covered.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation
-from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.queueing.priority_bounds import allowed_priority
-from cotenant.core.quota.tree import Bucket, QuotaLine
+from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
 
 Covered: TypeAlias = frozenset[tuple[JobKey, bool]]
 """(job, is this its surplus?)"""
@@ -27,21 +26,21 @@ Covered: TypeAlias = frozenset[tuple[JobKey, bool]]
 class CoveredJobs:
     """Covered jobs of each queue, worked out once."""
 
-    __slots__ = ("_all", "_known", "_place", "_running")
+    __slots__ = ("_all", "_allocations", "_held", "_in_queue", "_known", "_place", "_tree")
 
-    def __init__(self, running: RunningJobs) -> None:
-        self._running = running
+    def __init__(
+        self,
+        tree: QueueTree,
+        allocations: Mapping[JobKey, Allocation],
+        in_queue: Callable[[int], Sequence[Job]],
+        held_in_queue: Callable[[int], Mapping[Bucket, int]],
+    ) -> None:
+        """As in `RunningJobs`."""
+        self._tree, self._allocations = tree, allocations
+        self._in_queue, self._held = in_queue, held_in_queue
         self._known: dict[int, Covered] = {}
         self._all: dict[int, bool] = {}
         self._place: dict[JobKey, tuple[int, float, JobKey]] = {}
-
-    @classmethod
-    def among(cls, running: RunningJobs) -> CoveredJobs:
-        """Covered jobs among these, as far as worked out before."""
-        known: CoveredJobs | None = running.kept.get(cls)
-        if known is None:
-            known = running.kept[cls] = cls(running)
-        return known
 
     def of(self, queue: int) -> Covered:
         known = self._known.get(queue)
@@ -59,35 +58,35 @@ class CoveredJobs:
         return known
 
     def _holds_no_more(self, queue: int) -> bool:
-        tree, below = self._running.tree, self._running.tree.subtree(queue)
+        tree, below = self._tree, self._tree.subtree(queue)
         held: dict[Bucket, int] = {}
         for one in below:
-            for bucket, milli in self._running.held_in_queue(one).items():
+            for bucket, milli in self._held(one).items():
                 held[bucket] = held.get(bucket, 0) + milli
         left = {quota: quota.guaranteed for quota in tree.quotas_of[queue] if quota.guaranteed}
         return _claim(left, held) and all(
             job.placement is not None and 0 < job.placement.workers <= job.workers_min
             for one in below
-            for job in self._running.in_queue(one)
+            for job in self._in_queue(one)
         )
 
     def _covered(self, queue: int) -> Covered:
-        running, tree = self._running, self._running.tree
+        tree, in_queue = self._tree, self._in_queue
         if self.covers_all(queue):
-            return frozenset((job.key, False) for below in tree.subtree(queue) for job in running.in_queue(below))
+            return frozenset((job.key, False) for below in tree.subtree(queue) for job in in_queue(below))
         quotas = [quota for quota in tree.quotas_of[queue] if quota.guaranteed]
         if not quotas:
             return frozenset()
-        inside = [job for below in tree.subtree(queue) for job in running.in_queue(below)]
+        inside = [job for below in tree.subtree(queue) for job in in_queue(below)]
         inside.sort(key=self._place_of)
         first = frozenset[tuple[JobKey, bool]]().union(*(self.of(child) for child in tree.children[queue]))
-        return covered_by_guarantee(quotas, inside, running.allocations, first)
+        return covered_by_guarantee(quotas, inside, self._allocations, first)
 
     def _place_of(self, job: Job) -> tuple[int, float, JobKey]:
         """Place by priority, submission and key, in every queue above alike."""
         place = self._place.get(job.key)
         if place is None:
-            place = -allowed_priority(self._running.tree, job), job.submitted_at, job.key
+            place = -allowed_priority(self._tree, job), job.submitted_at, job.key
             self._place[job.key] = place
         return place
 

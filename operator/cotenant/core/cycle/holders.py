@@ -6,7 +6,7 @@ Kept from cycle to cycle. Where running jobs have changed, only those are looked
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, nan
 from typing import TypeVar
@@ -14,7 +14,6 @@ from typing import TypeVar
 import numpy as np
 
 from cotenant.core.allocation.allocation import Allocation, AllocationBatch
-from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.gpus.inventory import BoolArray, FloatArray, IntArray
 from cotenant.core.model.objects import Job, JobKey
 
@@ -30,6 +29,8 @@ class HolderTable:
     allocations: Sequence[Allocation]
     begun: FloatArray
     """When each was admitted; not a number: not yet."""
+    expected_s: FloatArray
+    """Its expectedRuntime; infinity: it has none."""
     longest_s: FloatArray
     """Its maxRuntime; infinity: it has none."""
     backfilled_until: FloatArray
@@ -44,14 +45,13 @@ class HolderTable:
     kinds: tuple[tuple[str, bool], ...]
 
     @classmethod
-    def among(cls, running: RunningJobs) -> HolderTable:
-        """Holders among these jobs; as far as it is known from earlier cycles, not worked out again."""
-        known: HolderTable | None = running.kept.get(cls)
-        if known is None:
-            before: HolderTable | None = running.carried.get(cls)
-            known = _table(running, sorted(running.by_key)) if before is None else _updated(before, running)
-            running.kept[cls] = running.carried[cls] = known
-        return known
+    def of(
+        cls, jobs: Mapping[JobKey, Job], allocations: Mapping[JobKey, Allocation], before: HolderTable | None = None
+    ) -> HolderTable:
+        """`before`: of other jobs. Jobs that are the same in both are not looked at again."""
+        if before is None or before.batch.is_wide:
+            return _table(jobs, allocations, jobs)
+        return _updated(before, jobs, allocations)
 
     def staying(self, asked_to_leave: Iterable[JobKey]) -> IntArray:
         """Rows of jobs that are not leaving anyway, or being resized, or among these."""
@@ -67,8 +67,9 @@ class HolderTable:
         return _merged(self, rows, _rows([job for job, _ in ordered], [held for _, held in ordered]))
 
 
-def _table(running: RunningJobs, keys: Sequence[JobKey]) -> HolderTable:
-    return _rows([running.by_key[key] for key in keys], [running.allocations[key] for key in keys])
+def _table(jobs: Mapping[JobKey, Job], allocations: Mapping[JobKey, Allocation], keys: Iterable[JobKey]) -> HolderTable:
+    ordered = sorted(keys)
+    return _rows([jobs[key] for key in ordered], [allocations[key] for key in ordered])
 
 
 def _rows(jobs: Sequence[Job], allocations: Sequence[Allocation]) -> HolderTable:
@@ -79,6 +80,7 @@ def _rows(jobs: Sequence[Job], allocations: Sequence[Allocation]) -> HolderTable
         jobs,
         allocations,
         np.array([nan if job.admitted_at is None else job.admitted_at for job in jobs], dtype=np.float64),
+        np.array([inf if job.expected_runtime_s is None else job.expected_runtime_s for job in jobs], dtype=np.float64),
         np.array([inf if job.max_runtime_s is None else job.max_runtime_s for job in jobs], dtype=np.float64),
         np.array([inf if job.backfilled_until is None else job.backfilled_until for job in jobs], dtype=np.float64),
         np.array(kind, dtype=np.int64),
@@ -89,19 +91,18 @@ def _rows(jobs: Sequence[Job], allocations: Sequence[Allocation]) -> HolderTable
     )
 
 
-def _updated(before: HolderTable, running: RunningJobs) -> HolderTable:
-    jobs, allocations = running.by_key, running.allocations
+def _updated(before: HolderTable, jobs: Mapping[JobKey, Job], allocations: Mapping[JobKey, Allocation]) -> HolderTable:
     same = [
         row
         for row, (key, job, held) in enumerate(zip(before.keys, before.jobs, before.allocations, strict=True))
         if jobs.get(key) is job and allocations[key] is held
     ]
-    if len(same) * 2 < len(jobs) or before.batch.is_wide:
-        return _table(running, sorted(jobs))
-    fresh = sorted(jobs.keys() - {before.keys[row] for row in same})
+    if len(same) * 2 < len(jobs):
+        return _table(jobs, allocations, jobs)
+    fresh = jobs.keys() - {before.keys[row] for row in same}
     if not fresh and len(same) == len(before.keys):
         return before
-    return _merged(before, np.array(same, dtype=np.int64), _table(running, fresh))
+    return _merged(before, np.array(same, dtype=np.int64), _table(jobs, allocations, fresh))
 
 
 def _merged(before: HolderTable, same: IntArray, fresh: HolderTable) -> HolderTable:
@@ -120,6 +121,7 @@ def _merged(before: HolderTable, same: IntArray, fresh: HolderTable) -> HolderTa
         _in_order(order, [before.jobs[row] for row in rows], fresh.jobs),
         _in_order(order, [before.allocations[row] for row in rows], fresh.allocations),
         np.concatenate([before.begun[same], fresh.begun])[order],
+        np.concatenate([before.expected_s[same], fresh.expected_s])[order],
         np.concatenate([before.longest_s[same], fresh.longest_s])[order],
         np.concatenate([before.backfilled_until[same], fresh.backfilled_until])[order],
         np.concatenate([before.kind[same], new_kind])[order],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core.actions.covered import CoveredJobs
+from cotenant.core.cycle.covered import CoveredJobs
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.model.objects import Job, Quota, TenantQueue
 from cotenant.core.snapshot.accounting import Accounting
@@ -25,7 +25,7 @@ def running(name: str, columns: list[int], *, at: float, least: int, queue: str 
 
 def covered(queues: list[TenantQueue], jobs: list[Job], queue: str) -> set[tuple[str, bool]]:
     counted = Accounting.of(NODES, queues, jobs)
-    jobs_of = CoveredJobs(RunningJobs(counted.running, counted.allocations, counted.tree))
+    jobs_of = RunningJobs(counted.running, counted.allocations, counted.tree).covered
     return set(jobs_of.of(counted.tree.index[queue]))
 
 
@@ -125,14 +125,15 @@ def test_what_is_covered_together_is_what_is_covered_one_by_one(
     counted = Accounting.of([make_node("n1", gpus=24)], queues, jobs)
     of_all = RunningJobs(counted.running, counted.allocations, counted.tree)
     for index in range(3):
-        assert CoveredJobs(of_all).of(index) == OneByOne(of_all).of(index)
+        one_by_one = OneByOne(of_all.tree, of_all.allocations, of_all.in_queue, of_all.held_in_queue)
+        assert of_all.covered.of(index) == one_by_one.of(index)
 
 
 def test_what_holds_no_more_than_its_guarantee_is_covered_whole() -> None:
     counted = Accounting.of(NODES, [make_queue("red", guaranteed=3)], [running("a", [0, 1], at=1.0, least=2)])
     of_all = RunningJobs(counted.running, counted.allocations, counted.tree)
-    assert CoveredJobs(of_all).covers_all(0)
-    assert CoveredJobs.among(of_all) is CoveredJobs.among(of_all)
+    assert of_all.covered.covers_all(0)
+    assert of_all.covered is of_all.covered
 
 
 @pytest.mark.parametrize(
@@ -146,15 +147,14 @@ def test_a_guarantee_of_as_much_as_they_hold_covers_all_jobs(milli: int, covers:
     counted = Accounting.of(NODES, [queue], jobs)
     running = RunningJobs(counted.running, counted.allocations, counted.tree)
 
-    assert CoveredJobs(running).covers_all(0) is covers
-    assert (len(CoveredJobs(running).of(0)) == 2) is covers
-    assert CoveredJobs.among(running).covers_all(0) is covers
+    assert (len(running.covered.of(0)) == 2) is covers
+    assert running.covered.covers_all(0) is covers
 
 
 def test_where_somebody_has_surplus_it_is_not_known_whether_all_are_covered() -> None:
     counted = Accounting.of(NODES, [make_queue("red", guaranteed=8)], [running("a", [0, 1], at=1.0, least=1)])
 
-    assert not CoveredJobs(RunningJobs(counted.running, counted.allocations, counted.tree)).covers_all(0)
+    assert not RunningJobs(counted.running, counted.allocations, counted.tree).covered.covers_all(0)
 
 
 @pytest.mark.parametrize(("milli", "covers"), [(1_000, True), (999, False)])
