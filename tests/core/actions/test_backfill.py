@@ -216,11 +216,11 @@ def test_a_job_is_backfilled(ends: dict[str, Any], is_collected: bool, found: bo
     assert place is not None
     current.allocate(place.allocation)
     reservations = Reservations(cycle.moment, 3_600)
-    reservations.collect(Reservation("red/gang", cycle.now + 600.0, place.allocation, is_collected=is_collected))
+    reservations.collect(Reservation("red/gang", cycle.moment.at + 600.0, place.allocation, is_collected=is_collected))
     backfill = reservations.backfill(small, request, current)
 
     assert (backfill is not None) is found
-    assert backfill is None or backfill.ends_at == cycle.now + 600.0
+    assert backfill is None or backfill.ends_at == cycle.moment.at + 600.0
 
 
 def test_places_of_two_classes_in_one_zone_are_kept_beside_each_other() -> None:
@@ -229,7 +229,7 @@ def test_places_of_two_classes_in_one_zone_are_kept_beside_each_other() -> None:
     cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[RED], jobs=waits), Policy())
     resolver = RequestResolver(cycle.inventory, cycle.tree)
     reservations = Reservations(cycle.moment, 3_600)
-    endings = EndingList.of([(cycle.now + 60.0, "red/x", Allocation((), Charge(-1, "", ())))])
+    endings = EndingList.of([(cycle.moment.at + 60.0, "red/x", Allocation((), Charge(-1, "", ())))])
     forecast = Forecast(cycle.accounts.current, endings, 0.0)
 
     for job in waits:

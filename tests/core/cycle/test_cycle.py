@@ -47,7 +47,7 @@ def test_a_cycle_opens_with_an_entry_per_pending_job_and_what_the_others_hold() 
     assert dict(cycle.running.by_key) == {"red/running": RUNNING}
     assert free(cycle.accounts.current) == [0, 1_000]
     assert cycle.accounts.after_evictions is None
-    assert (cycle.now, cycle.started) == (1_000.0, [])
+    assert (cycle.moment.at, cycle.started) == (1_000.0, [])
 
 
 def test_a_cycle_writes_nothing_into_the_accounting_that_its_snapshot_carries() -> None:

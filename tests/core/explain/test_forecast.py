@@ -33,7 +33,7 @@ def starts(jobs: list[Job], *, gpus: int = 2) -> dict[str, float | None]:
     queues = [make_queue("red", guaranteed=2)]
     cycle = Cycle.open(make_snapshot(nodes=[make_node("n1", gpus=gpus)], queues=queues, jobs=jobs), Policy())
     endings = EndingList.of(endings_of(cycle.running, cycle.outcome, (), cycle.moment))
-    forecast = Forecast(cycle.accounts.open_after_evictions(), endings, cycle.moment.unnoted)
+    forecast = Forecast(cycle.accounts.open_after_evictions(), endings, cycle.moment.at)
     requests, found = RequestResolver(cycle.inventory, cycle.tree), dict[str, float | None]()
     for entry in cycle.entries:
         request = requests.resolve(entry.job)

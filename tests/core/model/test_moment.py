@@ -31,12 +31,12 @@ def test_the_earliest_instant_that_is_to_come_counts() -> None:
     assert moment.until == 200.0
 
 
-@pytest.mark.parametrize("read", [lambda moment: moment.now, lambda moment: moment.pin()], ids=["read", "pinned"])
+@pytest.mark.parametrize("read", [lambda moment: moment.read(), lambda moment: moment.pin()], ids=["read", "pinned"])
 def test_what_is_worked_out_from_the_time_itself_holds_for_no_later_moment(read: object) -> None:
     moment = Moment(100.0)
     read(moment)  # type: ignore[operator]
     assert moment.until == 100.0
-    assert Moment(100.0).unnoted == 100.0
+    assert Moment(100.0).at == 100.0
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Job, PendingBounds
 from cotenant.core.model.plan import Reason
-from cotenant.core.queueing.line import Line, form_lines, in_turn, outside_lines
+from cotenant.core.queueing.line import Line, form_lines, outside_lines
+from cotenant.core.queueing.order import order_in_queue
 from cotenant.core.quota.tree import QueueTree
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
 from tests.support.call_count import calls
@@ -124,6 +125,13 @@ JOBS = st.lists(
         for number, (user, workers, priority, starts) in enumerate(rows)
     ]
 )
+
+
+def in_turn(jobs: list[Job]) -> list[Job]:
+    """Every user's first job by priority and age, then every user's second, and so on."""
+    ordered = sorted(jobs, key=order_in_queue)
+    numbers = {one.key: [other.key for other in ordered if other.user == one.user].index(one.key) for one in jobs}
+    return sorted(ordered, key=lambda one: numbers[one.key])
 
 
 @given(JOBS, st.integers(1, 9), st.integers(1, 40), st.none() | st.integers(0, 20_000))

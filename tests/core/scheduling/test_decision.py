@@ -55,6 +55,7 @@ class Story:
         snapshot = toy.snapshot()
         decision = decide(snapshot, toy.policy, self.last)
         assert decision.plan == schedule(snapshot, toy.policy)
+        assert decide(snapshot, toy.policy, self.last).plan == decision.plan, "the last decision is spent"
         self.kept += decision is self.last
         self.waited += decision is self.last and bool(decision.plan.verdicts)
         self.collected += any("reserved for it" in verdict.message for verdict in decision.plan.verdicts.values())
@@ -221,13 +222,13 @@ def test_what_was_worked_out_of_running_jobs_and_of_requests_is_taken_over_where
     _node(world)
     second = world.decide(first)
     assert second is not first
-    assert second.running is first.running
+    assert second.known.running is first.known.running
     _saved(world)
-    assert world.decide(second).running is second.running  # it holds
+    assert world.decide(second).known.running is second.known.running  # it holds
     _job(world)
     third = world.decide(second)
-    assert third.running is not second.running
-    assert third.running.by_key["red/busy"].last_checkpoint_at == 900.0
+    assert third.known.running is not second.known.running
+    assert third.known.running.by_key["red/busy"].last_checkpoint_at == 900.0
 
 
 def test_a_job_of_another_age_asks_for_what_one_before_it_asked_for() -> None:

@@ -108,7 +108,7 @@ class Reservations:
             return None
         runtime_s = job.max_runtime_s or job.expected_runtime_s
         promised = any(kept.booked is None for kept in usable)
-        return Backfill(result, self._moment.now + runtime_s if runtime_s is not None and promised else None)
+        return Backfill(result, self._moment.read() + runtime_s if runtime_s is not None and promised else None)
 
     def _is_open_to(self, job: Job, kept: Reservation) -> bool:
         runtime_s = job.max_runtime_s or job.expected_runtime_s

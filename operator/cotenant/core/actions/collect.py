@@ -83,12 +83,12 @@ def collect(
     table, rows, moment = holders.table, holders.rows, tenures.moment
     endless = rows[holders.ends[rows] == inf]
     known = rows[holders.ends[rows] < inf]
-    start = _first_start(occupancy, request, (table, known, holders.ends), moment.unnoted)
+    start = _first_start(occupancy, request, (table, known, holders.ends), moment.at)
     starts_by = None if start is None else start.at
     if start is None:
         taken = holders.ends.copy()
         taken[endless] = _assumed_ends(holders.begun[endless], tenures)
-        start = _first_start(occupancy, request, (table, rows, taken), moment.unnoted)
+        start = _first_start(occupancy, request, (table, rows, taken), moment.at)
         if start is None:
             return None
     place = start.result.allocation

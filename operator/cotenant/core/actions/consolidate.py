@@ -101,7 +101,7 @@ class Consolidation:
         if start is None:
             return True
         milli = request.workers * request.options[0].milli
-        return self._cost(moving) < milli * int(start - self._rules.moment.now)
+        return self._cost(moving) < milli * int(start - self._rules.moment.read())
 
     def _try(self, request: Request, moving: Sequence[Job], occupancy: Occupancy) -> Move | None:
         """Places for the beneficiary and for every job that moves; the occupancy is left as it was."""

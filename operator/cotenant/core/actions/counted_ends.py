@@ -49,8 +49,8 @@ def holders_of(
     moment = tenures.moment
     if np.isnan(table.begun).any():
         moment.pin()
-    begun = np.where(np.isnan(table.begun), moment.unnoted, table.begun)
+    begun = np.where(np.isnan(table.begun), moment.at, table.begun)
     ends = begun + tenures.holds_s(request, table)
     over = rows[moment.have_come(ends[rows])]
     ends[over] = moment.rounded_up_by_age(ends[over], STEP_S)
-    return Holders(table, rows, np.minimum(begun, moment.unnoted), ends)
+    return Holders(table, rows, np.minimum(begun, moment.at), ends)

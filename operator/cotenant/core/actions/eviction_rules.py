@@ -76,4 +76,4 @@ class EvictionRules:
         if job.idle:
             return milli
         since = max(job.admitted_at or job.submitted_at, job.last_checkpoint_at or 0.0)
-        return milli * (max(0, int(self.moment.unnoted - since)) + self.policy.restart_cost_s)
+        return milli * (max(0, int(self.moment.at - since)) + self.policy.restart_cost_s)

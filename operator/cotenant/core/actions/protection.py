@@ -29,7 +29,7 @@ class ProtectionSearch:
     __slots__ = ("_candidates", "_cycle", "_rules", "_service")
 
     def __init__(self, cycle: Cycle) -> None:
-        told = Moment(cycle.moment.unnoted)
+        told = Moment(cycle.moment.at)
         self._cycle = cycle
         self._rules = EvictionRules(cycle.tree, cycle.policy, told, frozenset(cycle.snapshot.evicted))
         self._service = ServiceOrder(cycle.tree, cycle.snapshot.runtimes, told, cycle.policy.restart_cost_s)

@@ -137,7 +137,7 @@ class Tenures:
             return CandidateList((), (), 0)
         table = running.holders
         terms, lent = self.terms(request, table), self._lent(request, running, table)
-        begun = np.where(np.isnan(table.begun), self.moment.unnoted, table.begun)
+        begun = np.where(np.isnan(table.begun), self.moment.at, table.begun)
         may_leave = self.moment.have_come(np.where(table.leaves, inf, begun + terms.may_leave_after(table, lent=lent)))
         surplus: list[EvictionCandidate] = []
         whole: list[EvictionCandidate] = []

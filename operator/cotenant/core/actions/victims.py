@@ -7,31 +7,13 @@ if the beneficiary keeps r inside its guarantee, and the victim is not *covered*
 A third kind, *overran*: a job that was backfilled and is over its time leaves for any request of its own queue that is
 not of lower priority, and where it is not covered for any of another queue.
 
-Why evictions end. Between two changes of the world (an arrival, a departure, an edit: `state.changes`) a job that was
-evicted for another, for whatever reason, moves included, is no candidate again (`EvictionRules.may_be_evicted`). Let e
-be the jobs that were not evicted since the last change, and w the jobs that wait: every eviction makes e smaller, e
-never grows, and between two evictions every start makes w smaller. So (e, w) falls lexicographically with each step,
-for all kinds together: n jobs are evicted at most n times and start at most 2n times, then all is quiet, whatever time
-passes meanwhile. Shrinking makes room for a start and growth takes what no start could use (`elastic`), so both end
-with the starts. What was evicted is read in statuses, so this holds across a change of leader.
-
-Why kinds do not feed each other while the world does change, which that rule alone would allow. Take queues without
-children first, and for each the covered jobs as a row of zeros and ones in the fixed order of `covered`. A start either
-sets a one or changes no row: it never takes the cover from a job before it. A reclaim takes from v what has a zero
-there, and sets a one at r, because all of r is inside the guarantee; a preemption by a covered job sets a one before
-the zeros that it may cause. So the rows grow lexicographically, and where they stay equal a preemption raises the
-running priorities of its queue: nothing of this comes round. In a tree the same holds of the rows of all queues,
-deepest first, as long as guarantees nest: who is covered below is first in line above, and who is uncovered at v is so
-below it. It is not so for a preemption by a job too large for the guarantee, over jobs that this covers; there priority
-is kept to, and the first rule, the protected time and `guarantee_waits` bound what may follow.
-
-A fourth, where a queue orders by attained service: who has had much leaves for who has had less and has waited for long
-(`ServiceOrder.may_yield`), of equal priority, if nobody else does. It is told as a preemption, and counts as one above.
+A fourth kind, where a queue orders by attained service: a job that has had much leaves for one of equal priority that
+has had less and has waited for long (`ServiceOrder.may_yield`), if nobody else does. It is told as a preemption.
 
 Surplus of an elastic job yields before any job is evicted: to any job of its own queue, and to other queues where it
-is borrowed. Cost of a victim: see `EvictionRules.lost_work`. It orders those who may leave and makes nobody one of
-them, so that idle holders leave first changes nothing of the above; and that a job turns idle or busy is no change of
-the world.
+is borrowed. Cost of a victim: see `EvictionRules.lost_work`.
+
+Evictions end: docs/design/0006-scheduling-core.md#proofs.
 """
 
 from __future__ import annotations

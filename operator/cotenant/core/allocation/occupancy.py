@@ -36,7 +36,7 @@ class Occupancy:
         self.usage = usage
         self.inventory = ledger.inventory
         self.tree = usage.tree
-        self.fit_cache = FitCache(ledger, scorer, book) if kept is None else kept.over(ledger, scorer)
+        self.fit_cache = FitCache(ledger, scorer, book) if kept is None else kept.follow(ledger, scorer)
         self._log: list[_Change] = []
 
     def copy(self) -> Occupancy:

@@ -187,7 +187,7 @@ class BookedPlaces:
         cycle, shape = self._cycle, self._cycle.inventory.kind.shape
         gone_at, own, used = np.full(shape, -inf), np.zeros(shape, dtype=np.bool_), 0
         scope = self._scope(booking)
-        now = cycle.moment.unnoted  # who starts in a decision makes it one that is not kept
+        now = cycle.moment.at  # who starts in a decision makes it one that is not kept
         begun = [(job, allocation, now) for job, allocation in (*cycle.started, *cycle.nominated)]
         running = (
             (job, cycle.running.allocations[key], job.admitted_at) for key, job in cycle.running.by_key.items()

@@ -70,11 +70,6 @@ class Cycle:
             accounts=Accounts(Occupancy(counted.ledger.copy(), counted.usage.copy(), scorer, kept=fits), running),
         )
 
-    @property
-    def now(self) -> float:
-        """What follows from it holds for this moment alone: see `Moment`."""
-        return self.moment.now
-
     def admit(self, entry: Entry, result: PlacementResult, backfilled_until: float | None = None) -> None:
         self.accounts.allocate(result.allocation)
         self.started.append((entry.job, result.allocation))

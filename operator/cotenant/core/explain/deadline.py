@@ -27,7 +27,7 @@ def time_left(until: float, moment: Moment) -> int:
     """Whole seconds, of a minute and more tens of them, of ten minutes and more minutes, which double as long as they
     are no more than an eighth of the time; rounded down: who is advised has some time to follow, and the advice is not
     another one each second."""
-    left = max(0, int(until - moment.unnoted))
+    left = max(0, int(until - moment.at))
     unit = 60 << max(0, (left // 480).bit_length() - 1) if left >= 600 else 10 if left >= 60 else 1
     rounded = left - left % unit
     moment.is_past(until - rounded)

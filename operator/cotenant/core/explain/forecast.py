@@ -114,7 +114,7 @@ def endings_of(
     soonest = rows[np.argsort(ends[rows], kind="stable")][:_HORIZON].tolist()
     found = [(float(ends[row]), table.keys[row], table.allocations[row]) for row in soonest if ends[row] < inf]
     for job, allocation in started:
-        end = ends_at(job, moment.now, moment)
+        end = ends_at(job, moment.read(), moment)
         if end is not None:
             found.append((end, job.key, allocation))
     return sorted(found, key=lambda ending: ending[:2])[:_HORIZON]

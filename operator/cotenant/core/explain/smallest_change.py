@@ -3,17 +3,11 @@
 Each change is tried, not guessed: the changed job is resolved like every other, and has to find its place in what is
 left after *all* turns, besides every place that is kept for a job which may come before it. That is at most what it
 would have found at its own turn, because space only becomes less while turns are taken and a job that waits takes none.
-So the advice holds whether it is followed in the cycle that gave it or in the next one, in which nothing else happened:
-- jobs that were before it decide as they did, since the order looks at nothing that the change moves but the guarantee,
-  and a change that takes the job out of a guarantee is not advised;
-- its own reservation, if it had one, is gone with its wait; one of somebody else can only lie where it lies now.
+So the advice holds whether it is followed in this cycle or in the next one, if nothing else happens meanwhile.
 
-A job that is sure to end within the time until some kept place is taken may use that place, and all that are taken
-later. Which these are is told by comparing the instants with each other, and not with the time as it is told: that is
-rounded down, so a job that ends within it has ended by all of these instants, at whatever moment it is told. So what is
-found depends on the moment only where an instant is less than a minute away, or less than the job says that it runs,
-and these comparisons are noted. Nothing is lost: what a shorter time would open besides, by its rounding alone, the
-earliest instant of all that it opens opens as well.
+A job that is sure to end before some kept place is taken may use that place, and all that are taken later. Which these
+are depends on the moment only if an instant is less than a minute away, or less than the job says that it runs; these
+comparisons are noted. Why all this holds: docs/design/0006-scheduling-core.md#proofs.
 """
 
 from __future__ import annotations
@@ -134,7 +128,7 @@ class ChangeSearch:
         """Deadlines of kept places, latest first; of a job that says how long it runs only those that are nearer."""
         said = job.max_runtime_s or job.expected_runtime_s
         instants = sorted({kept.starts_at for kept in ahead}, reverse=True)
-        told_at = Moment(self._moment.unnoted)
+        told_at = Moment(self._moment.at)
         return tuple(
             Deadline.told(at, told_at)
             for at in instants

@@ -2,8 +2,8 @@
 
 Time comes into a decision by comparisons with instants ("has this job's protected time passed?"). Each of them is
 noted. A decision that only compares is the same at every later moment before the earliest instant that was still to
-come; one that reads `now` itself holds for this moment alone. So what depends on time in a way that nobody thought of
-makes a decision short-lived, and never wrong.
+come; one that reads the time itself (`Moment.read`) holds for this moment alone. So what depends on time in a way that
+nobody thought of makes a decision short-lived, and never wrong.
 """
 
 from __future__ import annotations
@@ -19,60 +19,55 @@ _PARTS: Final = 16
 
 
 class Moment:
-    __slots__ = ("_at", "until")
+    __slots__ = ("at", "until")
 
     def __init__(self, at: float) -> None:
-        self._at = at
+        self.at = at
+        """The moment as a number, for what cannot change a decision, or whose reader notes it where it does."""
         self.until = inf
         """All answers given so far are the same at each moment from this one on and before then."""
 
-    @property
-    def now(self) -> float:
+    def read(self) -> float:
         """The moment as a number; whatever follows from it holds for this moment alone."""
-        self.until = self._at
-        return self._at
-
-    @property
-    def unnoted(self) -> float:
-        """The moment as a number, for what cannot change a decision, or whose reader notes it where it does."""
-        return self._at
+        self.pin()
+        return self.at
 
     def has_come(self, at: float) -> bool:
         """That instant is now or past."""
-        if at <= self._at:
+        if at <= self.at:
             return True
         self.until = min(self.until, at)
         return False
 
     def have_come(self, instants: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """`has_come` of each."""
-        come: npt.NDArray[np.bool_] = instants <= self._at
+        come: npt.NDArray[np.bool_] = instants <= self.at
         self.until = min(self.until, float(instants[~come].min(initial=inf)))
         return come
 
     def is_past(self, at: float) -> bool:
         """That instant is past, and not now."""
-        if at < self._at:
+        if at < self.at:
             return True
         self.until = min(self.until, at)
         return False
 
     def rounded_up(self, step_s: int) -> float:
         """The next whole multiple of `step_s`, for what needs a number and not an exact one."""
-        at = float(-(-self._at // step_s) * step_s)
+        at = float(-(-self.at // step_s) * step_s)
         self.until = min(self.until, at)
         return at
 
     def rounded_up_by_age(self, since: npt.NDArray[np.float64], step_s: int) -> npt.NDArray[np.float64]:
         """The same for each of what began then, in steps that grow with its age: of `step_s`, doubled as long as they
         are no more than a sixteenth of it. Example: of 60 s up to an age of 32 minutes, of an hour at 16 hours."""
-        doublings = np.frexp(np.maximum((self._at - since) // (_PARTS * step_s), 1.0))[1] - 1
+        doublings = np.frexp(np.maximum((self.at - since) // (_PARTS * step_s), 1.0))[1] - 1
         steps = np.ldexp(float(step_s), doublings)
-        rounded: npt.NDArray[np.float64] = -np.floor_divide(-self._at, steps) * steps
+        rounded: npt.NDArray[np.float64] = -np.floor_divide(-self.at, steps) * steps
         grows = since + 2 * _PARTS * steps
         self.until = min(self.until, float(rounded.min(initial=inf)), float(grows.min(initial=inf)))
         return rounded
 
     def pin(self) -> None:
         """The decision depends on how much time has passed: it holds for this moment alone."""
-        self.until = self._at
+        self.until = self.at

@@ -20,9 +20,10 @@ from zlib import crc32
 
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.outlook.arrivals import PastArrivals
-from cotenant.core.outlook.play import Play, PlayedBefore
+from cotenant.core.outlook.play import Play
 from cotenant.core.outlook.remaining import RemainingTimes
 from cotenant.core.policy import DEFAULT, Policy
+from cotenant.core.scheduling.known import Known
 from cotenant.core.snapshot.snapshot import Snapshot
 
 _PLAYS: Final = 11
@@ -88,7 +89,7 @@ class Outlook:
         self._calibrations: dict[str, Calibration] = {}
         self._rounds_left = 0
         self._arrivals = PastArrivals()
-        self._before: PlayedBefore | None = None
+        self._before: Known | None = None
         """Of the last play."""
 
     def observe(self, snapshot: Snapshot, ends: Mapping[JobKey, float]) -> None:

@@ -11,20 +11,17 @@ elastic growth, the bounds of lines, moves, and what an eviction loses; `estimat
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import Final
 
-from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.cycle.running_jobs import RunningJobs
-from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.outlook.played_bookings import BookingCalendar
 from cotenant.core.outlook.played_cluster import Draw, PlayedCluster
 from cotenant.core.outlook.turns import Turns
 from cotenant.core.placement import BestFit
-from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.policy import Policy
+from cotenant.core.scheduling.known import Known, open_cycle
 from cotenant.core.snapshot.snapshot import Snapshot
 
 _EVENTS: Final = 200
@@ -32,15 +29,6 @@ _EVENTS_PER_JOB: Final = 4
 """A play is over after so many, though some job has not started: it may never do."""
 _ROUNDS: Final = 100
 """Cycles at one moment, at most."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlayedBefore:
-    """What was worked out in a play of the same cluster, as it was or nearly: see `Decision`."""
-
-    running: RunningJobs
-    requests: RequestResolver
-    fits: FitCache
 
 
 class Play:
@@ -52,29 +40,27 @@ class Play:
         policy: Policy,
         draw: Draw,
         arrivals: Iterator[Job],
-        before: PlayedBefore | None = None,
+        before: Known | None = None,
     ) -> None:
         """`arrivals`: jobs that are supposed to come, in the order of their submission, maybe without end. `before`: of
         a play that is over."""
         self.starts: dict[JobKey, float] = {}
         """Job of the snapshot → when it starts; filled as the play goes on."""
-        self._before, self._left = before, before
+        self._known = before
         self._course = self._run(snapshot, replace(policy, placer=BestFit()), draw, arrivals)
 
     def step(self) -> bool:
         """One turn, arrival or ending further; false when the play is over."""
         return next(self._course, False)
 
-    def leave(self) -> PlayedBefore | None:
+    def leave(self) -> Known | None:
         """What the next play goes on with; this one is over."""
-        left, self._left = self._left, None
-        return left
+        known, self._known = self._known, None
+        return known
 
     def _run(self, snapshot: Snapshot, policy: Policy, draw: Draw, arrivals: Iterator[Job]) -> Iterator[bool]:
-        before, self._before = self._before, None
-        cycle = Cycle.open(snapshot, policy, *(() if before is None else (before.running, before.fits)))
-        requests = RequestResolver(cycle.inventory, cycle.tree, None if before is None else before.requests)
-        self._left = PlayedBefore(cycle.running, requests, cycle.accounts.current.fit_cache)
+        cycle, requests = open_cycle(snapshot, policy, self._known)
+        self._known = Known.of(cycle, requests)
         cluster = PlayedCluster(cycle, draw, requests.resolve)
         self.starts = cluster.starts
         yield True

@@ -51,7 +51,7 @@ class PlayedMoment(Moment):
     __slots__ = ()
 
     def go_to(self, at: float) -> None:
-        self._at = at
+        self.at = at
 
 
 class PlayedAccounts(Accounts):
@@ -75,7 +75,7 @@ class PlayedCluster:
     """Begins as the cycle finds it, without jobs: `hold` and `wait` bring the jobs in."""
 
     def __init__(self, cycle: Cycle, draw: Draw, resolve: Resolve) -> None:
-        self.moment = PlayedMoment(cycle.now)
+        self.moment = PlayedMoment(cycle.moment.at)
         self.policy: Policy = cycle.policy
         self.tree, self.inventory = cycle.tree, cycle.inventory
         self.occupancy = cycle.accounts.current
@@ -106,7 +106,7 @@ class PlayedCluster:
 
     @property
     def now(self) -> float:
-        return self.moment.unnoted
+        return self.moment.at
 
     @property
     def next_ending(self) -> float | None:

@@ -5,7 +5,7 @@ has room for the amounts and where the tenant may share it: each half is kept by
 node has GPUs of several kinds, all classes share the fits of the shape without classes, and a request looks at rows of
 its classes alone. Scores come from a `ScoreBook`, which copies of the ledger share; those of shares are laid out by row
 for all tenants at once (`room_scores`). Nothing is judged before it is looked at.
-What is kept goes over to the ledger of the next cycle (`over`), where rows that differ are judged again.
+A cache can follow the ledger of the next cycle (`follow`): only rows that differ are judged again.
 Bounded: of shapes beyond `_ROWS` rows together the one that was not asked for longest is forgotten.
 """
 
@@ -67,32 +67,33 @@ class FitCache:
         self._shape_fits[key] = known
         return known
 
-    def over(self, ledger: Ledger, scorer: Scorer) -> FitCache:
-        """Fits on another ledger: those that are kept here, to be judged again where the two differ. This one begins
-        anew: what was kept is the other's."""
+    def follow(self, ledger: Ledger, scorer: Scorer) -> FitCache:
+        """This cache, which from now on answers for another ledger: what is known is judged again only where the two
+        differ. A new cache, if that ledger is of other nodes."""
         rows = _differing(self.ledger, ledger)
         if rows is None:
             return FitCache(ledger, scorer)
-        found = FitCache(ledger, scorer, ScoreBook(scorer, self.book))
         scorer.go_on_from(self.scorer)
-        fits, self._shape_fits = self._shape_fits, {}
-        masks, self._masks = self._masks, {}
-        before, numbered = self.ledger.changed_rows, self._numbered
-        if len(before) > len(ledger.packed):  # keep what is up to date, count changes anew
-            fits = {key: fit for key, fit in fits.items() if fit.seen == len(before)}
-            masks = {key: (mask, 0) for key, (mask, seen) in masks.items() if seen == len(before)}
-            for fit in fits.values():
-                fit.seen = 0
-            before, numbered = array("q"), 0 if numbered == len(before) else -1
-        if numbered >= 0 and np.array_equal(self.ledger.packed[:, 0], ledger.packed[:, 0]):
-            found._states, found._numbered, found._generation = self._states, numbered, self._generation
-        self._generation = -1
-        self._room_scores = {}  # they know this one: as long as they are kept, neither is given back
-        ledger.changed_rows[:] = before + rows
-        found._shape_fits, found._masks = fits, masks
-        for fit in fits.values():
-            fit.move_to(found)
-        return found
+        changes, same_pods = self.ledger.changed_rows, np.array_equal(self.ledger.packed[:, 0], ledger.packed[:, 0])
+        if len(changes) > len(ledger.packed):
+            self._count_anew(len(changes))
+            changes = array("q")
+        if self._numbered < 0 or not same_pods:
+            self._states, self._numbered, self._generation = np.zeros(0, dtype=np.int64), 0, -1
+        ledger.changed_rows[:] = changes + rows
+        self.ledger, self.scorer, self.book = ledger, scorer, ScoreBook(scorer, self.book)
+        self._room_scores.clear()
+        for fit in self._shape_fits.values():
+            fit.score_anew()
+        return self
+
+    def _count_anew(self, changes: int) -> None:
+        """Keep what is up to date with all changes of the ledger, and count changes from 0."""
+        self._shape_fits = {key: fit for key, fit in self._shape_fits.items() if fit.seen == changes}
+        self._masks = {key: (mask, 0) for key, (mask, seen) in self._masks.items() if seen == changes}
+        for fit in self._shape_fits.values():
+            fit.seen = 0
+        self._numbered = 0 if self._numbered == changes else -1
 
     def fits(self, shape: Shape, tenancy: Tenancy, rows: Rows) -> BoolArray:
         """[R, G] as `fitting.fit`, put together from what is kept for the amounts and for the tenant."""

@@ -77,12 +77,11 @@ class ShapeFit:
         self._fits: BoolArray = np.zeros((height, width), dtype=np.bool_)
         self.seen = -1
         """Changes of the ledger that fits and capacity follow."""
-        self.move_to(source)
+        self.score_anew()
 
-    def move_to(self, source: ScoredLedger) -> None:
-        """Go on over another ledger, where scores are others."""
-        self._source = source
-        self._scope = source.scorer.scope(self._shape)
+    def score_anew(self) -> None:
+        """The ledger is another one, and scores are others."""
+        self._scope = self._source.scorer.scope(self._shape)
         self._node_scores: IntArray | None = None
         self._scored = 0
         """Changes of the ledger that the scores follow."""

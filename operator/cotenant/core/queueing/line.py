@@ -8,7 +8,7 @@ many of such are looked at is bounded as well.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias
@@ -141,12 +141,8 @@ def _has_room(step: _Step, job: Job, milli: int) -> bool:
     return step.is_first or (job.workers_min <= step.workers and (step.milli is None or milli <= step.milli))
 
 
-def in_turn(jobs: Iterable[Job]) -> Iterator[Job]:
-    """Every user's first job by priority and age, then every user's second, and so on."""
-    return (job for _, job in _turns(jobs))
-
-
 def _turns(jobs: Iterable[Job]) -> list[tuple[_Turn, Job]]:
+    """Every user's first job by priority and age, then every user's second, and so on."""
     counts: dict[str, int] = {}
     found: list[tuple[_Turn, Job]] = []
     for place, job in sorted(((order_in_queue(job), job) for job in jobs), key=itemgetter(0)):

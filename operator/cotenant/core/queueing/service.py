@@ -84,7 +84,7 @@ class ServiceOrder:
             return False  # asked first: until then nothing here depends on the moment
         if self.level(job) <= level:
             return False
-        now = self._moment.now
+        now = self._moment.read()
         attempt_s = now - job.admitted_at
         unsaved_s = now - max(job.admitted_at, job.last_checkpoint_at or 0.0)
         return attempt_s >= WORTH * (unsaved_s + self._restart_s)
@@ -94,7 +94,7 @@ class ServiceOrder:
         return TimeOrder.AGE if queue is None else self._orders[queue]
 
     def _ran_s(self, job: Job) -> int:
-        running_s = 0.0 if job.admitted_at is None else max(0.0, self._moment.now - job.admitted_at)
+        running_s = 0.0 if job.admitted_at is None else max(0.0, self._moment.read() - job.admitted_at)
         return job.ran_s + int(running_s)
 
     def _has_waited(self, job: Job, seconds: int) -> bool:

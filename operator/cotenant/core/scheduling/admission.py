@@ -253,4 +253,4 @@ class Admission:
         endings = endings_of(cycle.running, cycle.outcome, cycle.started, cycle.moment)
         endings = sorted((*endings, *self.booked.endings()), key=lambda ending: ending[:2])
         occupancy = cycle.accounts.open_after_evictions()
-        return Forecast(occupancy, EndingList.of(endings), cycle.moment.unnoted)  # all endings are later
+        return Forecast(occupancy, EndingList.of(endings), cycle.moment.at)  # all endings are later

@@ -16,18 +16,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.explain.deadline import Deadline
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.explain.job_changes import bounded_runtime
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Plan
-from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.fair_share import DominantShares, past_shares
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
+from cotenant.core.scheduling.known import Known
 from cotenant.core.snapshot.snapshot import Snapshot
 
 _Rivals: TypeAlias = tuple[tuple[int, ...], ...]
@@ -87,14 +87,24 @@ class Decision:
     policy: Policy
     until: float
     """It would be the same at any moment before then."""
-    running: RunningJobs
-    """With what was worked out of them."""
-    requests: RequestResolver
-    fits: FitCache
-    """As the cycle left them."""
+    known: Known
     standings: Standings | None
     """None: the decision cannot be kept."""
     advised_ends: AdvisedEnds
+
+    @classmethod
+    def of(cls, cycle: Cycle, requests: RequestResolver, plan: Plan, standings: Standings | None) -> Decision:
+        """The plan that was made in the cycle."""
+        ends = [(entry.job, entry.advised_end) for entry in cycle.entries if entry.advised_end is not None]
+        return cls(
+            plan=plan,
+            snapshot=cycle.snapshot,
+            policy=cycle.policy,
+            until=cycle.moment.until,
+            known=Known.of(cycle, requests),
+            standings=standings,
+            advised_ends=AdvisedEnds.of(ends, cycle.moment.at),
+        )
 
     def at(self, now: float) -> Decision:
         """The decision, which still holds, in the words of this moment."""

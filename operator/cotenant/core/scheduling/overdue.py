@@ -58,7 +58,7 @@ def split_overdue(
     tenures: Tenures, waiting: Iterable[tuple[Entry, Request]]
 ) -> tuple[list[tuple[Entry, Request]], list[tuple[float, Request]]]:
     """(overdue entries, the longest wait first; when each of the others becomes overdue)."""
-    now, overdue, coming = tenures.moment.unnoted, [], []
+    now, overdue, coming = tenures.moment.at, [], []
     for entry, request in waiting:
         at = tenures.overdue_since(entry.job)
         if at <= now:

@@ -38,7 +38,8 @@ from cotenant.core.queueing.line import Line, form_lines, outside_lines
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
 from cotenant.core.scheduling.admission import Admission
 from cotenant.core.scheduling.advice import advise, kept_for_bookings
-from cotenant.core.scheduling.decision import AdvisedEnds, Decision, Standings
+from cotenant.core.scheduling.decision import Decision, Standings
+from cotenant.core.scheduling.known import open_cycle
 from cotenant.core.scheduling.overdue import bound_starts, give_turns, split_overdue
 from cotenant.core.scheduling.requested_moves import move_as_asked
 from cotenant.core.snapshot.snapshot import Snapshot
@@ -52,73 +53,40 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
 
 
 def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None = None) -> Decision:
-    """The same, going on from the last decision: it is given again where it still holds, and else what was worked out
-    of the jobs that run, or of requests, where nothing that it follows from has changed."""
+    """The same, going on from the last decision: that is given again as long as it holds."""
     if last is not None and last.holds_for(snapshot, policy):
         return last.at(snapshot.now)
     # 1. Count who holds what. Right after a start, decide nothing before all that running jobs hold is observed.
-    cycle = Cycle.open(snapshot, policy, *(() if last is None else (last.running, last.fits)))
-    requests = RequestResolver(cycle.inventory, cycle.tree, None if last is None else last.requests)
+    cycle, requests = open_cycle(snapshot, policy, None if last is None else last.known)
     if (incomplete := inventory_incomplete(snapshot, policy, cycle.running, cycle.moment)) is not None:
-        plan = hold_cycle(cycle, requests, incomplete)
-        return cycle_decision(cycle, plan, requests, None)
-
-    # 2. Requeue gangs that lost a node or a GPU; keep the places that earlier cycles are making free; move jobs that an
-    #    administrator asked to move. From here on GPUs are kept for bookings.
+        return Decision.of(cycle, requests, hold_cycle(cycle, requests, incomplete), None)
+    # 2. Requeue gangs that lost a node or a GPU; keep promised and booked places; move jobs as administrators asked.
     evict_lost(cycle)
-    entries = keep_nominations(cycle, requests)
-    entries = renominate(cycle, requests, entries)
+    entries = renominate(cycle, requests, keep_nominations(cycle, requests))
     booked = BookedPlaces(cycle)
     booked.keep()
     move_as_asked(cycle, requests.resolve)
-
     # 3. Of queues with very many entries take those in line; reject what can never start, once per kind of request.
     lines = form_lines(cycle.tree, (entry.job for entry in entries), requests.least_milli)
     feasible = reject_infeasible(requests, in_line(lines, entries))
-
     # 4. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
+    shares = DominantShares(cycle.tree, past_shares(snapshot, policy))
     admission = Admission(cycle, booked, partial(explain, standings=GpuStandings(cycle.accounts.current)))
-    shares = DominantShares(cycle.tree, past_shares(cycle.snapshot, cycle.policy))
-    overdue, coming = split_overdue(admission.tenures, feasible)
-    for _ in give_turns(cycle, admission, overdue, coming, order(cycle, shares, feasible)):
+    for _ in give_turns(cycle, admission, *split_overdue(admission.tenures, feasible), order(cycle, shares, feasible)):
         pass
-
-    # 5. Lift reservations, except what is collected; say why the others wait, and bound their starts.
-    reservations = admission.release_reservations()
-    waiting = admission.waiting()
-    bound_starts(cycle, admission, waiting)
-
-    # 6. Use what is left over: move jobs aside where that is allowed, then let elastic jobs grow.
+    # 5. Lift reservations, except what is collected. Move jobs aside for who waits; elastic jobs take what is left.
+    reservations, waiting = admission.release_reservations(), admission.waiting()
     consolidate(cycle, requests, admission, waiting)
     grow(cycle, requests, booked)
-
-    # 7. Say what would start those that wait all the same.
+    # 6. Say when those that wait start at the latest, and what would start them now.
+    bound_starts(cycle, admission, waiting)
     admission.release_collected()
     booked.release()
     advise(cycle, requests, lines, waiting, reservations, booked=kept_for_bookings(booked))
-
-    # 8. Note what the decision follows from.
+    # 7. The decision can be given again if nothing was done, and the order of turns follows from these shares.
     plan, jobs = replace(cycle.plan(), booked=booked.found()), (entry.job for entry, _ in feasible)
     is_quiet = not plan.actions and not admission.gave
-    standings = Standings.of(shares, admission.usage, jobs) if is_quiet else None
-    return cycle_decision(cycle, plan, requests, standings)
-
-
-def cycle_decision(cycle: Cycle, plan: Plan, requests: RequestResolver, standings: Standings | None) -> Decision:
-    return Decision(
-        plan=plan,
-        snapshot=cycle.snapshot,
-        policy=cycle.policy,
-        until=cycle.moment.until,
-        running=cycle.running,
-        requests=requests,
-        fits=cycle.accounts.current.fit_cache,
-        standings=standings,
-        advised_ends=AdvisedEnds.of(
-            [(entry.job, entry.advised_end) for entry in cycle.entries if entry.advised_end is not None],
-            cycle.moment.unnoted,
-        ),
-    )
+    return Decision.of(cycle, requests, plan, Standings.of(shares, admission.usage, jobs) if is_quiet else None)
 
 
 def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan:
