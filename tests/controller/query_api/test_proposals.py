@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cotenant.controller.client.kube import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, TRAINING_JOBS
 from cotenant.controller.query_api.proposals import (
     BOUNDS,
     CHANGES_MAX,
@@ -74,6 +75,65 @@ def test_what_makes_no_sense_is_refused_by_its_field(spec: dict[str, Any], says:
         return
     with pytest.raises(ProposalError, match=says.replace("[", r"\[")):
         proposed(spec)
+
+
+DISK = {
+    "name": "data",
+    "mountPath": "/data",
+    "persistentVolumeClaim": {"claimName": "disk"},
+}
+
+
+def mounting(workers: int = 1) -> dict[str, Any]:
+    spec = MANIFEST["spec"] | {"workers": workers, "runtime": {"entrypoint": "train:main", "volumes": [DISK]}}
+    return {"manifest": MANIFEST | {"spec": spec}}
+
+
+def with_disk(*modes: str) -> Replica:
+    """A replica that knows of a claim `disk`, which is bound to a volume on node n1."""
+    replica = Replica()
+    replica.observe()
+    hosts = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [hosts]}]}}
+    metadata = {"uid": "u", "resourceVersion": "5"}
+    for name in ("n1", "n2"):
+        replica.operator.cache.volumes.put_node(name, {"kubernetes.io/hostname": name})
+    for resource, document in (
+        (PERSISTENT_VOLUMES, {"metadata": metadata | {"name": "pv"}, "spec": {"nodeAffinity": affinity}}),
+        (
+            PERSISTENT_VOLUME_CLAIMS,
+            {
+                "metadata": metadata | {"name": "disk", "namespace": "red"},
+                "spec": {"accessModes": list(modes), "volumeName": "pv"},
+            },
+        ),
+    ):
+        replica.operator.cache.put(resource, document)
+    return replica
+
+
+def asked(replica: Replica, spec: dict[str, Any]) -> Job:
+    return proposed_job(spec, "red", user="alice", cache=replica.operator.cache, reserve_mib=0, now=1_700_000_000.0)
+
+
+def test_a_proposal_is_placed_only_where_its_claims_can_be_mounted() -> None:
+    volumes = asked(with_disk("ReadWriteMany"), mounting()).volumes
+    assert volumes is not None
+    assert volumes.nodes == {"n1"}
+
+
+def test_a_proposal_that_no_placement_can_mount_is_refused_as_the_job_would_be() -> None:
+    with pytest.raises(ProposalError, match="disk"):
+        asked(with_disk("ReadWriteOncePod"), mounting(workers=2))
+
+
+def test_a_change_of_a_waiting_job_avoids_the_nodes_that_the_job_avoids() -> None:
+    replica = Replica()
+    until = [{"node": "n1", "until": "2023-11-15T00:00:00Z"}, {"node": "n2", "until": "2023-11-14T00:00:00Z"}]
+    document = submit(replica.kube, "waits", workers=3)
+    replica.kube.put(TRAINING_JOBS, document | {"status": {"excludedNodes": until}})
+    replica.observe()
+    assert asked(replica, {"job": "waits"}).excluded_nodes == {"n1"}
 
 
 def test_a_job_that_is_not_there_is_missing() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from cotenant import names
 from cotenant.api.conversion.job_profiles import meaning_of, with_profile
 from cotenant.api.conversion.to_core import parse_job, to_job
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.validation.problems import DocumentError
 from cotenant.contract.decoding.bounded_json import Bounds, Malformed, parse
 from cotenant.controller.informers.cache import ObjectCache
@@ -43,15 +44,19 @@ def spec_of(body: bytes) -> Mapping[str, Any]:
 def proposed_job(
     spec: Mapping[str, Any], namespace: str, *, user: str, cache: ObjectCache, reserve_mib: int, now: float
 ) -> Job:
-    """The job that the question is about, as it would be in this namespace. `reserve_mib`: memory that the operator
-    adds to each worker's; `user`: who would submit it. Raises ProposalError."""
+    """The job that the question is about, as it would be in this namespace: on nodes that can mount its claims, and
+    that it does not avoid. `reserve_mib`: memory that the operator adds to each worker's; `user`: who would submit it.
+    Raises ProposalError.
+    """
     document = _changed(spec, namespace, cache) if "job" in spec else _manifest(spec, namespace, user, now)
     try:
         parsed = parse_job(document)
-        known = cache.jobs[f"{namespace}/{spec['job']}"].status.profile if "job" in spec else None
-        same = known is not None and known.name == parsed.spec.profile
-        whole = with_profile(parsed, known if same else meaning_of(parsed, cache.profiles.known))
-        job = to_job(whole, priority_classes=dict(cache.priority_classes))
+        status = cache.jobs[f"{namespace}/{spec['job']}"].status if "job" in spec else TrainingJobStatus()
+        same = status.profile is not None and status.profile.name == parsed.spec.profile
+        whole = with_profile(parsed, status.profile if same else meaning_of(parsed, cache.profiles.known))
+        avoided = frozenset(one.node for one in status.excluded_nodes if one.until.timestamp() > now)
+        job = to_job(whole, priority_classes=dict(cache.priority_classes), excluded_nodes=avoided)
+        job = cache.volumes.place(job, whole)
     except DocumentError as error:
         raise ProposalError("; ".join(str(one) for one in error.problems)) from error
     return replace(job, memory_mib=job.memory_mib + reserve_mib)
