@@ -142,3 +142,10 @@ def test_names_are_short_enough_for_the_api_server() -> None:
     made = event_recorder.kubernetes_event(RECORD, event(), "i" * 200, datetime(2026, 1, 1, tzinfo=UTC))
     assert re.fullmatch(r"train\.[0-9a-f]{16}", made["metadata"]["name"])
     assert made["reportingInstance"] == "i" * 128
+
+
+async def test_an_event_that_is_recorded_once_is_not_there_twice() -> None:
+    told = [event("StatusUnreadable", once=True)] * 3 + [event("Other", once=True), event("Again"), event("Again")]
+    made, dropped = await written(FakeKube(), *told, seconds=2.0)
+    assert sorted(one["reason"] for one in made) == ["Again", "Again", "Other", "StatusUnreadable"]
+    assert dropped == 0

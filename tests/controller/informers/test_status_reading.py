@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.merge_patch import difference
+from cotenant.controller.execution.event_recorder import MESSAGE_CHARS_MAX
 from cotenant.controller.informers.job_record import read_job
 from cotenant.controller.informers.status_reading import read_status
-from cotenant.controller.lifecycle.reconcile import reconcile
+from cotenant.controller.lifecycle.observation import Observation
+from cotenant.controller.lifecycle.reconcile import UNREADABLE_AGAIN_S, reconcile
 from cotenant.core.model.lifecycle import Phase
 from tests.controller.builders import T0, admitted, job_document, observed, pod
 from tests.support.reconcile_cases import ONE, SETTINGS
@@ -73,7 +76,25 @@ def test_a_job_whose_status_cannot_be_read_is_left_alone(change: dict[str, Any],
     assert record.status_problem.startswith(problem)
     o = observed(record.status, pod(0, ready=True), now=T0 + 9_999, spec={"maxRuntime": "10m"})
     left = type(o)(record=record, of_pods=o.of_pods, now=o.now)
-    assert not reconcile(left, SETTINGS).acts
+    result = reconcile(left, SETTINGS)
+    assert (result.status, result.delete_pods, result.create_pods, result.delete_job) == (None, (), False, False)
+
+
+def test_an_event_says_that_a_job_is_left_alone_for_its_status_and_what_to_do() -> None:
+    record = read_job(job_document(status=full_status() | {"phase": FOREIGN}))
+    left = Observation(record=record, now=T0)
+    result = reconcile(left, SETTINGS)
+    assert result.event is not None
+    assert (result.event.reason, result.event.warning, result.event.once) == ("StatusUnreadable", True, True)
+    assert "Install that release again, or mend the status: status.phase: " in result.event.message
+    assert (result.acts, result.requeue_at) == (True, T0 + UNREADABLE_AGAIN_S)
+
+
+def test_what_is_wrong_with_a_status_leaves_room_for_what_to_do() -> None:
+    record = replace(read_job(job_document()), status_problem="status: " + "x" * 5000)
+    event = reconcile(Observation(record=record, now=T0), SETTINGS).event
+    assert event is not None
+    assert len(event.message) < MESSAGE_CHARS_MAX
 
 
 def test_what_a_newer_release_wrote_beside_it_is_not_written_over() -> None:

@@ -6,6 +6,7 @@ An Event is a message, not a record: when there are too many, or the API server 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 import uuid
@@ -84,10 +85,11 @@ def kubernetes_event(
     Events of what has no namespace live in `default`.
     """
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    unique = _digest(job.uid, event) if event.once else uuid.uuid4().hex[:16]
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{job.name}.{uuid.uuid4().hex[:16]}", "namespace": job.namespace or "default"},
+        "metadata": {"name": f"{job.name}.{unique}", "namespace": job.namespace or "default"},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "firstTimestamp": moment,
         "lastTimestamp": moment,
@@ -107,3 +109,8 @@ def kubernetes_event(
         "message": plain_text(event.message, MESSAGE_CHARS_MAX, lines=True),
         "type": "Warning" if event.warning else "Normal",
     }
+
+
+def _digest(uid: str, event: EventToRecord) -> str:
+    """The same for the same Event about the same object: the API server refuses to make it twice."""
+    return hashlib.sha256(f"{uid}/{event.reason}/{event.message}".encode()).hexdigest()[:16]

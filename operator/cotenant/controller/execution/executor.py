@@ -81,8 +81,8 @@ class Executor:
             except RefusedError:
                 await self.pod_deleter.carry_out(result)  # what has to end, ends without it
                 raise
-            if result.event is not None:
-                self.event_recorder.record(record, result.event)
+        if result.event is not None:
+            self.event_recorder.record(record, result.event)
         if refused := await self._delete_pods(record.id, result, self.pod_deleter.carry_out(result)):
             return refused
         if result.create_pods:

@@ -29,6 +29,8 @@ from cotenant.core.model.objects import JobKey, Placement
 PROBLEM_CHARS_MAX: Final = 2000
 RESTORED: Final = "Restored"
 """Reason of a job that came back from a backup without its status, and waits for a word."""
+STATUS_UNREADABLE: Final = "StatusUnreadable"
+"""Reason of a job that is left alone because its status cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

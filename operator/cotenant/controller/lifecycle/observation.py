@@ -179,6 +179,8 @@ class EventToRecord:
     reason: str
     message: str
     warning: bool = False
+    once: bool = False
+    """The same Event is not recorded again while the API server keeps it, an hour by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +209,6 @@ class ReconcileResult:
 
     @property
     def acts(self) -> bool:
-        """There is something to write, to delete or to make."""
+        """There is something to write, to record, to delete or to make."""
         deletes = bool(self.delete_pods or self.forced_deletions) or self.delete_job
-        return self.status is not None or deletes or self.create_pods
+        return self.status is not None or self.event is not None or deletes or self.create_pods

@@ -19,7 +19,7 @@ from cotenant.api.resources.trainingjob_status import ExitStatus, PendingStatus,
 from cotenant.api.scalars.fields import moment
 from cotenant.api.scalars.quantities import show_duration
 from cotenant.api.scalars.status_text import plain_sentence
-from cotenant.controller.informers.job_record import RESTORED
+from cotenant.controller.informers.job_record import RESTORED, STATUS_UNREADABLE
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, Undecided
@@ -58,15 +58,19 @@ from cotenant.core.model.formatting import counted
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL, LifecycleEvent, Phase
 
 UNKNOWN_PROFILE: Final = "UnknownProfile"
+PROBLEM_QUOTE_MAX: Final = 600
+"""Characters of what is wrong with a status that an Event has room for."""
+UNREADABLE_AGAIN_S: Final = 600.0
+"""Pause before the Event about a status that cannot be read is recorded anew, if the API server has forgotten it."""
 
 
 def reconcile(o: Observation, settings: Settings) -> ReconcileResult:
     """The next step of the job by its phase, and of pods that were asked to end, whatever its phase.
 
-    A job whose status cannot be read is left alone: a newer release may have written it.
+    A job whose status cannot be read is left alone, and an Event says so: a newer release may have written it.
     """
     if o.record.status_problem is not None:
-        return ReconcileResult()
+        return _left_alone(o, o.record.status_problem)
     return with_forced_deletions(o, _reconcile_phase(o, settings), settings)
 
 
@@ -95,6 +99,16 @@ def _reconcile_phase(o: Observation, settings: Settings) -> ReconcileResult:
         return _reconcile_restored(o)
     # 6. Pending, suspended or invalid: it holds nothing, and waits for the scheduler or for an edit.
     return _reconcile_waiting(o)
+
+
+def _left_alone(o: Observation, problem: str) -> ReconcileResult:
+    message = (
+        "the operator cannot read the status of this job, which a newer release may have written. It leaves the job"
+        " alone: pods that run go on, and nothing is started, ended or written. Install that release again, or mend the"
+        f" status: {problem[:PROBLEM_QUOTE_MAX]}"
+    )
+    event = EventToRecord(reason=STATUS_UNREADABLE, message=message, warning=True, once=True)
+    return ReconcileResult(event=event, requeue_at=o.now + UNREADABLE_AGAIN_S)
 
 
 def _reconcile_finished(o: Observation) -> ReconcileResult:

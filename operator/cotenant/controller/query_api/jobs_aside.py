@@ -11,18 +11,17 @@ from cotenant.api.conversion.to_core import to_job
 from cotenant.api.validation.problems import DocumentError
 from cotenant.controller.informers import quarantine
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.informers.job_record import STATUS_UNREADABLE, JobRecord
 from cotenant.controller.lifecycle.status_transitions import START_BLOCKED
 from cotenant.controller.query_api.documents import Document, timestamp
 from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.lifecycle import TERMINAL, Phase
 from cotenant.core.model.objects import Job, JobKey
 
-UNREADABLE: Final = "StatusUnreadable"
 _RETURNS: Final[Mapping[str, str]] = {
     Phase.SUSPENDED: "spec.suspend is false: kubectl cotenant resume {key}",
     Phase.INVALID: "its spec is mended",
-    UNREADABLE: "the release that wrote its status is installed again, or its status is mended",
+    STATUS_UNREADABLE: "the release that wrote its status is installed again, or its status is mended",
     START_BLOCKED: "its pause is over, or its spec is edited; it is tried again by itself",
     quarantine.CONDITION: "the operator's next try works: it tries by itself, and soon after an edit",
 }
@@ -64,7 +63,7 @@ def aside_status(record: JobRecord, classes: Mapping[str, int]) -> Document:
 
 def _standing(record: JobRecord) -> str:
     if record.status_problem is not None:
-        return UNREADABLE
+        return STATUS_UNREADABLE
     conditions = record.status.conditions
     if any(one.type == quarantine.CONDITION and one.status == "True" for one in conditions):
         return quarantine.CONDITION

@@ -220,3 +220,11 @@ async def test_a_write_counts_as_a_transition_where_the_phase_changes() -> None:
     same = status_transitions.explained(written.status, reason="Slow", message="an image is pulled", now=time.time())
     await executor.apply(written, ReconcileResult(status=same))
     assert counted() == [({"phase": "Starting"}, 1.0)]
+
+
+async def test_an_event_without_a_write_of_the_status_is_recorded() -> None:
+    replica, record, _ = await decided()
+    told = EventToRecord(reason="StatusUnreadable", message="left alone", warning=True)
+    result = ReconcileResult(event=told, requeue_at=9.0)
+    assert await replica.operator.loop.executor.apply(record, result) == ExecutionResult(9.0)
+    assert (writes(replica.kube), await events(replica)) == ([], ["left alone"])
