@@ -56,7 +56,9 @@ class FakeKube:
         self._version = 0
         self._history = WatchHistory()
 
-    async def list(self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "") -> Listing:
+    async def list(
+        self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "", about: str = ""
+    ) -> Listing:
         wanted = dict(label.split("=") for label in labels.split(",") if label)
 
         def serve() -> Listing:
@@ -64,7 +66,8 @@ class FakeKube:
             here = [one for one in found if namespace in ("", one["metadata"].get("namespace"))]
             labelled = (one for one in here if wanted.items() <= one["metadata"].get("labels", {}).items())
             called = (one for one in labelled if name in ("", one["metadata"]["name"]))
-            return Listing(tuple(called), self._version)
+            chosen = (one for one in called if about in ("", one.get("involvedObject", {}).get("uid")))
+            return Listing(tuple(chosen), self._version)
 
         return await self._call(f"LIST {resource.plural}", serve)
 

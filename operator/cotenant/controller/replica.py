@@ -33,6 +33,7 @@ from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.query_api.questions import Questions
 from cotenant.controller.reports.gpu_disputes import GpuDisputeReporter
 from cotenant.controller.reports.gpu_node_conditions import GpuNodeConditionReporter
+from cotenant.controller.reports.kubelet_events import KubeletEventReader
 from cotenant.controller.reports.progress_poller import ProgressPoller
 from cotenant.controller.reports.queues.local_queue_writer import LocalQueueWriter
 from cotenant.controller.reports.queues.queue_status_writer import QueueStatusWriter
@@ -85,6 +86,9 @@ class Operator:
         self.gpu_disputes = GpuDisputeReporter(self.kube, self.cache, self.cluster.nodes, metrics)
         self.gpu_node_conditions = GpuNodeConditionReporter(self.kube, self.cache, metrics, clock=clock)
         self.use_watch = UseWatch(self.cache, self.memories, metrics, is_leader=is_leader, clock=clock)
+        self.kubelet_events = KubeletEventReader(
+            self.kube, self.cache, self.memories, metrics, is_leader=is_leader, clock=clock
+        )
         self.queue_status_writer = QueueStatusWriter(
             kube=self.kube,
             cache=self.cache,
@@ -210,6 +214,7 @@ class Operator:
             "decision log": self.decision_recorder.record(),
             "disputes": self.gpu_disputes.run(),
             "conditions of GPUNodes": self.gpu_node_conditions.run(),
+            "kubelet Events": self.kubelet_events.run(),
             "use of GPUs": self.use_watch.run(),
             **{name: task for composite in self.composites for name, task in composite.tasks().items()},
         }

@@ -72,16 +72,16 @@ def test_a_job_that_cannot_start_says_why_in_words_that_help(
 
 
 def test_a_job_whose_code_is_not_there_says_so_and_starts_when_it_comes(tenancy: Tenancy) -> None:
-    """The kubelet says it in an Event of the pod only."""
+    """The kubelet says it in an Event of the pod only, which the operator reads."""
     tenancy.apply(training_job("codeless", command=["true"], runtime={"code": {"configMap": {"name": "forgotten"}}}))
 
     def told() -> Document | None:
         status = tenancy.job("codeless").get("status", {})
-        return status if status.get("reason") == "ContainerCreating" else None
+        return status if status.get("reason") == "FailedMount" else None
 
     status = tenancy.wait(told, seconds=90, what="the job says what is not there")
     assert status["phase"] == "Starting"
-    assert "ConfigMap forgotten" in status["message"]
+    assert 'configmap "forgotten" not found' in status["message"]
     metadata = {"name": "forgotten", "namespace": "team-a"}
     tenancy.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"train.py": ""}})
     tenancy.wait_phase("codeless", "Succeeded")

@@ -104,9 +104,11 @@ class ApiClient:
     async def __aexit__(self, *_: object) -> None:
         """Nothing is open."""
 
-    async def list(self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "") -> Listing:
+    async def list(
+        self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "", about: str = ""
+    ) -> Listing:
         call = f"LIST {resource.plural}"
-        return await self._call(call, lambda kube: kube.list(resource, namespace, labels, name=name))
+        return await self._call(call, lambda kube: kube.list(resource, namespace, labels, name=name, about=about))
 
     def watch(self, resource: Resource, version: int, *, name: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:
         return self._feed.watch(resource, version, name)

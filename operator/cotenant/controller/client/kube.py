@@ -139,8 +139,10 @@ BeforeWrite = Callable[[str], None]
 class Kube(Protocol):
     """API server as the controller uses it. Every verb may raise UnreachableError."""
 
-    async def list(self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "") -> Listing:
-        """`name`: only objects that are called so, in whichever namespace."""
+    async def list(
+        self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "", about: str = ""
+    ) -> Listing:
+        """`name`: only objects of this name, in any namespace; `about`: only Events about the object of this uid."""
 
     def watch(self, resource: Resource, version: int, *, name: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:
         """Changes after this version, in order, as they come, until the server ends the watch, as it does from time to

@@ -93,10 +93,12 @@ class RestKube:
         if self._session is not None:
             await self._session.close()
 
-    async def list(self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "") -> Listing:
+    async def list(
+        self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "", about: str = ""
+    ) -> Listing:
         everybodys_pods = resource == PODS and not namespace and not labels
         items = PackedPods() if everybodys_pods else list[Document]()
-        query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {}) | _only(name)
+        query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {}) | _only(name, about)
         while True:
             reply = await self._call("GET", resource.path(namespace), query=query)
             if reply.code == 410:  # the continuation is too old: start over
@@ -247,8 +249,9 @@ class RestKube:
         return min(grown, self._retry.max_backoff_s) * random.uniform(0.5, 1.0)
 
 
-def _only(name: str) -> dict[str, str]:
-    return {"fieldSelector": f"metadata.name={name}"} if name else {}
+def _only(name: str, about: str = "") -> dict[str, str]:
+    chosen = [f"{field}={value}" for field, value in (("metadata.name", name), ("involvedObject.uid", about)) if value]
+    return {"fieldSelector": ",".join(chosen)} if chosen else {}
 
 
 def priority_of(method: str, path: str) -> int:

@@ -38,6 +38,7 @@ class Observer:
                 gone=self.cache.pods.ended_of(record.id),
                 disruptions=self.cache.pods.disruptions_of(record.id),
                 violations=self.cluster.nodes.violations(pods),
+                causes=memory.pod_causes,
                 unreachable_nodes=agents.unreachable,
             ),
             of_placement=self._placement(record, memory, now),

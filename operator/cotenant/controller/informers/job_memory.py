@@ -111,6 +111,8 @@ class JobMemory:
     """Name → pod that the API server has been asked to make, and that was not seen yet: it may be there already, and
     holds its GPUs whatever becomes of the job meanwhile.
     """
+    pod_causes: Mapping[str, str] = field(default_factory=dict)
+    """uid of a pod that waits for its volumes or its network → cause, in the words of its kubelet."""
     progress: ProgressSample | None = None
     activity: Activity | None = None
     """Kept for a running job with an idle timeout."""

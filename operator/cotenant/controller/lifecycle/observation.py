@@ -31,6 +31,8 @@ class PodsObserved:
     """Pods of the running attempt that are not there any more, as far as Kubernetes has given a reason; by name."""
     violations: Mapping[str, Violation] = field(default_factory=dict)
     """GPU memory used beyond a share, by uid of the pod."""
+    causes: Mapping[str, str] = field(default_factory=dict)
+    """uid of a pod that waits for its volumes or its network → cause, in the words of its kubelet."""
     unreachable_nodes: Mapping[str, float] = field(default_factory=dict)
     """Nodes whose kubelet does not answer, and since when: what runs there cannot be asked to end."""
 

@@ -106,3 +106,23 @@ def test_the_first_pod_that_has_waited_long_enough_is_looked_at_in_time() -> Non
     pods = (pod(0, preparing_since=T0 + 9), pod(1, preparing_since=T0))
     starting = observed(admitted(Phase.STARTING, *TWO), *pods, now=T0 + 10)
     assert start_obstacles.deadline(starting, Settings()) == T0 + REPORT_AFTER_S
+
+
+CAUSE = 'FailedMount: MountVolume.SetUp failed for volume "code": configmap "digits" not found'
+
+
+def test_a_pod_that_waits_for_its_volumes_has_the_reason_and_the_words_of_its_kubelet() -> None:
+    waits = pod(0, preparing_since=T0)
+    late = T0 + REPORT_AFTER_S
+    found = first(waits, now=late, causes={waits.uid: CAUSE})
+    assert found == StartObstacle("FailedMount", f"pod train-1-0 does not start on node n1: {CAUSE}")
+    o = observed(admitted(Phase.STARTING, *TWO), waits, now=late, causes={waits.uid: CAUSE})
+    assert CAUSE in str(start_obstacles.of_pod(o, waits))
+    assert first(waits, now=late - 1, causes={waits.uid: CAUSE}) is None
+
+
+def test_what_a_kubelet_said_of_an_earlier_wait_is_not_said_of_a_pull() -> None:
+    pulls = pod(0, waiting="")
+    found = first(pulls, now=T0 + 1000, causes={pulls.uid: CAUSE})
+    assert found is not None
+    assert (found.reason, CAUSE in found.message) == ("PullingImage", False)

@@ -1,7 +1,7 @@
 """Obstacles to the start of a gang's pods, in one word and in a sentence, for a tenant to act on. Pure.
 
-A ConfigMap or Secret that is not there keeps a pod in ContainerCreating forever; the kubelet reports it in an Event
-only, and the operator may not read the ConfigMaps of tenants. But the spec has their names.
+A ConfigMap or Secret that is not there keeps a pod in ContainerCreating forever. The kubelet reports the cause in an
+Event only. Until that was read, the message names what the spec mounts.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.job_spec.checkpoints import CheckpointVolume
 from cotenant.api.resources.job_spec.volumes import Code, Volume
 from cotenant.api.resources.trainingjobs import TrainingJobSpec
+from cotenant.api.scalars.status_text import plain_word
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.settings import Settings
@@ -49,7 +50,7 @@ def first(o: Observation) -> StartObstacle | None:
     for pod in pods:
         at = reportable_at(o, pod)
         if at is not None and o.now >= at:
-            return StartObstacle(PULLING if pod.pulls else PREPARING, describe(pod, o.spec))
+            return StartObstacle(_reason(o, pod), describe(o, pod))
     delay = o.of_placement.creation_delay
     return StartObstacle("NotCreated", delay[:QUOTE_CHARS_MAX]) if delay else None
 
@@ -68,7 +69,7 @@ def of_pod(o: Observation, pod: PodRecord | None) -> str | None:
     """Reason why this pod, None where it was not made, is not up; None where it is not known."""
     if pod is None:
         return o.of_placement.creation_delay
-    return pod.waiting or (describe(pod, o.spec) if reportable_at(o, pod) is not None else None)
+    return pod.waiting or (describe(o, pod) if reportable_at(o, pod) is not None else None)
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
@@ -95,13 +96,21 @@ def describe_added(pod: PodRecord) -> str:
     return f"A webhook added {added} {', '.join(pod.added_containers)} to pod {pod.name}. {EXEMPT}"
 
 
-def describe(pod: PodRecord, spec: TrainingJobSpec | None) -> str:
+def _reason(o: Observation, pod: PodRecord) -> str:
+    if pod.pulls:
+        return PULLING
+    return plain_word(o.of_pods.causes.get(pod.uid, "").partition(":")[0]) or PREPARING
+
+
+def describe(o: Observation, pod: PodRecord) -> str:
     if pod.pulls:
         return (
             f"node {pod.node} pulls the image of pod {pod.name} for more than {REPORT_AFTER_S:.0f} s. The job keeps its"
             f" GPUs and starts once the image is there"
         )
-    named = mounted_sources(spec) if spec else []
+    if cause := o.of_pods.causes.get(pod.uid):
+        return f"pod {pod.name} does not start on node {pod.node}: {cause[:QUOTE_CHARS_MAX]}"
+    named = mounted_sources(o.spec) if o.spec else []
     what = f"; look whether they are there: {', '.join(named)}" if named else ""
     return (
         f"pod {pod.name} on node {pod.node} has waited more than {REPORT_AFTER_S:.0f} s for its volumes or its"

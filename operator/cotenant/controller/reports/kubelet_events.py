@@ -1,0 +1,90 @@
+"""Reads the kubelet's Events about pods that wait for their volumes or their network: the pod's status has no cause.
+
+The operator does not watch Events, of which a cluster has many. It lists those of one pod, while that pod waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from cotenant.contract.decoding.plain_text import plain_text
+from cotenant.controller.client.kube import EVENTS, Document, Kube
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.informers.pods.pod_record import QUOTE_CHARS_MAX, PodRecord
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.lifecycle import Phase
+
+log = logging.getLogger(__name__)
+
+EVERY_S: Final = 10.0
+AFTER_S: Final = 15.0
+"""A pod is asked about once it has waited this long: before the reason of its job is shown."""
+SOURCES: Final = frozenset({"kubelet", "attachdetach-controller"})
+
+
+class KubeletEventReader:
+    def __init__(
+        self,
+        kube: Kube,
+        cache: ObjectCache,
+        memories: JobMemories,
+        metrics: Metrics,
+        *,
+        is_leader: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._cache, self._memories, self._metrics = kube, cache, memories, metrics
+        self._is_leader, self._clock = is_leader, clock
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                if self._is_leader():
+                    await self.read()
+            except Exception:  # it explains, and holds nobody up
+                self._metrics.failures_contained.labels("KubeletEvents").inc()
+                log.exception("the kubelet's Events about waiting pods were not read")
+
+    async def read(self) -> None:
+        """Ask about each pod that waits, one after the other."""
+        for record in list(self._cache.jobs.values()):
+            waiting = list(self._waiting(record))
+            if not waiting:
+                continue
+            told = {pod.uid: cause for pod in waiting if (cause := await self._cause(pod))}
+            memory = self._memories[record.id]
+            if told != memory.pod_causes:
+                memory.pod_causes = told
+                self._cache.mark_changed([record.id])
+
+    def _waiting(self, record: JobRecord) -> Iterator[PodRecord]:
+        if record.phase is not Phase.STARTING:
+            return
+        for pod in self._cache.pods_of(record.id).values():
+            late = pod.preparing_since and self._clock() >= pod.preparing_since + AFTER_S
+            if late and pod.is_of(record.status.attempts):
+                yield pod
+
+    async def _cause(self, pod: PodRecord) -> str:
+        listing = await self._kube.list(EVENTS, pod.namespace, about=pod.uid)
+        return last_warning(listing.items)
+
+
+def last_warning(events: Iterable[Document]) -> str:
+    """`FailedMount: MountVolume.SetUp failed …`, of the newest warning of a kubelet; empty if there is none."""
+    found = [one for one in events if one.get("type") == "Warning" and _source(one) in SOURCES]
+    if not found:
+        return ""
+    newest = max(found, key=lambda one: str(one.get("lastTimestamp") or one.get("eventTime") or ""))
+    return plain_text(f"{newest.get('reason', '')}: {newest.get('message', '')}".strip(": "), QUOTE_CHARS_MAX)
+
+
+def _source(event: Document) -> str:
+    return str((event.get("source") or {}).get("component") or event.get("reportingComponent") or "")
