@@ -25,6 +25,7 @@ from cotenant.controller.client.kube import (
 from cotenant.controller.client.rest import RestKube, RetryPolicy
 from cotenant.controller.leader.definitions import Definitions
 from cotenant.controller.leader.election import LeaderElector
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.leader.lease_thread import LeaseThread
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.answers import Answers
@@ -54,13 +55,14 @@ async def run(settings: Settings) -> int:
     elector = LeaderElector(
         lease_kube, namespace=settings.namespace, name=settings.lease_name, identity=settings.identity
     )
-    fence = Fence(lambda: elector.is_leader)
+    leadership = Leadership(lambda: elector.is_leader)
+    fence = Fence(lambda: leadership.held)
     reviews = RestKube(in_flight=2, on_call=metrics.count_call, retry=RetryPolicy(attempts=1, call_timeout_s=5.0))
     async with (
         reviews as review_kube,
         RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call, before_write=fence.check) as kube,
     ):
-        operator, definitions = Operator(kube, fence.is_leader, settings, metrics), Definitions(review_kube)
+        operator, definitions = Operator(kube, leadership, settings, metrics), Definitions(review_kube)
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -84,7 +86,7 @@ async def run(settings: Settings) -> int:
             if certificate is not None:
                 more["certificate"] = certificate.keep_fresh()
             if secrets := served_secrets.read(settings.certificate_secrets):
-                more["certificates"] = CertificateSecrets(kube=kube, secrets=secrets, is_leader=fence.is_leader).run()
+                more["certificates"] = CertificateSecrets(kube=kube, secrets=secrets, leadership=leadership).run()
             return await _supervise(operator, LeaseThread(lease_kube, elector), fence, stopped, more)
         finally:
             for server in servers:
@@ -125,7 +127,7 @@ def _serve_questions(operator: Operator, review_kube: Kube) -> dict[str, Corouti
         cache=operator.cache,
         questions=operator.questions,
         access=access,
-        is_leader=operator.is_leader,
+        leadership=operator.leadership,
         reserve_mib=settings.reserve_head_mib,
         labelled_only=settings.tenant_namespaces == "labelled",
     )
@@ -142,14 +144,14 @@ def _serve_questions(operator: Operator, review_kube: Kube) -> dict[str, Corouti
         namespace=settings.namespace,
         address=settings.query_address,
         port=settings.query_port,
-        is_leader=operator.is_leader,
+        leadership=operator.leadership,
     )
     api_service = ApiServiceKeeper(
         kube=operator.kube,
         port=settings.query_port,
         recorder=operator.event_recorder,
         metrics=operator.metrics,
-        is_leader=operator.is_leader,
+        leadership=operator.leadership,
         own=own,
     )
     return {"questions": server.run(), "endpoint": endpoint.run(), "APIService": api_service.run()}
@@ -162,7 +164,7 @@ async def _supervise(
     stopped: asyncio.Event,
     more: Mapping[str, Coroutine[Any, Any, None]] = MappingProxyType({}),
 ) -> int:
-    coroutines = {**operator.tasks(), **more, "lease": lease.run(operator.on_leadership)}
+    coroutines = {**operator.tasks(), **more, "lease": lease.run(operator.leadership.changed)}
     parts = {asyncio.create_task(part, name=name): name for name, part in coroutines.items()}
     signalled = asyncio.create_task(stopped.wait(), name="signal")
     done, _ = await asyncio.wait({signalled, *parts}, return_when=asyncio.FIRST_COMPLETED)

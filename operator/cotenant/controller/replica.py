@@ -30,6 +30,7 @@ from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.cluster_feed import ClusterFeed
 from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.query_api.questions import Questions
 from cotenant.controller.reports.gpu_disputes import GpuDisputeReporter
 from cotenant.controller.reports.gpu_node_conditions import GpuNodeConditionReporter
@@ -50,12 +51,12 @@ STUCK_S = 60.0
 
 
 class Operator:
-    """One replica: observes, decides and writes. `kube` holds back its writes unless `is_leader`."""
+    """One replica: observes, decides and writes. `kube` holds back its writes unless `leadership` is held."""
 
     def __init__(
         self,
         kube: Kube,
-        is_leader: Callable[[], bool],
+        leadership: Leadership,
         settings: Settings,
         metrics: Metrics,
         *,
@@ -64,12 +65,14 @@ class Operator:
         self.clock = clock
         """Unix seconds."""
         self.kube = kube
-        self.is_leader = is_leader
+        self.leadership = leadership
         self.settings = settings
         self.metrics = metrics
         self._wake_up = asyncio.Event()
         self.cache, self.memories = ObjectCache(self._wake_up.set, clock=clock), JobMemories()
         self.budgets = Budgets(settings.price_list)
+        leadership.on_lost(self.budgets.forget)
+        leadership.on_change(lambda held: metrics.leader.set(int(held)))
         self.cluster = ClusterView(self.cache, self.memories, settings, self.budgets)
         self.event_recorder = EventRecorder(
             self.kube, metrics, identity=settings.identity, per_second=settings.events_per_s
@@ -79,32 +82,33 @@ class Operator:
             self.memories,
             metrics,
             SlowGpus(self.kube, self.cache, self.memories),
-            is_leader=is_leader,
+            leadership=leadership,
             every_s=settings.progress_s,
             clock=clock,
         )
         self.gpu_disputes = GpuDisputeReporter(self.kube, self.cache, self.cluster.nodes, metrics)
         self.gpu_node_conditions = GpuNodeConditionReporter(self.kube, self.cache, metrics, clock=clock)
-        self.use_watch = UseWatch(self.cache, self.memories, metrics, is_leader=is_leader, clock=clock)
+        self.use_watch = UseWatch(self.cache, self.memories, metrics, leadership=leadership, clock=clock)
         self.kubelet_events = KubeletEventReader(
-            self.kube, self.cache, self.memories, metrics, is_leader=is_leader, clock=clock
+            self.kube, self.cache, self.memories, metrics, leadership=leadership, clock=clock
         )
         self.queue_status_writer = QueueStatusWriter(
             kube=self.kube,
             cache=self.cache,
             budgets=self.budgets,
             metrics=metrics,
+            leadership=leadership,
             every_s=settings.queue_s,
             clock=clock,
         )
         self.local_queue_writer = LocalQueueWriter(
-            self.kube, self.cache, metrics, every_s=settings.queue_s, clock=clock
+            self.kube, self.cache, metrics, leadership=leadership, every_s=settings.queue_s, clock=clock
         )
         self.base_network_policies = BaseNetworkPolicies(
-            self.kube, self.cache, settings, is_leader=is_leader, clock=clock
+            self.kube, self.cache, settings, leadership=leadership, clock=clock
         )
-        self.start_estimates = StartEstimates(self.cache, self.memories, metrics, settings.policy)
-        self.questions = Questions(settings.policy)
+        self.start_estimates = StartEstimates(self.cache, self.memories, metrics, settings.policy, leadership)
+        self.questions = Questions(settings.policy, leadership)
         self.decision_recorder = DecisionRecorder(
             cache=self.cache,
             metrics=metrics,
@@ -115,11 +119,11 @@ class Operator:
             capsules=PastCapsules(settings.policy, settings.capsules_mib << 20, settings.capsule_every).keep_in(
                 settings.decision_log_folder, settings.decision_log_mib
             ),
-            is_leader=is_leader,
+            leadership=leadership,
             clock=clock,
         )
         self.composites = tuple(
-            CompositeController(self.kube, kind, self.event_recorder, metrics, is_leader=is_leader, clock=clock)
+            CompositeController(self.kube, kind, self.event_recorder, metrics, leadership=leadership, clock=clock)
             for kind in kinds(self.cache, labelled_only=settings.tenant_namespaces == "labelled")
         )
         self.feed = ClusterFeed(
@@ -173,7 +177,7 @@ class Operator:
             schedule=Decisions(self.settings.policy),
             metrics=self.metrics,
             settings=self.settings,
-            is_leader=self.is_leader,
+            leadership=self.leadership,
             resync=self.feed.resync,
             verdict_throttle=VerdictThrottle(memories, rewrite_s=self.settings.verdict_s),
             explained=self.start_estimates.explained,
@@ -218,17 +222,3 @@ class Operator:
             "use of GPUs": self.use_watch.run(),
             **{name: task for composite in self.composites for name, task in composite.tasks().items()},
         }
-
-    def on_leadership(self, leads: bool) -> None:
-        self.metrics.leader.set(int(leads))
-        if not leads:
-            self.loop.lose_leadership()
-            self.budgets.forget()
-            self.queue_status_writer.forget_plan()
-            self.local_queue_writer.forget()
-            self.start_estimates.forget()
-            self.questions.forget()
-            self.decision_recorder.forget()
-        for composite in self.composites:
-            composite.look_at_all()
-        self._wake_up.set()

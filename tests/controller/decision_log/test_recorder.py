@@ -182,7 +182,7 @@ async def test_who_does_not_lead_records_nothing() -> None:
     submit(replica.kube)
     await run(replica)
     replica.lose()
-    replica.operator.on_leadership(False)
+    replica.operator.leadership.changed(False)
     known = replica.kube.stored(TRAINING_JOBS, "train", "red") or {}
     replica.kube.put(TRAINING_JOBS, known | {"status": {"phase": "Succeeded", "attempts": 1}})
     replica.kube.deliver(replica.operator.feed.on_event)

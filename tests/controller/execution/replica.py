@@ -29,6 +29,7 @@ from cotenant.controller.client.kube import (
     TRAINING_JOBS,
     Document,
 )
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.replica import Operator
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
@@ -48,7 +49,7 @@ class Replica:
         self.leads = True
         self.kube = kube or new_kube()
         self.kube.before_write = Fence(lambda: self.leads).check
-        self.operator = Operator(self.kube, lambda: self.leads, SETTINGS, Metrics(), clock=simulated_now)
+        self.operator = Operator(self.kube, Leadership(lambda: self.leads), SETTINGS, Metrics(), clock=simulated_now)
 
     async def run(self, seconds: float = 3.0, *, watch_s: float = WATCH_S) -> None:
         """Run the scheduling loop so long, while the watch hands on what happens; then stop it as a killed process."""

@@ -16,6 +16,7 @@ from cotenant.controller.execution.work_queue import WorkQueue
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.looptime
@@ -27,8 +28,8 @@ def new_writes(on_end: Callable[[], None] = lambda: None) -> JobWrites:
     memories = JobMemories()
     containment = Containment(cache=ObjectCache(), memories=memories, metrics=Metrics())
     return JobWrites(
-        queue=WorkQueue(), memories=memories, containment=containment, is_leader=lambda: True, clock=lambda: NOW,
-        on_end=on_end,
+        queue=WorkQueue(), memories=memories, containment=containment, leadership=Leadership(lambda: True),
+        clock=lambda: NOW, on_end=on_end,
     )  # fmt: skip
 
 

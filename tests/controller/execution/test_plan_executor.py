@@ -14,6 +14,7 @@ from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.execution.work_queue import WorkQueue
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.quarantine import Stage
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Plan, Reason, Verdict
 from tests.controller.builders import placement_on
 from tests.controller.execution.replica import Replica, end_pods, phase, start_pods, submit, writes
@@ -28,7 +29,7 @@ def executor_of(replica: Replica) -> PlanExecutor:
     operator = replica.operator
     started = JobWrites(
         queue=WorkQueue(), memories=operator.memories, containment=operator.loop.containment,
-        is_leader=lambda: replica.leads, clock=operator.clock, on_end=lambda: None,
+        leadership=Leadership(lambda: replica.leads), clock=operator.clock, on_end=lambda: None,
     )  # fmt: skip
     return PlanExecutor(
         cache=operator.cache, cluster=operator.cluster, memories=operator.memories, executor=operator.loop.executor,

@@ -11,6 +11,7 @@ import pytest
 
 from cotenant.controller.client.kube import API_SERVICES
 from cotenant.controller.informers.job_record import JobId
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.query_api.api_service import NAME, PATIENCE_S, ApiServiceKeeper
 from cotenant.controller.query_api.own_certificate import OwnCertificate
@@ -45,7 +46,7 @@ class World:
             port=10250,
             recorder=self.told,
             metrics=self.metrics,
-            is_leader=lambda: True,
+            leadership=Leadership(lambda: True),
             own=own,
             clock=lambda: self.now,
         )

@@ -9,6 +9,7 @@ import pytest
 
 from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import ENDPOINT_SLICES, SERVICES
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.query_api.endpoint import LOOK_S, LeaderEndpoint
 from tests.support.fake_kube import FakeKube
 
@@ -33,7 +34,9 @@ def addresses(kube: FakeKube, family: int = 4) -> list[str]:
 
 def endpoint(kube: FakeKube, address: str, leads: list[bool]) -> LeaderEndpoint:
     kube.before_write = Fence(lambda: leads[0]).check
-    return LeaderEndpoint(kube=kube, namespace=NAMESPACE, address=address, port=10250, is_leader=lambda: leads[0])
+    return LeaderEndpoint(
+        kube=kube, namespace=NAMESPACE, address=address, port=10250, leadership=Leadership(lambda: leads[0])
+    )
 
 
 @pytest.mark.parametrize(("address", "family"), [("10.1.2.3", 4), ("fd00::7", 6)])
@@ -90,7 +93,9 @@ async def test_a_slice_that_nobody_has_made_is_made_as_the_services_own(address:
 
 async def test_another_port_is_written_too() -> None:
     kube = cluster()
-    other = LeaderEndpoint(kube=kube, namespace=NAMESPACE, address="10.1.2.3", port=8444, is_leader=lambda: True)
+    other = LeaderEndpoint(
+        kube=kube, namespace=NAMESPACE, address="10.1.2.3", port=8444, leadership=Leadership(lambda: True)
+    )
     await other.publish()
     assert (kube.stored(ENDPOINT_SLICES, "cotenant-query-ipv4", NAMESPACE) or {})["ports"][0]["port"] == 8444
 

@@ -119,7 +119,7 @@ def asked(replica: Replica, spec: dict[str, Any]) -> Job:
 def test_a_proposal_is_placed_only_where_its_claims_can_be_mounted() -> None:
     volumes = asked(with_disk("ReadWriteMany"), mounting()).volumes
     assert volumes is not None
-    assert volumes.nodes == {"n1"}
+    assert volumes.nodes == frozenset({"n1"})
 
 
 def test_a_proposal_that_no_placement_can_mount_is_refused_as_the_job_would_be() -> None:

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.query_api.questions import (
     WAITING_MAX,
     WAITING_OF_ONE_MAX,
@@ -20,7 +21,7 @@ from cotenant.testing import make_job, make_snapshot
 
 
 def planned() -> Questions:
-    questions = Questions(DEFAULT)
+    questions = Questions(DEFAULT, Leadership(lambda: True))
     questions.on_plan(make_snapshot(nodes=[], queues=[], jobs=[make_job("a")]), Plan())
     return questions
 
@@ -34,7 +35,7 @@ async def test_a_question_is_about_the_last_plan() -> None:
 
 async def test_who_does_not_lead_answers_nothing() -> None:
     questions = planned()
-    questions.forget()
+    questions.leadership.changed(False)
     with pytest.raises(NoSituationError, match="ask again"):
         await questions.ask("user", lambda _: 1)
 

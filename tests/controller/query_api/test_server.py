@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 from cotenant.controller.client.kube import CONFIG_MAPS, GPU_NODES, TRAINING_JOBS
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.answers import Answers
 from cotenant.controller.query_api.record_answers import RecordAnswers
@@ -85,7 +86,10 @@ class Served:
         self.server = QueryServer(
             kube=self.kube,
             answers=Answers(
-                cache=operator.cache, questions=operator.questions, access=access, is_leader=lambda: self.replica.leads
+                cache=operator.cache,
+                questions=operator.questions,
+                access=access,
+                leadership=Leadership(lambda: self.replica.leads),
             ),
             records=RecordAnswers(recorder=operator.decision_recorder, access=access),
             access=access,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cotenant.controller.client.kube import EVENTS, PODS, TRAINING_JOBS, Document
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports.kubelet_events import AFTER_S, EVERY_S, KubeletEventReader, last_warning
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
@@ -62,7 +63,7 @@ class World:
         self.metrics = Metrics()
         self.reader = KubeletEventReader(
             self.kube, self.cluster.cache, self.memories, self.metrics,
-            is_leader=lambda: self.leads, clock=lambda: self.now,
+            leadership=Leadership(lambda: self.leads), clock=lambda: self.now,
         )  # fmt: skip
         status = {
             "phase": "Pending", "startTime": SINCE,

@@ -19,6 +19,7 @@ from cotenant.controller.informers.job_memory import JobMemories, ProgressSample
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.isolation.choice import isolation_on
 from cotenant.controller.isolation.gpu_isolation import NodeIsolation
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.manifests import worker_pod
 from cotenant.controller.reports import progress_request
 from cotenant.controller.reports.progress_poller import AT_ONCE, AT_ONCE_OF_A_NAMESPACE, Ask, ProgressPoller
@@ -58,7 +59,7 @@ class Poller:
             self.memories,
             self.metrics,
             slow_gpus,
-            is_leader=lambda: self.leads,
+            leadership=Leadership(lambda: self.leads),
             every_s=5.0,
             ask=ask or self.answer,
             clock=lambda: T0,

@@ -10,6 +10,7 @@ import pytest
 from cotenant.controller.client.kube import TRAINING_JOBS
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports.start_estimates import StartEstimates
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core import DEFAULT, schedule
@@ -40,14 +41,14 @@ async def played(reporter: StartEstimates, snapshot: Snapshot) -> Plan:
     return reporter.explained(plan, snapshot.now)
 
 
-def reporter() -> tuple[StartEstimates, Metrics]:
+def reporter(leadership: Leadership | None = None) -> tuple[StartEstimates, Metrics]:
     metrics = Metrics()
     cache = ObjectCache(lambda: None)
     for job in WAITING:
         document = job_document(job.key.split("/")[1])
         document["metadata"]["uid"] = job.key
         cache.put(TRAINING_JOBS, document)
-    return StartEstimates(cache, JobMemories(), metrics, DEFAULT), metrics
+    return StartEstimates(cache, JobMemories(), metrics, DEFAULT, leadership or Leadership(lambda: True)), metrics
 
 
 WAITING = [make_job(f"j{number}", at=float(number), expected_runtime_s=300) for number in range(2)]
@@ -98,9 +99,10 @@ async def test_a_job_that_was_suspended_is_not_measured_against_what_it_was_give
 
 @pytest.mark.looptime
 async def test_a_replica_that_leads_no_more_publishes_nothing() -> None:
-    estimates, _ = reporter()
+    leadership = Leadership(lambda: True)
+    estimates, _ = reporter(leadership)
     plan = await played(estimates, moment(*WAITING))
-    estimates.forget()
+    leadership.changed(False)
 
     assert plan.verdicts["red/j0"].position == 1
     assert estimates.explained(schedule(moment(*WAITING)), NOW).verdicts["red/j0"].position is None

@@ -14,6 +14,7 @@ from cotenant.api.resources.trainingjob_status import SuggestionStatus
 from cotenant.contract import Progress
 from cotenant.controller.client.kube import GPU_NODES, TRAINING_JOBS
 from cotenant.controller.informers.job_memory import ProgressSample
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.controller.reports.use_watch import EVERY_S, IMPORT_S, UseWatch
 from cotenant.controller.settings import Settings
@@ -32,7 +33,11 @@ class World:
         self.simulated, self.spec = simulated, spec
         self.memories = self.cluster.view._memories
         self.watch = UseWatch(
-            self.cluster.cache, self.memories, Metrics(), is_leader=lambda: self.leads, clock=lambda: self.now
+            self.cluster.cache,
+            self.memories,
+            Metrics(),
+            leadership=Leadership(lambda: self.leads),
+            clock=lambda: self.now,
         )
         self.writes = 0
         self.put(admitted(Phase.RUNNING, ("n1", 1)))

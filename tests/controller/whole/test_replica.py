@@ -7,7 +7,8 @@ import time
 import pytest
 
 from cotenant.controller import replica as replica_module
-from tests.controller.execution.replica import Replica, simulate_time
+from cotenant.controller.replica import Operator
+from tests.controller.execution.replica import Replica, simulate_time, submit
 
 pytestmark = pytest.mark.looptime
 
@@ -37,6 +38,29 @@ async def test_the_gauge_of_the_leader_follows_leadership_and_each_change_wakes_
     seen = []
     for leads in (True, False):
         operator.loop.wake_up.clear()
-        operator.on_leadership(leads)
+        operator.leadership.changed(leads)
         seen.append((operator.metrics.registry.get_sample_value("cotenant_leader"), operator.loop.wake_up.is_set()))
     assert seen == [(1.0, True), (0.0, True)]
+
+
+def known_to_a_leader(operator: Operator) -> list[bool]:
+    """Whether each part has something that is true only while this replica leads."""
+    return [
+        operator.queue_status_writer._last is not None,
+        operator.local_queue_writer._snapshot is not None,
+        operator.start_estimates._snapshot is not None,
+        operator.questions._subject is not None,
+        operator.decision_recorder._last is not None,
+        operator.loop._restored,
+        operator.budgets._read_at > 0,
+    ]
+
+
+async def test_each_part_forgets_what_only_a_leader_knows_when_another_replica_leads() -> None:
+    replica = Replica()
+    submit(replica.kube)
+    await replica.run()
+    replica.operator.budgets._read_at = 7  # no queue here has a budget
+    before = known_to_a_leader(replica.operator)
+    replica.operator.leadership.changed(False)
+    assert (before, known_to_a_leader(replica.operator)) == ([True] * 7, [False] * 7)

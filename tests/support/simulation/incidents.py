@@ -30,7 +30,7 @@ def _replica(world: World, incident: Incident) -> Replica:
     """The one that is named, or that leads."""
     if incident.target in world.replicas:
         return world.replicas[incident.target]
-    leaders = [one for one in world.replicas.values() if one.operator is not None and one.operator.is_leader()]
+    leaders = [one for one in world.replicas.values() if one.operator is not None and one.operator.leadership.held]
     return leaders[0] if leaders else world.replicas["a"]
 
 

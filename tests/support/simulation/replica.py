@@ -19,6 +19,7 @@ from cotenant.controller.client.rest import RestKube
 from cotenant.controller.informers import kopf_feed
 from cotenant.controller.informers.kopf_feed import EventSink
 from cotenant.controller.leader.election import LeaderElector
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.leader.lease_thread import LeaseThread
 from cotenant.controller.replica import Operator
 from cotenant.controller.reports import progress_poller, start_estimates
@@ -101,10 +102,11 @@ class Replica:
             identity=identity,
             clock=time.monotonic,
         )
-        fence = Fence(lambda: elector.is_leader, clock=time.monotonic)
+        leadership = Leadership(lambda: elector.is_leader)
+        fence = Fence(lambda: leadership.held, clock=time.monotonic)
         kube = ApiClient(self.feed, self.process, self.line, before_write=fence.check)
         self._stopped = asyncio.Event()
-        self.operator = Operator(kube, fence.is_leader, settings, metrics, clock=time.time)
+        self.operator = Operator(kube, leadership, settings, metrics, clock=time.time)
         self.operator.loop.last_alive = time.monotonic()
         lease = SimulatedLeaseThread(cast(RestKube, lease_kube), elector)
         return await main._supervise(self.operator, lease, fence, self._stopped)

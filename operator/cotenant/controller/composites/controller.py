@@ -39,6 +39,7 @@ from cotenant.controller.execution.event_recorder import EventRecorder
 from cotenant.controller.execution.work_queue import WorkQueue
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.quarantine import Stage
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.telemetry.logs import error_text
 from cotenant.controller.telemetry.metrics import Metrics
 
@@ -55,7 +56,7 @@ STEPS_MAX: Final = 8
 
 
 class CompositeController:
-    """Reconciler of one kind. `kube` holds back its writes unless `is_leader`."""
+    """Reconciler of one kind. `kube` holds back its writes unless leadership is held."""
 
     def __init__(
         self,
@@ -64,10 +65,10 @@ class CompositeController:
         event_recorder: EventRecorder,
         metrics: Metrics,
         *,
-        is_leader: Callable[[], bool],
+        leadership: Leadership,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._kube, self.composite, self._is_leader, self._clock = kube, composite, is_leader, clock
+        self._kube, self.composite, self._leadership, self._clock = kube, composite, leadership, clock
         self._event_recorder, self._metrics = event_recorder, metrics
         self.objects = OwnedObjects(composite, self.look_at)
         self._writer = CompositeWriter(kube=kube, composite=composite, objects=self.objects)
@@ -79,6 +80,7 @@ class CompositeController:
         self._steps = asyncio.Semaphore(STEPS_MAX)
         self._turns = ComputeTurns()
         self._tasks: set[asyncio.Task[None]] = set()
+        leadership.on_change(lambda held: self.look_at_all())
 
     def look_at(self, key: str) -> None:
         """Have this object looked at soon."""
@@ -119,7 +121,7 @@ class CompositeController:
 
     @property
     def _acts(self) -> bool:
-        return self._is_leader() and self.objects.synced
+        return self._leadership.held and self.objects.synced
 
     async def _wait(self) -> None:
         due = self._queue.next_at() if self._acts else None

@@ -30,6 +30,7 @@ from cotenant.controller.decision_log.record_writer import (
 from cotenant.controller.decision_log.showback_ledger import ShowbackLedger
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey
@@ -64,7 +65,7 @@ class DecisionRecorder:
     archive: Archive
     showback: ShowbackLedger
     capsules: PastCapsules
-    is_leader: Callable[[], bool]
+    leadership: Leadership
     clock: Callable[[], float]
     _items: deque[Item] = field(default_factory=deque)
     _decisions: int = 0
@@ -81,6 +82,7 @@ class DecisionRecorder:
 
     def __post_init__(self) -> None:
         self._writer = RecordWriter(archive=self.archive, capsules=self.capsules, metrics=self.metrics)
+        self.leadership.on_lost(self.forget)
 
     # -- what is handed on, in the loop's thread -----------------------------------------------------------------------
 
@@ -96,7 +98,7 @@ class DecisionRecorder:
 
     def on_job(self, record: JobRecord, *, deleted: bool = False) -> None:
         """A TrainingJob as it was seen."""
-        if not self.is_leader() or record.job is None:
+        if not self.leadership.held or record.job is None:
             return
         phase = record.phase
         if deleted:
@@ -161,7 +163,7 @@ class DecisionRecorder:
         sampled_at = charged_at = 0.0
         while True:
             await asyncio.sleep(PAUSE_S)
-            if not self.is_leader():
+            if not self.leadership.held:
                 continue
             if self._fresh:
                 await self._begin()

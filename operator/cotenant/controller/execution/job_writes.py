@@ -19,6 +19,7 @@ from cotenant.controller.execution.work_queue import WorkQueue
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.quarantine import Stage
+from cotenant.controller.leader.leadership import Leadership
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class JobWrites:
     queue: WorkQueue[JobId]
     memories: JobMemories
     containment: Containment
-    is_leader: Callable[[], bool]
+    leadership: Leadership
     clock: Callable[[], float]
     on_end: Callable[[], None]
     plan_missed: bool = False
@@ -53,7 +54,7 @@ class JobWrites:
         try:
             result = await write
         except UnreachableError as error:
-            if self.is_leader():  # else it is another replica's to do now
+            if self.leadership.held:  # else it is another replica's to do now
                 log.warning("%s: %s; tried again soon", job, error)
             result = ExecutionResult(self.clock() + RETRY_S)
         except Exception as error:

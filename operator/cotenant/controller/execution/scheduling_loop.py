@@ -30,6 +30,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.quarantine import Stage
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.observation import ReconcileResult
 from cotenant.controller.lifecycle.reconcile import reconcile, reconcile_orphans
 from cotenant.controller.settings import Settings
@@ -55,7 +56,7 @@ class SchedulingLoop:
     schedule: Callable[[Snapshot], Plan]
     metrics: Metrics
     settings: Settings
-    is_leader: Callable[[], bool]
+    leadership: Leadership
     resync: Callable[[], Coroutine[Any, Any, None]]
     """Lists everything anew: what a new leader does before its first decision."""
     verdict_throttle: VerdictThrottle
@@ -79,26 +80,28 @@ class SchedulingLoop:
 
     def __post_init__(self) -> None:
         self._writes = JobWrites(
-            queue=self._queue, memories=self.memories, containment=self.containment, is_leader=self.is_leader,
+            queue=self._queue, memories=self.memories, containment=self.containment, leadership=self.leadership,
             clock=self.clock, on_end=self.wake_up.set,
         )  # fmt: skip
         self._plan_executor = PlanExecutor(
             cache=self.cache, cluster=self.cluster, memories=self.memories, executor=self.executor,
             action_executor=self.action_executor, writes=self._writes, verdict_throttle=self.verdict_throttle,
         )  # fmt: skip
+        self.leadership.on_lost(self._lose_leadership)
+        self.leadership.on_change(lambda held: self.wake_up.set())
 
     async def run(self) -> None:
         while True:
             await self._wait()
             self.last_alive = time.monotonic()
-            if not self.is_leader():
-                self.lose_leadership()
+            if not self.leadership.held:
+                self._lose_leadership()
                 continue
             if not self._restored and not await self._restore():
                 continue
             await self.cycle()
 
-    def lose_leadership(self) -> None:
+    def _lose_leadership(self) -> None:
         """Everything is looked at anew before the next decision: what has changed until then need not be kept."""
         if self._restored:
             self.containment.forget()
@@ -107,7 +110,7 @@ class SchedulingLoop:
 
     async def _wait(self) -> None:
         """Wait until something has changed, or is due; then a moment more, for what comes with it."""
-        due_at = self._queue.next_at() if self.is_leader() else self.clock() + FOLLOWER_POLL_S
+        due_at = self._queue.next_at() if self.leadership.held else self.clock() + FOLLOWER_POLL_S
         pause = self.settings.tick_s if due_at is None else min(self.settings.tick_s, due_at - self.clock())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, pause)):
@@ -216,7 +219,7 @@ class SchedulingLoop:
             return
         seconds = time.monotonic() - started
         self.metrics.decisions.observe(seconds)
-        if not self.is_leader() or not self._restored:
+        if not self.leadership.held or not self._restored:
             return  # led no more, or for a moment not: another replica may have decided meanwhile
         # 2. Carry out what still can be.
         explained = self.explained(plan, now)

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from cotenant import names
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.query_api import documents
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.cluster_proposals import cluster_proposal
@@ -48,7 +49,7 @@ class Answers:
     cache: ObjectCache
     questions: Questions
     access: CallerAccess
-    is_leader: Callable[[], bool]
+    leadership: Leadership
     reserve_mib: int = 0
     """Memory that the operator adds to each worker's."""
     labelled_only: bool = False
@@ -169,5 +170,5 @@ class Answers:
         return documents.answer("ClusterWhatIf", "proposed", "", status)
 
     def _require_leader(self) -> None:
-        if not self.is_leader():
+        if not self.leadership.held:
             raise NoSituationError("the operator is changing its leader; ask again in some seconds")

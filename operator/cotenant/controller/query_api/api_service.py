@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from cotenant import names
 from cotenant.controller.client.kube import API_SERVICES, Kube, UnreachableError
 from cotenant.controller.informers.job_record import JobId
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.query_api.own_certificate import OwnCertificate
 from cotenant.controller.telemetry.metrics import Metrics
@@ -42,7 +43,7 @@ class ApiServiceKeeper:
     port: int
     recorder: Recorder
     metrics: Metrics
-    is_leader: Callable[[], bool]
+    leadership: Leadership
     own: OwnCertificate | None = None
     """None: the certificate is mounted, and somebody else writes the bundle."""
     clock: Callable[[], float] = time.monotonic
@@ -51,7 +52,7 @@ class ApiServiceKeeper:
 
     async def run(self) -> None:
         while True:
-            if self.is_leader():
+            if self.leadership.held:
                 try:
                     await self.look()
                 except UnreachableError as error:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Final
 
 from cotenant.controller.client.kube import ENDPOINT_SLICES, SERVICES, Kube, Outcome, UnreachableError
+from cotenant.controller.leader.leadership import Leadership
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +30,11 @@ class LeaderEndpoint:
     address: str
     """Of this replica's pod."""
     port: int
-    is_leader: Callable[[], bool]
+    leadership: Leadership
 
     async def run(self) -> None:
         while True:
-            if self.is_leader():
+            if self.leadership.held:
                 try:
                     await self.publish()
                 except UnreachableError as error:

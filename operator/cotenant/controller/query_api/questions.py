@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeVar
 
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Plan
 from cotenant.core.policy import Policy
@@ -59,10 +60,14 @@ class Subject:
 @dataclass(slots=True)
 class Questions:
     policy: Policy
+    leadership: Leadership
     _subject: Subject | None = None
     _waiting: Counter[str] = field(default_factory=Counter)
     """Who asks → questions under way."""
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "questions"))
+
+    def __post_init__(self) -> None:
+        self.leadership.on_lost(self.forget)
 
     def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
         self._subject = Subject(Situation(snapshot, plan, self.policy))

@@ -135,7 +135,7 @@ class RecordAnswers:
         return await asyncio.to_thread(costs_by_uid, [one for one in charges if one.uid in uids], until, prices)
 
     def _require_leader(self) -> None:
-        if not self.recorder.is_leader():
+        if not self.recorder.leadership.held:
             raise NoSituationError("the operator is changing its leader; ask again in some seconds")
 
 

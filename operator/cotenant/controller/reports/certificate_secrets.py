@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from cotenant.controller.client.kube import SECRETS, Kube, UnreachableError
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.serving.self_signed import SelfSigned
 from cotenant.serving.served_secrets import ServedSecret
 
@@ -31,12 +32,12 @@ def utc_now() -> datetime:
 class CertificateSecrets:
     kube: Kube
     secrets: Sequence[ServedSecret]
-    is_leader: Callable[[], bool]
+    leadership: Leadership
     clock: Callable[[], datetime] = utc_now
 
     async def run(self) -> None:
         while True:
-            leads = self.is_leader()
+            leads = self.leadership.held
             if leads:
                 for secret in self.secrets:
                     try:

@@ -17,6 +17,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.pods.pod_record import QUOTE_CHARS_MAX, PodRecord
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
 
@@ -36,17 +37,17 @@ class KubeletEventReader:
         memories: JobMemories,
         metrics: Metrics,
         *,
-        is_leader: Callable[[], bool],
+        leadership: Leadership,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._kube, self._cache, self._memories, self._metrics = kube, cache, memories, metrics
-        self._is_leader, self._clock = is_leader, clock
+        self._leadership, self._clock = leadership, clock
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                if self._is_leader():
+                if self._leadership.held:
                     await self.read()
             except Exception:  # it explains, and holds nobody up
                 self._metrics.failures_contained.labels("KubeletEvents").inc()

@@ -24,6 +24,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, ProgressSample
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.pods.pod_record import PodRecord
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.progress import summary
 from cotenant.controller.manifests.attempt import pod_name
 from cotenant.controller.reports.fair_semaphore import FairSemaphore
@@ -58,7 +59,7 @@ class ProgressPoller:
         metrics: Metrics,
         slow_gpus: SlowGpus,
         *,
-        is_leader: Callable[[], bool],
+        leadership: Leadership,
         every_s: float,
         ask: Ask = ask_pod,
         clock: Callable[[], float] = time.time,
@@ -67,7 +68,7 @@ class ProgressPoller:
         self._memories = memories
         self._metrics = metrics
         self._slow_gpus = slow_gpus
-        self._is_leader = is_leader
+        self._leadership = leadership
         self._every_s = every_s
         self._ask = ask
         self._clock = clock
@@ -81,7 +82,7 @@ class ProgressPoller:
             while True:
                 running = self._running()
                 rounds.create_task(self._poll_all(running))
-                pause = max(self._every_s, len(running) / POLLS_PER_S) if self._is_leader() else FOLLOWER_PAUSE_S
+                pause = max(self._every_s, len(running) / POLLS_PER_S) if self._leadership.held else FOLLOWER_PAUSE_S
                 await asyncio.sleep(max(0.1, pause))
 
     async def poll_running(self) -> int:
@@ -91,14 +92,14 @@ class ProgressPoller:
         return len(running)
 
     def _running(self) -> list[JobRecord]:
-        jobs = self._cache.jobs.values() if self._is_leader() else ()
+        jobs = self._cache.jobs.values() if self._leadership.held else ()
         return [one for one in jobs if one.phase is Phase.RUNNING]
 
     async def _poll_all(self, running: Sequence[JobRecord]) -> None:
         """Poll those that are not being asked from an earlier round."""
         self._forget_all_but({one.id for one in running})
         await asyncio.gather(*(self._poll(one) for one in running if one.id not in self._asking))
-        if self._is_leader():
+        if self._leadership.held:
             await self._slow_gpus.fade()
 
     def _forget_all_but(self, running: Set[JobId]) -> None:
@@ -124,7 +125,7 @@ class ProgressPoller:
     async def _ask_head(self, record: JobRecord) -> tuple[JobRecord | None, bytes | contract.Malformed | None]:
         """The job as it is after it has waited for others of its namespace, None where no pod is asked; the answer."""
         current = self._cache.jobs.get(record.key)
-        if current is None or current.id != record.id or current.placement is None or not self._is_leader():
+        if current is None or current.id != record.id or current.placement is None or not self._leadership.held:
             return None, None
         pod = head_pod(current, self._cache.pods_of(current.id).get(_head_name(current)))
         if pod is None:
@@ -132,7 +133,7 @@ class ProgressPoller:
         return current, await self._ask(pod.ip, contract.progress_bounds(current.placement.workers).bytes_max)
 
     async def _take_progress(self, record: JobRecord, body: bytes | contract.Malformed | None) -> None:
-        if record.placement is None or not self._is_leader():
+        if record.placement is None or not self._leadership.held:
             return
         if body is None:
             self._metrics.polls.labels("failed").inc()

@@ -16,6 +16,7 @@ from typing import Final
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import ExplainedStart, JobMemories, JobMemory
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey
@@ -44,7 +45,9 @@ class Published:
 
 
 class StartEstimates:
-    def __init__(self, cache: ObjectCache, memories: JobMemories, metrics: Metrics, policy: Policy) -> None:
+    def __init__(
+        self, cache: ObjectCache, memories: JobMemories, metrics: Metrics, policy: Policy, leadership: Leadership
+    ) -> None:
         self._cache, self._memories, self._metrics, self._policy = cache, memories, metrics, policy
         self._outlook = Outlook(policy)
         self._snapshot: Snapshot | None = None
@@ -52,6 +55,7 @@ class StartEstimates:
         self._published = Published({}, {})
         self._learned: list[tuple[str, Estimate, float]] = []
         self._planned = asyncio.Event()
+        leadership.on_lost(self.forget)
 
     def explained(self, plan: Plan, now: float) -> Plan:
         """The plan, with what is known by now of the starts of jobs that wait."""

@@ -17,6 +17,7 @@ from cotenant.api.resources.gpunodes import GPUNodeStatus
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, JobMemory, MeasuredPeak, ProgressSample, UseFinding
 from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.policies.low_use import said_of
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
@@ -41,11 +42,11 @@ class UseWatch:
         memories: JobMemories,
         metrics: Metrics,
         *,
-        is_leader: Callable[[], bool],
+        leadership: Leadership,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._cache, self._memories, self._metrics = cache, memories, metrics
-        self._is_leader, self._clock = is_leader, clock
+        self._leadership, self._clock = leadership, clock
         self._heartbeats: dict[str, float] = {}
         """Node → the last heartbeat that was looked at, in Unix seconds."""
 
@@ -53,7 +54,7 @@ class UseWatch:
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                if self._is_leader():
+                if self._leadership.held:
                     await self.look()
             except Exception:  # advice, which holds nobody up
                 self._metrics.failures_contained.labels("LowUse").inc()

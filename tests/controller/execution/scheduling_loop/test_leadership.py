@@ -107,8 +107,8 @@ async def test_a_plan_that_was_made_across_a_loss_of_leadership_is_not_carried_o
         if snapshot.jobs:
             operator.loop.schedule = schedule
             listed.append(replica.kube.calls.count("LIST trainingjobs"))
-            operator.on_leadership(False)
-            operator.on_leadership(True)
+            operator.leadership.changed(False)
+            operator.leadership.changed(True)
         return schedule(snapshot)
 
     listed: list[int] = []

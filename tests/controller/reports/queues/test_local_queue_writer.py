@@ -170,7 +170,7 @@ async def test_a_write_without_an_answer_is_looked_up_before_the_next() -> None:
     replica.kube.faults.add(Fault(call=CREATE, lost="answer"))
     with pytest.raises(UnreachableError):
         await round_of(replica)
-    writer_of(replica).forget()
+    replica.operator.leadership.changed(False)
     assert await round_of(replica) == [STATUS]
 
 

@@ -80,7 +80,7 @@ async def test_a_replica_that_leads_no_more_neither_writes_nor_counts(monkeypatc
     replica = await planned()
     replica.lose()
     await write(replica)
-    replica.operator.on_leadership(False)
+    replica.operator.leadership.changed(False)
     await write(replica, rounds=3)
     sample = replica.operator.metrics.registry.get_sample_value
     assert (used(replica), writes(replica.kube), sample("cotenant_leader")) == (None, [], 0.0)

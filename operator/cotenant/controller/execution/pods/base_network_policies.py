@@ -18,6 +18,7 @@ from cotenant.controller.client.kube import NETWORK_POLICIES, Document, Kube, Ou
 from cotenant.controller.client.merge_patch import difference
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.manifests.side_objects import base_network_policy
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.logs import shorten
@@ -40,11 +41,11 @@ class BaseNetworkPolicies:
         cache: ObjectCache,
         settings: Settings,
         *,
-        is_leader: Callable[[], bool],
+        leadership: Leadership,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._kube, self._cache, self._settings = kube, cache, settings
-        self._is_leader, self._clock = is_leader, clock
+        self._leadership, self._clock = leadership, clock
         self._wake_up = asyncio.Event()
         self._asked_for: set[str] = set()
         """Namespaces in which a job of one pod was admitted before the base was there."""
@@ -76,7 +77,7 @@ class BaseNetworkPolicies:
             except TimeoutError:
                 pass
             self._wake_up.clear()
-            if self._is_leader():
+            if self._leadership.held:
                 await self.put_back()
             await asyncio.sleep(PAUSE_S)
 

@@ -18,6 +18,7 @@ from cotenant.api.resources.queue_status import LocalQueueStatus
 from cotenant.controller.client.kube import LOCAL_QUEUES, FencedError, Kube, Outcome, Reply, UnreachableError
 from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports.queues.local_budget import with_budget
 from cotenant.controller.reports.queues.local_queue_status import local_statuses
 from cotenant.controller.telemetry.logs import shorten
@@ -47,6 +48,7 @@ class LocalQueueWriter:
         cache: ObjectCache,
         metrics: Metrics,
         *,
+        leadership: Leadership,
         every_s: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -61,6 +63,7 @@ class LocalQueueWriter:
         """Namespace → Unix seconds."""
         self._next: Place = ("", "")
         """From where the next round goes on."""
+        leadership.on_lost(self.forget)
 
     def on_plan(self, snapshot: Snapshot) -> None:
         """The last decision was made on this; read when it is time to."""

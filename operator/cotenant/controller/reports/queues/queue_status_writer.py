@@ -13,6 +13,7 @@ from cotenant.controller.client.kube import QUEUES, FencedError, Kube, Outcome, 
 from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports.queues.live_use import set_live_gauges
 from cotenant.controller.reports.queues.queue_gauges import set_gauges
 from cotenant.controller.reports.queues.queue_status import (
@@ -40,6 +41,7 @@ class QueueStatusWriter:
         cache: ObjectCache,
         budgets: Budgets,
         metrics: Metrics,
+        leadership: Leadership,
         every_s: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -51,12 +53,13 @@ class QueueStatusWriter:
         self._clock = clock
         """Unix seconds."""
         self._last: tuple[Snapshot, Plan] | None = None
+        leadership.on_lost(self.forget)
 
     def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
         """The last decision; read when it is time to."""
         self._last = snapshot, plan
 
-    def forget_plan(self) -> None:
+    def forget(self) -> None:
         """Pause until the next plan: a replica that does not lead has none that is true."""
         self._last = None
 
