@@ -21,9 +21,7 @@ from cotenant.controller.telemetry.metrics import Metrics
 from cotenant_agent.metrics import NodeViewCollector
 from tests.agent.test_metrics import look, make_agent
 from tests.chart.conftest import Render
-from tests.chart.test_monitoring import REFUSED
 from tests.live.chart.prometheus.evaluation import Answer, Target, evaluate
-from tests.support import promql
 
 # They take what a cluster takes: a program that is built from Go modules, once, in some minutes.
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
@@ -188,13 +186,3 @@ def test_a_rule_file_that_is_wrong_is_refused() -> None:
     rules = {"groups": [{"name": "a", "rules": [{"alert": "A", "expr": "sum(", "for": "5m"}]}]}
     _, wrong = evaluate([], [], yaml.safe_dump(rules))
     assert len(wrong) == 1
-
-
-def test_the_strict_reader_of_plain_tests_reads_as_prometheus_does(render: Render) -> None:
-    expressions = [expression for _, expression, _ in PANELS]
-    expressions += [rule["expr"] for group in alerts(render)["groups"] for rule in group["rules"]]
-    for expression, found in zip(expressions, evaluate([], expressions)[0], strict=True):
-        by_reader = sorted((one.metric, sorted(one.labels)) for one in promql.selectors(expression))
-        assert by_reader == sorted((one["metric"], sorted(one["labels"])) for one in found.selectors), expression
-    refused = evaluate([], REFUSED)[0]
-    assert [text for text, one in zip(REFUSED, refused, strict=True) if not one.error and one.type != "matrix"] == []
