@@ -20,9 +20,12 @@ from typing import Any, NamedTuple
 import pytest
 
 CONTROLLER = Path(__file__).resolve().parents[1] / "operator" / "cotenant" / "controller"
-TESTS = ("execution/scheduling_loop", "execution/executor", "lifecycle")
+TESTS = ("execution/loop/scheduling_loop", "execution/writes/executor", "lifecycle")
 FOLLOWED = {"JobRecord", "Observation", "ReconcileResult", "TrainingJobStatus"}
-FROM = {("execution/scheduling_loop.py", "SchedulingLoop._reconcile"), ("execution/executor.py", "Executor.apply")}
+FROM = {
+    ("execution/loop/scheduling_loop.py", "SchedulingLoop._reconcile"),
+    ("execution/writes/executor.py", "Executor.apply"),
+}
 """The loop hands record and result to a task, in which `apply` goes on."""
 AFTERWARDS = {"_delete_pods", "create_pods", "carry_out", "report_quarantine", "resolve_uncertain", "record"}
 POLICIES = "lifecycle/policies/"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from cotenant.controller.client import kube
 from cotenant.controller.composites.kinds import kinds
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.informers.cluster_feed import OBSERVED
+from cotenant.controller.informers.feed.cluster_feed import OBSERVED
 
 ROOT = Path(__file__).parents[2]
 COMPOSITES = ROOT / "operator" / "cotenant" / "controller" / "composites"

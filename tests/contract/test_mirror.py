@@ -11,7 +11,7 @@ from tests.contract.mirror import importers, mirror
 TESTS = {
     "tests/core/actions/test_evict.py": "from cotenant.core.actions import evict\n",
     "tests/controller/test_evict.py": "",
-    "tests/controller/execution/executor/test_pods.py": "",
+    "tests/controller/execution/writes/executor/test_pods.py": "",
     "tests/worker/ranks/test_lone.py": "from cotenant.core.model.moment import at\n",
     "tests/cli/sdk/test_client.py": "",
     "local/tests/node/test_init.py": "",
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
     ("source", "tests"),
     [
         ("operator/cotenant/core/actions/evict.py", ["tests/core/actions/test_evict.py"]),
-        ("operator/cotenant/controller/execution/executor.py", ["tests/controller/execution/executor"]),
+        ("operator/cotenant/controller/execution/writes/executor.py", ["tests/controller/execution/writes/executor"]),
         ("operator/cotenant/core/actions/__init__.py", ["tests/core/actions"]),
         ("operator/cotenant/sdk/client.py", ["tests/cli/sdk/test_client.py"]),
         ("local/cotenant_local/node/init.py", ["local/tests/node/test_init.py"]),

@@ -69,12 +69,12 @@ def test_the_check_above_would_notice_a_foreign_import() -> None:
         sys.executable,
         str(child),
         str(ROOT / "requirements" / "agent.txt"),
-        "cotenant.controller.informers.kopf_feed",
+        "cotenant.controller.informers.feed.kopf_feed",
         "cotenant.names",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert json.loads(done.stdout) == {
-        "cotenant.controller.informers.kopf_feed": "ModuleNotFoundError: No module named 'kopf'"
+        "cotenant.controller.informers.feed.kopf_feed": "ModuleNotFoundError: No module named 'kopf'"
     }
 
 

@@ -17,7 +17,7 @@ from bench.parts.admission.scenario import Arrival, ScenarioQueue, job
 from cotenant import names
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS, Document, Listing, Resource
 from cotenant.controller.client.rest import RestKube
-from cotenant.controller.informers.reflector import Reflector
+from cotenant.controller.informers.feed.reflector import Reflector
 from tests.support.pod_writer import ended, running
 
 WAITING = ("", "Pending")

@@ -12,7 +12,7 @@ from cotenant.api.resources.trainingjob_status import BlockedStart, TrainingJobS
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
 from cotenant.controller.cluster.core_jobs import CoreJobs, unreadable_job
 from cotenant.controller.cluster.gpu_holders import GpuHolders
-from cotenant.controller.cluster.nodes import ClusterNodes
+from cotenant.controller.cluster.nodes.cluster_nodes import ClusterNodes
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import read_job

@@ -11,8 +11,8 @@ from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import CONFIG_MAPS, EVENTS, Document, Resource
 from cotenant.controller.composites.composite import Create, Delete, Observed, Patch, Write, Writes
 from cotenant.controller.composites.controller import CompositeController
-from cotenant.controller.execution.event_recorder import EventRecorder
-from cotenant.controller.informers.reflector import Reflector
+from cotenant.controller.execution.writes.event_recorder import EventRecorder
+from cotenant.controller.informers.feed.reflector import Reflector
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.telemetry.metrics import Metrics

@@ -10,7 +10,7 @@ import pytest
 
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.merge_patch import difference
-from cotenant.controller.execution.event_recorder import MESSAGE_CHARS_MAX
+from cotenant.controller.execution.writes.event_recorder import MESSAGE_CHARS_MAX
 from cotenant.controller.informers.job_record import read_job
 from cotenant.controller.informers.status_reading import read_status
 from cotenant.controller.lifecycle.observation import Observation

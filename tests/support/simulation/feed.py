@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from cotenant.controller.client.kube import Resource, VersionGoneError, WatchEvent, version_of
-from cotenant.controller.informers.kopf_feed import WATCHED, EventBridge, EventSink
+from cotenant.controller.informers.feed.kopf_feed import WATCHED, EventBridge, EventSink
 from tests.support.simulation.api_server import ApiServer, Change
 
 

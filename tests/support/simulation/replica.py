@@ -16,8 +16,8 @@ from cotenant.controller import main
 from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import Resource
 from cotenant.controller.client.rest import RestKube
-from cotenant.controller.informers import kopf_feed
-from cotenant.controller.informers.kopf_feed import EventSink
+from cotenant.controller.informers.feed import kopf_feed
+from cotenant.controller.informers.feed.kopf_feed import EventSink
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.leader.lease_thread import LeaseThread

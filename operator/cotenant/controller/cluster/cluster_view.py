@@ -20,7 +20,7 @@ from cotenant.controller.cluster.counted_pods import CountedPods
 from cotenant.controller.cluster.failover import failover_state
 from cotenant.controller.cluster.gpu_holders import GpuHolders
 from cotenant.controller.cluster.held_by_others import HeldByOthers
-from cotenant.controller.cluster.nodes import ClusterNodes
+from cotenant.controller.cluster.nodes.cluster_nodes import ClusterNodes
 from cotenant.controller.cluster.orphaned_allocations import orphaned_allocations
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import CoreReading, JobMemories

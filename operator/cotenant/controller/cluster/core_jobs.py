@@ -16,7 +16,7 @@ from cotenant.api.conversion.volumes import claims_of
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.validation.problems import DocumentError
 from cotenant.controller.cluster.gpu_holders import GpuHolders
-from cotenant.controller.cluster.nodes import ClusterNodes
+from cotenant.controller.cluster.nodes.cluster_nodes import ClusterNodes
 from cotenant.controller.cluster.placement_validation import pod_contradiction, server_count_error, shape_error
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import CoreReading, JobMemories

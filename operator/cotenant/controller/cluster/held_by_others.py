@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from cotenant.controller.cluster.foreign.foreign_claims import claim_holder, claim_key
 from cotenant.controller.cluster.foreign.foreign_devices import devices_holder, devices_key
 from cotenant.controller.cluster.gpu_holders import GpuHolders
-from cotenant.controller.cluster.nodes import ClusterNodes
+from cotenant.controller.cluster.nodes.cluster_nodes import ClusterNodes
 from cotenant.controller.informers.claim_index import ClaimIndex
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.state.cluster_state import ClusterState

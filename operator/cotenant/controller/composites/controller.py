@@ -35,8 +35,8 @@ from cotenant.controller.composites.failures import (
     with_success,
 )
 from cotenant.controller.composites.owned_objects import OwnedObjects
-from cotenant.controller.execution.event_recorder import EventRecorder
-from cotenant.controller.execution.work_queue import WorkQueue
+from cotenant.controller.execution.loop.work_queue import WorkQueue
+from cotenant.controller.execution.writes.event_recorder import EventRecorder
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.quarantine import Stage
 from cotenant.controller.leader.leadership import Leadership

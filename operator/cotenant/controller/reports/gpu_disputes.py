@@ -10,7 +10,7 @@ import asyncio
 import logging
 
 from cotenant.controller.client.kube import Kube
-from cotenant.controller.cluster.nodes import ClusterNodes
+from cotenant.controller.cluster.nodes.cluster_nodes import ClusterNodes
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.reports.gpu_node_event import News, NewsOnce
 from cotenant.controller.telemetry.metrics import Metrics

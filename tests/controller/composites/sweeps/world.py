@@ -14,8 +14,8 @@ from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import SWEEPS, TRAINING_JOBS, Document
 from cotenant.controller.composites.controller import CompositeController
 from cotenant.controller.composites.sweeps.plan import SweepKind
-from cotenant.controller.execution.event_recorder import EventRecorder
-from cotenant.controller.informers.reflector import Reflector
+from cotenant.controller.execution.writes.event_recorder import EventRecorder
+from cotenant.controller.informers.feed.reflector import Reflector
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.telemetry.metrics import Metrics
 from tests.controller.execution.replica import simulated_now

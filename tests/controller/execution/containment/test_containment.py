@@ -8,12 +8,12 @@ import pytest
 
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
 from cotenant.controller.cluster import core_jobs
-from cotenant.controller.execution import scheduling_loop
-from cotenant.controller.execution.action_executor import ActionExecutor
-from cotenant.controller.execution.containment import Containment, Restraint
-from cotenant.controller.execution.observer import Observer
-from cotenant.controller.execution.pods import pod_creator
-from cotenant.controller.execution.pods.pod_creator import PodCreator
+from cotenant.controller.execution.containment.containment import Containment, Restraint
+from cotenant.controller.execution.loop import scheduling_loop
+from cotenant.controller.execution.loop.observer import Observer
+from cotenant.controller.execution.writes.action_executor import ActionExecutor
+from cotenant.controller.execution.writes.pods import pod_creator
+from cotenant.controller.execution.writes.pods.pod_creator import PodCreator
 from cotenant.controller.informers import profile_index
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories

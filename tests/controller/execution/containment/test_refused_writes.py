@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS, Outcome, Reply
-from cotenant.controller.execution.containment import Containment
-from cotenant.controller.execution.executor import Executor
-from cotenant.controller.execution.pods import pod_creator
+from cotenant.controller.execution.containment.containment import Containment
+from cotenant.controller.execution.writes.executor import Executor
+from cotenant.controller.execution.writes.pods import pod_creator
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.quarantine import Quarantine, Stage

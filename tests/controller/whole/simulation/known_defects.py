@@ -12,8 +12,8 @@ from cotenant.controller.client.kube import UnreachableError
 from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.composites.sweeps import plan as sweep_plan
 from cotenant.controller.composites.sweeps import trials
-from cotenant.controller.execution.action_executor import ActionExecutor
-from cotenant.controller.execution.scheduling_loop import SchedulingLoop
+from cotenant.controller.execution.loop.scheduling_loop import SchedulingLoop
+from cotenant.controller.execution.writes.action_executor import ActionExecutor
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.pods.departed_pods import DepartedPods
 from cotenant.controller.informers.pods.pod_record import PodRecord

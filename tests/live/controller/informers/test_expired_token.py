@@ -17,7 +17,7 @@ import pytest
 from kubernetes.config import incluster_config
 
 from cotenant.controller.client.kube import NAMESPACES, Document, Resource
-from cotenant.controller.informers import kopf_feed
+from cotenant.controller.informers.feed import kopf_feed
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster

@@ -14,7 +14,7 @@ from cotenant.controller.client.rest import RestKube
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
-from tests.controller.informers.test_reflector import CONFIG_MAPS, NAMESPACE, Seen, change, make
+from tests.controller.informers.feed.test_reflector import CONFIG_MAPS, NAMESPACE, Seen, change, make
 
 
 @pytest.mark.cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus, UsageStatus
-from cotenant.controller.cluster.nodes import ClusterNodes
+from cotenant.controller.cluster.nodes.cluster_nodes import ClusterNodes
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.core.model.objects import JobKey, Placement

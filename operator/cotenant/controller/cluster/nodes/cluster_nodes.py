@@ -1,0 +1,232 @@
+"""Nodes as the core sees them, and what the GPUs of a placement amount to there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from cotenant import names
+from cotenant.api.conversion.nodes import to_node
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.resources.gpunodes import GPUNode, Violation
+from cotenant.controller.client.kube import GPU_NODES
+from cotenant.controller.cluster.nodes.agent_heartbeats import AgentHeartbeats
+from cotenant.controller.cluster.nodes.duplicate_gpus import DuplicateGpus
+from cotenant.controller.cluster.nodes.missing_gpus import MissingGpus
+from cotenant.controller.cluster.nodes.runtime_failures import RuntimeFailures
+from cotenant.controller.cluster.nodes.taints import untolerated_taint
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemory
+from cotenant.controller.informers.pods.pod_record import NodeLoad, PodRecord
+from cotenant.controller.isolation.choice import evidence_of, isolation_on, node_isolation, verify_all, without_claims
+from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Verification
+from cotenant.controller.manifests.attempt import GpuFacts
+from cotenant.controller.settings import Settings
+from cotenant.core.model.objects import Node, Placement
+from cotenant.core.model.share_cost import share_cost
+from cotenant.core.state.cluster_state import ClusterState
+from cotenant.core.state.facts import NodeGone, NodeObserved
+
+log = logging.getLogger(__name__)
+
+
+class ClusterNodes:
+    def __init__(self, cache: ObjectCache, state: ClusterState, settings: Settings) -> None:
+        self.gpus: dict[str, GpuFacts] = {}
+        """UUID → what a pod must know of it; kept, because a pod may be made while its agent is silent."""
+        self.ungranted: dict[str, PodRecord] = {}
+        """uid → pod with a contract that nothing of ours can have given it."""
+        self.disputes: dict[str, Mapping[str, str]] = {}
+        """Node → UUID → the reason why the GPU is not handed out, though its agent says that it is healthy."""
+        self.requested: dict[str, Mapping[str, int]] = {}
+        """Node with devices that the kubelet hands out → extended resource → how many pods of others have requested;
+        without nodes where all devices are offered and nobody else has requested any."""
+        self._resources: dict[str, str] = {}
+        """UUID → extended resource; kept, as `gpus` is."""
+        self._heartbeats, self._duplicates = AgentHeartbeats(), DuplicateGpus()
+        self._cache, self._index, self._pods = cache, cache.nodes, cache.pods
+        self._state = state
+        self._tolerations = settings.toleration_list
+        self._runtime_class, self._claims = settings.runtime_class, settings.device_claims != "off"
+        self._missing = MissingGpus()
+        self.runtime_failures = RuntimeFailures()
+
+    def sync(self, changed: set[str], now: float) -> bool:
+        """Let the core know of these nodes, of those that fell silent, and of GPUs that stayed away for too long.
+
+        Returns whether anything is other than it was.
+        """
+        differs = False
+        for name in changed:
+            agent = self._index.gpu_nodes.get(name)
+            changed = changed | self._duplicates.update(name, (gpu.uuid for gpu in agent.status.gpus) if agent else ())
+        for name in changed | self._silent(now) | self._missing.expired(now) | self.runtime_failures.changed(now):
+            try:
+                node = self._observe(name, now)
+            except Exception as error:
+                self._cache.note_unreadable(GPU_NODES, name, error)
+                if (known := self._state.nodes.get(name)) is None:
+                    continue
+                node = replace(known, ready=False)  # it takes nothing new
+            differs |= self._state.observe(NodeGone(name) if node is None else NodeObserved(node))
+        return differs
+
+    def note_ungranted(self, memory: JobMemory, pods: Iterable[PodRecord]) -> None:
+        """Pods that have a contract, and that nothing of ours can have made: all those that name this job."""
+        before, now = memory.ungranted, {pod.uid: pod for pod in pods}
+        memory.ungranted = now
+        for uid in before:
+            del self.ungranted[uid]
+        self.ungranted |= now
+        for uid in now.keys() - before.keys():
+            pod = now[uid]
+            log.warning("pod %s/%s on node %s has a contract that nothing of ours gave it: it holds no GPU",
+                        pod.namespace, pod.name, pod.node)  # fmt: skip
+        if now.keys() != before.keys():
+            self._cache.mark_changed(nodes={pod.node for pod in (*now.values(), *before.values()) if pod.node})
+
+    def _without_disputed(self, node: Node, agent: GPUNode) -> Node:
+        """The node, of which nothing is handed out that another node lists too, or that such a pod is on."""
+        strange = self.ungranted
+        disputes: dict[str, str] = {}
+        for gpu in agent.status.gpus:
+            if others := self._duplicates.others(node.name, gpu.uuid):
+                both = " and ".join([node.name, *others])
+                disputes[gpu.uuid] = f"GPU {gpu.uuid} is listed by nodes {both} at once"
+            for pod in (strange[process.pod_uid] for process in gpu.processes if process.pod_uid in strange):
+                disputes[gpu.uuid] = f"pod {pod.namespace}/{pod.name} is on GPU {gpu.uuid} without a grant of it"
+        self._note_disputes(node.name, disputes)
+        if not disputes:
+            return node
+        return replace(
+            node, gpus=tuple(replace(gpu, healthy=gpu.healthy and gpu.uuid not in disputes) for gpu in node.gpus)
+        )
+
+    def _note_disputes(self, node: str, disputes: Mapping[str, str]) -> None:
+        before = self.disputes.pop(node, {})
+        if disputes:
+            self.disputes[node] = disputes
+        for uuid, text in disputes.items():
+            if before.get(uuid) != text:
+                log.warning("%s; it is not handed out, and who runs on it stays", text)
+
+    def _note_requests(self, node: Node, requested: Mapping[str, int]) -> None:
+        resources = {gpu.resource for gpu in node.gpus if gpu.resource}
+        counted = {name: number for name, number in requested.items() if number and name in resources}
+        if counted or any(gpu.resource and not gpu.healthy for gpu in node.gpus):
+            self.requested[node.name] = counted
+        else:
+            self.requested.pop(node.name, None)
+
+    def known(self) -> Mapping[str, Node]:
+        """Name → node, as the core last observed it; without those of which no GPU is known."""
+        return self._state.nodes
+
+    def _observe(self, name: str, now: float) -> Node | None:
+        """None: there is no agent, and there has been none lately."""
+        facts, agent = self._index.facts.get(name), self._index.gpu_nodes.get(name)
+        if facts is None or agent is None:
+            # Deleted, or out of its agent's sight: until its pods are gone their queues hold its GPUs.
+            self.disputes.pop(name, None)
+            self.requested.pop(name, None)
+            known, gpus = self._state.nodes.get(name), self._missing.update(name, (), now)
+            if known is None or not gpus:
+                if agent is None and known is not None:
+                    self._cache.forget_node(name)
+                return None
+            return replace(known, gpus=gpus, ready=False, deleted=facts is None or known.deleted)
+        taint = untolerated_taint(self._index.taints.get(name, ()), self._tolerations)
+        if taint is not None:
+            facts = replace(facts, ready=False, unready_because=facts.unready_because or f"taint {taint}")
+        beat, written_at = unix_seconds(agent.status.heartbeat), self._index.statuses_written.get(name)
+        self._heartbeats.note(name, beat, written_at, now, agent.status.stale_after_s)
+        load = self._pods.load.get(name, NodeLoad())
+        node = to_node(agent, facts, now=now, cpu_used=load.cpu_milli, memory_used=load.memory_mib, pods_used=load.pods)
+        heard = self._heartbeats.is_fresh(name, now)
+        failing = self.runtime_failures.why(name)
+        why = facts.unready_because or ("" if heard else "its agent is silent") or failing
+        node = replace(node, ready=facts.ready and heard and not failing, unready_because=why)
+        node = self._without_disputed(node, agent)
+        simulated = agent.status.simulated
+        self.gpus |= {
+            gpu.uuid: GpuFacts(memory_mib=gpu.memory_mib, simulated=simulated, resource=gpu.resource)
+            for gpu in node.gpus
+        }
+        self._resources |= {gpu.uuid: gpu.resource for gpu in node.gpus if gpu.resource}
+        self._note_requests(node, load.devices)
+        return replace(node, gpus=self._missing.update(name, node.gpus, now))
+
+    def _silent(self, now: float) -> set[str]:
+        """Nodes whose agents have not been heard for too long since they were last looked at."""
+        known = self._state.nodes
+        ready = (name for name in self._index.gpu_nodes if name in known and known[name].ready)
+        return {name for name in ready if not self._heartbeats.is_fresh(name, now)}
+
+    def restore(self) -> None:
+        """Nothing is known of heartbeats while another replica led."""
+        self._heartbeats.forget()
+
+    def isolation_on(self, node: str) -> GpuIsolation:
+        """Paths by which GPUs of this node get into pods, as its agent reported last."""
+        found = node_isolation(self._index.gpu_nodes.get(node))
+        return isolation_on(found if self._claims else without_claims(found), self._runtime_class, self._resources)
+
+    def verify_isolation(
+        self,
+        placement: Placement,
+        pods: Mapping[int, PodRecord] = MappingProxyType({}),
+        seen: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> Verification:
+        """Judge a placement by the pods of its attempt, by node rank, and by the GPUs that ranks see.
+
+        What ranks see is not held against a node without an agent.
+        """
+        found = []
+        for node_rank, node in enumerate(placement.nodes):
+            agent, pod = self._index.gpu_nodes.get(node.node), pods.get(node_rank)
+            evidence = evidence_of(agent, pod.uid if pod else "", {} if agent is None else seen)
+            found.append((node, self.isolation_on(node.node), evidence))
+        return verify_all(found)
+
+    def sick_gpus(self, placement: Placement) -> dict[str, str]:
+        """GPU UUID → health, of the GPUs of a placement that their node or NVIDIA's GPU Operator wants drained."""
+        found: dict[str, str] = {}
+        for node in placement.nodes:
+            agent, facts = self._index.gpu_nodes.get(node.node), self._index.facts.get(node.node)
+            of_job = {gpu.uuid for rank in node.ranks for gpu in rank.gpus}
+            if facts is not None and facts.drained_by:
+                found |= dict.fromkeys(of_job, f"{names.HEALTH_DRAINED}: {facts.drained_by}")
+                continue
+            found |= {gpu.uuid: gpu.health for gpu in (agent.status.gpus if agent else ())
+                      if gpu.drain and gpu.uuid in of_job}  # fmt: skip
+        return found
+
+    def held_milli(self, placement: Placement) -> int:
+        """Milli-GPU held: of each grant the larger of its two dimensions, rounded up."""
+        return sum(
+            self._grant_milli(gpu.uuid, gpu.memory_mib, gpu.compute_milli)
+            for node in placement.nodes
+            for rank in node.ranks
+            for gpu in rank.gpus
+        )
+
+    def gpu_class_of(self, placement: Placement) -> str:
+        """Class of its GPUs, which is one; empty where their node does not list them now."""
+        first = placement.nodes[0]
+        agent, granted = self._index.gpu_nodes.get(first.node), first.ranks[0].gpus
+        listed = agent.status.gpus if agent and granted else ()
+        return next((gpu.gpu_class for gpu in listed if gpu.uuid == granted[0].uuid), "")
+
+    def _grant_milli(self, uuid: str, memory_mib: int, compute_milli: int) -> int:
+        facts = self.gpus.get(uuid)
+        return compute_milli if facts is None else share_cost(memory_mib, compute_milli, facts.memory_mib)
+
+    def violations(self, pods: Mapping[str, PodRecord]) -> dict[str, Violation]:
+        """Use beyond a share, by uid of the pod."""
+        found: dict[str, Violation] = {}
+        for node in {pod.node for pod in pods.values() if pod.node}:
+            seen = self._index.gpu_nodes.get(node)
+            found |= {violation.pod_uid: violation for violation in (seen.status.violations if seen else ())}
+        return found

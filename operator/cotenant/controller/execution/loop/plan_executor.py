@@ -1,0 +1,92 @@
+"""Carries out a plan as far as it still can be: assumed first, then started, evictions before admissions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.execution.loop.job_writes import JobWrites
+from cotenant.controller.execution.loop.verdict_throttle import VerdictThrottle
+from cotenant.controller.execution.writes.action_executor import ActionExecutor
+from cotenant.controller.execution.writes.executor import Executor
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.core.model.lifecycle import HOLDING, Phase
+from cotenant.core.model.objects import JobKey
+from cotenant.core.model.plan import Action, Admit, Evict, Plan, Verdict
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanExecutor:
+    cache: ObjectCache
+    cluster: ClusterView
+    memories: JobMemories
+    executor: Executor
+    action_executor: ActionExecutor
+    writes: JobWrites
+    verdict_throttle: VerdictThrottle
+
+    def carry_out(self, plan: Plan, now: float) -> tuple[Action, ...]:
+        """Start what can be carried out; returns it."""
+        # 1. Keep what can still be done; what was missed is planned again when the write under way has ended.
+        acts_on = {action.job for action in plan.actions}
+        for job in self.writes.queue.processing:
+            if (job.key in acts_on or job.key in plan.verdicts) and self.cache.job(job) is not None:
+                self.memories[job].plan_missed = True
+        for action in plan.actions:
+            self._end_if_quarantined(action, now)
+        actions = tuple(action for action in plan.actions if self._can_carry_out(action, now))
+        # 2. Assume: the next snapshot has it.
+        self.cluster.assume(replace(plan, actions=actions), now)
+        # 3. Carry out, evictions first.
+        for action in sorted(actions, key=lambda one: isinstance(one, Admit)):
+            self._start(self.cache.jobs[action.job], action)
+        self._write_verdicts(plan.verdicts, now)
+        return actions
+
+    def _start(self, record: JobRecord, action: Action) -> None:
+        if isinstance(action, Admit):
+            write = self.action_executor.admit(record, action)
+        elif isinstance(action, Evict):
+            write = self.action_executor.evict(record, action)
+        else:
+            write = self.action_executor.resize(record, action)
+        self.writes.start(record.id, write, partial(self.cluster.resolve_assumption, record.id, action, None))
+
+    def _end_if_quarantined(self, action: Action, now: float) -> None:
+        """A job that has to leave, and that the operator leaves alone: others do not wait for its status."""
+        record = self.cache.jobs.get(action.job)
+        if not isinstance(action, Evict) or record is None or record.id in self.writes.queue:
+            return
+        stays = any(pod.held and not pod.deleting for pod in self.cache.pods_of(record.id).values())
+        if stays and self.memories[record.id].is_quarantined(record.generation, now):
+            self.writes.start(record.id, self.executor.end_pods(record))
+
+    def _write_verdicts(self, verdicts: Mapping[JobKey, Verdict], now: float) -> None:
+        def is_idle(key: JobKey) -> bool:
+            return self._is_idle(key, now)
+
+        to_write = self.verdict_throttle.verdicts_to_write(verdicts, self.cache.jobs, now, is_idle)
+        self.verdict_throttle.note_written(verdicts, to_write, now)
+        for record, verdict in to_write:
+            self.writes.start(record.id, self.action_executor.report_pending(record, verdict))
+
+    def _is_idle(self, key: JobKey, now: float) -> bool:
+        """The job is there, and nothing is being written about it, nor is it left alone."""
+        record = self.cache.jobs.get(key)
+        if record is None or record.id in self.writes.queue:
+            return False
+        memory = self.memories[record.id]
+        return memory.uncertain is None and not memory.is_quarantined(record.generation, now)
+
+    def _can_carry_out(self, action: Action, now: float) -> bool:
+        """The job has not come into another phase while the plan was made, by a write of another."""
+        if not self._is_idle(action.job, now):
+            return False
+        record = self.cache.jobs[action.job]
+        if isinstance(action, Admit):
+            return record.phase is Phase.PENDING
+        return record.phase in HOLDING and record.placement is not None

@@ -1,0 +1,134 @@
+"""Commits the actions of a plan, each by one write of its job's status, and writes why the other jobs wait.
+
+The write makes the action true. Where it is not made, what was assumed of the action is forgotten; where it has no
+answer, the assumption stands until it is known what became of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.controller.client.kube import FencedError, RefusedError, UnreachableError
+from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.execution.writes.admission_message import admission_message
+from cotenant.controller.execution.writes.event_recorder import EventRecorder
+from cotenant.controller.execution.writes.executor import ExecutionResult, Executor, retry_at
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.lifecycle import plan_transitions, status_transitions
+from cotenant.controller.lifecycle.observation import EventToRecord
+from cotenant.controller.lifecycle.progress import final_progress
+from cotenant.controller.settings import Settings
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.lifecycle import LifecycleEvent
+from cotenant.core.model.plan import Action, Admit, Evict, Resize, Verdict
+
+
+@dataclass(slots=True, kw_only=True)
+class ActionExecutor:
+    executor: Executor
+    cache: ObjectCache
+    cluster: ClusterView
+    memories: JobMemories
+    event_recorder: EventRecorder
+    metrics: Metrics
+    settings: Settings
+    clock: Callable[[], float] = time.time
+    """Unix seconds."""
+
+    async def admit(self, record: JobRecord, action: Admit) -> ExecutionResult:
+        """Commit the placement; only then make the pods."""
+        now = self.clock()
+        # 1. The status that hands the GPUs out.
+        message = admission_message(record, action, self.cache.nodes.gpu_nodes, self.settings)
+        size = record.size_placed(action.placement)
+        isolation = self.cluster.nodes.verify_isolation(action.placement).levels
+        status = plan_transitions.admitted(
+            record.observed_status.model_copy(update=size), action.placement, isolation, message, now,
+            backfilled_until=action.backfilled_until, servers=record.servers,
+            priority=self.cluster.core_jobs.priority_of_class(record),
+        )  # fmt: skip
+        # 2. The commit: one write, which fails if the document is not the one that was decided on.
+        committed = await self._commit(record, action, status)
+        if committed is None:
+            return retry_at(self.clock())
+        self.event_recorder.record(record, EventToRecord(reason="Admitted", message=message))
+        if record.job is not None and record.job.metadata.creation_timestamp is not None:
+            waited_s = now - record.job.metadata.creation_timestamp.timestamp()
+            self.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, waited_s))
+        # 3. The pods.
+        return await self.executor.create_pods(committed)
+
+    async def evict(self, record: JobRecord, action: Evict) -> ExecutionResult:
+        """Write the eviction down, then end the pods."""
+        kind, message = action.kind.value, action.message
+        try:
+            known = final_progress(record.status.progress, (), state="stopping", now=self.clock())
+            status = status_transitions.evicting(
+                record.status.model_copy(update={"progress": known}),
+                LifecycleEvent.EVICTED,
+                kind=kind,
+                message=message,
+                now=self.clock(),
+                in_favour_of=action.in_favour_of,
+            )
+            return await self._commit_departure(record, action, status, EventToRecord(reason=kind, message=message))
+        except UnreachableError:
+            raise
+        except Exception:
+            await self.executor.end_pods(record)  # what others wait for does not depend on its being written down
+            raise
+
+    async def resize(self, record: JobRecord, action: Resize) -> ExecutionResult:
+        """Commit the new placement of an elastic job. Its next attempt starts when the pods of this one are gone."""
+        size = record.size_placed(action.placement)
+        status = plan_transitions.resized(
+            record.status.model_copy(update=size),
+            action.placement,
+            isolation=self.cluster.nodes.verify_isolation(action.placement).levels,
+            message=action.message,
+            milli=self.cluster.nodes.held_milli(record.placement) if record.placement else 0,
+            gpu_class=self.cluster.nodes.gpu_class_of(record.placement) if record.placement else "",
+            now=self.clock(),
+            servers=record.servers,
+        )
+        event = EventToRecord(reason="Resized", message=action.message)
+        return await self._commit_departure(record, action, status, event)
+
+    async def report_pending(self, record: JobRecord, verdict: Verdict) -> ExecutionResult:
+        """Write why a job waits."""
+        pending, reason = record.status.pending, verdict.reason
+        status = plan_transitions.waiting(record.observed_status, verdict, self.clock())
+        if await self.executor.write(record, status) and (pending is None or pending.reason != reason.value):
+            event = EventToRecord(reason=reason.value, message=verdict.message, warning=reason.needs_change)
+            self.event_recorder.record(record, event)
+        return ExecutionResult()
+
+    async def _commit_departure(
+        self, record: JobRecord, action: Evict | Resize, status: TrainingJobStatus, event: EventToRecord
+    ) -> ExecutionResult:
+        if await self._commit(record, action, status) is None:
+            return retry_at(self.clock())
+        self.event_recorder.record(record, event)
+        return await self.executor.end_pods(record)
+
+    async def _commit(self, record: JobRecord, action: Action, status: TrainingJobStatus) -> JobRecord | None:
+        """The write that makes an action true. Where it is not made, the assumption of the action is forgotten."""
+        try:
+            written = await self.executor.write(record, status)
+        except FencedError:
+            self.cluster.resolve_assumption(record.id, action, None)  # it was never sent
+            raise
+        except UnreachableError:
+            self.memories[record.id].uncertain = action
+            raise
+        except RefusedError:
+            self.metrics.actions.labels(type(action).__name__, "false").inc()
+            raise
+        self.metrics.actions.labels(type(action).__name__, str(written is not None).lower()).inc()
+        self.cluster.resolve_assumption(record.id, action, None if written is None else written.version)
+        return written

@@ -1,0 +1,187 @@
+"""Carries out the next step of a job: one write of its status, then what follows from it. All of it is safe to repeat.
+
+The status write is the commit point: guarded by resourceVersion, it fails when anything wrote in between; then nothing
+else happens and the decision is forgotten. What follows (pods, deletions, Events) can be done again by any later leader
+from the committed status alone. The client holds back the writes of a replica that does not lead (FencedError).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.controller.client.kube import (
+    SECRETS,
+    TRAINING_JOBS,
+    Kube,
+    Outcome,
+    RefusedError,
+    version_of,
+)
+from cotenant.controller.client.merge_patch import difference
+from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.execution.writes.event_recorder import EventRecorder
+from cotenant.controller.execution.writes.pods.pod_creator import Creation, PodCreator
+from cotenant.controller.execution.writes.pods.pod_deleter import PodDeleter
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.informers.quarantine import Quarantine, with_condition
+from cotenant.controller.lifecycle.observation import EventToRecord, ReconcileResult
+from cotenant.controller.manifests.attempt import token_secret_name
+from cotenant.controller.telemetry.logs import shorten
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.lifecycle import HOLDING
+from cotenant.core.model.plan import Action
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+"""Pause before something that did not work is tried again."""
+
+REFUSED_PAUSE_S = 30.0
+"""Pause before a deletion is tried again that the API server does not allow: an admission policy stands against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionResult:
+    """Time of the next look at the job, in Unix seconds; None: at once."""
+
+    requeue_at: float | None = None
+
+
+def retry_at(now: float) -> ExecutionResult:
+    """Another was first, or something is in the way that will pass."""
+    return ExecutionResult(now + RETRY_S)
+
+
+@dataclass(slots=True, kw_only=True)
+class Executor:
+    kube: Kube
+    cache: ObjectCache
+    cluster: ClusterView
+    memories: JobMemories
+    pod_creator: PodCreator
+    pod_deleter: PodDeleter
+    event_recorder: EventRecorder
+    metrics: Metrics
+    clock: Callable[[], float] = time.time
+    """Unix seconds."""
+
+    async def apply(self, record: JobRecord, result: ReconcileResult) -> ExecutionResult:
+        """Write the status, then record the Event, then delete or make pods."""
+        if result.status is not None:
+            try:
+                if await self.write(record, result.status) is None:
+                    return retry_at(self.clock())
+            except RefusedError:
+                await self.pod_deleter.carry_out(result)  # what has to end, ends without it
+                raise
+        if result.event is not None:
+            self.event_recorder.record(record, result.event)
+        if refused := await self._delete_pods(record.id, result, self.pod_deleter.carry_out(result)):
+            return refused
+        if result.create_pods:
+            return await self.create_pods(record)
+        if result.delete_job:
+            reply = await self.kube.delete(TRAINING_JOBS, record.name, record.namespace, uid=record.uid)
+            if reply.outcome is Outcome.REFUSED:
+                raise RefusedError(f"it cannot be deleted ({reply.code}): {shorten(reply.message)}")
+        return ExecutionResult(result.requeue_at)
+
+    async def end_pods(self, record: JobRecord) -> ExecutionResult:
+        """End what runs of the job, whatever its status says."""
+        pods = self.cache.pods_of(record.id).values()
+        await self.pod_deleter.delete([pod for pod in pods if pod.held and not pod.deleting])
+        return ExecutionResult()
+
+    async def report_quarantine(self, record: JobRecord, quarantine: Quarantine) -> ExecutionResult:
+        """Show in the status that the job is left alone, or no longer; where that is refused, in an Event alone."""
+        status = with_condition(record.status, quarantine, self.clock())
+        with contextlib.suppress(RefusedError):
+            await self.write(record, status)
+        if quarantine.lifted:
+            event = EventToRecord(reason="QuarantineLifted", message="the operator gets on with the job again")
+        else:
+            event = EventToRecord(reason="Quarantined", message=quarantine.message, warning=True)
+        self.event_recorder.record(record, event)
+        return ExecutionResult()
+
+    async def delete_orphans(self, job: JobId, result: ReconcileResult) -> ExecutionResult:
+        """End the pods of a job that is gone."""
+        refused = await self._delete_pods(job, result, self.pod_deleter.delete_orphans(job, result))
+        return refused or ExecutionResult(result.requeue_at)
+
+    async def settle_pods(self, job: JobId) -> ExecutionResult:
+        """Find out which pods are there that nothing is made of any more."""
+        await self.pod_creator.settle(job)
+        return retry_at(self.clock()) if self.memories[job].unsettled else ExecutionResult()
+
+    async def resolve_uncertain(self, record: JobRecord, action: Action) -> ExecutionResult:
+        """Find out what became of an uncertain commit. What was written is in the cache then, which is synced before
+        the next decision.
+        """
+        reply = await self.kube.get(TRAINING_JOBS, record.name, record.namespace)
+        self.memories[record.id].uncertain = None
+        if reply.done and version_of(reply.document) > record.version:
+            self.cache.put(TRAINING_JOBS, reply.document)
+        self.cluster.resolve_assumption(record.id, action, None)
+        return ExecutionResult()
+
+    async def write(self, record: JobRecord, status: TrainingJobStatus) -> JobRecord | None:
+        """The record as it is after the write; None where another was first, or the job is gone.
+
+        Raises `RefusedError` for a status that the API server does not take.
+        """
+        change = difference(record.written, status.to_document())  # what a newer release wrote beside it stays
+        if not change or record.status_problem is not None:
+            return record
+        if record.phase in HOLDING and status.phase not in HOLDING and record.may_have_token:
+            # Before it is written: whoever leads after a crash in between comes here again. A refusal is left at that:
+            # the Secret goes with the job then.
+            secret = token_secret_name(record.uid, record.status.attempts)
+            await self.kube.delete(SECRETS, secret, record.namespace)
+        body = {"metadata": {"resourceVersion": str(record.version), "uid": record.uid}, "status": change}
+        reply = await self.kube.patch(
+            TRAINING_JOBS, record.name, body, namespace=record.namespace, subresource="status"
+        )
+        if reply.done:
+            self.cache.put(TRAINING_JOBS, reply.document)
+            if "phase" in change:
+                self.metrics.transitions.labels(str(status.phase)).inc()
+                log.info("%s: %s (%s)", record.key, status.phase, status.reason)
+            return self.cache.job(record.id) or record
+        if reply.outcome is Outcome.REFUSED:
+            raise RefusedError(f"its status was refused ({reply.code}): {shorten(reply.message)}")
+        # Another write was first, or the job is gone: the next decision is made from what there is now.
+        fresh = await self.kube.get(TRAINING_JOBS, record.name, record.namespace)
+        if fresh.done:
+            self.cache.put(TRAINING_JOBS, fresh.document)
+        elif fresh.outcome is Outcome.MISSING:
+            self.cache.remove(TRAINING_JOBS, record.namespace, record.name, record.uid)
+        return None
+
+    async def _delete_pods(
+        self, job: JobId, result: ReconcileResult, deletions: Awaitable[str]
+    ) -> ExecutionResult | None:
+        """Delete, and record what was asked for again; the pause after a refusal, None where there was none."""
+        if refusal := await deletions:
+            self.event_recorder.record(job, EventToRecord(reason="DeletionRefused", message=refusal, warning=True))
+            return ExecutionResult(self.clock() + REFUSED_PAUSE_S)
+        for again in result.forced_deletions:
+            self.event_recorder.record(job, again.event)
+        return None
+
+    async def create_pods(self, record: JobRecord) -> ExecutionResult:
+        """A placement that cannot be carried out is left to the next reconcile, which gives it up."""
+        if (
+            self.cache.job(record.id) is None
+            or self.cluster.core_jobs.placement_error(record, self.clock()) is not None
+        ):
+            return ExecutionResult()
+        created = await self.pod_creator.create(record)
+        return retry_at(self.clock()) if created is Creation.RETRY else ExecutionResult()

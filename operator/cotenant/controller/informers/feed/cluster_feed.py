@@ -1,0 +1,224 @@
+"""Keeps the cache in sync with the cluster: listings of all kinds, their watches, and a resync now and then.
+
+kopf does not name what was deleted while a watch of it was broken, so each kind that kopf lists anew is listed here
+after it. Kinds of which the definition is missing are looked for until it is there; then kopf begins anew with them.
+
+Composites and the decision log see each object as well, after the cache has taken it in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+from cotenant.controller.client.kube import (
+    BOOKINGS,
+    CLUSTER_PROFILES,
+    NETWORK_POLICIES,
+    PROFILES,
+    QUOTA_REQUESTS,
+    SESSIONS,
+    SWEEPS,
+    TRAINING_JOBS,
+    Document,
+    Kube,
+    Listing,
+    MissingKindError,
+    Resource,
+    UnreachableError,
+    key_of,
+)
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.feed import kopf_feed, reflector
+from cotenant.controller.informers.job_record import JobRecord, read_job
+from cotenant.controller.settings import Settings
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.objects import JobKey
+
+log = logging.getLogger(__name__)
+
+OBSERVED: Final = (*kopf_feed.WATCHED, *reflector.REFLECTED)
+"""Whatever the settings are."""
+
+ADDED_LATER: Final = frozenset({QUOTA_REQUESTS, BOOKINGS, PROFILES, CLUSTER_PROFILES, SESSIONS, SWEEPS})
+"""Kinds that a release brought whose definitions an upgrade may not have installed yet: without one there are none."""
+MISSING_S: Final = 30.0
+"""Pause between two looks for kinds that are missing."""
+REOPEN_S = 2.0
+RELIST_S: Final = 2.0
+"""Pause after kopf has begun to list a kind: most of its list has come by then."""
+
+
+class Listener(Protocol):
+    """Sees every object and every listing."""
+
+    def put(self, resource: Resource, document: Document, deleted: bool) -> None: ...
+
+    def replace(self, resource: Resource, listing: Listing) -> None: ...
+
+
+class JobListener(Protocol):
+    """Sees every job."""
+
+    def on_job(self, record: JobRecord, *, deleted: bool = False) -> None: ...
+
+
+class PolicyListener(Protocol):
+    """Hears that a NetworkPolicy has changed."""
+
+    def look(self) -> None: ...
+
+
+class ClusterFeed:
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        cache: ObjectCache,
+        composites: Sequence[Listener],
+        decision_recorder: JobListener,
+        base_network_policies: PolicyListener,
+        metrics: Metrics,
+        settings: Settings,
+    ) -> None:
+        self._kube, self._cache, self._composites = kube, cache, composites
+        self._decision_recorder, self._base_network_policies = decision_recorder, base_network_policies
+        self._metrics, self._settings = metrics, settings
+        self.synced_at: float | None = None
+        """Time of the last whole listing, by the monotonic clock."""
+        self._listed = asyncio.Event()
+        self._missing: frozenset[Resource] = frozenset()
+        """Kinds that the API server did not serve at the last look."""
+        self._listed_by_kopf: dict[Resource, None] = {}
+        """Kinds that are to be listed here as well."""
+        self._kopf_has_listed = asyncio.Event()
+        self._watched = kopf_feed.watched(settings.device_claims)
+        self._observed = (*self._watched, *reflector.REFLECTED)
+        for resource in self._observed:
+            metrics.unreadable.labels(resource.plural).set_function(partial(cache.unreadable_of, resource))
+
+    def watches(self) -> dict[str, Coroutine[Any, Any, None]]:
+        return {
+            "feed": self.watch(),
+            "deletions that kopf missed": self.list_after_kopf(),
+            **{f"watch of {one.plural}": self._reflector(one).run() for one in reflector.REFLECTED},
+        }
+
+    async def resync(self) -> None:
+        """List everything: what the watches missed is found, what is gone is dropped."""
+        for resource in self._observed:
+            self._replace(resource, await self._list(resource))
+        self.synced_at = time.monotonic()
+        self._listed.set()
+
+    async def _list(self, resource: Resource) -> Listing:
+        try:
+            listing = await self._kube.list(resource, name=reflector.REFLECTED.get(resource, ""))
+        except MissingKindError:
+            if resource not in ADDED_LATER:
+                raise
+            self._missing |= {resource}
+            return Listing((), 0)
+        self._missing -= {resource}
+        return listing
+
+    def _replace(self, resource: Resource, listing: Listing) -> None:
+        before = dict(self._cache.jobs) if resource == TRAINING_JOBS else {}
+        self._cache.replace(resource, listing)
+        if resource == TRAINING_JOBS:
+            self._record_missed(before)
+        for composite in self._composites:
+            composite.replace(resource, listing)
+
+    async def list_anew(self) -> None:
+        """The same, as soon as the API server answers for all kinds."""
+        while True:
+            try:
+                return await self.resync()
+            except UnreachableError as error:
+                log.warning("listing failed: %s", error)
+                await asyncio.sleep(1.0)
+
+    async def keep_in_sync(self) -> None:
+        while True:
+            await self.list_anew()
+            await asyncio.sleep(self._settings.resync_s)
+
+    async def watch(self) -> None:
+        """Watch, and watch again where that has ended: a CustomResourceDefinition may have gone or come."""
+        await self._listed.wait()
+        while True:
+            missing = self._missing
+            served = [one for one in self._watched if one not in missing]
+            parts = [asyncio.ensure_future(kopf_feed.run(self, served)), asyncio.ensure_future(self._come(missing))]
+            try:
+                await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+                if parts[0].done():
+                    parts[0].result()
+            except kopf_feed.FeedStoppedError as error:
+                log.error("%s (%s); it begins anew when everything can be listed", error, error.__cause__)
+            finally:
+                for part in parts:
+                    part.cancel()
+            await asyncio.sleep(REOPEN_S)
+            await self.list_anew()
+
+    async def _come(self, missing: frozenset[Resource]) -> None:
+        """Return once the API server serves one of these kinds."""
+        while self._missing >= missing:
+            await asyncio.sleep(MISSING_S)
+            for resource in missing:
+                with contextlib.suppress(UnreachableError):
+                    await self._list(resource)
+
+    def on_listed(self, resource: Resource) -> None:
+        self._listed_by_kopf[resource] = None
+        self._kopf_has_listed.set()
+
+    async def list_after_kopf(self) -> None:
+        """Find what was deleted before kopf's list and after the watch before it."""
+        while True:
+            await self._kopf_has_listed.wait()
+            await asyncio.sleep(RELIST_S)
+            self._kopf_has_listed.clear()
+            listed, self._listed_by_kopf = self._listed_by_kopf, {}
+            for resource in listed:
+                try:
+                    self._replace(resource, await self._list(resource))
+                except UnreachableError as error:
+                    log.warning("listing failed: %s", error)
+                    self.on_listed(resource)
+
+    def on_event(self, resource: Resource, document: Document, deleted: bool) -> None:
+        self._metrics.events_seen.labels(resource.plural).inc()
+        self._cache.put(resource, document, deleted)
+        for composite in self._composites:
+            composite.put(resource, document, deleted)
+        if resource == TRAINING_JOBS:
+            self._on_job(document, deleted=deleted)
+        if resource == NETWORK_POLICIES:
+            self._base_network_policies.look()
+
+    def _record_missed(self, before: Mapping[JobKey, JobRecord]) -> None:
+        """Record what became of jobs while no watch told it: those that are gone, and phases that are new."""
+        for record in before.values():
+            if self._cache.job(record.id) is None:
+                self._decision_recorder.on_job(record, deleted=True)
+        for record in self._cache.jobs.values():
+            self._decision_recorder.on_job(record)
+
+    def _on_job(self, document: Document, *, deleted: bool) -> None:
+        record = read_job(document) if deleted else self._cache.jobs.get(key_of(document["metadata"]))
+        if record is not None:
+            self._decision_recorder.on_job(record, deleted=deleted)
+
+    def _reflector(self, resource: Resource) -> reflector.Reflector:
+        name = reflector.REFLECTED[resource]
+        return reflector.Reflector(
+            kube=self._kube, resource=resource, replace=self._replace, put=self.on_event, name=name
+        )

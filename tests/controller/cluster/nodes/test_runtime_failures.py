@@ -1,0 +1,46 @@
+"""Nodes whose container runtime fails the jobs of several tenants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant.api.resources.trainingjob_status import ExcludedNode, TrainingJobStatus
+from cotenant.controller.cluster.nodes.runtime_failures import RuntimeFailures
+from cotenant.controller.informers.job_record import JobId, JobRecord, read_job
+from tests.controller.builders import T0, job_document
+
+
+def failed(namespace: str, reason: str = "RuntimeFailed: nvml error", until: float = T0 + 900) -> JobRecord:
+    avoided = (ExcludedNode(node="n1", until=until, reason=reason),)
+    record = read_job(job_document())
+    return replace(record, id=JobId(namespace, "train", ""), status=TrainingJobStatus(excluded_nodes=avoided))
+
+
+@pytest.mark.parametrize(
+    ("records", "why"),
+    [
+        ([failed("red")], ""),
+        ([failed("red"), failed("red")], ""),
+        ([failed("red"), failed("blue", "Unschedulable: no")], ""),
+        ([failed("red"), failed("blue", until=T0)], ""),
+        ([failed("red"), failed("blue")], "its container runtime failed jobs of 2 tenants"),
+    ],
+    ids=["one job", "two jobs of one tenant", "two causes", "long ago", "two tenants"],
+)
+def test_a_node_fails_once_two_tenants_agree(records: list[JobRecord], why: str) -> None:
+    failures = RuntimeFailures()
+    for record in records:
+        failures.note(record)
+    assert failures.changed(T0) == ({"n1"} if why else set())
+    assert failures.why("n1") == why
+    assert failures.nodes == ({"n1": why} if why else {})
+
+
+def test_a_failing_node_is_tried_again_after_a_while() -> None:
+    failures = RuntimeFailures()
+    failures.note(failed("red", until=T0 + 10))
+    failures.note(failed("blue"))
+    assert [failures.changed(now) for now in (T0, T0 + 9, T0 + 10, T0 + 11)] == [{"n1"}, set(), {"n1"}, set()]
+    assert failures.why("n1") == ""

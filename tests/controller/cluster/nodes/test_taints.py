@@ -1,0 +1,30 @@
+"""Taints that keep worker pods away, as the kube-scheduler would."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.controller.cluster.nodes.taints import untolerated_taint
+
+GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("taints", "tolerations", "key"),
+    [
+        ([], [], None),
+        ([GPU], [], "nvidia.com/gpu"),
+        ([GPU], [{"key": "nvidia.com/gpu", "operator": "Exists"}], None),
+        ([GPU], [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute"}], "nvidia.com/gpu"),
+        ([GPU], [{"key": "nvidia.com/gpu", "value": "present"}], None),
+        ([GPU], [{"key": "nvidia.com/gpu", "value": "absent"}], "nvidia.com/gpu"),
+        ([GPU], [{"operator": "Exists"}], None),
+        ([GPU | {"effect": "PreferNoSchedule"}], [], None),
+        ([GPU, {"key": "down", "effect": "NoExecute"}], [{"key": "nvidia.com/gpu", "operator": "Exists"}], "down"),
+    ],
+    ids=str,
+)
+def test_a_taint_keeps_worker_pods_away_as_the_kube_scheduler_would(
+    taints: list[dict[str, str]], tolerations: list[dict[str, str]], key: str | None
+) -> None:
+    assert untolerated_taint(taints, tolerations) == key
