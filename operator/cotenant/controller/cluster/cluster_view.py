@@ -1,7 +1,7 @@
 """Keeps the core's `ClusterState` in step with the object cache: nodes, queues, and jobs that wait or hold GPUs.
 
-A pod that may still run holds its GPUs whatever has become of its job, and where no committed placement covers it, an
-orphaned allocation stands in. So nothing is handed out twice, after a crash or a deletion either.
+A pod that may still run holds its GPUs, even if its job is gone. If no committed placement covers the pod, an orphaned
+allocation stands in for it. So no GPU is handed out twice, not even after a crash or a deletion.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Synced:
     """Result of one sync."""
 
     jobs: frozenset[JobId]
-    """Jobs that changed, or whose pods did."""
+    """Jobs that changed, or whose pods changed."""
     decisions_may_change: bool
-    """Something that decisions depend on is other than it was."""
+    """True if anything changed that decisions depend on."""
     failures: Mapping[JobId, Exception]
-    """Jobs that cannot be made one of the core's, and why; what they hold still counts."""
+    """Jobs that cannot be converted for the core, each with the error. Their GPUs are still counted as held."""
 
 
 class ClusterView:
-    """One writer: the scheduling loop, between two decisions."""
+    """Only the scheduling loop writes here, between two decisions."""
 
     def __init__(self, cache: ObjectCache, memories: JobMemories, settings: Settings, budgets: Budgets) -> None:
         self._cache, self._pods = cache, cache.pods
@@ -59,14 +59,14 @@ class ClusterView:
         self._budget_s = settings.queue_s
         self._charged_at: float | None = None
         self._grants_until: float | None = None
-        """When the first of the quota grants that count now ends."""
+        """When the first active quota grant ends."""
         self._state = ClusterState(history_half_life_s=settings.history_half_life_s)
         self._watched_since: float | None = None
         self._labelled_only = settings.tenant_namespaces == "labelled"
         self._booked_names: set[str] = set()
         """Bookings that are counted."""
         self._with_exclusions: set[JobKey] = set()
-        """Waiting jobs that avoid a node or pause for some time, and jobs that are asked to move."""
+        """Waiting jobs that avoid a node or pause for a time, and jobs that an administrator asked to move."""
         self._resolved: list[tuple[JobId, Action, int | None]] = []
         self._gpu_holders = GpuHolders()
         self.nodes = ClusterNodes(cache, self._state, settings)
@@ -76,8 +76,9 @@ class ClusterView:
         self._counted = CountedPods(cache, memories, self.core_jobs, self._state)
 
     def restore(self, now: float) -> None:
-        """Look at everything anew as a new leader, go on from what the last one wrote down, and give what is not found
-        time to appear.
+        """Start as a new leader: read everything anew, and continue from what the last leader wrote into statuses.
+
+        What is missing gets some time to appear.
         """
         self._cache.mark_all_changed()
         self.nodes.restore()
@@ -89,7 +90,7 @@ class ClusterView:
         self._watched_since = now
 
     def sync(self, now: float) -> Synced:
-        """Take over what has changed in the cache, and what has become of the actions that were assumed."""
+        """Apply the changes of the cache, and the results of assumed actions."""
         # 1. Actions that were written, at their version, or not at all.
         resolved, self._resolved = self._resolved, []
         for job, action, version in resolved:
@@ -129,7 +130,7 @@ class ClusterView:
         return Synced(frozenset(changes.jobs), changed, failures)
 
     def jobs_alone(self, now: float) -> Snapshot:
-        """The snapshot without what is counted of it: to look for the job that cannot be counted, or decided on."""
+        """The snapshot without derived sums, to search for the one job that breaks the sums or the decision."""
         return self._state.bare_snapshot(now)
 
     def snapshot(self, now: float) -> Snapshot:
@@ -141,12 +142,13 @@ class ClusterView:
         self._state.advance(now)
 
     def assume(self, plan: Plan, now: float) -> None:
-        """Count every action of a plan as done, before it is carried out."""
+        """Assume that every action of a plan is done, before it is carried out."""
         self._state.assume(plan, now)
 
     def resolve_assumption(self, job: JobId, action: Action, version: int | None) -> None:
-        """Note that an action on this very job was written at this version, or was not. It counts from the next sync
-        on: while a decision is made, in its thread, the state does not change.
+        """Note that an action on this job was written at this version, or was not written.
+
+        The note takes effect with the next sync: the state must not change while a decision is made in its thread.
         """
         self._resolved.append((job, action, version))
 
@@ -177,7 +179,9 @@ class ClusterView:
         return changed
 
     def _deleted_queues_changed(self, changed: Iterable[JobKey]) -> bool:
-        """Jobs that changed hold GPUs in the name of a queue that is gone; or of a deleted queue, nothing is left."""
+        """Update jobs that hold GPUs in the name of a deleted queue, and forget deleted queues that nothing holds GPUs
+        of.
+        """
         queues, jobs = self._state.queues, self._state.jobs
         if any(job.placement and job.queue and job.queue not in queues for key in changed if (job := jobs.get(key))):
             return True
@@ -185,16 +189,14 @@ class ClusterView:
         return bool(deleted) and not deleted <= {job.queue for job in jobs.values() if job.placement is not None}
 
     def _charge_budgets(self, now: float, queues_changed: bool) -> None:
-        """Charge before it is decided: no decision rests on an account that is older than `queue_s`, nor, at the start
-        of this leader, on none.
-        """
+        """Charge budgets before a decision: no account may be missing or older than `queue_s`."""
         due = self._charged_at is None or queues_changed or not 0 <= now - self._charged_at < self._budget_s
         if due and any(queue.spec.budget for queue in self._cache.queues.values()):
             self._charged_at = now
             self._budgets.charge(self._cache.queues, self.meters.read(now), now)
 
     def _read_queues(self) -> dict[str, TenantQueue]:
-        """Queues as they are written. One that cannot be read grants nothing."""
+        """Queues from their documents. A Queue that cannot be read grants nothing."""
         found = {}
         for name, document in self._cache.queues.items():
             try:
@@ -232,11 +234,11 @@ class ClusterView:
         return self._state.observe(JobObserved(job, record.version))
 
     def granted_pods(self, job: JobId) -> tuple[PodRecord, ...]:
-        """Pods of the job, without those that no decision of ours can have made."""
+        """Pods of the job that a decision of this operator can have made."""
         return self._counted.granted(job)
 
     def _sync_orphaned(self, job: JobId) -> bool:
-        """One allocation for each attempt that still has pods which no committed placement covers."""
+        """One allocation for each attempt that still has pods without a committed placement."""
         uncovered = [pod for pod in self._counted.uncovered(job) if self._counted.is_granted(pod)]
         memory, changed = self._memories[job], False
         self.nodes.note_ungranted(
@@ -258,5 +260,5 @@ class ClusterView:
 
 
 def _ran_s(record: JobRecord) -> int | None:
-    """Seconds that a job ran which came to its end."""
+    """Seconds that a finished job ran."""
     return record.status.usage.run_seconds if record.phase in TERMINAL and record.status.usage else None

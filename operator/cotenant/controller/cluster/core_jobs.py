@@ -1,8 +1,8 @@
-"""TrainingJobs as the core sees them: read from their documents, with what pods of earlier attempts still hold.
+"""TrainingJobs in the form of the core: their documents, together with what pods of earlier attempts still hold.
 
-The loop never commits what does not fit. But the status is the store of the plan, and can be edited by everyone who may
-write one: so before its pods are made and while they run, what stands there is checked against the GPUs that there are,
-what others hold of them, the spec, and what its pods were really given.
+The loop never commits a placement that does not fit. But everyone who may write a status can edit the placement in it.
+So before pods are made, and while they run, the placement is checked against the nodes' GPUs, other holders, the job's
+spec and what its pods were really given.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class CoreJobs:
         self._gpu_holders = holders
 
     def reading(self, record: JobRecord, now: float) -> CoreReading:
-        """Read once for each state of what it is read from: every step of a job needs it several times."""
+        """The job for the core. It is cached until one of its inputs changes, because every step of a job needs it
+        several times.
+        """
         if record.job is None:
             return CoreReading(None, record.problem)
         excluded = frozenset(one.node for one in record.status.excluded_nodes if one.until.timestamp() > now)
@@ -75,23 +77,23 @@ class CoreJobs:
         return job if again_at is None or job is None else replace(job, submitted_at=again_at, requeued_at=again_at)
 
     def is_paused(self, record: JobRecord) -> bool:
-        """True if the job waits and its last attempt never ran: it comes back to the line by the clock alone."""
+        """True if the job waits after an attempt that never ran. It comes back to the line when its pause is over."""
         return record.phase is Phase.PENDING and paused_until(record.status, record.generation) is not None
 
     def gave_back(self, record: JobRecord) -> bool:
-        """Nothing of its attempt runs, and that cannot be written into its status: the placement counts no more."""
+        """True if nothing of the attempt runs but the status cannot be written. The placement then no longer counts."""
         return self._memories[record.id].given_back == record.status.attempts
 
     def as_it_holds(self, record: JobRecord) -> Job | None:
-        """The job where nothing else of it can be worked with: what its status says it holds, and is not moved."""
+        """The job as its status says it holds GPUs, if nothing else of it can be used. It is not evicted."""
         holds = record.phase in HOLDING and record.placement is not None and not self.gave_back(record)
         return self._as_it_holds(record) if holds else None
 
     def placement_error(self, record: JobRecord, now: float) -> str | None:
-        """Error of a committed placement, such as no decision of the loop would have.
+        """Error of a committed placement that no decision of the loop can have made; None if there is none.
 
-        Whether it fits beside other jobs is checked only as long as pods have to be made for it, and beside
-        ResourceClaims of others until all its pods are bound: then the kube-scheduler has let them have it.
+        While pods have yet to be made, the placement must also fit beside other jobs. Until all pods are bound, it must
+        fit beside ResourceClaims of others: binding shows that the kube-scheduler has agreed.
         """
         placement = record.placement
         if placement is None or record.phase not in {Phase.STARTING, Phase.RUNNING}:
@@ -132,12 +134,12 @@ class CoreJobs:
         return replace(held, resizing_from=self._left_behind(record))
 
     def priority_of_class(self, record: JobRecord) -> int | None:
-        """Value of the PriorityClass that the job names; None if it names none, or the class is not there."""
+        """Value of the PriorityClass that the job names; None if it names none, or the class does not exist."""
         name = record.job.spec.priority_class_name if record.job else None
         return self._cache.priority_classes.get(name) if name else None
 
     def missing_class(self, record: JobRecord) -> str:
-        """PriorityClass of a job that holds GPUs, which is gone; empty if it is there, or the job names none."""
+        """Name of a deleted PriorityClass of a job that holds GPUs; empty if the class exists or the job names none."""
         name = record.job.spec.priority_class_name if record.job and record.phase in HOLDING else None
         return name if name and name not in self._cache.priority_classes else ""
 
@@ -156,7 +158,7 @@ class CoreJobs:
         return CoreReading(read, None, job, excluded, classes)
 
     def _kept_priority(self, record: JobRecord) -> int:
-        """What the job was admitted with, by its status, else as it was read last."""
+        """The job's priority at its admission, from its status; otherwise the last one that was read."""
         admitted_with = record.status.placement.priority if record.status.placement else None
         last = self._memories[record.id].reading
         return admitted_with if admitted_with is not None else last.job.priority if last and last.job else 0
@@ -170,7 +172,7 @@ class CoreJobs:
 
 
 def _as_asked(job: Job | None, record: JobRecord, now: float) -> Job | None:
-    """The job where an administrator asked its running attempt to lie."""
+    """The job with the move that an administrator asked for, if it is still valid."""
     text = record.job.metadata.annotations.get(names.ANNOTATION_MOVE) if record.job else None
     move = read_move(text) if text else None
     if job is None or move is None or move.attempt != record.status.attempts or now >= move.until:
@@ -179,8 +181,10 @@ def _as_asked(job: Job | None, record: JobRecord, now: float) -> Job | None:
 
 
 def unreadable_job(record: JobRecord, placement: Placement) -> Job:
-    """A job that runs, though its spec cannot be read any more. It keeps what it holds until its queue has to give it
-    back or wants it for a job of a higher priority; one that nothing but its placement is known of is not moved.
+    """A running job whose spec cannot be read any more.
+
+    It keeps its GPUs until its queue has to give them back, or wants them for a job of higher priority. If even its
+    queue is unknown, it is never evicted.
     """
     return Job(
         key=record.key,
@@ -199,7 +203,7 @@ def unreadable_job(record: JobRecord, placement: Placement) -> Job:
 
 
 def set_aside(job: Job) -> Job:
-    """A job that runs and with which no decision can be made: it keeps what it holds, and is not moved."""
+    """A running job that breaks decisions: it keeps its GPUs, and no decision moves it."""
     workers = job.placement.workers if job.placement else 0
     return replace(
         job, workers_min=workers, workers_max=workers, gpu=GpuRequest(), topology=None, expected_runtime_s=None,

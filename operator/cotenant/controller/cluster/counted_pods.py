@@ -1,6 +1,7 @@
-"""Pods of ours that hold GPUs beside the committed placements, and of these the ones that no placement covers.
+"""Pods of Cotenant that hold GPUs, in particular those that no committed placement covers.
 
-A pod that may still run holds its GPUs whatever has become of its job, if a decision of ours can have made it.
+A pod that may still run holds its GPUs, even if its job is gone, provided that a decision of this operator can have
+made it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class CountedPods:
         """Namespaces that some queue serves."""
 
     def serve(self, namespaces: Set[str]) -> None:
-        """Some queue serves these, and no others. Jobs whose pods count otherwise now are looked at again."""
+        """Set the namespaces that queues serve. Jobs whose pods are now judged differently are looked at again."""
         differ = namespaces ^ self._served
         if not differ:
             return
@@ -36,12 +37,13 @@ class CountedPods:
         self._served = namespaces
 
     def granted(self, job: JobId) -> tuple[PodRecord, ...]:
-        """Pods of the job, without those that no decision of ours can have made."""
+        """Pods of the job that a decision of this operator can have made."""
         return tuple(pod for pod in self._cache.pods.of_job(job).values() if self.is_granted(pod))
 
     def is_granted(self, pod: PodRecord) -> bool:
-        """Anybody may write a contract into a pod where no policy looks. One counts in a namespace that a queue serves,
-        or where its attempt has been committed.
+        """True if the pod's contract counts: a queue serves its namespace, or its attempt was committed.
+
+        Elsewhere no policy looks at pods, and anybody may write a contract into one.
         """
         if pod.worker is None:
             return False
@@ -54,7 +56,7 @@ class CountedPods:
         return 1 <= pod.worker.attempt <= memory.attempts
 
     def uncovered(self, job: JobId) -> list[PodRecord]:
-        """Pods of the job whose GPUs no committed placement covers: those that may be there already included."""
+        """Pods of the job without a committed placement, including pods that were asked for and may exist already."""
         pods, departed = self._cache.pods.holding(job)
         seen = {pod.name for pod in pods}
         unsettled = [pod for name, pod in self._memories[job].unsettled.items() if name not in seen]
@@ -77,7 +79,9 @@ class CountedPods:
         return uncovered + [pod for pod in departed if not (pod.is_of(attempt) and covers(placement, pod))]
 
     def queue_of(self, job: JobId, pods: Iterable[PodRecord]) -> str:
-        """Queue of its spec; where the job is gone, one that serves its namespace: that of a label, if it does."""
+        """Queue of the job's spec. If the job is gone: the queue of the pod's label, if it serves the namespace, or
+        another one that does.
+        """
         record = self._cache.job(job)
         if record is not None and record.job is not None:
             return record.job.spec.queue

@@ -1,4 +1,4 @@
-"""State that a new leader reads in statuses written before: past borrowing, jobs that ended, nominations. Pure."""
+"""State that a new leader reads from statuses: past borrowing, finished jobs, nominations. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cotenant.core.model.plan import Reason
 def failover_state(
     queues: Mapping[str, Queue], jobs: Mapping[JobKey, JobRecord], read: Callable[[JobRecord], Job | None]
 ) -> FailoverState:
-    """`read` gives the core's job of a record, or None where it cannot be read."""
+    """`read` returns the core's job for a record, or None if it cannot be read."""
     ended, nominated = [], []
     evictions: dict[JobKey, float] = {}
     changed_at = 0.0
@@ -37,7 +37,7 @@ def failover_state(
 
 
 def _changed_at(record: JobRecord) -> float:
-    """Time at which the job arrived, or ended; 0 where neither can be read."""
+    """Time at which the job arrived or ended; 0 if neither can be read."""
     created = record.job.metadata.creation_timestamp if record.job is not None else None
     return max((at.timestamp() for at in (created, record.status.finished_at) if at is not None), default=0.0)
 

@@ -1,4 +1,4 @@
-"""Holders of each GPU and their shares, by what is committed and by what still runs."""
+"""Holders of each GPU with their shares, from committed placements and from pods that still run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cotenant.core.allocation.placements import union_during_resize
 from cotenant.core.model.objects import WHOLE, Gpu, GrantedGpu, Job, JobKey, Node, Placement, Sharing
 
 _GpuOfNode: TypeAlias = tuple[str, str]
-"""Node and UUID: where two nodes list one UUID, who holds it on the one is nothing to who holds it on the other."""
+"""(node, UUID). If two nodes list one UUID, each has its own holders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +22,16 @@ class _Hold:
     queue: str
     sharing: Sharing
     orphaned: bool
-    """Of pods that no placement covers: what their job allowed others is not known any more."""
+    """Holders that are pods without a committed placement. Whether their job allowed sharing is no longer known."""
 
 
 class GpuHolders:
     def __init__(self) -> None:
         self._of_gpu: dict[_GpuOfNode, dict[JobKey, _Hold]] = {}
-        """GPU → what is held of it, by the core's key of the holder."""
+        """GPU → (the core's key of the holder → what it holds)."""
 
     def replace(self, before: Job | None, after: Job | None, *, orphaned: bool = False) -> None:
-        """A job changes from `before`, which was noted last, to `after`; None: it is not there."""
+        """Replace what a job holds: `before` was noted last, `after` is now. None means that the job does not exist."""
         if before == after:
             return
         if before is not None:
@@ -45,15 +45,15 @@ class GpuHolders:
                 self._of_gpu.setdefault(on, {})[after.key] = hold
 
     def conflict(self, job: Job, nodes: Mapping[str, Node]) -> str | None:
-        """Reason why a committed placement cannot be given its pods, noted here yet or not; None when it can."""
+        """Why the pods of a committed placement cannot be made, because of other holders; None if they can be."""
         return self._conflict(job, nodes, lambda key: key != job.key)
 
     def conflict_with_claims(self, job: Job, nodes: Mapping[str, Node]) -> str | None:
-        """The same, of what it holds beside ResourceClaims of others, which the kube-scheduler has allocated."""
+        """The same, but only because of ResourceClaims of others, which the kube-scheduler has allocated."""
         return self._conflict(job, nodes, is_claim)
 
     def held_on(self, node: Node) -> set[str]:
-        """UUIDs of its GPUs that jobs of ours hold."""
+        """UUIDs of the node's GPUs that jobs of Cotenant hold."""
         return {
             gpu.uuid
             for gpu in node.gpus
@@ -79,7 +79,7 @@ class GpuHolders:
 
 
 def _holds(job: Job, orphaned: bool) -> dict[_GpuOfNode, _Hold]:
-    """GPU → what the job holds of it, with what it still holds from before a resize."""
+    """GPU → what the job holds of it, including what it still holds from before a resize."""
     if job.placement is None:
         return {}
     amounts: dict[_GpuOfNode, tuple[int, int]] = {}

@@ -21,10 +21,10 @@ class HeldByOthers:
         self._gpu_holders = gpu_holders
         self._state = state
         self._with_devices: set[str] = set()
-        """Nodes of whose devices some are held by pods of others."""
+        """Nodes on which pods of others hold devices."""
 
     def sync_claims(self, keys: Iterable[str]) -> bool:
-        """Count what ResourceClaims of others hold, of GPUs that are listed now."""
+        """Count the listed GPUs that ResourceClaims of others hold."""
         changed = False
         for key in keys:
             claim = self._claims.get(key)
@@ -37,7 +37,7 @@ class HeldByOthers:
         return changed
 
     def sync_devices(self) -> bool:
-        """Devices that the kubelet hands out, where others have some of them or not all are offered."""
+        """Count devices that pods of others hold, or that are not offered, of the kind that the kubelet hands out."""
         requested, changed = self._nodes.requested, False
         for name in sorted(self._with_devices | requested.keys()):
             node, key = self._nodes.known().get(name), devices_key(name)
@@ -53,7 +53,7 @@ class HeldByOthers:
         return changed
 
     def _assumed_on(self, node: str) -> set[str]:
-        """UUIDs of GPUs of the node that were handed out, which is not observed yet."""
+        """UUIDs of the node's GPUs that jobs hold, including assumed placements that are not observed yet."""
         return {
             grant.uuid
             for job in self._state.assumed()

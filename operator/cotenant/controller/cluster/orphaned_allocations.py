@@ -1,8 +1,7 @@
-"""Jobs that stand in, for the core, for pods that no committed placement covers. Pure.
+"""Stand-ins for pods without a committed placement, as jobs of the core. Pure.
 
-A pod that may still run holds its GPUs whatever has become of its job. Where no committed placement covers it (the job
-was deleted, has finished, or has left a dead node behind) an *orphaned allocation* stands in: a job that is leaving,
-read from the spec of its pods.
+A pod that may still run holds its GPUs, even if its job was deleted, has finished, or was placed anew after its node
+died. For such a pod an *orphaned allocation* stands in: a job that is leaving, read from the specs of its pods.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from cotenant.core.model.objects import GpuRequest, Job, JobKey, Placement
 
 
 def orphaned_allocations(pods: Iterable[PodRecord], job: JobId, queue: str) -> dict[JobKey, Job]:
-    """One for each attempt of the job that these pods, which nothing covers, are left of; its queue is charged."""
+    """One allocation for each attempt of the job with such pods. The job's queue is charged."""
     attempts: dict[JobKey, list[PodRecord]] = {}
     for pod in pods:
         if pod.held and pod.worker and pod.worker.placement:

@@ -10,7 +10,7 @@ from cotenant.core.model.objects import Job, NodePlacement, Placement
 
 
 def shape_error(job: Job, placement: Placement) -> str | None:
-    """Reason why no decision about this job could have this form."""
+    """Why the placement does not have the form of any decision about this job; None if it does."""
     ranks = [rank for node in placement.nodes for rank in node.ranks]
     names = [node.node for node in placement.nodes]
     if [rank.rank for rank in ranks] != list(range(len(ranks))) or not all(node.ranks for node in placement.nodes):
@@ -27,12 +27,15 @@ def shape_error(job: Job, placement: Placement) -> str | None:
 
 
 def server_count_error(held: int, asked: int) -> str | None:
-    """An attempt of a version that put servers into the pods of the ranks has none of their own, and is left alone."""
+    """Error if the number of parameter servers is wrong.
+
+    Attempts of an old release ran servers within the pods of ranks; they have no server pods and are accepted.
+    """
     return None if held in {0, asked} else f"it has {counted(held, 'parameter server')}, and the job asks for {asked}"
 
 
 def pod_contradiction(placement: Placement, pods: Iterable[PodRecord]) -> str | None:
-    """Contradiction to the placement by a pod that was given something else; None where there is none."""
+    """How a pod contradicts the placement because it was given something else; None if no pod does."""
     for pod in pods:
         given = pod.worker.placement if pod.worker else None
         if pod.worker is None or given is None or not pod.held:
@@ -44,7 +47,7 @@ def pod_contradiction(placement: Placement, pods: Iterable[PodRecord]) -> str | 
 
 
 def covers(placement: Placement, pod: PodRecord) -> bool:
-    """The placement counts at least what this pod holds: on the same node, of every GPU as much."""
+    """True if the placement counts at least what this pod holds: the same node, and as much of every GPU."""
     given = pod.worker.placement if pod.worker else None
     if pod.worker is None or given is None or pod.worker.node_rank >= len(placement.nodes):
         return False
@@ -56,7 +59,7 @@ def covers(placement: Placement, pod: PodRecord) -> bool:
 
 
 def _amounts(placement: NodePlacement) -> dict[str, tuple[int, int]]:
-    """UUID → MiB and milli-GPU of compute, all ranks together."""
+    """GPU UUID → (MiB, milli compute) of all ranks together."""
     amounts: dict[str, tuple[int, int]] = {}
     for rank in placement.ranks:
         for gpu in rank.gpus:

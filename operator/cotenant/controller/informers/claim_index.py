@@ -1,7 +1,7 @@
-"""ResourceClaims of others that hold GPUs of the agents' nodes. One writer, the object cache.
+"""ResourceClaims of others that hold GPUs of nodes with an agent. Only the object cache writes here.
 
-The operator's own claims are not here: what they hold is counted with the job that they are made for. They are known by
-a label that an admission policy keeps everybody else from giving.
+The operator's own claims are left out, because their GPUs count with the job. They carry a label that an admission
+policy forbids to everybody else.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from cotenant.names import LABEL_MANAGED_BY, MANAGED_BY
 class ClaimIndex:
     def __init__(self) -> None:
         self._held: dict[str, AllocatedClaim] = {}
-        """namespace/name → claim that holds something."""
+        """namespace/name → claim that holds a GPU."""
         self._of_node: dict[str, set[str]] = {}
 
     def get(self, key: str) -> AllocatedClaim | None:
-        """None: it is not there, is the operator's own, or holds none of the agents' GPUs now."""
+        """The claim; None if it does not exist, is the operator's own, or holds no GPU of a node with an agent."""
         return self._held.get(key)
 
     def on_node(self, node: str) -> frozenset[str]:
@@ -28,7 +28,7 @@ class ClaimIndex:
         return frozenset(self._of_node.get(node, ()))
 
     def put(self, key: str, document: Document) -> frozenset[str]:
-        """Returns the nodes on which it holds something else than before."""
+        """Store a claim. Returns the nodes on which its GPUs changed."""
         labels: Mapping[str, str] = document["metadata"].get("labels") or {}
         own = labels.get(LABEL_MANAGED_BY) == MANAGED_BY
         return self._replace(key, None if own else allocated_claim(document))

@@ -1,4 +1,4 @@
-"""Profiles as last seen, and the documents of jobs that cannot be worked with as these stand."""
+"""Profiles as last seen, and the documents of jobs that their profiles make unreadable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cotenant.core.model.objects import JobKey
 
 class ProfileIndex:
     def __init__(self, unreadable: Mapping[tuple[str, str], str]) -> None:
-        """`unreadable`: (plural, key) → why, of objects of all kinds; it is looked at when a profile is needed."""
+        """`unreadable` maps (plural, key) to the error, for objects of all kinds. Read when a profile is needed."""
         self._of_namespaces: dict[str, TrainingProfile] = {}
         self._of_cluster: dict[str, ClusterTrainingProfile] = {}
         self.known = Profiles(self._of_namespaces, self._of_cluster, unreadable)
@@ -34,7 +34,9 @@ class ProfileIndex:
             self._of_cluster.pop(key, None)
 
     def read(self, key: JobKey, document: Document, seen: JobRecord | None) -> JobRecord:
-        """The job as `read_job` has it; kept to be read again where its profile is not there, or refuses it."""
+        """The job as `read_job` returns it. If its profile is missing or refuses it, the document is kept to be read
+        again.
+        """
         record = read_job(document, self.known, seen)
         self._unresolved.pop(key, None)
         if record.job is None and (document.get("spec") or {}).get("profile") is not None:
@@ -45,7 +47,7 @@ class ProfileIndex:
         self._unresolved.pop(key, None)
 
     def read_again(self, jobs: Mapping[JobKey, JobRecord]) -> Iterator[tuple[JobKey, JobRecord]]:
-        """Those that could not be read before, as they are with the profiles that there are now."""
+        """Jobs that could not be read before, read again with the profiles of now."""
         for key, document in list(self._unresolved.items()):
             before, record = jobs.get(key), self.read(key, document, None)
             if before is None or (before.problem, before.job) != (record.problem, record.job):

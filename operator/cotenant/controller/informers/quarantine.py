@@ -1,7 +1,7 @@
-"""Quarantine of one job that the operator fails on: why, since when, when it is tried again, and its condition. Pure.
+"""Quarantine of one job that the operator fails on: why, since when, the time of the next try, and its condition. Pure.
 
-The pauses between two tries grow with the time since the first failure, which the condition keeps: so a change of
-leader changes nothing, and no number of tries has to be written down.
+Pauses grow with the time since the first failure. The condition records that time, so a change of leader changes
+nothing, and the number of tries need not be stored.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from cotenant.core.model.lifecycle import HOLDING, Phase
 CONDITION: Final = "Quarantined"
 PAUSE_MIN_S, PAUSE_MAX_S = 1.0, 300.0
 HOLDING_PAUSE_MAX_S = 30.0
-"""The longest pause of a job that holds GPUs: its times and its quota of memory are looked at only when it is tried."""
+"""Longest pause of a job that holds GPUs: its deadlines and its memory quota are checked only when it is tried."""
 EDITED_PAUSE_S = 5.0
-"""Pause after which a document that was edited since the failure is tried."""
+"""Pause before a document that was edited after the failure is tried."""
 TRIAL_S = 2.0
-"""Time without a failure after which a try counts as one that worked."""
+"""After this long without a failure, a try has succeeded."""
 FORGET_S = 600.0
-"""A failure this long after the last one is the first of a new quarantine."""
+"""A failure this long after the last one starts a new quarantine."""
 MESSAGE_CHARS_MAX = 600
 
 
 class Stage(StrEnum):
-    """Stage at which the operator failed; the reason of the condition."""
+    """Stage at which the operator failed. It is the reason of the condition."""
 
     CONVERSION = "ConversionFailed"
     RECONCILE = "ReconcileFailed"
     SCHEDULING = "SchedulingFailed"
     EXECUTION = "ExecutionFailed"
     REFUSAL = "WriteRefused"
-    """The API server refuses a write about it, and would refuse it again."""
+    """The API server refuses a write about the job, and would refuse it again."""
 
 
 _WORDS: Final = {
@@ -54,18 +54,18 @@ class Quarantine:
     stage: Stage
     message: str
     since: float
-    """Time of the first failure, Unix seconds, like all times here."""
+    """Time of the first failure. All times here are Unix seconds."""
     failed_at: float
     retry_at: float
     generation: int
     """Of the document that failed."""
     reported: bool = False
-    """The condition was written, or that was tried."""
+    """True if the condition was written, or could not be written."""
     tried_at: float | None = None
-    """Time at which the job was let out to be tried again."""
+    """When the job was released for a try."""
     lifted: bool = False
     inherited: bool = False
-    """An earlier leader failed, and this one has not yet: the job may have been admitted since."""
+    """True if only an earlier leader failed on the job. That leader may have admitted it since."""
 
     @property
     def again(self) -> bool:
@@ -73,21 +73,21 @@ class Quarantine:
         return self.failed_at > self.since
 
     def holds(self, generation: int, now: float) -> bool:
-        """The job is left alone now."""
+        """True if the job is to be left alone now."""
         return not self.lifted and self.tried_at is None and now < self.next_try(generation)
 
     def next_try(self, generation: int) -> float:
-        """Time of the next try for a document of this generation."""
+        """When a document of this generation is tried next."""
         edited = generation != self.generation
         return min(self.retry_at, self.failed_at + EDITED_PAUSE_S) if edited else self.retry_at
 
     @property
     def worked_at(self) -> float | None:
-        """Time at which the try that is under way will have worked."""
+        """When the current try will count as successful."""
         return None if self.lifted or self.tried_at is None else self.tried_at + TRIAL_S
 
     def look_at(self, generation: int) -> float | None:
-        """Time at which it has to be looked at: at the next try, and when that has worked."""
+        """When the job has to be looked at: at the next try, and when a try has succeeded."""
         if self.lifted:
             return None
         return self.next_try(generation) if self.tried_at is None else self.worked_at
@@ -96,7 +96,7 @@ class Quarantine:
 def quarantine_after(
     before: Quarantine | None, stage: Stage, error: str, *, generation: int, holding: bool, now: float
 ) -> Quarantine:
-    """Quarantine after one more failure: it continues an earlier one that is not long over."""
+    """Quarantine after one more failure. It continues an earlier quarantine that ended recently."""
     since = before.since if before is not None and now - before.failed_at < FORGET_S else now
     sentence = f"{_WORDS[stage]}: {error}; it is tried again with growing pauses, and other jobs go on without it"
     message = shorten(plain_text(sentence, 2 * MESSAGE_CHARS_MAX), MESSAGE_CHARS_MAX)
@@ -113,12 +113,12 @@ def quarantine_after(
 
 
 def pause_s(since: float, now: float, *, holding: bool) -> float:
-    """Pause as long as it has failed by now: each pause is about as long as all before it together."""
+    """Pause as long as the failure has lasted: each pause equals all earlier ones together, within bounds."""
     return min(max(now - since, PAUSE_MIN_S), HOLDING_PAUSE_MAX_S if holding else PAUSE_MAX_S)
 
 
 def quarantine_in(status: TrainingJobStatus, *, generation: int, now: float) -> Quarantine | None:
-    """Quarantine that an earlier leader has written down: the job is left alone for a pause first."""
+    """Quarantine that an earlier leader wrote into a condition. It starts with a pause."""
     written = next((one for one in status.conditions if one.type == CONDITION and one.status == "True"), None)
     if written is None:
         return None
@@ -136,7 +136,7 @@ def quarantine_in(status: TrainingJobStatus, *, generation: int, now: float) -> 
 
 
 def with_condition(status: TrainingJobStatus, quarantine: Quarantine, now: float) -> TrainingJobStatus:
-    """The status with the condition of this quarantine: true, or false once it is lifted."""
+    """The status with the quarantine's condition: true, or false once it is lifted."""
     before = next((one for one in status.conditions if one.type == CONDITION), None)
     if quarantine.lifted and before is None:
         return status

@@ -1,8 +1,7 @@
 """Reads the status of a TrainingJob that a newer release may have written, as after a rollback. Pure.
 
-Unknown fields are left out. A word that this release does not know reads as unknown, which is the default of its field.
-A status with an unknown phase, or that cannot be read otherwise, says nothing that may be acted upon: the job is left
-alone.
+Unknown fields are dropped. An unknown word reads as the default of its field. If the phase is unknown, or the status
+cannot be read for another reason, the job is left alone.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _WORDS: Final = frozenset({"enum", "literal_error"})
 class StatusRead:
     status: TrainingJobStatus
     problem: str | None = None
-    """Why nothing may be done about the job; its placement counts, as far as it could be read."""
+    """Why the job is left alone. Its placement counts as far as it could be read."""
 
 
 def read_status(raw: Mapping[str, Any]) -> StatusRead:

@@ -1,11 +1,11 @@
-"""Tombstones of deleted objects: a uid that was deleted never comes back, whatever is still on its way."""
+"""Tombstones of deleted objects. A deleted uid never comes back, so late events about it are ignored."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
 TOMBSTONES_MAX = 20_000
-"""Deleted uids that are remembered: enough for everything that may still be on its way."""
+"""How many deleted uids are remembered: enough for all events that may still arrive."""
 
 
 class Tombstones:

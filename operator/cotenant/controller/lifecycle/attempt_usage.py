@@ -1,8 +1,7 @@
-"""What an attempt that is over has cost, and what of that it lost. Pure.
+"""GPU time that a finished attempt used, and how much of it was lost. Pure.
 
-Lost is the work since its last checkpoint, if somebody else's turn or a fault took it. An attempt that its owner ended
-(suspended, deleted, at `maxRuntime` or `idleTimeout`) lost nothing to either, and one that saved every step that it
-made lost nothing at all.
+Lost is the work since the last checkpoint, if an eviction or a fault ended the attempt. If its owner ended it
+(suspended, deleted, `maxRuntime`, `idleTimeout`), nothing is lost. If every step was saved, nothing is lost either.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from cotenant.core.model.plan import EvictionKind
 
 
 class Loss(StrEnum):
-    """Cause to which the work of an attempt after its last checkpoint is lost."""
+    """Why the work after an attempt's last checkpoint is lost."""
 
     NONE = "None"
     PREEMPTION = "Preemption"
-    """Evicted so that others, or the whole, get on."""
+    """Evicted in favour of other jobs, or for a better use of the cluster."""
     FAULT = "Fault"
-    """Of a node, a GPU, the platform, or the program itself."""
+    """A fault of a node, a GPU, the platform, or the program."""
 
 
 _FOR_OTHERS: Final = frozenset(kind.value for kind in EvictionKind) - {EvictionKind.NODE_LOST.value}
@@ -33,9 +32,7 @@ _BY_ITS_OWNER: Final = frozenset({"Suspended"})
 def charged(
     status: TrainingJobStatus, over_at: float, *, milli: int, gpu_class: str = "", loss: Loss = Loss.NONE
 ) -> UsageStatus:
-    """Usage with the attempt that was over then; `milli` is what its placement holds, in milli-GPU. `loss`: to what its
-    work after the last checkpoint was lost.
-    """
+    """The usage with this attempt added. `milli` is the milli-GPU of its placement, `loss` the cause of lost work."""
     if never_ran(status):
         milli = 0
     before = status.usage or UsageStatus()
@@ -59,12 +56,12 @@ def charged(
 
 
 def never_ran(status: TrainingJobStatus) -> bool:
-    """No container of the current attempt started: it is charged to nobody."""
+    """True if no container of the attempt started. Nobody is charged then."""
     return status.blocked_start is not None and status.blocked_start.attempt == status.attempts
 
 
 def loss_of_eviction(status: TrainingJobStatus) -> Loss:
-    """Loss of the attempt that leaves now, by the kind of its eviction."""
+    """Cause of lost work for an attempt that leaves now, by the kind of its eviction."""
     kind = status.eviction.kind if status.eviction else ""
     if kind in _FOR_OTHERS:
         return Loss.PREEMPTION
@@ -72,9 +69,9 @@ def loss_of_eviction(status: TrainingJobStatus) -> Loss:
 
 
 def unsaved_s(status: TrainingJobStatus, began: float, over_at: float) -> float:
-    """Seconds at the end of an attempt of which no checkpoint has the work.
+    """Seconds at the end of an attempt whose work is in no checkpoint.
 
-    A checkpoint as it left, of which the step alone is known, is taken to have all that was worth saving.
+    A checkpoint that was written on the way out, of which only the step is known, is assumed to hold all work.
     """
     progress = status.progress
     saved = progress.last_checkpoint if progress else None
@@ -87,7 +84,7 @@ def unsaved_s(status: TrainingJobStatus, began: float, over_at: float) -> float:
 
 
 def ran_for(status: TrainingJobStatus, now: float) -> float:
-    """Seconds that the running attempt has run; 0 when none runs."""
+    """Seconds that the current attempt has run; 0 if none runs."""
     for condition in status.conditions:
         if condition.type == "Running" and condition.status == "True":
             return max(0.0, now - (unix_seconds(condition.last_transition_time) or now))

@@ -1,7 +1,7 @@
-"""Classification of how an attempt ended, from the exits of its pods. Pure.
+"""How an attempt ended, from the exits of its pods. Pure.
 
-When one pod fails, its peers fail too, with codes that only mean that they lost a peer. So the exits are ranked by how
-much they explain, and a short pause lets the exit that explains the others arrive before it is decided.
+When one pod fails, its peers fail too, with codes that only mean that a peer was lost. So exits are ranked by how much
+they explain, and a short pause lets the exit that explains the others arrive first.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from cotenant.controller.informers.pods.disruption import Disruption
 from cotenant.controller.informers.pods.pod_record import NEVER_STARTED, Exit, PodRecord
 
 QUOTE_CHARS_MAX = 500
-"""Characters of a message of the kubelet or the container runtime that are passed on."""
+"""Most characters that are quoted from a message of the kubelet or the container runtime."""
 REFUSED = "UnexpectedAdmissionError"
 OUT_OF_RESOURCE = "OutOf"
-"""How the kubelet names that it did not let a pod in: `OutOfcpu`, for example."""
+"""Prefix of the kubelet's reasons for a pod that it did not let in, such as `OutOfcpu`."""
 _DISK = re.compile(r"EmptyDir|ephemeral", re.IGNORECASE)
-"""In the kubelet's message of an eviction for what the pod itself has written."""
+"""Words in the kubelet's message when it evicts a pod for the pod's own use of disk."""
 SETTLE_S = 5.0
-"""Time that the exit of one pod waits for those of the others."""
+"""How long the exit of one pod waits for the exits of the others."""
 
 
 class AttemptOutcome(StrEnum):
     COMPLETED = "Completed"
     FAILED = "Failed"
-    """By a fault of the job's own: counts against `retries`."""
+    """Failed by its own fault. It counts against `retries`."""
     NON_RETRIABLE = "NonRetriable"
-    """The same, and another attempt would end the same way."""
+    """Failed by its own fault, and another attempt would end the same way."""
     NEVER_STARTED = "NeverStarted"
-    """The container runtime of its node could not start it: no instruction of it ran. Not charged."""
+    """The container runtime of its node could not start it, so no instruction ran. Not charged."""
     PLATFORM_FAULT = "PlatformFault"
     """By a fault of the platform."""
     EXTERNAL_DISRUPTION = "ExternalDisruption"
-    """A pod was taken away from outside: a drain, an eviction, `kubectl delete pod`. Or its node did not let it in,
-    since somebody holds there what the ledger gave away. Not charged.
+    """A pod was taken away from outside: by a drain, an eviction or `kubectl delete pod`. Or the node did not let the
+    pod in, because somebody unknown holds its GPUs there. Not charged.
     """
 
 
@@ -50,18 +50,21 @@ class AttemptEnd:
     exit: ExitStatus
     pod: PodRecord | None = None
     message_is_complete: bool = False
-    """The message of `exit` explains it without the code, which the program did not choose."""
+    """True if the message explains the exit without the code, which the program did not choose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Not yet: look again then."""
+    """Not decided yet; when to look again."""
 
     until: float
 
 
 def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd | Undecided | None:
-    """Classify by the exits of `pods`, by node rank; `size` is how many there should be. None: the attempt goes on."""
+    """Classify the exits of `pods`, which are keyed by node rank; `size` is the number of pods of the gang.
+
+    None if the attempt goes on.
+    """
     ended = {rank: pod for rank, pod in pods.items() if pod.exit is not None}
     if not ended:
         return None
@@ -92,7 +95,7 @@ def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd
 
 
 def pod_lost(pod_name: str, node: str, disruption: Disruption | None, now: float) -> AttemptEnd:
-    """A pod of a running gang is not there any more. `node` is empty where it is not known."""
+    """The end of an attempt that lost a running pod. `node` is empty if it is unknown."""
     where = f" on node {node}" if node else ""
     how = disruption.description if disruption else "was deleted by somebody while the job was running"
     seen = ExitStatus(
@@ -112,8 +115,9 @@ def pod_lost(pod_name: str, node: str, disruption: Disruption | None, now: float
 
 
 def is_refused_by_kubelet(pod: PodRecord) -> bool:
-    """True if its node never let it in: its devices, CPU or memory are held by others there. That explains itself, and
-    has no time.
+    """True if the kubelet did not let the pod in, because its devices, CPU or memory are in use there.
+
+    Such an exit needs no other explanation, and has no time.
     """
     ended = pod.exit
     return (
@@ -136,7 +140,7 @@ def _scratch_exit(pod: PodRecord) -> ExitStatus:
 
 
 def exit_status(pod: PodRecord, gang: Mapping[int, PodRecord] = MappingProxyType({})) -> ExitStatus:
-    """The exit that the launcher of `pod` reported, which may be that of another pod of the `gang`."""
+    """The exit that the launcher of `pod` reported. It may be the exit of another pod of the `gang`."""
     if pod.exit is None:
         raise ValueError(f"pod {pod.name} has not ended")
     termination = pod.exit.termination
@@ -165,7 +169,7 @@ def exit_status(pod: PodRecord, gang: Mapping[int, PodRecord] = MappingProxyType
 
 
 def _disruption_of(pod: PodRecord) -> Disruption | None:
-    """Disruption that is the reason of its exit: not where the program had come to an end of its own."""
+    """The disruption that caused the exit; None if the program had ended by itself before."""
     if pod.exit is None or pod.disruption is None or pod.exit.reason == "OOMKilled":
         return None
     if pod.exit.termination is not None or 0 <= pod.exit.code < 128:
@@ -181,7 +185,7 @@ def _disrupted_exit(pod: PodRecord, disruption: Disruption) -> ExitStatus:
 
 
 _UNKNOWN = "ContainerStatusUnknown"
-"""The kubelet's reason, with code 137, for a container that went while it was down: its node lost power."""
+"""The kubelet's reason, with code 137, for a container that ended while the kubelet was down: the node lost power."""
 
 
 def _describe_exit(pod: PodRecord, ended: Exit) -> str:
@@ -208,14 +212,18 @@ def _code(pod: PodRecord) -> int:
 
 
 def _killed_from_outside(pod: PodRecord) -> bool:
-    """Not for memory, and with no message: the kernel keeps a pod's processes from killing the first of them."""
+    """True if a process from outside killed the container, and not for memory.
+
+    The kernel keeps processes in a pod from killing the pod's first process.
+    """
     ended = pod.exit
     return ended is not None and ended.code == 137 and ended.termination is None and ended.reason != "OOMKilled"
 
 
 def is_runtime_fault(words: str) -> bool:
-    """True if a container did not start because of its node, by the runtime's words: not for a program that is not in
-    the image, or cannot be executed.
+    """True if the runtime's words blame the node for a container that did not start.
+
+    A program that is not in the image, or cannot be executed, is the job's own fault.
     """
     return bool(_NVIDIA.search(words)) or not ("exec:" in words or "exec format error" in words)
 
@@ -235,11 +243,13 @@ def _outcome(pod: PodRecord) -> AttemptOutcome:
 
 
 _UNINFORMATIVE = (names.EXIT_PREEMPTED, names.EXIT_RAY_DIED, names.EXIT_RENDEZVOUS_TIMEOUT, -1, names.EXIT_PEER_LOST)
-"""Codes that explain less than any other, the least last: a pod that was asked to leave explains why others lost it."""
+"""Codes that explain less than all others, in descending order: a pod that was asked to leave explains why peers lost
+it.
+"""
 
 
 def _explanatory_rank(pod: PodRecord) -> tuple[int, float, int]:
-    """The job's own codes first, of several the earliest, then the lower node rank."""
+    """Sort key of exits: the job's own codes first, then the earliest, then the lowest node rank."""
     code = names.EXIT_PREEMPTED if _disruption_of(pod) else _code(pod)
     rank = pod.worker.node_rank if pod.worker else 0
     return _UNINFORMATIVE.index(code) + 1 if code in _UNINFORMATIVE else 0, pod.exit.at if pod.exit else 0.0, rank

@@ -1,4 +1,4 @@
-"""One TrainingJob as it stands, and what is to be done about it: values that `reconcile` takes and returns."""
+"""One TrainingJob as observed, and what is to be done about it: the values that `reconcile` takes and returns."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodsObserved:
-    """The pods of one job, and what is known of the nodes that they are on."""
+    """The pods of one job, and facts about their nodes."""
 
     pods: tuple[PodRecord, ...] = ()
-    """All of them, whatever the attempt."""
+    """Pods of all attempts."""
     gone: tuple[PodRecord, ...] = ()
-    """Pods that had ended, and are not there any more, as they were last seen."""
+    """Deleted pods that had ended, in their last state."""
     disruptions: Mapping[str, Disruption] = field(default_factory=dict)
-    """Pods of the running attempt that are not there any more, as far as Kubernetes has given a reason; by name."""
+    """Disruptions of deleted pods of the current attempt, by name of the pod, if Kubernetes gave a reason."""
     violations: Mapping[str, Violation] = field(default_factory=dict)
     """GPU memory used beyond a share, by uid of the pod."""
     causes: Mapping[str, str] = field(default_factory=dict)
     """uid of a pod that waits for its volumes or its network → cause, in the words of its kubelet."""
     unreachable_nodes: Mapping[str, float] = field(default_factory=dict)
-    """Nodes whose kubelet does not answer, and since when: what runs there cannot be asked to end."""
+    """Node whose kubelet does not answer → since when. Pods there cannot be asked to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementObserved:
-    """The committed placement beside what there is."""
+    """The committed placement, and facts about it."""
 
     held_milli: int = 0
     """Milli-GPU that it holds."""
     gpu_class: str = ""
-    """Of its GPUs; empty where that is not known."""
+    """Class of its GPUs; empty if unknown."""
     error: str | None = None
-    """Its error, such as no decision of the operator would have."""
+    """Why the placement cannot come from a decision of the operator."""
     isolation: Verification = UNVERIFIED
-    """What is enforced on its pods, by all that has been found of them, or what contradicts it."""
+    """Isolation that was verified on its pods, or what contradicts it."""
     sick_gpus: Mapping[str, str] = field(default_factory=dict)
-    """GPU UUID → health, of those of its GPUs that their node wants drained."""
+    """GPU UUID → health of GPUs of the placement that have to be drained."""
     creation_rejection: str | None = None
-    """The API server refused one of the attempt's objects for good."""
+    """Why the API server refused an object of the attempt for good."""
     creation_refusal: str | None = None
-    """The API server, or an admission webhook or policy, refused one of the attempt's objects for now."""
+    """Why the API server, a webhook or a policy refused an object of the attempt for now."""
     creation_delay: str | None = None
-    """Reason why its pods could not be made so far."""
+    """Why its pods could not be made so far."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,23 +65,23 @@ class Observation:
 
     record: JobRecord
     problem: str | None = None
-    """Reason why the spec cannot be read."""
+    """Why the spec cannot be read."""
     missing_class: str = ""
-    """PriorityClass of a job that holds GPUs, which is gone."""
+    """Name of the deleted PriorityClass of a job that holds GPUs."""
     of_pods: PodsObserved = PodsObserved()
     of_placement: PlacementObserved = PlacementObserved()
     progress: ProgressStatus | None = None
-    """Last answer of rank 0, when it is time to write it."""
+    """Last answer of rank 0, if it is due to be written."""
     idle_since: float | None = None
-    """Since when neither the step nor the GPUs have moved; None for a job without an idle timeout."""
+    """Time of the last step or GPU activity; None for a job without an idle timeout."""
     begun: bool = True
-    """It has made a step or kept a GPU busy, as far as this leader has seen."""
+    """True if this leader has seen the job make a step or keep a GPU busy."""
     low_use: UseFinding | None = None
-    """What its use of GPUs came to, where that is not in its status yet."""
+    """Finding on its use of GPUs that the status does not show yet."""
     peak: MeasuredPeak | None = None
-    """The most GPU memory that it needed, where its status knows less."""
+    """Its highest use of GPU memory, if that is higher than in the status."""
     of_another: SuggestionStatus | None = None
-    """Of a job that nothing was measured of: what is suggested to one like it."""
+    """Suggestion of a job like this one, if nothing was measured of this one."""
     now: float
 
     @property
@@ -90,10 +90,9 @@ class Observation:
 
     @property
     def spec(self) -> TrainingJobSpec | None:
-        """Spec of the job; None where it cannot be read, and `problem` has the reason.
+        """Spec of the job; None if it cannot be read, in which case `problem` has the reason.
 
-        What stands against a job that waits, such as a PriorityClass that is gone, changes nothing for one that was
-        admitted before.
+        An obstacle for a waiting job, such as a deleted PriorityClass, does not affect a job that was admitted before.
         """
         waits = self.phase not in HOLDING and self.phase not in TERMINAL
         return self.record.job.spec if self.record.job and (self.problem is None or not waits) else None
@@ -118,7 +117,7 @@ class Observation:
 
     @property
     def ended(self) -> dict[int, PodRecord]:
-        """Pods of the running attempt that have ended, also those that are not there any more, by node rank."""
+        """Pods of the current attempt that have ended, including deleted ones, by node rank."""
         pods = {
             pod.worker.node_rank: pod for pod in self.of_pods.gone if pod.is_of(self.status.attempts) and pod.worker
         }
@@ -127,28 +126,28 @@ class Observation:
 
     @cached_property
     def end(self) -> AttemptEnd | Undecided | None:
-        """End of the running attempt, by the exits of its pods; None: it goes on."""
+        """End of the current attempt, by the exits of its pods; None if it goes on."""
         return classify(self.gang, self.size, self.now) if self.size else None
 
     @property
     def all_up(self) -> bool:
-        """Every pod of the gang is ready, or has ended already."""
+        """True if every pod of the gang is ready or has ended."""
         return len(self.gang) == self.size and all(pod.ready or pod.exit is not None for pod in self.gang.values())
 
     @property
     def stoppable(self) -> tuple[PodRecord, ...]:
-        """Pods that may still run, or of which an added container does, and that were not asked to end yet."""
+        """Pods to be asked to end: they may still run, or a container that was added to them does."""
         return tuple(pod for pod in self.pods if (pod.held or pod.lingers) and not pod.deleting)
 
     @property
     def strays(self) -> tuple[PodRecord, ...]:
-        """Pods of earlier attempts, ended ones too: their logs were there to read until now."""
+        """Pods of earlier attempts, including ended ones that were kept for their logs."""
         number = self.status.attempts
         return tuple(pod for pod in self.pods if pod.worker and pod.worker.attempt != number and not pod.deleting)
 
     @property
     def gpus_until(self) -> float:
-        """Time until which the attempt had its GPUs: the end of its last pod, however much later it is looked at."""
+        """Time until which the attempt held its GPUs: the end of its last pod, even if that was noticed later."""
         ends = [pod.exit.at for rank, pod in self.gang.items() if rank < self.nodes and pod.exit and pod.exit.at]
         return min(self.now, max(ends)) if len(ends) == self.nodes > 0 else self.now
 
@@ -167,7 +166,7 @@ class Observation:
 
     @property
     def size(self) -> int:
-        """Number of pods of the gang: those of the ranks, then the parameter servers."""
+        """Number of pods of the gang: pods of ranks, then pods of parameter servers."""
         return self.nodes + self.servers
 
     def pod_name(self, node_rank: int) -> str:
@@ -182,12 +181,12 @@ class EventToRecord:
     message: str
     warning: bool = False
     once: bool = False
-    """The same Event is not recorded again while the API server keeps it, an hour by default."""
+    """True if an equal Event is not recorded again while the API server keeps it (an hour by default)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForcedDeletion:
-    """Pods that were asked to end already, to be asked again with this grace period, and the Event that reports it."""
+    """Pods to delete again with this shorter grace period, and the Event about it."""
 
     pods: tuple[PodRecord, ...]
     grace_s: int
@@ -196,7 +195,7 @@ class ForcedDeletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileResult:
-    """One write of the status, and what follows from it."""
+    """One write of the status, and the effects that follow it."""
 
     status: TrainingJobStatus | None = None
     """None: nothing to write."""
@@ -204,13 +203,13 @@ class ReconcileResult:
     delete_pods: tuple[PodRecord, ...] = ()
     forced_deletions: tuple[ForcedDeletion, ...] = ()
     create_pods: bool = False
-    """Pods of the placement are missing."""
+    """True if pods of the placement have to be made."""
     delete_job: bool = False
     requeue_at: float | None = None
-    """Unix seconds: when the job is to be looked at again, whether anything has been observed or not."""
+    """Unix time of the next look at the job, even if nothing is observed before."""
 
     @property
     def acts(self) -> bool:
-        """There is something to write, to record, to delete or to make."""
+        """True if there is something to write, to record, to delete or to make."""
         deletes = bool(self.delete_pods or self.forced_deletions) or self.delete_job
         return self.status is not None or self.event is not None or deletes or self.create_pods

@@ -1,4 +1,4 @@
-"""The status of a TrainingJob once the scheduler has decided about it: admitted, resized, or left to wait. Pure."""
+"""The status of a TrainingJob after a decision of the scheduler: admitted, resized, or left to wait. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def admitted(
     servers: int = 0,
     priority: int | None = None,
 ) -> TrainingJobStatus:
-    """The commit of an admission: from here on the job holds its GPUs."""
+    """Commit an admission: the job holds its GPUs from now on."""
     return moved(
         status,
         LifecycleEvent.ADMITTED,
@@ -64,9 +64,7 @@ def resized(
     servers: int = 0,
     gpu_class: str = "",
 ) -> TrainingJobStatus:
-    """An elastic job gets other GPUs: the next attempt begins, without ever having waited again, and what it promised
-    for those that it started on still holds.
-    """
+    """Give an elastic job other GPUs. Its next attempt begins without waiting, and earlier promises still hold."""
     until = unix_seconds(status.placement.backfilled_until) if status.placement else None
     return moved(
         status,
@@ -92,7 +90,7 @@ def resized(
 
 
 def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> TrainingJobStatus:
-    """Pending, with the verdict of the scheduler. `since` is kept while the reason stays."""
+    """Pending, with the scheduler's verdict. `since` stays while the reason is the same."""
     before = status.pending
     since = before.since if before and before.reason == verdict.reason.value and before.since else now
     pending = PendingStatus(

@@ -1,13 +1,13 @@
-"""Deletion of pods by growing force, so that each of them ends within a bound that can be computed. Pure.
+"""Deletion of pods by growing force, so that each pod ends within a computable time. Pure.
 
-A pod that was asked to end, by whomever, is asked again: with a shorter grace period where it has a longer one than the
-administrator allows, and with none (one second, which is SIGKILL) `KILL_AFTER_S` after its grace period. One that is
-there `CONFIRM_S` later is *unconfirmed*: its job does not wait for it any more, and its GPUs stay taken until its node
-reports that it has ended. Never with 0, which would remove the object, by which it is counted, and not the processes.
+A pod that was asked to end, by anybody, may be asked again. If its grace period exceeds the administrator's maximum, it
+is shortened. `KILL_AFTER_S` after its grace period the pod gets one second, which means SIGKILL. After another
+`CONFIRM_S` the pod is *unconfirmed*: its job no longer waits for it, and its GPUs stay taken until its node reports its
+end. A grace period of 0 is never used: it would remove the object, which keeps the GPUs counted, and not the processes.
 
-A kubelet keeps to the first grace period that it is given until it is restarted (kubernetes/kubernetes#83916), so what
-is asked for again helps where the kubelet had not begun or begins anew. The first is bounded by `PodDeleter`, by the
-specs of the pods and by the admission policies; our launcher ends by its own contract.
+A kubelet keeps to the first grace period that it gets until it is restarted (kubernetes/kubernetes#83916). So asking
+again helps only if the kubelet has not begun, or begins anew. The first grace period is bounded by `PodDeleter`, by the
+specs of the pods and by the admission policies. The launcher ends in time by its own contract.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from cotenant.controller.lifecycle.observation import EventToRecord, ForcedDelet
 from cotenant.controller.settings import Settings
 
 KILL_AFTER_S: Final = 30.0
-"""Time that a kubelet has beyond the grace period to end a pod and to report it."""
+"""Extra time after the grace period in which a kubelet ends a pod and reports it."""
 CONFIRM_S: Final = 60.0
-"""Time that it has beyond SIGKILL."""
+"""Extra time after SIGKILL."""
 KILL_GRACE_S: Final = 1
 NAMED_MAX: Final = 3
-"""Pods that a message has by name."""
+"""Most pods that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodsToEnd:
-    """Deletions that are due now, pods that are overdue, and the time of the next look."""
+    """Deletions that are due now, overdue pods, and the time of the next look."""
 
     forced: tuple[ForcedDeletion, ...] = ()
     overdue: tuple[PodRecord, ...] = ()
@@ -41,12 +41,12 @@ class PodsToEnd:
 
 
 def effective_grace_s(grace_s: int, settings: Settings) -> int:
-    """Grace period in seconds that a job or a pod that asks for so many has."""
+    """Grace period in seconds of a job or a pod that asks for this one: at most the administrator's maximum."""
     return min(grace_s, settings.max_grace_period_s)
 
 
 def overdue_at(pod: PodRecord) -> float | None:
-    """Time from which a pod that is being deleted should not be there any more, in Unix seconds."""
+    """Unix time by which a pod that is being deleted should be gone."""
     return pod.deletion.asked_at + pod.deletion.grace_s + KILL_AFTER_S if pod.deletion else None
 
 
@@ -70,7 +70,7 @@ def pods_to_end(pods: Iterable[PodRecord], now: float, settings: Settings) -> Po
 
 
 def _shortened(pods: list[PodRecord], settings: Settings) -> Iterable[ForcedDeletion]:
-    """One step for each grace period that such pods have by their spec."""
+    """One forced deletion for each grace period that these pods have in their specs."""
     for grace_s in sorted({effective_grace_s(pod.grace_s, settings) for pod in pods}):
         some = tuple(pod for pod in pods if effective_grace_s(pod.grace_s, settings) == grace_s)
         given = max(pod.deletion.grace_s for pod in some if pod.deletion)
@@ -90,7 +90,7 @@ def _killed(pods: list[PodRecord]) -> Iterable[ForcedDeletion]:
 
 
 def named(pods: Iterable[PodRecord]) -> str:
-    """Pods and their nodes in a sentence: `pod a-1-0 on node n1`, and how many more."""
+    """The pods in a sentence: `pod a-1-0 on node n1`, and how many more there are."""
     all_of = sorted(pods, key=lambda pod: pod.name)
     first = ", ".join(f"pod {pod.name} on node {pod.node}" for pod in all_of[:NAMED_MAX])
     return f"{first} and {len(all_of) - NAMED_MAX} more" if len(all_of) > NAMED_MAX else first

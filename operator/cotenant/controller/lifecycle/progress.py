@@ -1,6 +1,6 @@
 """Progress as a launcher reports it (`contract`), turned into `status.progress`. Pure.
 
-What is kept of each rank is bounded together, so that the status of the largest job stays far below what etcd takes.
+Lists with an entry for each rank are bounded, so that the status of the largest job stays far below the limit of etcd.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.lifecycle import staged_data
 
 PER_RANK_BYTES_MAX: Final = 16 << 10
-"""Of `observedGpus`, and of `memoryPeakMiB`: some hundreds of ranks."""
+"""Characters for `observedGpus` and for `memoryPeakMiB`: some hundreds of ranks."""
 REMAINING_S_MAX: Final = 10 * 365 * 86_400
-"""An estimate beyond ten years is none."""
+"""Longer estimates, beyond ten years, are dropped."""
 WARNINGS_MAX: Final = 32
 
 
 def summary(progress: contract.Progress) -> ProgressStatus:
-    """Progress as the status has it, without the time: what is equal here is not written again."""
+    """Progress as the status has it, without times. If two are equal, nothing is written."""
     checkpoint = None
     if progress.last_checkpoint_step is not None or progress.last_checkpoint_at is not None:
         checkpoint = CheckpointStatus(step=progress.last_checkpoint_step, at=progress.last_checkpoint_at)
@@ -55,7 +55,7 @@ def summary(progress: contract.Progress) -> ProgressStatus:
 
 
 def progress_update(status: ProgressStatus | None, progress: contract.Progress, now: float) -> ProgressStatus | None:
-    """Progress to write, or None when the status has the same already."""
+    """Progress to write; None if the status has the same already."""
     fresh = summary(progress)
     known = None if status is None else status.model_copy(update={"updated_at": None})
     if known is not None and (known == fresh or known.to_document() == fresh.to_document()):
@@ -66,8 +66,10 @@ def progress_update(status: ProgressStatus | None, progress: contract.Progress, 
 def final_progress(
     known: ProgressStatus | None, terminations: Collection[contract.Termination], *, state: str, now: float
 ) -> ProgressStatus | None:
-    """Progress at the end of an attempt: the last poll may be seconds older than what its pods left behind, and what it
-    told of the time that is left does not hold any more. `state` is the word for how it ended.
+    """Progress at the end of an attempt, from what its pods left behind.
+
+    The last poll may be seconds older, and its estimate of the time left no longer holds. `state` says how the attempt
+    ended.
     """
     head = next((one for one in terminations if one.node_rank == 0), None)
     saved = [one.last_checkpoint_step for one in terminations if one.last_checkpoint_step is not None]
@@ -91,7 +93,7 @@ def final_progress(
 
 
 def _first_ranks(of_ranks: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries of the lowest ranks, as many as fit."""
+    """Entries of the lowest ranks, as many as there is room for."""
     kept: dict[str, Any] = {}
     room = PER_RANK_BYTES_MAX
     for rank in sorted(of_ranks, key=int):
@@ -112,6 +114,6 @@ def _step_fields(step: int, of: int, remaining_s: float | None = None) -> dict[s
 
 
 def coarse(seconds: int) -> int:
-    """Time left as a table shows it: whole minutes from five minutes on, tens of seconds from one minute on."""
+    """Time left for a table: whole minutes from five minutes on, tens of seconds from one minute on."""
     grain = 60 if seconds >= 300 else 10 if seconds >= 60 else 1
     return seconds - seconds % grain

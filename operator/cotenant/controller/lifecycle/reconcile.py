@@ -1,11 +1,12 @@
 """Reconcile of one TrainingJob, from its document, its pods and the time. Pure.
 
-`reconcile` looks at the phase and at what was observed, and returns the new status with the effects that go with it;
-the phase comes from the core's transition table. Nothing is remembered between two calls, so that a new leader comes to
-the same result from the same documents.
+`reconcile` looks at the phase and at the observation. It returns the new status and the effects that go with it. Phases
+follow the core's transition table. Nothing is remembered between two calls, so a new leader comes to the same result
+from the same documents.
 
-What may end an attempt are `policies`, each with `ending`: what the job comes to now, or None, and `deadline`: when it
-may next come to that by the clock alone. Those of a line or two are functions here. JobSet keeps its policies so.
+Whatever can end an attempt is a module in `policies`, with two functions. `ending` returns how the attempt ends now, or
+None. `deadline` returns when the clock alone may end it. Short ones are functions in this file. JobSet organizes its
+policies in the same way.
 """
 
 from __future__ import annotations
@@ -59,15 +60,15 @@ from cotenant.core.model.lifecycle import HOLDING, TERMINAL, LifecycleEvent, Pha
 
 UNKNOWN_PROFILE: Final = "UnknownProfile"
 PROBLEM_QUOTE_MAX: Final = 600
-"""Characters of what is wrong with a status that an Event has room for."""
+"""Most characters of the problem that are quoted in an Event about an unreadable status."""
 UNREADABLE_AGAIN_S: Final = 600.0
-"""Pause before the Event about a status that cannot be read is recorded anew, if the API server has forgotten it."""
+"""Pause before the Event about an unreadable status is recorded again, in case that the API server has forgotten it."""
 
 
 def reconcile(o: Observation, settings: Settings) -> ReconcileResult:
-    """The next step of the job by its phase, and of pods that were asked to end, whatever its phase.
+    """The next step of the job by its phase, including pods that were asked to end.
 
-    A job whose status cannot be read is left alone, and an Event says so: a newer release may have written it.
+    A job with an unreadable status is left alone, and an Event says so: a newer release may have written the status.
     """
     if o.record.status_problem is not None:
         return _left_alone(o, o.record.status_problem)
@@ -112,7 +113,7 @@ def _left_alone(o: Observation, problem: str) -> ReconcileResult:
 
 
 def _reconcile_finished(o: Observation) -> ReconcileResult:
-    """`spec.ttlAfterFinished`: end the pods that are left; delete the job once its time is over."""
+    """`spec.ttlAfterFinished`: end the remaining pods, and delete the job when its time is over."""
     ttl_s = o.spec.ttl_after_finished if o.spec else None
     ended_at = unix_seconds(o.status.finished_at)
     if ttl_s is None or ended_at is None:
@@ -123,7 +124,7 @@ def _reconcile_finished(o: Observation) -> ReconcileResult:
 
 
 def _reconcile_waiting(o: Observation) -> ReconcileResult:
-    """The phase of a job that holds nothing follows its spec; pods of it that still run are ended."""
+    """Update the phase of a job that holds nothing from its spec, and end pods of it that still run."""
     status, now = o.status.model_copy(update={"observed_generation": o.record.generation}), o.now
     event: EventToRecord | None = None
     if (stopped := stop_request.requested(o)) is not None:
@@ -166,7 +167,7 @@ def _reconcile_waiting(o: Observation) -> ReconcileResult:
 
 
 def _reconcile_restored(o: Observation) -> ReconcileResult:
-    """A job without a status that was restored from a backup is suspended until its label is taken away."""
+    """Suspend a job that was restored from a backup without a status, until somebody takes its label away."""
     if o.phase is Phase.SUSPENDED:
         return ReconcileResult(delete_pods=o.stoppable)
     message = (
@@ -181,7 +182,7 @@ def _reconcile_restored(o: Observation) -> ReconcileResult:
 
 
 def _waits_for_its_profile(o: Observation, status: TrainingJobStatus, problem: str) -> TrainingJobStatus | None:
-    """None: it says so already, or is suspended."""
+    """The status of a job whose profile does not exist; None if the status says so already, or the job is suspended."""
     if o.phase is Phase.SUSPENDED or (o.phase is Phase.PENDING and o.status.message == problem):
         return None
     why = PendingStatus(reason=UNKNOWN_PROFILE, message=problem, since=moment(o.now))
@@ -209,11 +210,11 @@ def _reconcile_admitted(o: Observation, settings: Settings) -> ReconcileResult:
 
 
 KUBECTL_LOGS = 5
-"""Pods that `kubectl logs -f` reads unless it is told to read more."""
+"""Pods that `kubectl logs -f` follows by default."""
 
 
 def _starting(o: Observation) -> ReconcileResult:
-    """Running once every pod is ready; until then, missing pods are made and what holds them up is reported."""
+    """Mark the job as running once every pod is ready. Until then, make missing pods and report what blocks them."""
     if o.all_up:
         message = f"{counted(o.workers, 'worker')} running in {counted(o.nodes, 'pod')}"
         if o.servers:
@@ -248,13 +249,13 @@ def _starting(o: Observation) -> ReconcileResult:
 
 
 def _running(o: Observation) -> ReconcileResult:
-    """Write how far it is, and end what earlier attempts have left."""
+    """Write the job's progress, and end pods of earlier attempts."""
     status = None if o.progress is None else status_transitions.with_progress(o.status, o.progress)
     return ReconcileResult(status=status, delete_pods=o.strays)
 
 
 def _placement_revoked(o: Observation, settings: Settings) -> Ending | None:
-    """The placement was edited: nothing is committed, or what cannot be carried out, so nothing may run."""
+    """End the attempt if somebody edited the placement so that it is missing or cannot be carried out."""
     if o.status.placement is None:
         message = "status.placement was removed by hand"
         return Eviction(event=LifecycleEvent.EVICTED, kind="PlacementLost", message=message, warning=True)
@@ -273,7 +274,7 @@ def _suspended(o: Observation, settings: Settings) -> Ending | None:
 
 
 def _creation_rejected(o: Observation, settings: Settings) -> Ending | None:
-    """The API server refused one of its objects, and would refuse it again."""
+    """Fail the job if the API server refused one of its objects for good."""
     if o.of_placement.creation_rejection is None:
         return None
     refused = ExitStatus(code=-1, reason="Refused", message=o.of_placement.creation_rejection)
@@ -281,7 +282,7 @@ def _creation_rejected(o: Observation, settings: Settings) -> Ending | None:
 
 
 def _gpu_limit_broken(o: Observation, settings: Settings) -> Ending | None:
-    """A pod over its GPU memory."""
+    """End the attempt if a pod uses more GPU memory than its share."""
     for pod in o.gang.values():
         violation = o.of_pods.violations.get(pod.uid)
         if violation is not None and pod.held:
@@ -311,7 +312,7 @@ ENDINGS: Final = (
     max_runtime.ending,
     idle_timeout.ending,
 )
-"""In this order: the first that applies decides."""
+"""Policies in this order; the first that applies decides."""
 DEADLINES: Final = (
     node_lost.deadline,
     pod_exits.deadline,

@@ -1,4 +1,4 @@
-"""The bytes staged by pods (`contract`), for `status.progress.staging` and as a phrase for a table. Pure."""
+"""Bytes that pods have staged (`contract`), for `status.progress.staging` and as a phrase for a table. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def staging_status(progress: contract.Progress) -> StagingStatus | None:
-    """None for a job without data. Seconds are whole, so that a status is not written for a part of one."""
+    """Staging status of the job; None if it stages no data.
+
+    Seconds are whole numbers, so that the status is not written for a fraction of one.
+    """
     return _status(progress) if progress.state == STATE or progress.staging_bytes else None
 
 
 def final_staging(termination: contract.Termination) -> StagingStatus | None:
-    """The same, as rank 0's pod left it behind: the last poll may have come before the last byte."""
+    """The same, from the termination message of rank 0's pod: the last poll may have missed the last bytes."""
     return _status(termination) if termination.staging_bytes else None
 
 
@@ -38,7 +41,7 @@ def sentence(progress: contract.Progress) -> str:
 
 
 def _of(part: int, whole: int) -> str:
-    """Both in the unit of the whole."""
+    """Both amounts in the unit of the total."""
     if whole <= 0:
         return "(listing)"
     unit = _unit(whole)

@@ -1,7 +1,7 @@
-"""The status of a TrainingJob after something has happened to it. Pure.
+"""The status of a TrainingJob after a transition. Pure.
 
-The phase always comes from the core's transition table, the conditions from the phase. One call is one transition, and
-becomes one write. The one that ends an attempt charges what it held (`attempt_usage`).
+Phases follow the core's transition table, and conditions follow the phase. One call is one transition and becomes one
+write. The transition that ends an attempt charges it (`attempt_usage`).
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from cotenant.controller.lifecycle.attempt_usage import Loss, charged, loss_of_e
 from cotenant.core.model.lifecycle import HOLDING, LifecycleEvent, Phase, next_phase
 
 OVERDUE: Final = "TerminationOverdue"
-"""Condition: pods that were asked to end are there beyond their time. It does not follow from the phase."""
+"""Condition: pods that were asked to end are still there after their time. It does not follow from the phase."""
 
 
 START_BLOCKED: Final = "StartBlocked"
 """Condition: the last attempt never ran, for this reason. It stays until an attempt runs."""
 CLASS_MISSING: Final = "PriorityClassMissing"
-"""Condition: the PriorityClass of a job that holds GPUs is gone."""
+"""Condition: a job holds GPUs and its PriorityClass was deleted."""
 KEPT: Final = frozenset({OVERDUE, LOW_USE, START_BLOCKED, CLASS_MISSING, quarantine.CONDITION})
 """Conditions that do not follow from the phase."""
 
 
 class UnexpectedEventError(RuntimeError):
-    """The transition table has no line for this: a defect of the operator, not of a job."""
+    """The transition table does not contain this transition. That is a defect of the operator."""
 
 
 def moved(
     status: TrainingJobStatus, event: LifecycleEvent, *, reason: str, message: str, now: float, **fields: Any
 ) -> TrainingJobStatus:
-    """The status one transition further. `fields` are what else this transition changes."""
+    """The status after one transition. `fields` are further fields that change with it."""
     phase = next_phase(Phase(status.phase or Phase.PENDING), event)
     if phase is None:
         raise UnexpectedEventError(f"{event} in phase {status.phase}")
@@ -57,7 +57,7 @@ def moved(
 
 
 def exit_fields(status: TrainingJobStatus, last: ExitStatus) -> dict[str, Any]:
-    """Fields of a status whose running attempt ended so: what is known of the end of the one before stays, shorter."""
+    """Fields of a status when its attempt ends. The last exit of the attempt before is kept in short form."""
     plain = {"reason": plain_word(last.reason), "message": plain_sentence(last.message), "attempt": status.attempts}
     before, earlier = status.last_exit, status.earlier_exits
     if before is not None and before.attempt != status.attempts:
@@ -70,13 +70,15 @@ def _earlier(last: ExitStatus) -> EarlierExit:
 
 
 def explained(status: TrainingJobStatus, *, reason: str, message: str, now: float) -> TrainingJobStatus:
-    """Status in the same phase for another reason."""
+    """The status in the same phase with another reason."""
     changed = status.model_copy(update={"reason": plain_word(reason), "message": plain_sentence(message)})
     return changed.model_copy(update={"conditions": conditions(changed, now)})
 
 
 def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
-    """Conditions of the phase and those kept beside them, for `kubectl wait` and tools, each with since when."""
+    """Conditions that follow from the phase, and those that are kept beside them, each with the time of its last
+    change.
+    """
     phase = Phase(status.phase or Phase.PENDING)
     truths = {"Admitted": phase in HOLDING, "Running": phase is Phase.RUNNING}
     before = {condition.type: condition for condition in status.conditions}
@@ -105,7 +107,7 @@ def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
 
 
 def with_condition(status: TrainingJobStatus, condition: Condition) -> tuple[Condition, ...]:
-    """The conditions of the status with this one; its time stays while its truth does."""
+    """The status's conditions with this one. Its transition time changes only if its truth does."""
     before = next((one for one in status.conditions if one.type == condition.type), None)
     if before is not None and before.status == condition.status:
         condition = condition.model_copy(update={"last_transition_time": before.last_transition_time})
@@ -113,7 +115,7 @@ def with_condition(status: TrainingJobStatus, condition: Condition) -> tuple[Con
 
 
 def unblocked(status: TrainingJobStatus, now: float) -> TrainingJobStatus:
-    """The status of a job whose attempt runs: no start is blocked any more."""
+    """The status of a job that runs: the condition `StartBlocked` becomes false."""
     if not any(one.type == START_BLOCKED and one.status == "True" for one in status.conditions):
         return status.model_copy(update={"blocked_start": None})
     runs = Condition(
@@ -146,7 +148,7 @@ def evicting(
 def released(
     status: TrainingJobStatus, *, milli: int, over_at: float, now: float, gpu_class: str = ""
 ) -> TrainingJobStatus:
-    """The last pod is gone: the placement is free, and the job waits again with the age it had."""
+    """Release the GPUs after the last pod is gone. The job waits again with its old age."""
     eviction = status.eviction.model_copy(update={"done": True}) if status.eviction else None
     reason = status.reason or "Evicted"
     message = status.message or "the job gave its GPUs back and waits again"
@@ -195,6 +197,6 @@ def finished(
 
 
 def with_progress(status: TrainingJobStatus, progress: ProgressStatus | None) -> TrainingJobStatus:
-    """Status with the running attempt's progress; starts of its ranks in their pods count as restarts of the job."""
+    """The status with the attempt's progress. Restarts of ranks within their pods count as restarts of the job."""
     counted, now = (one.restarts if one else 0 for one in (status.progress, progress))
     return status.model_copy(update={"progress": progress, "restarts": status.restarts + max(0, now - counted)})

@@ -1,6 +1,6 @@
-"""Termination of an attempt: the job gives its GPUs back for good, or to wait in its queue again. Pure.
+"""Termination of an attempt: the job gives its GPUs back, for good or to wait in its queue again. Pure.
 
-Pods that were asked to end and have not are shown in the condition `TerminationOverdue`, in every phase of their job.
+Pods that were asked to end and are still there are shown in the condition `TerminationOverdue`, in every phase.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from cotenant.core.model.formatting import counted
 from cotenant.core.model.lifecycle import LifecycleEvent
 
 GRACE_S = 30
-"""The grace period of a job whose spec cannot be read any more."""
+"""Grace period of a job whose spec can no longer be read."""
 UNREACHABLE_S = 60.0
-"""Time for which pods of an evicted job may stay on a node that is not ready, beyond their grace period."""
+"""Extra time after the grace period for pods of an evicted job on a node that is not ready."""
 SUSPENDED_MESSAGE = "spec.suspend is true: the job waits until it is set to false"
 
 
@@ -43,12 +43,12 @@ class Finish:
     reason: str
     message: str
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """Other fields of the status that change."""
+    """Further fields of the status that change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """The job leaves its GPUs and waits again."""
+    """The job gives its GPUs back and waits again."""
 
     event: LifecycleEvent
     kind: str
@@ -62,7 +62,7 @@ Ending: TypeAlias = Finish | Eviction
 
 
 def terminate(o: Observation, ending: Ending) -> ReconcileResult:
-    """End the pods, and write why. A job of which nothing runs any more is released by the same write."""
+    """End the pods and write why. If no pod of the job runs any more, the same write releases the GPUs."""
     reason = ending.reason if isinstance(ending, Finish) else ending.kind
     if isinstance(ending, Finish):
         warning = ending.event is not LifecycleEvent.COMPLETED
@@ -96,9 +96,7 @@ def terminate(o: Observation, ending: Ending) -> ReconcileResult:
 
 
 def reconcile_evicting(o: Observation, settings: Settings) -> ReconcileResult:
-    """Wait for the last pod to be gone; pods that their node does not end are not waited for, only their GPUs stay
-    taken.
-    """
+    """Wait until the last pod is gone. Pods that their node does not end are not waited for; their GPUs stay taken."""
     held = [pod for pod in o.pods if pod.held]
     asked_at = (unix_seconds(o.status.eviction.at) if o.status.eviction else None) or o.now
     grace_s = effective_grace_s(o.spec.grace_period if o.spec else GRACE_S, settings)
@@ -131,7 +129,7 @@ def completion(o: Observation, end: AttemptEnd) -> Finish:
 
 
 def _released(o: Observation, status: TrainingJobStatus) -> TrainingJobStatus:
-    """Free, and suspended by the same write where the spec has `suspend`."""
+    """Release the GPUs. If the spec says `suspend`, the same write suspends the job."""
     failed = status.progress is not None and status.progress.state == "failed"
     told = _with_departure(o, _with_last_progress(o, status, "failed" if failed else "stopped"))
     held = o.of_placement
@@ -149,14 +147,14 @@ def _released(o: Observation, status: TrainingJobStatus) -> TrainingJobStatus:
 
 
 def _with_last_progress(o: Observation, status: TrainingJobStatus, state: str) -> TrainingJobStatus:
-    """Status with all that is known of the attempt by what its pods left behind."""
+    """The status with everything that the pods of the attempt left behind."""
     terminations = [pod.exit.termination for pod in o.ended.values() if pod.exit and pod.exit.termination]
     known = o.progress or status.progress
     return status_transitions.with_progress(status, final_progress(known, terminations, state=state, now=o.now))
 
 
 def _with_departure(o: Observation, status: TrainingJobStatus) -> TrainingJobStatus:
-    """`lastExit` of an attempt that was asked to leave: what became of its ranks, as their pods tell it."""
+    """`lastExit` of an attempt that was asked to leave, from the exits of its pods."""
     began = unix_seconds(status.placement.admitted_at) if status.placement else None
     last = unix_seconds(status.last_exit.at) if status.last_exit else None
     if not o.ended or (status.last_exit and (last is None or began is None or last >= began)):
@@ -169,7 +167,7 @@ def _with_departure(o: Observation, status: TrainingJobStatus) -> TrainingJobSta
 
 
 def with_forced_deletions(o: Observation, result: ReconcileResult, settings: Settings) -> ReconcileResult:
-    """A step of the job, whatever its phase, with what its pods that are on their way out need."""
+    """The job's step, with whatever its terminating pods need."""
     to_end = pods_to_end(o.pods, o.now, settings)
     status = _with_overdue_condition(o, result.status, to_end.overdue)
     times = [result.requeue_at, to_end.next_at, unconfirmed_at(o)]
@@ -178,14 +176,14 @@ def with_forced_deletions(o: Observation, result: ReconcileResult, settings: Set
 
 
 def unconfirmed_at(o: Observation) -> float | None:
-    """Time from which overdue pods of the job are not waited for, in Unix seconds; None while none is overdue."""
+    """Unix time after which the job no longer waits for overdue pods; None if no pod is overdue."""
     found = next((one for one in o.status.conditions if one.type == status_transitions.OVERDUE), None)
     since = unix_seconds(found.last_transition_time) if found and found.status == "True" else None
     return None if since is None else since + CONFIRM_S
 
 
 def is_unconfirmed(o: Observation, pod: PodRecord) -> bool:
-    """Its node had its time to end it, and has not reported that it did."""
+    """True if the node had its time to end the pod, and has not reported that it did."""
     at, overdue = unconfirmed_at(o), overdue_at(pod)
     killed = pod.deletion is not None and pod.deletion.grace_s <= KILL_GRACE_S
     return pod.held and killed and at is not None and o.now >= at and overdue is not None and o.now >= overdue
@@ -194,7 +192,7 @@ def is_unconfirmed(o: Observation, pod: PodRecord) -> bool:
 def _with_overdue_condition(
     o: Observation, changed: TrainingJobStatus | None, overdue: tuple[PodRecord, ...]
 ) -> TrainingJobStatus | None:
-    """The status with the condition as it is now; None where there is nothing to write."""
+    """The status with the condition `TerminationOverdue` up to date; None if there is nothing to write."""
     if o.record.deleting:
         return changed
     present = next((one for one in o.status.conditions if one.type == status_transitions.OVERDUE), None)

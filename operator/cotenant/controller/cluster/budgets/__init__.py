@@ -1,4 +1,4 @@
-"""What queues have spent of their budgets: meters of jobs, an account for each queue, all accounts together.
+"""What queues have spent of their budgets: a meter for each job, an account for each queue, and all accounts together.
 
-`budgets` is the door; the arithmetic of one budget is `core.quota.budget`.
+`budgets` is the door. The arithmetic of one budget is in `core.quota.budget`.
 """

@@ -1,4 +1,4 @@
-"""Account of one budget in its running period: what was spent, what was carried in, until when that is counted."""
+"""Account of one budget in its period: what was spent, what was carried over, and until when that is summed up."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from cotenant.decision_log.showback.prices import HOUR, PriceList
 class Account:
     period_start: int
     counted_until: int
-    """Unix seconds: all that was held until then is counted."""
+    """Unix seconds. GPU time before this moment is in the account."""
     held_milli: int = 0
     """Milli-GPU that were held then."""
     spent: int = 0
     """Milli-GPU × seconds."""
     carried: int = 0
     money: int = 0
-    """Micro-units × milli-GPU × seconds of a GPU-hour: exact, whatever the prices were."""
+    """Micro-units × milli-GPU × seconds in a GPU-hour. With this divisor, money is exact at any price."""
     money_carried: int = 0
     """Micro-units."""
 
     @classmethod
     def opened(cls, budget: Budget, now: int) -> Account:
-        """Account of a budget that is new: what was held before it is not charged to it."""
+        """Account of a new budget. GPU time before it is not charged."""
         return cls(period_start=start_of(budget.period, now), counted_until=now)
 
     @classmethod
     def written(cls, usage: BudgetUsage, now: int) -> Account | None:
-        """The one that a status has; None where that says too little."""
+        """The account that a status records; None if the status lacks a part of it."""
         if usage.period_start is None:
             return None
         money = usage.money or MoneyUsage()
@@ -49,7 +49,7 @@ class Account:
         )
 
     def charged(self, amounts: Mapping[str, int], prices: PriceList, until: int) -> Account:
-        """Account with milli-GPU × seconds by class that were held since it was counted, at the prices of that time."""
+        """The account with these milli-GPU × seconds by class added, at the prices of that time."""
         cost = sum(amount * (prices.at(name, self.counted_until) or 0) for name, amount in amounts.items())
         return replace(
             self,
@@ -59,7 +59,7 @@ class Account:
         )
 
     def renewed(self, budget: Budget) -> Account:
-        """Account of the period that begins where this one is counted to its end."""
+        """Account of the next period. This account must be complete up to the end of its own."""
         opened = Account(period_start=self.counted_until, counted_until=self.counted_until, held_milli=self.held_milli)
         if budget.carry_over is not CarryOver.UNUSED:
             return opened
@@ -72,7 +72,7 @@ class Account:
         return replace(opened, carried=carried, money_carried=money)
 
     def standing(self, budget: Budget, currency: str) -> BudgetStanding:
-        """Budget as the core judges admissions by it."""
+        """The budget in the form by which the core judges admissions."""
         return BudgetStanding(
             until=shown(end_of(budget.period, self.period_start)),
             spent=self.spent,

@@ -45,7 +45,7 @@ def _money(budget: Budget, account: Account, currency: str) -> MoneyUsage | None
 
 
 def _burn_down(budget: Budget, account: Account, end: int, now: int) -> str:
-    """Burn-down of the limit of which more is spent."""
+    """Burn-down of the limit (GPU-hours or money) of which the larger part is spent."""
     parts = []
     if budget.gpu_hours is not None:
         parts.append(account.spent * 100 // (budget.gpu_hours * 3600 + account.carried))
@@ -56,8 +56,10 @@ def _burn_down(budget: Budget, account: Account, end: int, now: int) -> str:
 
 
 def _projected_end(budget: Budget, account: Account, prices: PriceList, end: int) -> datetime | None:
-    """End of the budget at what is held now. Of money the rate is that of the period so far, since what is held now
-    has no one class."""
+    """When the budget runs out at the current rate.
+
+    The rate of money is the average of the period so far, because GPUs that are held now may be of several classes.
+    """
     ends = []
     if budget.gpu_hours is not None:
         remaining = left(budget.gpu_hours * 3600, account.carried, account.spent)

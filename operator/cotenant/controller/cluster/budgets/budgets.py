@@ -1,9 +1,10 @@
-"""Budgets of all queues: charged from the meters of jobs every few seconds, written into the Queues' statuses.
+"""Budgets of all queues: charged from the meters of jobs every few seconds, and written into the statuses of Queues.
 
-An account says until when it is counted. Whoever leads next goes on from there: the status of each job tells what it
-has held since, to the second, so a SIGKILL or a time without a leader loses nothing and charges nothing twice. Of a
-job whose document went meanwhile nothing is known any more: it is taken to have held its GPUs until the new leader
-looked, at the highest price, so that a budget is never counted as less than was spent.
+An account records until when it is complete, and a new leader continues from there. The status of each job gives what
+it has held since, to the second. So a SIGKILL or a time without a leader loses nothing and charges nothing twice.
+
+If a job's document was deleted meanwhile, its end is unknown. The job is then charged up to the first look of the new
+leader, at the highest price: a budget never shows less than was spent.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ class Budgets:
     """Grows whenever what a queue has spent changes."""
     _accounts: dict[str, Account] = field(default_factory=dict)
     _uids: dict[str, str] = field(default_factory=dict)
-    """Queue → uid of the one that its account is of: the account of one that was deleted goes with its status."""
+    """Queue → uid of the Queue that the account belongs to. If a Queue is deleted and made anew, the old account goes.
+    """
     _read: dict[str, Meter] = field(default_factory=dict)
-    """uid → meter as it was read last."""
+    """Job uid → meter, as it was read last."""
     _read_at: int = 0
 
     def charge(self, queues: Mapping[str, Queue], meters: Collection[Meter], now: float) -> None:
-        """Count what was held since the last call. A clock that goes back charges nothing until it has caught up."""
+        """Charge what jobs held since the last call. If the clock goes back, nothing is charged meanwhile."""
         at = max(int(now), self._read_at)
         below = _queues_of(queues)
         uids = {name: queue.metadata.uid for name, queue in queues.items()}
@@ -58,21 +60,21 @@ class Budgets:
         self._read, self._read_at = {meter.uid: meter for meter in meters}, at
 
     def forget(self) -> None:
-        """Another replica leads, and writes: its accounts are taken up from the statuses."""
+        """Forget all accounts. Another replica leads and writes them; they are read from the statuses again."""
         self._accounts.clear()
         self._uids.clear()
         self._read.clear()
         self._read_at = 0
 
     def standing(self, name: str, queue: Queue) -> BudgetStanding:
-        """Standing of its budget at the last charge."""
+        """The queue's budget as of the last charge."""
         account, budget = self._accounts.get(name), queue.spec.budget
         if budget is None or account is None:
             return NOTHING_SPENT
         return account.standing(budget, self.prices.currency)
 
     def usage(self, queue: Queue, now: float) -> BudgetUsage | None:
-        """Usage as the status of the queue shows it."""
+        """The budget's usage for the status of the queue."""
         budget, account = queue.spec.budget, self._accounts.get(queue.metadata.name or "")
         if budget is None or account is None:
             return queue.status.budget if budget is not None else None
@@ -85,7 +87,7 @@ class Budgets:
         return written or Account.opened(queue.spec.budget, now)
 
     def _counted(self, queue: Queue, account: Account, below: HeldBelow, now: int) -> Account:
-        """The account counted until `now`, over ends of periods and changes of prices."""
+        """The account brought forward to `now`, across ends of periods and changes of prices."""
         budget, began = queue.spec.budget, account.counted_until
         if budget is None or now < began:
             return account
@@ -109,7 +111,7 @@ class Budgets:
         return replace(account, held_milli=below.milli())
 
     def _edges(self, queue: Queue, account: Account, now: int) -> Iterator[int]:
-        """Moments up to which it is counted step by step: in each step one period and one price of each class."""
+        """Moments that divide the time into steps. Within a step there is one period, and one price for each class."""
         budget, since, start = queue.spec.budget, account.counted_until, account.period_start
         while budget is not None and since < now:
             end = min(now, end_of(budget.period, start))
@@ -120,7 +122,9 @@ class Budgets:
 
 
 def _queues_of(queues: Mapping[str, Queue]) -> dict[str, set[str]]:
-    """Queue → itself and those below it, in any tree that people can write: circles end."""
+    """Queue → itself and all queues below it. Parents may form a circle, as people can write one; this ends all the
+    same.
+    """
     below: dict[str, set[str]] = {name: set() for name in queues}
     for name in queues:
         above: str | None = name

@@ -1,6 +1,6 @@
-"""What the jobs of each queue have held in a time, added up once for all budgets that count it.
+"""GPU time of each queue's jobs, added up once for all budgets above them.
 
-Jobs that ended before, of which nothing new is known, are passed over: there are many more of them than of others.
+Jobs that ended before the last reading and have not changed since are skipped: most jobs are such.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ UNKNOWN_CLASS = ""
 
 
 class HeldByQueue:
-    """Amounts of one reading of all meters. They are milli-GPU × seconds by class."""
+    """Sums of one reading of all meters, in milli-GPU × seconds by class."""
 
     def __init__(self, meters: Collection[Meter], read: Mapping[str, Meter], read_at: int) -> None:
-        """`read`: uid → meter as it was read at `read_at`, in Unix seconds; 0: never before."""
+        """`read` maps a job's uid to its meter as of `read_at`, in Unix seconds; 0 if there was no reading yet."""
         self._read, self._read_at = read, read_at
         self._of: dict[str, list[Meter]] = {}
         for meter in meters:
@@ -30,11 +30,11 @@ class HeldByQueue:
         return sum(meter.held_milli for meter in self._of.get(queue, ()))
 
     def milli_at(self, queue: str, at: int) -> int:
-        """Milli-GPU that they held then, as far as is known."""
+        """Milli-GPU that its jobs held at that moment, as far as is known."""
         return sum(meter.held_at(at) for meter in self._of.get(queue, ()))
 
     def between(self, queue: str, since: int, until: int, *, first: bool) -> Counter[str]:
-        """What they held in a time. `first`: with what the reading before missed or had too much."""
+        """GPU time of its jobs between two moments. With `first`, corrections of the reading before are added."""
         key = (queue, since, until, first)
         if key not in self._known:
             amounts: Counter[str] = Counter()
@@ -45,7 +45,7 @@ class HeldByQueue:
         return self._known[key]
 
     def _is_settled(self, meter: Meter, since: int) -> bool:
-        """It held nothing since, and nothing of it is news."""
+        """True if the job held nothing since then, and its meter has not changed."""
         if meter.current is not None or (meter.last is not None and (meter.last.ended or 0) > since):
             return False
         if not self._read_at:
@@ -72,7 +72,7 @@ class HeldBelow:
     queues: Collection[str]
     """The queue and those below it."""
     gone: Collection[Meter]
-    """Jobs whose documents went since the last reading: charged until now, and no longer."""
+    """Jobs whose documents were deleted since the last reading. They are charged until now, and never again."""
 
     def between(self, since: int, until: int, *, first: bool) -> Counter[str]:
         amounts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The meter of each TrainingJob, from its status and the GPUs of its placement; and of pods that outlive their job."""
+"""Meter of each TrainingJob, from its status and the GPUs of its placement; also of pods that outlive their job."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class JobMeters:
     nodes: ClusterNodes
     state: ClusterState
     _over: dict[str, tuple[JobRecord, Meter | None]] = field(default_factory=dict)
-    """uid → record that holds nothing, and its meter: that follows from it alone."""
+    """Job uid → record of a job that holds nothing, with its meter. The meter depends on the record alone."""
     _outliving: dict[JobKey, int] = field(default_factory=dict)
-    """Allocations of pods whose job is gone, and since when in Unix seconds that was seen."""
+    """Allocations of pods whose job is gone, each with the Unix time at which that was noticed."""
 
     def read(self, now: float) -> list[Meter]:
-        """All jobs that ever held GPUs, and all pods that hold them after their job's document is gone."""
+        """Meters of all jobs that ever held GPUs, and of all pods that hold GPUs after their job was deleted."""
         found: list[Meter] = []
         over: dict[str, tuple[JobRecord, Meter | None]] = {}
         for record in self.cache.jobs.values():
@@ -53,7 +53,7 @@ class JobMeters:
 
 
 def meter_of(record: JobRecord, nodes: ClusterNodes) -> Meter | None:
-    """None: it has never held a GPU."""
+    """The job's meter; None if it never held a GPU."""
     status = record.status
     if status.placement is None and status.usage is None:
         return None

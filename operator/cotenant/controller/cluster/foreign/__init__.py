@@ -1,1 +1,4 @@
-"""What is not Cotenant's and holds GPUs, counted as jobs of no queue. Open to `held_by_others` and `gpu_holders`."""
+"""Holders of GPUs that are not Cotenant's, represented as jobs of no queue.
+
+Open to `held_by_others` and `gpu_holders`.
+"""

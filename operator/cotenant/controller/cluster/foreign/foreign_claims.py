@@ -1,7 +1,7 @@
-"""ResourceClaims of others, as the core counts them: jobs of no queue that hold GPUs and are never evicted. Pure.
+"""ResourceClaims of others, in the form of the core: jobs of no queue that hold GPUs and are never evicted. Pure.
 
-The kube-scheduler has given these amounts away, so the ledger counts them before it decides; who holds them is another
-tenant, and what is left of such a GPU is shared by the same rules as with any other queue.
+The kube-scheduler has handed these GPUs out, so the ledger subtracts them before it decides. Their holder counts as
+another tenant: the rest of such a GPU is shared by the same rules as with any other queue.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cotenant.controller.cluster.foreign.foreign_holder import foreign_holder
 from cotenant.core.model.objects import WHOLE, Gpu, GpuRequest, GrantedGpu, Job, JobKey, Node, Sharing
 
 SUFFIX: Final = "#claim"
-"""Of the core's keys of claims: no job has it in its name."""
+"""Prefix of the keys that stand for claims. No job's name can contain it."""
 
 
 def claim_key(key: str) -> JobKey:
@@ -27,7 +27,7 @@ def is_claim(key: JobKey) -> bool:
 
 
 def claim_holder(claim: AllocatedClaim, nodes: Mapping[str, Node]) -> Job | None:
-    """Job that stands for a claim; None if it holds no listed GPUs: what is not listed is not handed out."""
+    """The job that stands for a claim; None if the claim holds no GPU that a GPUNode lists."""
     pools = sorted({device.pool for device in claim.devices})
     held = [(name, grants) for name in pools if (grants := _held_on(claim, nodes.get(name)))]
     if not held:
@@ -37,7 +37,7 @@ def claim_holder(claim: AllocatedClaim, nodes: Mapping[str, Node]) -> Job | None
 
 
 def _held_on(claim: AllocatedClaim, node: Node | None) -> tuple[GrantedGpu, ...]:
-    """Sums by GPU: several requests of one claim may lie on one."""
+    """Amounts summed by GPU: several requests of one claim may share a GPU."""
     if node is None or node.deleted:
         return ()
     listed: dict[str, Gpu] = {device_name(gpu.uuid): gpu for gpu in node.gpus if gpu.missing_since is None}

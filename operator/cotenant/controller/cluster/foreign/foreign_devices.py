@@ -1,8 +1,8 @@
-"""Whole devices that pods of others hold, as the core counts them: one job of no queue for each node. Pure.
+"""Whole devices that pods of others hold, in the form of the core: one job of no queue for each node. Pure.
 
-The kubelet chooses which device a container gets, so a device of the ledger stands for one of so many. How many are
-left is what the kube-scheduler counts too: those that are offered, less what pods of ours and of others have requested.
-As many as are not left are taken from those that nothing of ours holds, the last ones first: jobs get the first.
+The kubelet chooses which device a container gets, so the ledger only knows how many are left: the devices offered, less
+those that any pods have requested. As many devices as are missing are marked as taken. The last ones without a job of
+Cotenant are marked first, because jobs get the first ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cotenant.controller.cluster.foreign.foreign_holder import foreign_holder
 from cotenant.core.model.objects import WHOLE, Gpu, GpuRequest, GrantedGpu, Job, JobKey, Node
 
 SUFFIX: Final = "#devices"
-"""Of the core's keys of these: no job has it in its name."""
+"""Prefix of the keys that stand for such devices. No job's name can contain it."""
 
 
 def devices_key(node: str) -> JobKey:
@@ -26,9 +26,10 @@ def is_devices(key: JobKey) -> bool:
 
 
 def devices_holder(node: Node, requested: Mapping[str, int], held: Collection[str]) -> Job | None:
-    """Job that stands for pods of others; None where all that is not ours is free.
+    """The job that stands for pods of others; None if they hold nothing.
 
-    `requested`: extended resource → number that pods of others have requested. `held`: UUIDs that jobs of ours hold.
+    `requested` maps an extended resource to how many others have requested. `held` are the UUIDs that jobs of Cotenant
+    hold.
     """
     listed = sorted((gpu for gpu in node.gpus if gpu.missing_since is None), key=lambda gpu: (gpu.index, gpu.uuid))
     taken = [
@@ -44,8 +45,10 @@ def devices_holder(node: Node, requested: Mapping[str, int], held: Collection[st
 
 
 def _taken(gpus: list[Gpu], requested: int, held: Collection[str]) -> list[Gpu]:
-    """Devices of one resource. One that is not offered any more and is held by ours counts against the others: which of
-    them broke is not known, and the kube-scheduler has one less to give.
+    """Devices of one resource that others hold.
+
+    If fewer devices are offered than exist, and jobs hold some that broke, the difference counts as taken by others:
+    nobody knows which device broke, and the kube-scheduler has one less to give.
     """
     offered, ours = sum(gpu.healthy for gpu in gpus), sum(gpu.uuid in held for gpu in gpus)
     free = [gpu for gpu in gpus if gpu.healthy and gpu.uuid not in held]

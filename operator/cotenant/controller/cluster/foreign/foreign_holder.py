@@ -1,6 +1,6 @@
-"""Whatever holds GPUs and is not Cotenant's, as the core counts it: an admitted job of no queue. Pure.
+"""A holder of GPUs that is not Cotenant's, in the form of the core: an admitted job of no queue. Pure.
 
-It is in no quota and is never evicted: the ledger goes round it.
+It belongs to no quota and is never evicted; placements avoid its GPUs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def foreign_holder(
     held: Sequence[tuple[str, tuple[GrantedGpu, ...]]],
     namespace: str = "",
 ) -> Job:
-    """Job whose ranks hold these GPUs, in their order: (node, GPUs) of each."""
+    """The job whose ranks hold these GPUs, in this order: (node, GPUs) for each rank."""
     nodes = tuple(
         NodePlacement(node=node, ranks=(RankPlacement(rank=rank, gpus=gpus),)) for rank, (node, gpus) in enumerate(held)
     )

@@ -1,4 +1,4 @@
-"""GPU nodes as the core may use them: their GPUs, whether their agents are heard, what keeps them from taking jobs.
+"""GPU nodes as the core may use them: their GPUs, whether their agents are heard, and what keeps jobs away.
 
-Open to `cluster_view` and to those who report on nodes. Nothing is written here.
+Open to `cluster_view` and to reporters on nodes. Nothing is written here.
 """

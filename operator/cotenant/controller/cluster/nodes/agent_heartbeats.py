@@ -1,7 +1,8 @@
-"""When each agent was last heard: not by the time that it writes, but by when what it writes was seen to change.
+"""When each agent was last heard, measured by when a change of its report was seen.
 
-An agent's clock may be wrong, and a heartbeat in the future would keep a node ready for as long. A new leader has seen
-no change yet: it goes by the time at which the API server took the status in, and then waits for the next change.
+The time inside the report is not used: an agent's clock may be wrong, and a heartbeat from the future would keep a node
+ready for that long. A new leader has seen no change yet. It uses the time at which the API server stored the status,
+and then waits for the next change.
 """
 
 from __future__ import annotations

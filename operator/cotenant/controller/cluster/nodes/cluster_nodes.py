@@ -1,4 +1,4 @@
-"""Nodes as the core sees them, and what the GPUs of a placement amount to there."""
+"""GPU nodes in the form of the core, and facts about the GPUs of a placement."""
 
 from __future__ import annotations
 
@@ -35,16 +35,19 @@ log = logging.getLogger(__name__)
 class ClusterNodes:
     def __init__(self, cache: ObjectCache, state: ClusterState, settings: Settings) -> None:
         self.gpus: dict[str, GpuFacts] = {}
-        """UUID → what a pod must know of it; kept, because a pod may be made while its agent is silent."""
+        """GPU UUID → facts that a pod needs. Kept while the agent is silent, because pods may be made then."""
         self.ungranted: dict[str, PodRecord] = {}
-        """uid → pod with a contract that nothing of ours can have given it."""
+        """Pod uid → pod with a contract that no decision of this operator can have given it."""
         self.disputes: dict[str, Mapping[str, str]] = {}
-        """Node → UUID → the reason why the GPU is not handed out, though its agent says that it is healthy."""
+        """Node → GPU UUID → why the GPU is not handed out although its agent reports it as healthy."""
         self.requested: dict[str, Mapping[str, int]] = {}
-        """Node with devices that the kubelet hands out → extended resource → how many pods of others have requested;
-        without nodes where all devices are offered and nobody else has requested any."""
+        """Node → extended resource → how many pods of others have requested.
+
+        Only nodes whose kubelet hands out devices are listed, and only if others have requested some or not all are
+        offered.
+        """
         self._resources: dict[str, str] = {}
-        """UUID → extended resource; kept, as `gpus` is."""
+        """GPU UUID → extended resource. Kept while the agent is silent, like `gpus`."""
         self._heartbeats, self._duplicates = AgentHeartbeats(), DuplicateGpus()
         self._cache, self._index, self._pods = cache, cache.nodes, cache.pods
         self._state = state
@@ -54,9 +57,9 @@ class ClusterNodes:
         self.runtime_failures = RuntimeFailures()
 
     def sync(self, changed: set[str], now: float) -> bool:
-        """Let the core know of these nodes, of those that fell silent, and of GPUs that stayed away for too long.
+        """Update the core with these nodes, with nodes that fell silent, and with GPUs that were missing for too long.
 
-        Returns whether anything is other than it was.
+        Returns true if anything changed.
         """
         differs = False
         for name in changed:
@@ -74,7 +77,7 @@ class ClusterNodes:
         return differs
 
     def note_ungranted(self, memory: JobMemory, pods: Iterable[PodRecord]) -> None:
-        """Pods that have a contract, and that nothing of ours can have made: all those that name this job."""
+        """Pods that name this job in a contract which no decision of this operator can have made."""
         before, now = memory.ungranted, {pod.uid: pod for pod in pods}
         memory.ungranted = now
         for uid in before:
@@ -88,7 +91,7 @@ class ClusterNodes:
             self._cache.mark_changed(nodes={pod.node for pod in (*now.values(), *before.values()) if pod.node})
 
     def _without_disputed(self, node: Node, agent: GPUNode) -> Node:
-        """The node, of which nothing is handed out that another node lists too, or that such a pod is on."""
+        """The node with its disputed GPUs marked: another node lists them too, or a pod without a grant uses them."""
         strange = self.ungranted
         disputes: dict[str, str] = {}
         for gpu in agent.status.gpus:
@@ -121,11 +124,11 @@ class ClusterNodes:
             self.requested.pop(node.name, None)
 
     def known(self) -> Mapping[str, Node]:
-        """Name → node, as the core last observed it; without those of which no GPU is known."""
+        """Name → node as the core last observed it. Nodes without a known GPU are left out."""
         return self._state.nodes
 
     def _observe(self, name: str, now: float) -> Node | None:
-        """None: there is no agent, and there has been none lately."""
+        """The core's view of the node; None if it has no agent and had none lately."""
         facts, agent = self._index.facts.get(name), self._index.gpu_nodes.get(name)
         if facts is None or agent is None:
             # Deleted, or out of its agent's sight: until its pods are gone their queues hold its GPUs.
@@ -159,17 +162,17 @@ class ClusterNodes:
         return replace(node, gpus=self._missing.update(name, node.gpus, now))
 
     def _silent(self, now: float) -> set[str]:
-        """Nodes whose agents have not been heard for too long since they were last looked at."""
+        """Nodes whose agents have fallen silent since the last look."""
         known = self._state.nodes
         ready = (name for name in self._index.gpu_nodes if name in known and known[name].ready)
         return {name for name in ready if not self._heartbeats.is_fresh(name, now)}
 
     def restore(self) -> None:
-        """Nothing is known of heartbeats while another replica led."""
+        """Forget heartbeats: nothing is known of them while another replica led."""
         self._heartbeats.forget()
 
     def isolation_on(self, node: str) -> GpuIsolation:
-        """Paths by which GPUs of this node get into pods, as its agent reported last."""
+        """Paths by which GPUs of this node get into pods, from its agent's last report."""
         found = node_isolation(self._index.gpu_nodes.get(node))
         return isolation_on(found if self._claims else without_claims(found), self._runtime_class, self._resources)
 
@@ -179,9 +182,9 @@ class ClusterNodes:
         pods: Mapping[int, PodRecord] = MappingProxyType({}),
         seen: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> Verification:
-        """Judge a placement by the pods of its attempt, by node rank, and by the GPUs that ranks see.
+        """Check a placement against the pods of its attempt, by node rank, and against the GPUs that ranks see.
 
-        What ranks see is not held against a node without an agent.
+        On a node without an agent, the GPUs that ranks see are not checked.
         """
         found = []
         for node_rank, node in enumerate(placement.nodes):
@@ -191,7 +194,9 @@ class ClusterNodes:
         return verify_all(found)
 
     def sick_gpus(self, placement: Placement) -> dict[str, str]:
-        """GPU UUID → health, of the GPUs of a placement that their node or NVIDIA's GPU Operator wants drained."""
+        """GPU UUID → health of those GPUs of a placement that must be drained, by their agent or by NVIDIA's GPU
+        Operator.
+        """
         found: dict[str, str] = {}
         for node in placement.nodes:
             agent, facts = self._index.gpu_nodes.get(node.node), self._index.facts.get(node.node)
@@ -204,7 +209,7 @@ class ClusterNodes:
         return found
 
     def held_milli(self, placement: Placement) -> int:
-        """Milli-GPU held: of each grant the larger of its two dimensions, rounded up."""
+        """Milli-GPU that the placement holds. Each share counts by its larger dimension, rounded up."""
         return sum(
             self._grant_milli(gpu.uuid, gpu.memory_mib, gpu.compute_milli)
             for node in placement.nodes
@@ -213,7 +218,7 @@ class ClusterNodes:
         )
 
     def gpu_class_of(self, placement: Placement) -> str:
-        """Class of its GPUs, which is one; empty where their node does not list them now."""
+        """Class of the placement's GPUs, which all have one class; empty if their node does not list them now."""
         first = placement.nodes[0]
         agent, granted = self._index.gpu_nodes.get(first.node), first.ranks[0].gpus
         listed = agent.status.gpus if agent and granted else ()
@@ -224,7 +229,7 @@ class ClusterNodes:
         return compute_milli if facts is None else share_cost(memory_mib, compute_milli, facts.memory_mib)
 
     def violations(self, pods: Mapping[str, PodRecord]) -> dict[str, Violation]:
-        """Use beyond a share, by uid of the pod."""
+        """GPU memory used beyond a share, by uid of the pod."""
         found: dict[str, Violation] = {}
         for node in {pod.node for pod in pods.values() if pod.node}:
             seen = self._index.gpu_nodes.get(node)

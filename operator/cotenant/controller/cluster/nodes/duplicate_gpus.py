@@ -1,4 +1,4 @@
-"""UUIDs that two GPUNodes list. No GPU has two nodes, so one of them is wrong, and nobody knows which."""
+"""GPU UUIDs that two GPUNodes list. A GPU has one node, so one list is wrong, and nobody knows which."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class DuplicateGpus:
         """UUID → nodes."""
 
     def update(self, node: str, uuids: Iterable[str]) -> set[str]:
-        """Take in what a node lists now. Returns the other nodes for which this makes or ends a duplicate."""
+        """Store the UUIDs that a node lists now. Returns the other nodes for which a duplicate begins or ends."""
         before, after = self._listed.pop(node, frozenset()), frozenset(uuids)
         affected: set[str] = set()
         for uuid in before - after:

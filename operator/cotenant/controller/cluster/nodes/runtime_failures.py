@@ -1,8 +1,8 @@
-"""Nodes whose container runtime fails the jobs of several tenants: they take nothing new for a while.
+"""Nodes whose container runtime fails jobs of several tenants. They take nothing new for a while.
 
-One such failure may be the job's own. Two tenants on one node mean the node, such as a driver that was upgraded under
-running kernels. What is known comes from the statuses of jobs, which avoid the node for a while: so a new leader
-knows the same, and after that time the node is tried again.
+One failure may be the job's own. Failures of two tenants on one node mean the node, for instance a driver that was
+upgraded under a running kernel. The statuses of jobs record which nodes they avoid, so a new leader knows the same.
+After that time the node is tried again.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle.policies.blocked_start import RUNTIME_FAILED
 
 TENANTS = 2
-"""So many tenants have to agree."""
+"""Number of tenants whose jobs have to fail on a node."""
 
 
 class RuntimeFailures:
     def __init__(self) -> None:
         self._until: dict[str, dict[str, float]] = {}
-        """Node → namespace of a job that it failed → until when that counts, in Unix seconds."""
+        """Node → namespace of a job that failed there → Unix time until which that counts."""
         self._failing: set[str] = set()
         """Nodes that take nothing new."""
 
     def note(self, record: JobRecord) -> None:
-        """Take over what the status of a job says of the nodes that it avoids."""
+        """Update from the nodes that the status of a job says it avoids."""
         for one in record.status.excluded_nodes:
             if one.reason.startswith(RUNTIME_FAILED):
                 known = self._until.setdefault(one.node, {})
                 known[record.namespace] = max(known.get(record.namespace, 0.0), one.until.timestamp())
 
     def changed(self, now: float) -> set[str]:
-        """Nodes that fail since the last call, or do no longer."""
+        """Nodes that began or ceased to fail since the last call."""
         before = self._failing
         self._until = {
             node: current

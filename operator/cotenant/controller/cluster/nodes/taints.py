@@ -1,4 +1,4 @@
-"""Taints of a node that worker pods do not tolerate: what the kube-scheduler would refuse, the core is not offered."""
+"""Taints that worker pods do not tolerate. The core is offered no such node, as the kube-scheduler would refuse it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 
 
 def untolerated_taint(taints: Iterable[Mapping[str, Any]], tolerations: Iterable[Mapping[str, Any]]) -> str | None:
-    """The key of the first taint that keeps worker pods away; None when they may come."""
+    """Key of the first taint that keeps worker pods away; None if there is none."""
     wanted = list(tolerations)
     for taint in taints:
         if taint.get("effect") in KEEPS_AWAY and not any(_tolerates(one, taint) for one in wanted):

@@ -1,4 +1,4 @@
-"""Failures of the operator itself, kept to the one job that they concern.
+"""Failures of the operator itself, contained to the one job that they concern.
 
-The loop hands every such failure in here. What a quarantine is, and its condition, is in `informers.quarantine`.
+The loop hands every such failure in here. A quarantine and its condition are defined in `informers.quarantine`.
 """

@@ -1,7 +1,7 @@
-"""Contains what the operator fails on to the one job that it fails on: the only place where such failures end.
+"""Contains failures of the operator to the job that they occur on. No other place catches them.
 
-A job in quarantine is left alone for a pause, and all others go on: it is decided on no more, and what it holds
-still counts. What is remembered here is found again by the next leader in the conditions of the jobs.
+A job in quarantine is left alone for a pause, and all others go on. No decision is made about it, and its GPUs still
+count as held. A new leader finds the quarantines again in the conditions of the jobs.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Restraint:
-    """Consequence of a job's quarantine for its next step."""
+    """What a job's quarantine means for its next step."""
 
     left_alone: bool = False
     to_report: Quarantine | None = None
-    """Its condition is not as it should be: to be written, once."""
+    """Quarantine whose condition still has to be written, once."""
     look_at: float | None = None
-    """Time at which the job has to be looked at for its quarantine."""
+    """When the job has to be looked at because of its quarantine."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,19 +50,19 @@ class Containment:
             self.metrics.quarantined.labels(stage.value).set_function(partial(self._count, stage))
 
     def restore(self, now: float) -> None:
-        """Go on with the quarantines that an earlier leader has written down."""
+        """Continue the quarantines that an earlier leader wrote into conditions."""
         for record in self.cache.jobs.values():
             memory = self.memories[record.id]
             if memory.quarantine is None:
                 memory.quarantine = quarantine_in(record.status, generation=record.generation, now=now)
 
     def forget(self) -> None:
-        """Another replica leads: what it writes down counts."""
+        """Forget all quarantines. Another replica leads, and its conditions count."""
         for memory in self.memories:
             memory.quarantine = memory.given_back = None
 
     def contain(self, job: JobId, stage: Stage, error: BaseException, now: float) -> None:
-        """Put the job into quarantine, or leave it there for longer."""
+        """Put the job into quarantine, or extend its quarantine."""
         if isinstance(error, RefusedError):
             stage, why = Stage.REFUSAL, str(error)
         else:
@@ -82,12 +82,12 @@ class Containment:
         self.cache.mark_changed([job])
 
     def pause_until(self, job: JobId, now: float) -> float | None:
-        """Time until which a job that is gone is left alone."""
+        """When a deleted job may be looked at again; None if it is not in quarantine."""
         quarantine = self.memories[job].quarantine
         return quarantine.retry_at if quarantine is not None and now < quarantine.retry_at else None
 
     def restraint(self, record: JobRecord, now: float) -> Restraint:
-        """Find what a quarantine means for the next step. Where a pause is over, the job is let out to be tried."""
+        """What a quarantine means for the job's next step. If its pause is over, the job is released for a try."""
         quarantine = self.memories[record.id].quarantine
         if quarantine is None:
             return Restraint()
@@ -110,8 +110,9 @@ class Containment:
             log.info("%s: the quarantine is lifted", record.key)
 
     def _give_back(self, record: JobRecord, quarantine: Quarantine) -> None:
-        """A placement of which nothing runs any more, and that failed again after a pause, counts no more. One that
-        another leader wrote a moment ago has failed nowhere: its pods are still to be made.
+        """Stop counting a placement if none of its pods runs and the job failed again after a pause.
+
+        A placement that another leader wrote a moment ago has not failed yet: its pods are still to be made.
         """
         memory, attempt = self.memories[record.id], record.status.attempts
         if not quarantine.again or quarantine.inherited or record.phase not in HOLDING or memory.given_back == attempt:

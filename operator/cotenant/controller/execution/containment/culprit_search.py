@@ -1,7 +1,7 @@
-"""Finds the jobs with which no decision can be made, by bisection: the next cycle goes on without them. Pure.
+"""Finds by bisection the jobs with which no decision can be made. The next cycle goes on without them. Pure.
 
-A job that is not under test does not wait, or is what it holds and no more. The number of trials is bounded; what they
-could not tell apart is suspect together.
+A job outside of the tested group is left out if it waits, and only counts as held GPUs if it runs. The number of trials
+is bounded. Jobs that could not be told apart by then are blamed together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.snapshot.snapshot import Snapshot
 
 TRIALS_MAX: Final = 64
-"""For one job of a thousand it takes about twenty."""
+"""One bad job of a thousand takes about twenty trials."""
 
 
 @dataclass(slots=True)
@@ -26,15 +26,17 @@ class CulpritSearch:
     trials: int = 0
 
     def culprits(self, candidates: Sequence[JobKey]) -> dict[JobKey, Exception]:
-        """Jobs of the candidates without which a decision can be made, each with its error; empty where none is to
-        blame: it fails without all of them, or with all of them it does not."""
+        """The jobs to blame, each with its error: without them a decision can be made.
+
+        Empty if no job is to blame: the decision fails without all of them, or does not fail with all of them.
+        """
         if self._failure(frozenset()) is not None:
             return {}
         error = self._failure(frozenset(candidates))
         return {} if error is None else self._bisect(sorted(candidates), error)
 
     def _bisect(self, group: Sequence[JobKey], error: Exception) -> dict[JobKey, Exception]:
-        """Culprits in a group that fails."""
+        """The jobs to blame in a group that fails."""
         if len(group) == 1 or self.trials >= TRIALS_MAX:
             return dict.fromkeys(group, error)
         middle = len(group) // 2
@@ -45,7 +47,9 @@ class CulpritSearch:
         return found or self._last_straw(group, middle, error)
 
     def _last_straw(self, group: Sequence[JobKey], low: int, error: Exception) -> dict[JobKey, Exception]:
-        """First job with which a group fails that fails only together, and whose first `low` do not."""
+        """The first job with which a group fails, if the group fails only together and its first `low` jobs do not
+        fail.
+        """
         high = len(group)
         while high - low > 1 and self.trials < TRIALS_MAX:
             middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""The scheduling loop: which jobs are looked at, what is observed of them, and one write at a time for each.
+"""The scheduling loop: it looks at jobs that changed, observes them, and starts one write at a time for each.
 
-The process starts it, and `work_queue` serves other reconcilers too. It decides nothing and calls no API server itself.
+The process starts it. Other reconcilers use `work_queue` too. The loop decides nothing and calls no API server itself.
 """

@@ -1,4 +1,4 @@
-"""Decisions one after the other, each going on from the last: a cycle in which nothing changed costs very little."""
+"""Successive decisions, each starting from the last. A cycle in which nothing changed costs very little."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ class Decisions:
         self._last: Decision | None = None
 
     def __call__(self, snapshot: Snapshot) -> Plan:
-        """The very same plan as before, where it still holds."""
+        """The plan for this snapshot; the same object as before if it still holds."""
         self._last = decide(snapshot, self._policy, self._last)
         return self._last.plan

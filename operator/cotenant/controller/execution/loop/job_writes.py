@@ -1,7 +1,7 @@
-"""Writes under way, at most one for each job; when one ends, its job is looked at again.
+"""Writes in progress, at most one for each job. When one ends, its job is looked at again.
 
-An API server that does not answer is asked again soon, by whichever replica leads then; anything
-else that goes wrong is contained to the job.
+If the API server does not answer, the write is tried again soon, by the replica that leads then. Any other failure is
+contained to the job.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cotenant.controller.leader.leadership import Leadership
 log = logging.getLogger(__name__)
 
 DRAIN_S = 5.0
-"""Grace period of the writes that are under way when the process stops."""
+"""How long the process waits for writes in progress when it stops."""
 
 Write: TypeAlias = Coroutine[Any, Any, ExecutionResult]
 
@@ -38,11 +38,11 @@ class JobWrites:
     clock: Callable[[], float]
     on_end: Callable[[], None]
     plan_missed: bool = False
-    """The last plan had something for a job of which a write was under way, and has ended since."""
+    """True if the last plan contained an action for a job while a write of that job was in progress."""
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def start(self, job: JobId, write: Write, undo: Callable[[], None] = lambda: None) -> None:
-        """Begin a write; `undo` is called if it fails by a defect, for what was assumed of it."""
+        """Start a write. If it fails because of a defect, `undo` takes back what was assumed of it."""
         self.queue.start(job)
         task = asyncio.create_task(self._finish(job, write, undo), name=f"write {job}")
         self._tasks.add(task)
@@ -72,7 +72,7 @@ class JobWrites:
         self.on_end()
 
     async def drain(self) -> None:
-        """Let the writes that are under way end; they are short, and the Lease is still held."""
+        """Wait for the writes in progress. They are short, and the Lease is still held."""
         tasks = list(self._tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=DRAIN_S)

@@ -1,4 +1,4 @@
-"""Puts together everything that is known of one job, for `reconcile` to decide on."""
+"""Collects everything that is known of one job, for `reconcile`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Observer:
     memories: JobMemories
 
     def observe(self, record: JobRecord, now: float) -> Observation:
-        """The job as it stands at `now`; when it was last seen to move is remembered."""
+        """The job at `now`. The time of its last activity is updated in its memory."""
         memory, agents = self.memories[record.id], self.cache.nodes
         pods = self.cache.pods_of(record.id)
         memory.activity = activity_of(record, memory, agents.gpu_nodes, now)
@@ -52,7 +52,7 @@ class Observer:
         )
 
     def _suggested_to_another(self, record: JobRecord) -> SuggestionStatus | None:
-        """What is suggested to the newest job of its template, where it would take that and has nothing of its own."""
+        """The suggestion of the newest job with the same template, if this job accepts one and has none of its own."""
         if not share_suggestion.takes_of_another(record):
             return None
         template = template_of(record.key)

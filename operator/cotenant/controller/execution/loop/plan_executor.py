@@ -1,4 +1,6 @@
-"""Carries out a plan as far as it still can be: assumed first, then started, evictions before admissions."""
+"""Carries out those actions of a plan that are still possible. They are assumed first; evictions start before
+admissions.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class PlanExecutor:
     verdict_throttle: VerdictThrottle
 
     def carry_out(self, plan: Plan, now: float) -> tuple[Action, ...]:
-        """Start what can be carried out; returns it."""
+        """Start the actions that are still possible, and return them."""
         # 1. Keep what can still be done; what was missed is planned again when the write under way has ended.
         acts_on = {action.job for action in plan.actions}
         for job in self.writes.queue.processing:
@@ -57,7 +59,7 @@ class PlanExecutor:
         self.writes.start(record.id, write, partial(self.cluster.resolve_assumption, record.id, action, None))
 
     def _end_if_quarantined(self, action: Action, now: float) -> None:
-        """A job that has to leave, and that the operator leaves alone: others do not wait for its status."""
+        """End the pods of a quarantined job that has to leave. Other jobs do not wait until its status is written."""
         record = self.cache.jobs.get(action.job)
         if not isinstance(action, Evict) or record is None or record.id in self.writes.queue:
             return
@@ -75,7 +77,7 @@ class PlanExecutor:
             self.writes.start(record.id, self.action_executor.report_pending(record, verdict))
 
     def _is_idle(self, key: JobKey, now: float) -> bool:
-        """The job is there, and nothing is being written about it, nor is it left alone."""
+        """True if the job exists, is not in quarantine, and no write of it is in progress."""
         record = self.cache.jobs.get(key)
         if record is None or record.id in self.writes.queue:
             return False
@@ -83,7 +85,7 @@ class PlanExecutor:
         return memory.uncertain is None and not memory.is_quarantined(record.generation, now)
 
     def _can_carry_out(self, action: Action, now: float) -> bool:
-        """The job has not come into another phase while the plan was made, by a write of another."""
+        """True if the job is still in the phase that the plan was made for."""
         if not self._is_idle(action.job, now):
             return False
         record = self.cache.jobs[action.job]

@@ -1,8 +1,8 @@
 """The scheduling loop, the operator's one writer: wait → sync → reconcile jobs → snapshot → schedule → assume → write.
 
-It runs under supervision (`main`): an exception that no single job can be blamed for ends the process; what one job
-provokes is contained to that job. Each job has at most one write under way; the loop never waits for it, and looks at
-the job again when it is done. Replicas that do not lead keep their cache warm and do nothing else.
+`main` supervises it. A failure that one job causes is contained to that job; any other exception ends the process. Each
+job has at most one write in progress. The loop never waits for it, and looks at the job again when it ends. A replica
+that does not lead keeps its cache up to date and does nothing else.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from cotenant.core.snapshot.snapshot import Snapshot
 log = logging.getLogger(__name__)
 
 FOLLOWER_POLL_S = 0.5
-"""Longest pause of a replica that does not lead: what is due is due for the leader."""
+"""Longest pause of a replica that does not lead. Deadlines of jobs concern the leader only."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,24 +58,25 @@ class SchedulingLoop:
     settings: Settings
     leadership: Leadership
     resync: Callable[[], Coroutine[Any, Any, None]]
-    """Lists everything anew: what a new leader does before its first decision."""
+    """Lists the cluster anew. A new leader calls this before its first decision."""
     verdict_throttle: VerdictThrottle
     explained: Callable[[Plan, float], Plan]
-    """Adds to verdicts when their jobs start; never waits for it."""
+    """Adds estimated starts to verdicts; never waits for an estimate."""
     on_plan: Callable[[Snapshot, Plan], None]
-    """Receives every plan: for the statuses of Queues, budgets and metrics."""
+    """Receives every plan, for the statuses of Queues, budgets and metrics."""
     on_decision: Callable[[Snapshot, Plan, Sequence[Action], float], None] = lambda *_: None
-    """Receives every decision as it was made, what of it was carried out, and its seconds: for the decision log."""
+    """Receives the snapshot, the plan, the actions carried out and the seconds of each decision, for the decision log.
+    """
     clock: Callable[[], float] = time.time
     wake_up: asyncio.Event = field(default_factory=asyncio.Event)
     last_alive: float = 0.0
-    """Monotonic time of the last sign of life; liveness looks at it."""
+    """Monotonic time of the last sign of life, for the liveness probe."""
     _queue: WorkQueue[JobId] = field(default_factory=WorkQueue)
     _writes: JobWrites = field(init=False)
     _plan_executor: PlanExecutor = field(init=False)
     _restored: bool = False
     _plan_due: bool = True
-    """Something that decisions depend on has changed since the last plan."""
+    """True if anything that decisions depend on has changed since the last plan."""
     _planned_at: float = 0.0
 
     def __post_init__(self) -> None:
@@ -102,14 +103,16 @@ class SchedulingLoop:
             await self.cycle()
 
     def _lose_leadership(self) -> None:
-        """Everything is looked at anew before the next decision: what has changed until then need not be kept."""
+        """Stop acting as the leader. Changes until the next leadership are dropped, because everything is then read
+        anew.
+        """
         if self._restored:
             self.containment.forget()
         self._restored = False
         self.cache.pop_changes()
 
     async def _wait(self) -> None:
-        """Wait until something has changed, or is due; then a moment more, for what comes with it."""
+        """Wait for a change or a deadline, and then for the batching window."""
         due_at = self._queue.next_at() if self.leadership.held else self.clock() + FOLLOWER_POLL_S
         pause = self.settings.tick_s if due_at is None else min(self.settings.tick_s, due_at - self.clock())
         with contextlib.suppress(TimeoutError):
@@ -120,7 +123,7 @@ class SchedulingLoop:
         self.wake_up.clear()
 
     async def _restore(self) -> bool:
-        """Rebuild from the API alone: nothing that an earlier leader had in memory counts, only what it wrote."""
+        """Rebuild all state from the API. Only what earlier leaders wrote counts, not what they had in memory."""
         started = time.monotonic()
         try:
             await self.resync()
@@ -162,7 +165,7 @@ class SchedulingLoop:
             self.metrics.cycles.observe(time.monotonic() - started)
 
     def _reconcile(self, job: JobId, now: float) -> None:
-        """Take the job's next step; it stays in the queue's hands until that is written."""
+        """Take the job's next step. The job stays marked as in progress until the step is written."""
         record = self.cache.job(job)
         # 1. A job that is gone, or is another one of the same name: its pods go too.
         if record is None:
@@ -232,7 +235,9 @@ class SchedulingLoop:
                      len(actions) - admitted, len(plan.verdicts), time.monotonic() - started)  # fmt: skip
 
     async def _contain_culprits(self, error: Exception, now: float) -> None:
-        """No decision can be made: the next one does without the jobs to blame. Where there are none, it is raised."""
+        """Handle a decision that failed: the next one leaves out the jobs to blame. If no job is to blame, raise the
+        error.
+        """
 
         def decide(snapshot: Snapshot) -> None:
             self.last_alive = time.monotonic()
@@ -249,5 +254,5 @@ class SchedulingLoop:
         self._plan_due = True
 
     async def stop(self) -> None:
-        """Let the writes that are under way end."""
+        """Wait for the writes in progress."""
         await self._writes.drain()

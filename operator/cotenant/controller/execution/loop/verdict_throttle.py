@@ -1,8 +1,8 @@
-"""Which verdicts are worth a write: a new reason or a first estimate at once, a new message only now and then.
+"""Decides which verdicts are written: a new reason or a first estimate at once, other messages only now and then.
 
-Numbers in a verdict change with every cycle. Written each time, a thousand waiting jobs would be a thousand patches a
-cycle, and of no use to a tenant. What a job's status says already is noted, and costs a comparison as long as neither
-the verdict nor the job is another.
+Numbers in verdicts change with every cycle. If each change were written, a thousand waiting jobs would cost a thousand
+patches a cycle, without use to tenants. Verdicts that the status shows already are remembered, so unchanged ones cost
+one comparison.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Verdict
 
 REWRITES_PER_CYCLE_MAX = 50
-"""New messages per cycle at most; reasons are never held back."""
+"""Most new messages per cycle. New reasons are not limited."""
 
 
 class VerdictThrottle:
@@ -34,8 +34,10 @@ class VerdictThrottle:
         now: float,
         is_idle: Callable[[JobKey], bool] = lambda key: True,
     ) -> list[tuple[JobRecord, Verdict]]:
-        """Those of this cycle's verdicts that are worth it; `note_written` makes the others wait. `is_idle`: the job's
-        status may be written now."""
+        """The verdicts of this cycle to be written now; after `note_written`, the others have to wait.
+
+        `is_idle` says whether the job's status may be written now.
+        """
         worth_it, rewrites = [], 0
         for key, verdict in verdicts.items():
             record = jobs.get(key)
@@ -61,7 +63,7 @@ class VerdictThrottle:
     def note_written(
         self, verdicts: Mapping[JobKey, Verdict], written: list[tuple[JobRecord, Verdict]], now: float
     ) -> None:
-        """A job that has no verdict in this cycle begins anew when it has one again."""
+        """Forget jobs without a verdict in this cycle. If one gets a verdict again, it counts as new."""
         if verdicts.keys() != self._last.keys():
             for memory in self._memories:
                 if memory.id.key not in verdicts:
@@ -96,7 +98,7 @@ def _new_message(pending: PendingStatus | None, verdict: Verdict) -> bool:
 
 
 def _bound_moved(written: float | None, bound: float | None) -> bool:
-    """A bound that has come nearer is still true as it was written; it is written every hour."""
+    """True if only `startsBy` differs and came nearer: the old value is still true, and is updated once an hour."""
     if written is None or bound is None:
         return written is not bound
     return bound > written + 60.0 or bound < written - 3_600.0

@@ -1,9 +1,9 @@
 """A queue of jobs to look at, each with at most one worker at a time. Pure: time comes in as data.
 
-The rules are those of controller-runtime's work queue. What is added twice is handed out once. What is being processed
-is not handed out again before `done`; if it was added meanwhile, it is handed out after that. What is added for later
-waits for its time, or for an `add`, whichever is first. A failed attempt is `add_after`ed its pause: that is the rate
-limit, and a fresh observation lifts it.
+It follows controller-runtime's work queue. An item that is added twice is handed out once. An item in progress is not
+handed out again before `done`; if it was added meanwhile, it is handed out then. An item that is added for later waits
+for its time or for an `add`, whichever comes first. After a failure, the caller adds the item again with a pause
+(`add_after`); a new observation ends the pause.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Item = TypeVar("Item", bound=Hashable)
 class WorkQueue(Generic[Item]):
     def __init__(self) -> None:
         self._ready: dict[Item, None] = {}
-        """To be handed out, in the order in which it was added."""
+        """Items to hand out, in the order in which they were added."""
         self._due_at: dict[Item, float] = {}
         """To be added then."""
         self._processing: set[Item] = set()
@@ -34,11 +34,11 @@ class WorkQueue(Generic[Item]):
         self._ready[item] = None
 
     def add_after(self, item: Item, at: float) -> None:
-        """Add it at this time, in Unix seconds, instead of at the one that was given last."""
+        """Add it for this Unix time, which replaces an earlier one."""
         self._due_at[item] = at
 
     def get(self, now: float) -> list[Item]:
-        """Everything that is ready and not being processed; from here on it is being processed."""
+        """All items that are ready and not in progress. They are in progress from now on."""
         for item, at in list(self._due_at.items()):
             if at <= now:
                 del self._due_at[item]
@@ -51,12 +51,12 @@ class WorkQueue(Generic[Item]):
         return handed_out
 
     def start(self, item: Item) -> None:
-        """Process it without `get`, on behalf of a plan; what was added before stays added."""
+        """Mark it as in progress without `get`, for an action of a plan. If it was added before, it stays added."""
         self._processing.add(item)
 
     def done(self, item: Item) -> None:
         self._processing.discard(item)
 
     def next_at(self) -> float | None:
-        """Time at which the next item is due; None when none is."""
+        """When the next item is due; None if no item waits."""
         return min(self._due_at.values(), default=None)

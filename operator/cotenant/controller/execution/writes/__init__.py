@@ -1,4 +1,4 @@
-"""Writes to the API server: statuses of jobs, their pods and what stands beside them, Events. All are safe to repeat.
+"""Writes to the API server: statuses of jobs, pods with the objects beside them, and Events. All may be repeated.
 
-The loop starts them. What is written is decided in `lifecycle` and in the core.
+The loop starts them. Their content is decided in `lifecycle` and in the core.
 """

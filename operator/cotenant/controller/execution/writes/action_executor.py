@@ -1,7 +1,7 @@
-"""Commits the actions of a plan, each by one write of its job's status, and writes why the other jobs wait.
+"""Commits each action of a plan by one write of its job's status, and writes why other jobs wait.
 
-The write makes the action true. Where it is not made, what was assumed of the action is forgotten; where it has no
-answer, the assumption stands until it is known what became of it.
+The write is the commit. If it fails, the assumption of the action is taken back. If it gets no answer, the assumption
+stays until the outcome is known.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ActionExecutor:
     """Unix seconds."""
 
     async def admit(self, record: JobRecord, action: Admit) -> ExecutionResult:
-        """Commit the placement; only then make the pods."""
+        """Commit the placement, then make the pods."""
         now = self.clock()
         # 1. The status that hands the GPUs out.
         message = admission_message(record, action, self.cache.nodes.gpu_nodes, self.settings)
@@ -64,7 +64,7 @@ class ActionExecutor:
         return await self.executor.create_pods(committed)
 
     async def evict(self, record: JobRecord, action: Evict) -> ExecutionResult:
-        """Write the eviction down, then end the pods."""
+        """Commit the eviction, then end the pods."""
         kind, message = action.kind.value, action.message
         try:
             known = final_progress(record.status.progress, (), state="stopping", now=self.clock())
@@ -117,7 +117,7 @@ class ActionExecutor:
         return await self.executor.end_pods(record)
 
     async def _commit(self, record: JobRecord, action: Action, status: TrainingJobStatus) -> JobRecord | None:
-        """The write that makes an action true. Where it is not made, the assumption of the action is forgotten."""
+        """Write the status that commits an action. If the write fails, the assumption of the action is taken back."""
         try:
             written = await self.executor.write(record, status)
         except FencedError:

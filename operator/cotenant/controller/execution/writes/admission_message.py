@@ -1,4 +1,4 @@
-"""The sentence with which a job is admitted: where, and what the tenant has to know of it. Pure."""
+"""The sentence for a job that is admitted: where it runs, and what its tenant has to know. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _backfilled(action: Admit) -> str:
 
 
 def _cut_grace(record: JobRecord, settings: Settings) -> str:
-    """Notice that the job has less time to leave than it asked for; empty where it has all of it."""
+    """Notice that the job gets a shorter grace period than it asked for; empty if it gets all of it."""
     asked = record.job.spec.grace_period if record.job else 0
     effective = effective_grace_s(asked, settings)
     if effective == asked:

@@ -1,6 +1,7 @@
-"""Kubernetes Events about TrainingJobs, for the tenant: written after the status, best effort, at a bounded rate.
+"""Kubernetes Events about TrainingJobs, for tenants: recorded after the status, best effort, at a bounded rate.
 
-An Event is a message, not a record: when there are too many, or the API server is busy, they are dropped and counted.
+An Event is a message, not a record. If there are too many, or the API server is busy, Events are dropped and the drops
+are counted.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class EventRecorder:
         kind: str = "TrainingJob",
         api_version: str = names.API_VERSION,
     ) -> None:
-        """Queue it; never waits. `kind`: of what the identity is."""
+        """Queue the Event without waiting. `kind` is the kind of the object that `job` identifies."""
         if self._disabled:
             return
         try:
@@ -81,8 +82,9 @@ def kubernetes_event(
     kind: str = "TrainingJob",
     api_version: str = names.API_VERSION,
 ) -> Document:
-    """Event of the core's group: only there are times set that `kubectl get events --sort-by=.lastTimestamp` reads.
-    Events of what has no namespace live in `default`.
+    """An Event of the core API group, with the times that `kubectl get events --sort-by=.lastTimestamp` reads.
+
+    Events about cluster-scoped objects live in the namespace `default`.
     """
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     unique = _digest(job.uid, event) if event.once else uuid.uuid4().hex[:16]
@@ -112,5 +114,5 @@ def kubernetes_event(
 
 
 def _digest(uid: str, event: EventToRecord) -> str:
-    """The same for the same Event about the same object: the API server refuses to make it twice."""
+    """Name suffix that is equal for equal Events about one object, so that the API server refuses the second."""
     return hashlib.sha256(f"{uid}/{event.reason}/{event.message}".encode()).hexdigest()[:16]

@@ -1,8 +1,8 @@
-"""Carries out the next step of a job: one write of its status, then what follows from it. All of it is safe to repeat.
+"""Carries out the next step of a job: one write of its status, then pods, deletions and Events. All may be repeated.
 
-The status write is the commit point: guarded by resourceVersion, it fails when anything wrote in between; then nothing
-else happens and the decision is forgotten. What follows (pods, deletions, Events) can be done again by any later leader
-from the committed status alone. The client holds back the writes of a replica that does not lead (FencedError).
+The status write is the commit point. It is guarded by resourceVersion: if anything else wrote in between, it fails,
+nothing else happens, and the decision is dropped. All later steps can be repeated by any leader from the committed
+status. The client refuses writes of a replica that does not lead (FencedError).
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from cotenant.core.model.plan import Action
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-"""Pause before something that did not work is tried again."""
+"""Pause before a failed step is tried again."""
 
 REFUSED_PAUSE_S = 30.0
-"""Pause before a deletion is tried again that the API server does not allow: an admission policy stands against it."""
+"""Pause after the API server refused a deletion, for instance because of an admission policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """Time of the next look at the job, in Unix seconds; None: at once."""
+    """When the job is looked at next, in Unix seconds; None means at once."""
 
     requeue_at: float | None = None
 
 
 def retry_at(now: float) -> ExecutionResult:
-    """Another was first, or something is in the way that will pass."""
+    """Look again soon: another write came first, or an obstacle will pass."""
     return ExecutionResult(now + RETRY_S)
 
 
@@ -94,13 +94,13 @@ class Executor:
         return ExecutionResult(result.requeue_at)
 
     async def end_pods(self, record: JobRecord) -> ExecutionResult:
-        """End what runs of the job, whatever its status says."""
+        """End the running pods of the job, whatever its status says."""
         pods = self.cache.pods_of(record.id).values()
         await self.pod_deleter.delete([pod for pod in pods if pod.held and not pod.deleting])
         return ExecutionResult()
 
     async def report_quarantine(self, record: JobRecord, quarantine: Quarantine) -> ExecutionResult:
-        """Show in the status that the job is left alone, or no longer; where that is refused, in an Event alone."""
+        """Write the condition for a quarantine that begins or ends. If the write is refused, record only an Event."""
         status = with_condition(record.status, quarantine, self.clock())
         with contextlib.suppress(RefusedError):
             await self.write(record, status)
@@ -117,13 +117,13 @@ class Executor:
         return refused or ExecutionResult(result.requeue_at)
 
     async def settle_pods(self, job: JobId) -> ExecutionResult:
-        """Find out which pods are there that nothing is made of any more."""
+        """Find out which of the unsettled pods of a deleted job exist."""
         await self.pod_creator.settle(job)
         return retry_at(self.clock()) if self.memories[job].unsettled else ExecutionResult()
 
     async def resolve_uncertain(self, record: JobRecord, action: Action) -> ExecutionResult:
-        """Find out what became of an uncertain commit. What was written is in the cache then, which is synced before
-        the next decision.
+        """Find out whether an uncertain commit was written. The result goes into the cache, which is synced before the
+        next decision.
         """
         reply = await self.kube.get(TRAINING_JOBS, record.name, record.namespace)
         self.memories[record.id].uncertain = None
@@ -133,9 +133,9 @@ class Executor:
         return ExecutionResult()
 
     async def write(self, record: JobRecord, status: TrainingJobStatus) -> JobRecord | None:
-        """The record as it is after the write; None where another was first, or the job is gone.
+        """Write the status and return the new record; None if another write came first, or the job is gone.
 
-        Raises `RefusedError` for a status that the API server does not take.
+        Raises `RefusedError` if the API server does not accept the status.
         """
         change = difference(record.written, status.to_document())  # what a newer release wrote beside it stays
         if not change or record.status_problem is not None:
@@ -168,7 +168,7 @@ class Executor:
     async def _delete_pods(
         self, job: JobId, result: ReconcileResult, deletions: Awaitable[str]
     ) -> ExecutionResult | None:
-        """Delete, and record what was asked for again; the pause after a refusal, None where there was none."""
+        """Delete pods, and record Events about forced deletions. Returns the pause after a refusal, else None."""
         if refusal := await deletions:
             self.event_recorder.record(job, EventToRecord(reason="DeletionRefused", message=refusal, warning=True))
             return ExecutionResult(self.clock() + REFUSED_PAUSE_S)
@@ -177,7 +177,7 @@ class Executor:
         return None
 
     async def create_pods(self, record: JobRecord) -> ExecutionResult:
-        """A placement that cannot be carried out is left to the next reconcile, which gives it up."""
+        """Make the pods of a placement, unless it cannot be carried out: the next reconcile then gives it up."""
         if (
             self.cache.job(record.id) is None
             or self.cluster.core_jobs.placement_error(record, self.clock()) is not None

@@ -1,4 +1,4 @@
-"""Where documents come from: kopf's watches, reflectors for the kinds that change often, and lists.
+"""Sources of documents: kopf's watches, reflectors for kinds that change often, and lists.
 
-Open to the process. All of them end in the object cache, and nothing is decided here.
+Open to the process. All documents go into the object cache. Nothing is decided here.
 """

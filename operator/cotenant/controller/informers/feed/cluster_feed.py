@@ -1,9 +1,8 @@
-"""Keeps the cache in sync with the cluster: listings of all kinds, their watches, and a resync now and then.
+"""Keeps the cache in sync with the cluster: lists of all kinds, their watches, and a resync from time to time.
 
-kopf does not name what was deleted while a watch of it was broken, so each kind that kopf lists anew is listed here
-after it. Kinds of which the definition is missing are looked for until it is there; then kopf begins anew with them.
-
-Composites and the decision log see each object as well, after the cache has taken it in.
+If a watch breaks, kopf lists the kind anew but does not say what was deleted meanwhile. So each kind that kopf lists
+anew is listed here as well. A kind without a CustomResourceDefinition is looked for until it exists; then kopf starts
+again. Composites and the decision log get each object after the cache.
 """
 
 from __future__ import annotations
@@ -46,16 +45,16 @@ OBSERVED: Final = (*kopf_feed.WATCHED, *reflector.REFLECTED)
 """Whatever the settings are."""
 
 ADDED_LATER: Final = frozenset({QUOTA_REQUESTS, BOOKINGS, PROFILES, CLUSTER_PROFILES, SESSIONS, SWEEPS})
-"""Kinds that a release brought whose definitions an upgrade may not have installed yet: without one there are none."""
+"""Kinds that are new in a release. If an upgrade has not installed their definitions yet, they count as empty."""
 MISSING_S: Final = 30.0
 """Pause between two looks for kinds that are missing."""
 REOPEN_S = 2.0
 RELIST_S: Final = 2.0
-"""Pause after kopf has begun to list a kind: most of its list has come by then."""
+"""Pause after kopf starts to list a kind. Most of its list has arrived by then."""
 
 
 class Listener(Protocol):
-    """Sees every object and every listing."""
+    """Gets every object and every list."""
 
     def put(self, resource: Resource, document: Document, deleted: bool) -> None: ...
 
@@ -69,7 +68,7 @@ class JobListener(Protocol):
 
 
 class PolicyListener(Protocol):
-    """Hears that a NetworkPolicy has changed."""
+    """Is told when a NetworkPolicy changes."""
 
     def look(self) -> None: ...
 
@@ -90,12 +89,12 @@ class ClusterFeed:
         self._decision_recorder, self._base_network_policies = decision_recorder, base_network_policies
         self._metrics, self._settings = metrics, settings
         self.synced_at: float | None = None
-        """Time of the last whole listing, by the monotonic clock."""
+        """Monotonic time of the last complete listing."""
         self._listed = asyncio.Event()
         self._missing: frozenset[Resource] = frozenset()
-        """Kinds that the API server did not serve at the last look."""
+        """Kinds that the API server did not serve when it was last asked."""
         self._listed_by_kopf: dict[Resource, None] = {}
-        """Kinds that are to be listed here as well."""
+        """Kinds that kopf lists anew, and that have to be listed here too."""
         self._kopf_has_listed = asyncio.Event()
         self._watched = kopf_feed.watched(settings.device_claims)
         self._observed = (*self._watched, *reflector.REFLECTED)
@@ -110,7 +109,7 @@ class ClusterFeed:
         }
 
     async def resync(self) -> None:
-        """List everything: what the watches missed is found, what is gone is dropped."""
+        """List all kinds: add what the watches missed, and drop what is gone."""
         for resource in self._observed:
             self._replace(resource, await self._list(resource))
         self.synced_at = time.monotonic()
@@ -136,7 +135,7 @@ class ClusterFeed:
             composite.replace(resource, listing)
 
     async def list_anew(self) -> None:
-        """The same, as soon as the API server answers for all kinds."""
+        """The same, once the API server answers for all kinds."""
         while True:
             try:
                 return await self.resync()
@@ -150,7 +149,9 @@ class ClusterFeed:
             await asyncio.sleep(self._settings.resync_s)
 
     async def watch(self) -> None:
-        """Watch, and watch again where that has ended: a CustomResourceDefinition may have gone or come."""
+        """Run kopf's watches, and start them again if they end: a CustomResourceDefinition may have been added or
+        removed.
+        """
         await self._listed.wait()
         while True:
             missing = self._missing
@@ -181,7 +182,7 @@ class ClusterFeed:
         self._kopf_has_listed.set()
 
     async def list_after_kopf(self) -> None:
-        """Find what was deleted before kopf's list and after the watch before it."""
+        """List kinds that kopf lists anew, to find objects deleted between kopf's broken watch and its list."""
         while True:
             await self._kopf_has_listed.wait()
             await asyncio.sleep(RELIST_S)
@@ -205,7 +206,7 @@ class ClusterFeed:
             self._base_network_policies.look()
 
     def _record_missed(self, before: Mapping[JobKey, JobRecord]) -> None:
-        """Record what became of jobs while no watch told it: those that are gone, and phases that are new."""
+        """Record in the decision log what no watch reported: deleted jobs, and new phases."""
         for record in before.values():
             if self._cache.job(record.id) is None:
                 self._decision_recorder.on_job(record, deleted=True)

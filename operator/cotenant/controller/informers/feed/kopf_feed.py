@@ -1,12 +1,12 @@
-"""kopf watches all of Cotenant's own kinds and the built-in kinds that change seldom. Its handlers hand events on.
+"""kopf watches Cotenant's own kinds and the built-in kinds that seldom change. Its handlers only pass events on.
 
 Pods and NetworkPolicies have a `reflector` instead. kopf runs in a thread with a loop of its own, because it cancels
-whatever it finds in its loop when it stops. It gets `on.event` handlers only: no finalizers, no annotations, no
-peering, no posted Events. Every watch has a timeout, so a stream that went quiet is opened anew.
+everything in its loop when it stops. It gets `on.event` handlers only: no finalizers, no annotations, no peering, no
+posted Events. Every watch has a timeout, so that a silent stream is opened anew.
 
-kopf watches only kinds that the API server serves when kopf starts, and it ends when one of them goes. So start it with
-the kinds that could be listed, and again when it has ended. When a watch cannot go on, kopf lists the kind anew, and
-does not name what was deleted meanwhile: `EventSink.on_listed` says when to look for that.
+kopf watches only kinds that the API server serves when kopf starts, and it ends when one of them is removed. So start
+it with the kinds that exist, and start it again when it has ended. If a watch cannot continue, kopf lists the kind anew
+and does not name deleted objects; `EventSink.on_listed` tells when to look for those.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OWN_KINDS: Final = (
     QUOTA_REQUESTS,
     BOOKINGS,
 )
-"""All but LocalQueues, which the operator only writes. Profiles come before the jobs that are read with them."""
+"""All kinds except LocalQueues, which the operator only writes. Profiles come before the jobs that use them."""
 BUILT_IN: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS)
 WATCHED: Final = (*BUILT_IN, *OWN_KINDS)
 
@@ -65,9 +65,9 @@ def watched(device_claims: str) -> tuple[Resource, ...]:
 
 
 PAGE: Final = 500
-"""Objects of a page of a list."""
+"""Objects on one page of a list."""
 GATHER_S = 0.01
-"""Time for which events are gathered before they are handed over: little beside the batching of the scheduling loop."""
+"""How long events are gathered before they are passed on; short compared with the loop's batching window."""
 
 
 class EventSink(Protocol):

@@ -1,4 +1,4 @@
-"""Pods as they were observed: decoded, indexed by job and node, and what is known of those whose object is gone.
+"""Pods as they were observed: decoded, indexed by job and node; also pods whose object is gone.
 
-Open to whoever reads the cache. Nothing here believes labels or owners, which tenants can edit.
+Open to all readers of the cache. Labels and owners are never trusted here, because tenants can edit them.
 """

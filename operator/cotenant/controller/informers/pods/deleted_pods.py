@@ -1,4 +1,4 @@
-"""Pods that are not there any more, in the last state that was seen of them: what removed them, and how they ended."""
+"""Deleted pods in the last state that was seen: what removed them, and how they ended."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cotenant.controller.informers.pods.pod_record import PodRecord
 
 @dataclass(slots=True)
 class DeletedPods:
-    """Deleted pods of the newest attempt of each job: what went with an older one explains nothing any more."""
+    """Deleted pods of the newest attempt of each job. Pods of older attempts no longer explain anything."""
 
     _attempts: dict[tuple[str, str], tuple[int, dict[str, PodRecord]]] = field(default_factory=dict)
-    """Namespace and uid of the job → its attempt, and name → pod."""
+    """(namespace, uid) of the job → its attempt, and its pods by name."""
 
     def record(self, pod: PodRecord) -> None:
-        """Keep a pod as it was last seen; one without a disruption or an exit is not kept."""
+        """Keep a deleted pod as it was last seen, if it had a disruption or an exit."""
         if pod.worker is None or (pod.disruption is None and pod.exit is None):
             return
         owner = pod.worker.job.owner
@@ -34,7 +34,7 @@ class DeletedPods:
         return {name: pod.disruption for name, pod in self._pods_of(job).items() if pod.disruption is not None}
 
     def ended_of(self, job: JobId) -> tuple[PodRecord, ...]:
-        """Those that ended before they went."""
+        """Pods that had ended before they were deleted."""
         return tuple(pod for pod in self._pods_of(job).values() if pod.exit is not None)
 
     def forget(self, job: JobId) -> None:

@@ -1,7 +1,7 @@
-"""Pods that may hold GPUs though no Pod object shows it: by what was seen of them last, and by what agents report.
+"""Pods that may hold GPUs although no Pod object shows it, known from their last state and from agents' reports.
 
-A pod that its kubelet has ended is over, and its object may go. One whose object goes before that (deleted by force)
-holds its GPUs until the agent of its node no longer names it. An agent that is silent, or is away, says nothing.
+If the kubelet has ended a pod, the pod is over, and its object may go. If the object goes earlier (deleted by force),
+the pod holds its GPUs until the agent of its node no longer names it. A silent or missing agent proves nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.core.model.objects import GrantedGpu, NodePlacement, RankPlacement
 
 HEARD_S = 5.0
-"""Age of a pod's departure from which a report that does not name it speaks of it: the agent has seen it then."""
+"""After this long, an agent report that omits the pod means that the pod is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +30,26 @@ class _Departed:
     pod: PodRecord
     at: float
     named: bool
-    """Its agent has named it: the first report that does not do so any more says that it is gone."""
+    """True if the agent has named the pod. The first report without it then means that the pod is gone."""
 
 
 class DepartedPods:
-    """One writer, the object cache. Times are Unix seconds."""
+    """Only the object cache writes here. Times are Unix seconds."""
 
     def __init__(self) -> None:
         self._reported: dict[str, dict[str, _Reported]] = {}
-        """Node whose agent reports holders → uid → what it says."""
+        """Node whose agent reports holders → pod uid → what the agent reports."""
         self._of_job: dict[JobId, dict[str, str]] = {}
         """Job → uid of a reported pod → its node."""
         self._departed: dict[str, _Departed] = {}
-        """Uid → pod whose object went while it ran."""
+        """Uid → pod whose object was deleted while it ran."""
         self._ended: dict[str, str] = {}
-        """Uid → node: its object is gone, and its kubelet had ended it; until its agent no longer names it."""
+        """Uid → node of a pod that its kubelet had ended and whose object is gone. Kept until the agent no longer names
+        it.
+        """
 
     def note_departure(self, pod: PodRecord, now: float) -> None:
-        """The object of this pod is gone. `pod`: the last that was seen of it."""
+        """The object of this pod was deleted. `pod` is its last state."""
         if pod.worker is None or pod.worker.placement is None or pod.node not in self._reported:
             return
         named = pod.uid in self._reported[pod.node]
@@ -57,9 +59,9 @@ class DepartedPods:
             self._ended[pod.uid] = pod.node
 
     def report(self, node: str, holders: Iterable[GpuHolder] | None, now: float) -> set[JobId]:
-        """Take in what an agent says of its node. Returns the jobs that this changes something for.
+        """Take in an agent's report on its node. Returns the jobs that it affects.
 
-        None: an agent that does not look for holders. Its word is that of the API server alone.
+        `None` stands for an agent that does not look for holders; only the API server's objects count there.
         """
         before = self._reported.pop(node, {})
         here = {uid: one for uid, one in self._departed.items() if one.pod.node == node}
@@ -78,11 +80,11 @@ class DepartedPods:
         return {_job(side[uid].pod) for uid in changed for side in (before, after, here) if uid in side}
 
     def forget_node(self, node: str) -> set[JobId]:
-        """The node is gone, and nothing that was on it counts any more."""
+        """The node is gone. Nothing that was on it counts any more."""
         return self.report(node, None, 0.0)
 
     def of_job(self, job: JobId, present: Mapping[str, PodRecord]) -> list[PodRecord]:
-        """Pods of the job that hold GPUs beside those with an object. `present`: those, by uid."""
+        """Pods of the job that hold GPUs and have no object. `present` are the pods with an object, by uid."""
         found = {uid: one.pod for uid, one in self._departed.items() if _job(one.pod) == job}
         for uid, node in self._of_job.get(job, {}).items():
             reported = self._reported[node][uid]
@@ -91,7 +93,7 @@ class DepartedPods:
         return [pod for uid, pod in sorted(found.items()) if uid not in present or not present[uid].held]
 
     def jobs(self) -> set[JobId]:
-        """Jobs of which it has something."""
+        """Jobs with such pods."""
         return {_job(one.pod) for one in self._departed.values()} | set(self._of_job)
 
     def _index(self, node: str, before: Mapping[str, _Reported], after: Mapping[str, _Reported]) -> None:
@@ -105,13 +107,13 @@ class DepartedPods:
             self._of_job.setdefault(_job(one.pod), {})[uid] = node
 
     def _is_over(self, uid: str, reported: _Reported, pod: PodRecord | None) -> bool:
-        """Its kubelet's word that it ended is newer than the agent's that it is bound."""
+        """True if the kubelet's report of the end is newer than the agent's report that the pod is bound."""
         over = uid in self._ended or (pod is not None and ended_by_kubelet(pod))
         return over and reported.evidence is Evidence.POD
 
 
 def ended_by_kubelet(pod: PodRecord) -> bool:
-    """The kubelet has seen the end of its container. Others may write that a pod failed, too."""
+    """True if the kubelet itself saw the container end. Others may write that a pod failed, too."""
     return pod.exit is not None and pod.exit.code != -1
 
 

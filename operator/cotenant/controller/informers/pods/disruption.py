@@ -1,7 +1,7 @@
-"""Disruption of a pod from outside: the reason that Kubernetes gives, and its description for a tenant. Pure.
+"""Disruption of a pod from outside: the reason that Kubernetes gives, and a description for tenants. Pure.
 
-A pod that is drained, deleted, or ended by its kubelet may be killed before its launcher can report anything; its exit
-code then looks like a fault of the program. What disrupted it is in the condition DisruptionTarget.
+A pod that is drained, deleted or ended by its kubelet may be killed before its launcher can report anything. Its exit
+code then looks like a fault of the program. The condition DisruptionTarget tells what disrupted it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Disruption:
-    """The pod was ended from outside, or is about to be."""
+    """The pod was ended from outside, or will be soon."""
 
     reason: str
-    """In one word, as the status has it."""
+    """One word, as in the status."""
     description: str
-    """After "pod a-1-0 on node n1"."""
+    """Continues the sentence "pod a-1-0 on node n1 …"."""
     by_kubelet: bool = False
-    """The node could not go on with the pod; anything else was decided by a user or a controller."""
+    """True if the node could not keep the pod. Otherwise a user or a controller decided it."""
 
 
 _BY_CONDITION = {

@@ -1,7 +1,8 @@
-"""Identity of a pod: its job, attempt and node rank, and its grant, read from its spec, which cannot be edited. Pure.
+"""Identity of a pod: its job, attempt, node rank and grant. It is read from the pod's spec, which nobody can edit.
+Pure.
 
-Labels, annotations and owner references can be written by everybody who may patch a pod. The contract in the
-environment of its container cannot: it is what the launcher runs by, and what the container runtime was given.
+Labels, annotations and owner references can be written by anybody who may patch a pod. The contract in the container's
+environment cannot: the launcher and the container runtime work by it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class PodIdentity:
     node_rank: int
     placement: NodePlacement | None
     server: bool = False
-    """A parameter server's: it has no ranks, and no placement covers what it takes."""
+    """True for a parameter server. It has no ranks, and no placement covers its CPU and memory."""
 
 
 def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
-    """Identity of a v1 Pod; None where its spec has no contract of this very pod: of its namespace, and by its name."""
+    """Identity of a v1 Pod; None unless its contract names this namespace and this pod's name."""
     metadata, spec = document["metadata"], document.get("spec") or {}
     try:
         contract = Contract.from_environment(_launcher_env(spec))
@@ -51,7 +52,7 @@ def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
 
 
 def on_node(identity: PodIdentity | None, spec: Mapping[str, Any]) -> PodIdentity | None:
-    """Identity of a pod that was read before: its contract stays, and only the node that it is bound to may be new."""
+    """Identity of a known pod: its contract cannot change, only the node that it is bound to may be new."""
     if identity is None or identity.placement is None:
         return identity
     node = spec.get("nodeName") or _wanted_node(spec)
@@ -63,7 +64,7 @@ def on_node(identity: PodIdentity | None, spec: Mapping[str, Any]) -> PodIdentit
 
 
 def _launcher_env(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Literal variables of the worker container; of two with one name the last one counts."""
+    """Literal variables of the worker container. If a name occurs twice, the last one counts."""
     for container in spec.get("containers") or ():
         if container.get("name") == names.CONTAINER:
             return {one["name"]: one.get("value") or "" for one in container.get("env") or () if "valueFrom" not in one}
@@ -87,7 +88,7 @@ def _placement(grant: PodGrant, node: str) -> NodePlacement:
 
 
 def _wanted_node(spec: Mapping[str, Any]) -> str:
-    """The node that its affinity allows alone; empty where it does not name one."""
+    """The only node that its affinity allows; empty if it names none."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for term in required.get("nodeSelectorTerms") or ():

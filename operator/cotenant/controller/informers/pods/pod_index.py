@@ -1,4 +1,4 @@
-"""Pods by job, and what those that no placement covers have requested of each node."""
+"""Pods by job, and the requests on each node of pods that no placement covers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class PodIndex:
 
     def __init__(self) -> None:
         self.load: dict[str, NodeLoad] = {}
-        """Node → what pods have requested there that no placement covers."""
+        """Node → sum of the requests of pods without a placement."""
         self._by_key: dict[str, PodRecord] = {}
-        """`namespace/name` → pod, of ours or of others."""
+        """`namespace/name` → pod, of Cotenant or of others."""
         self._of_job: dict[tuple[str, str], dict[str, PodRecord]] = {}
-        """Namespace and uid of the job → name → pod."""
+        """(namespace, uid) of the job → its pods by name."""
         self.departed = DepartedPods()
         self._deleted = DeletedPods()
 
@@ -31,17 +31,17 @@ class PodIndex:
         return self._by_key.get(key)
 
     def of_job(self, job: JobId) -> Mapping[str, PodRecord]:
-        """Name → pod of ours, in the namespace of the job: elsewhere its uid says nothing."""
+        """Pods of the job by name, in the job's namespace. In other namespaces its uid proves nothing."""
         return self._of_job.get(job.owner, _NONE)
 
     def holding(self, job: JobId) -> tuple[list[PodRecord], list[PodRecord]]:
-        """The pods of the job, and those of it that have no object and may hold GPUs all the same."""
+        """Pods of the job, including pods without an object that may still hold GPUs."""
         pods = list(self.of_job(job).values())
         departed = self.departed.of_job(job, {pod.uid: pod for pod in pods})
         return pods, [pod for pod in departed if not self._is_of_others(pod)]
 
     def _is_of_others(self, pod: PodRecord) -> bool:
-        """An agent takes it for a holder, and its object says that it is no pod of ours."""
+        """True if an agent reports the pod as a holder, but its object shows that it is not a pod of Cotenant."""
         known = self._by_key.get(f"{pod.namespace}/{pod.name}")
         return known is not None and known.uid == pod.uid and known.worker is None
 
@@ -50,16 +50,17 @@ class PodIndex:
         return (pod for pods in self._of_job.values() for pod in pods.values())
 
     def disruptions_of(self, job: JobId) -> Mapping[str, Disruption]:
-        """Disruptions of pods of the newest attempt that are not there any more, by name of the pod."""
+        """Disruptions of deleted pods of the newest attempt, by name of the pod."""
         return self._deleted.disruptions_of(job)
 
     def ended_of(self, job: JobId) -> tuple[PodRecord, ...]:
-        """Pods of the newest attempt that had ended, and are not there any more."""
+        """Pods of the newest attempt that had ended before they were deleted."""
         return self._deleted.ended_of(job)
 
     def put(self, key: str, pod: PodRecord, now: float) -> Iterable[PodRecord]:
-        """Returns the pods that this changes something for: this one, and what was known under its name. Times here are
-        Unix seconds.
+        """Store a pod. Returns the pods that this changes: the new one, and the one that had its name before.
+
+        Times here are Unix seconds.
         """
         known = self._by_key.get(key)
         replaced = self._remove(key) if known is not None and known.uid == pod.uid else self.drop(key, now)
@@ -70,12 +71,14 @@ class PodIndex:
         return (*replaced, pod)
 
     def keep_same(self, key: str, uid: str, now: float) -> Iterable[PodRecord]:
-        """Go on with what is known under this name, if it is this pod; else it is gone. Returns what that changes."""
+        """Take over what is known under this name if it is the same pod. If not, that pod is gone. Returns what
+        changes.
+        """
         known = self._by_key.get(key)
         return () if known is None or known.uid == uid else self.drop(key, now)
 
     def drop(self, key: str, now: float) -> Iterable[PodRecord]:
-        """Its object is gone; whether it holds GPUs all the same is for its node to say."""
+        """The pod's object was deleted. Whether it still holds GPUs is for its node to say."""
         gone = self._remove(key)
         for pod in gone:
             self.departed.note_departure(pod, now)
@@ -94,7 +97,7 @@ class PodIndex:
         return (pod,)
 
     def note_deletion(self, pod: PodRecord) -> None:
-        """Keep why it went and how it ended, from the last that was seen of it."""
+        """Keep the reason of the deletion and the exit, from the pod's last state."""
         self._deleted.record(pod)
 
     def forget_job(self, job: JobId) -> None:
@@ -106,5 +109,5 @@ class PodIndex:
 
 
 def counts_as_load(pod: PodRecord) -> bool:
-    """It takes CPU and memory of its node, and no placement covers it: a pod of others, or a parameter server."""
+    """True if the pod uses CPU and memory of its node without a placement: a pod of others, or a parameter server."""
     return (pod.worker is None or pod.worker.server) and bool(pod.node) and pod.held

@@ -1,7 +1,7 @@
-"""A pod, as far as the operator cares, decoded once when it is seen.
+"""A pod as far as the operator needs it, decoded once when it is seen.
 
-Pods that are not ours, and parameter servers, matter to the core for one thing only: the CPU, the memory and
-the devices that they take from their node.
+Of pods that are not Cotenant's, and of parameter servers, the core needs only the CPU, the memory and the devices that
+they take from their node.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from cotenant.controller.informers.pods.disruption import Disruption, disruption
 from cotenant.controller.informers.pods.pod_identity import PodIdentity, identity_of, on_node
 
 NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun"})
-"""Reasons of the kubelet for a container that ended before its first instruction."""
+"""The kubelet's reasons for a container that ended before its first instruction."""
 QUOTE_CHARS_MAX = 1000
-"""Characters of a text of the kubelet, the runtime or the kube-scheduler that are kept."""
+"""Most characters that are kept of a text of the kubelet, the runtime or the kube-scheduler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """End of the worker container. `code` is -1 when the pod failed without running to an end (evicted, lost)."""
+    """End of the worker container. `code` is -1 if the pod failed without an exit code (evicted, lost)."""
 
     code: int
     reason: str = ""
     at: float = 0.0
-    """Unix seconds; 0 when it is not known."""
+    """Unix seconds; 0 if unknown."""
     termination: contract.Termination | None = None
     runtime_message: str = ""
-    """From the kubelet or the container runtime, where the launcher left no message."""
+    """Message of the kubelet or the container runtime, if the launcher left none."""
     eviction: str = ""
     """The kubelet's message, if it has evicted the pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionRequest:
-    """Deletion of a pod as the API server keeps it, whoever asked for it."""
+    """Deletion of a pod as the API server records it, no matter who asked for it."""
 
     asked_at: float
-    """Of the first request, in Unix seconds: later ones can only shorten its grace period."""
+    """Unix time of the first request. Later requests can only shorten the grace period."""
     grace_s: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
-    """One pod. What matters most is `held`: whether its GPUs may be in use."""
+    """One pod. The most important property is `held`: whether its GPUs may be in use."""
 
     namespace: str
     name: str
@@ -60,31 +60,31 @@ class PodRecord:
     worker: PodIdentity | None = None
     """None: not one of ours."""
     queue_label: str = ""
-    """Queue by its label, which can be edited: believed as far as that queue serves its namespace."""
+    """Queue of its label. Labels can be edited, so it counts only if that queue serves the pod's namespace."""
     node: str = ""
     """Empty until the kube-scheduler has bound it."""
     ready: bool = False
     ip: str = ""
-    """Its own address; empty where it has none, or shares its node's."""
+    """Its own address; empty if it has none or uses its node's network."""
     deleting: bool = False
     deletion: DeletionRequest | None = None
     grace_s: int = 30
-    """Its own grace period, of its spec: no one can change it."""
+    """Grace period of its spec, which nobody can change."""
     disruption: Disruption | None = None
-    """The cause that asks it to leave, the operator included."""
+    """Why it is asked to leave; the operator may be the cause too."""
     exit: Exit | None = None
-    """Set when the worker container has ended: its GPUs are free."""
+    """Set when the worker container has ended. Its GPUs are then free."""
     waiting: str = ""
     """Reason why the container does not start, such as `ErrImagePull`, from the kubelet or the kube-scheduler."""
     preparing_since: float = 0.0
-    """Since when its kubelet has been getting its volumes and its network ready, in Unix seconds; 0 when it is not."""
+    """Unix time since which the kubelet prepares its volumes and network; 0 if it does not."""
     started_at: float = 0.0
-    """When its worker container started, in Unix seconds; 0 if it has not, or the runtime could not start it."""
+    """Unix time at which the worker container started; 0 if it has not, or if the runtime could not start it."""
     stuck_since: float = 0.0
-    """Since when the kube-scheduler finds it no place, else since when its kubelet has it, in Unix seconds; 0 if not
-    known."""
+    """Unix time since which the kube-scheduler finds no node for it, or since which the kubelet has it; 0 if unknown.
+    """
     lingers: bool = False
-    """The worker container has ended, and the pod goes on: a container that somebody added still runs."""
+    """True if the worker container has ended, but a container that somebody added keeps the pod alive."""
     added_containers: tuple[str, ...] = ()
     """Containers that the operator did not write, such as the proxy of a service mesh."""
     cpu_milli: int = 0
@@ -95,14 +95,15 @@ class PodRecord:
 
     @property
     def held(self) -> bool:
-        """Its processes may still run, and its GPUs are in use. One that is deleted before it has a node never gets
-        one, however long a finalizer keeps it.
+        """True if its processes may still run, so that its GPUs are in use.
+
+        A pod that is deleted before it has a node never gets one, even if a finalizer keeps its object.
         """
         return self.exit is None and bool(self.node or not self.deleting)
 
     @property
     def pulls(self) -> bool:
-        """Its volumes and its network are there, and its container is not: its node pulls the image."""
+        """True if its volumes and its network are ready and its container is not: its node pulls the image."""
         bound = bool(self.node) and not self.deleting
         return bound and not (self.started_at or self.ready or self.waiting or self.preparing_since or self.exit)
 
@@ -115,7 +116,7 @@ class PodRecord:
 
 @dataclass(slots=True)
 class NodeLoad:
-    """Requests on one node of pods that no placement covers: pods of others, and parameter servers."""
+    """Requests on one node of pods without a placement: pods of others, and parameter servers."""
 
     cpu_milli: int = 0
     memory_mib: int = 0
@@ -132,7 +133,7 @@ class NodeLoad:
 
 
 def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> PodRecord:
-    """`known`: what was read of it before; what cannot change since is taken from there."""
+    """Decode a v1 Pod. `known` is its earlier record, from which facts that cannot change are taken."""
     metadata = document["metadata"]
     spec, status = document.get("spec", {}), document.get("status", {})
     same = known is not None and known.uid == metadata["uid"]
@@ -212,7 +213,7 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any], *, ours: bool
 
 
 def _others_run(status: Mapping[str, Any]) -> bool:
-    """A container that a webhook added still runs. Without one, the pod's phase only lags behind its container."""
+    """True if a container that a webhook added still runs. Otherwise the pod's phase only lags behind its container."""
     told = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     return any(one["name"] != names.CONTAINER and (one.get("state") or {}).get("running") is not None for one in told)
 

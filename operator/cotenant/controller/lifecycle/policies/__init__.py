@@ -1,5 +1,5 @@
-"""Policies that may end an attempt of an admitted job, each a file named after the field or the setting that it obeys.
+"""Policies that may end an attempt of an admitted job, one in each file, named after its field or setting.
 
-`reconcile` asks them in its order. A policy reads the observation and returns an ending; it writes nothing and calls no
+`reconcile` asks them in order. A policy reads the observation and returns an ending. It writes nothing and calls no
 client.
 """

@@ -1,8 +1,8 @@
-"""Attempts that never ran: the API server refused a pod, an image does not come, a runtime starts no container. Pure.
+"""Attempts that never ran: a pod was refused, an image cannot be pulled, or a runtime starts no container. Pure.
 
-Such an attempt costs nobody anything. Its GPUs are given back at once and charged to nobody, no retry is used, and a
-node is avoided only if the cause lies there. The job waits behind the others, with pauses that grow from attempt to
-attempt, and is tried again for ever: the cause may pass. The condition `StartBlocked` has it in its own words.
+Such an attempt costs nobody anything: its GPUs are given back at once, nothing is charged, no retry is used, and a node
+is avoided only if it is the cause. The job waits behind the others, with growing pauses, and is tried again without
+end, because the cause may pass. The condition `StartBlocked` quotes the cause.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 
 PAUSE_MIN_S, PAUSE_MAX_S = 5, 300
 STUCK_S: Final = 30.0
-"""A pod that its kubelet or the kube-scheduler reports as stuck is waited for this long: some causes pass at once."""
+"""How long a stuck pod is waited for: some causes pass at once."""
 UNSURE_S: Final = 60.0
-"""How long a node is avoided if the cause may lie there or elsewhere, such as a registry that does not answer."""
+"""How long a node is avoided if the cause may lie elsewhere, such as in a registry that does not answer."""
 LASTING_S: Final = 86_400.0
-"""How long a node is avoided where the job's volume cannot be mounted: a disk does not change its zone."""
+"""How long a node is avoided that cannot mount the job's volume: a disk does not change its zone."""
 REFUSED: Final = "PodRefused"
 RUNTIME_FAILED: Final = "RuntimeFailed"
-"""How the reason of an excluded node begins whose container runtime could not start a container."""
+"""Prefix of the reason for an excluded node whose container runtime could not start a container."""
 _ANY_NODE: Final = re.compile(
     r"not ?found|manifest unknown|unauthorized|denied|InvalidImageName|no match for platform", re.I
 )
-"""Words of a pull that fails on every node."""
+"""Words in the message of a pull that would fail on every node."""
 _OF_THE_VOLUME: Final = re.compile(r"volume node affinity")
-"""Words of the kube-scheduler for a node where a volume of the pod cannot be mounted."""
+"""Words of the kube-scheduler if a volume of the pod cannot be mounted on the node."""
 _OF_THE_POD: Final = re.compile(r"persistentvolumeclaim|unbound immediate|resourceclaim", re.I)
-"""Words of the kube-scheduler about the pod itself: no node is the cause."""
+"""Words of the kube-scheduler about the pod itself, so that no node is the cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blamed:
-    """Nodes to avoid, with the reason: for the whole `exclude_s`, for a day, or briefly."""
+    """Nodes to avoid, each with the reason: `sure` for `exclude_s`, `lasting` for a day, `unsure` briefly."""
 
     sure: Mapping[str, str] = field(default_factory=dict)
     lasting: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ def deadline(o: Observation, settings: Settings) -> float | None:
 
 
 def ending(o: Observation, settings: Settings) -> Eviction | None:
-    """Of a gang that the API server refuses, or of which a pod is stuck."""
+    """End the attempt if the API server refuses one of its objects, or if a pod is stuck."""
     if o.phase is not Phase.STARTING:
         return None
     if (refusal := o.of_placement.creation_refusal) is not None:
@@ -85,7 +85,7 @@ def blocked(
     event: LifecycleEvent = LifecycleEvent.EVICTED,
     **fields: Any,
 ) -> Eviction:
-    """The attempt is given up as one that never ran."""
+    """Give the attempt up as one that never ran."""
     before = o.status.blocked_start
     attempts = before.attempts + 1 if before is not None and before.generation == o.record.generation else 1
     pause_s = min(PAUSE_MIN_S * 2 ** min(attempts - 1, 16), PAUSE_MAX_S)
@@ -118,7 +118,7 @@ def blocked(
 
 
 def paused_until(status: TrainingJobStatus, generation: int) -> float | None:
-    """Time from which a job is in line again whose last attempt never ran; None if nothing holds it back."""
+    """When a job whose last attempt never ran is in line again; None if nothing holds it back."""
     start = status.blocked_start
     if start is None or start.generation != generation:
         return None
@@ -126,7 +126,7 @@ def paused_until(status: TrainingJobStatus, generation: int) -> float | None:
 
 
 def excluded(status: TrainingJobStatus, nodes: Mapping[str, str], until: float, now: float) -> tuple[ExcludedNode, ...]:
-    """The nodes that the job avoids, with those added that just failed it (node → why)."""
+    """The nodes that the job avoids, with these added (node → reason)."""
     kept = [one for one in status.excluded_nodes if one.until.timestamp() > now and one.node not in nodes]
     return (*kept, *(ExcludedNode(node=node, until=until, reason=why) for node, why in sorted(nodes.items())))
 
@@ -145,7 +145,7 @@ def _stuck_at(o: Observation, pod: PodRecord) -> float:
 
 
 def _blamed_for(pod: PodRecord, node: str) -> Blamed:
-    """The node of a stuck pod, as far as its words say that the node is the cause."""
+    """Nodes to avoid because of a stuck pod, if the pod's message says that the node is the cause."""
     reason = pod.waiting.partition(":")[0]
     if not node or (pod.worker is not None and pod.worker.server):
         return Blamed()

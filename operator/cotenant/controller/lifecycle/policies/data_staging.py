@@ -1,4 +1,4 @@
-"""Data that is fetched before the ranks start, with GPUs that wait for it: what is told of it while and after. Pure."""
+"""Data that is fetched before the ranks start, while GPUs wait for it: its message and condition. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STAGED: Final = "DataStaged"
 
 
 def with_message(o: Observation, result: ReconcileResult) -> ReconcileResult:
-    """The result, with the message and the condition of a running job that stages its data, or has done so."""
+    """The result, with the message and the condition of a running job that stages data, or has staged it."""
     if o.phase is not Phase.RUNNING or o.progress is None or o.progress.staging is None:
         return result
     status, staging = result.status or o.status, o.progress.staging

@@ -1,6 +1,6 @@
-"""`spec.idleTimeout`: a job that makes no step and keeps no GPU busy for so long is ended. Pure.
+"""`spec.idleTimeout`: a job that makes no step and keeps no GPU busy for this long is ended. Pure.
 
-Before its first step or its first use of a GPU it imports and reads its data: that may take `IMPORT_S` longer.
+Before its first step or its first use of a GPU, it gets `IMPORT_S` more, for imports and for reading data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IMPORT_S: Final = 600.0
 
 
 def activity_of(record: JobRecord, memory: JobMemory, gpu_nodes: Mapping[str, GPUNode], now: float) -> Activity | None:
-    """Last move of the step or the GPUs of the job, as far as this leader has seen; None without an idle timeout."""
+    """Last step or GPU activity of the job that this leader has seen; None without an idle timeout."""
     if record.job is None or record.job.spec.idle_timeout is None or record.phase is not Phase.RUNNING:
         return None
     attempt, before = record.status.attempts, memory.activity
@@ -51,7 +51,7 @@ def ending(o: Observation, settings: Settings) -> Finish | None:
 
 
 def any_gpu_busy(placement: Placement | None, gpu_nodes: Mapping[str, GPUNode]) -> bool:
-    """True if a GPU of this placement computes, by what its agent last reported: of a share, for whomever."""
+    """True if a GPU of this placement computes, by its agent's last report. Of a shared GPU, any job's work counts."""
     for node in placement.nodes if placement else ():
         held = {gpu.uuid for rank in node.ranks for gpu in rank.gpus}
         seen = gpu_nodes.get(node.node)

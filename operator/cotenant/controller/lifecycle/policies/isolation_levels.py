@@ -1,4 +1,4 @@
-"""What is enforced on a job's GPUs: contradictions end its attempt, changes of a level are explained. Pure."""
+"""What is enforced on a job's GPUs. A contradiction ends the attempt; a change of the level is explained. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ VERIFIED: Final = "IsolationVerified"
 
 
 def ending(o: Observation, settings: Settings) -> Ending | None:
-    """A pod sees other GPUs than it was given, or has other limits: a fault of the platform, and of that node.
+    """End the attempt if a pod sees other GPUs than it was given, or has other limits.
 
-    The job avoids the node for a while; it is not charged.
+    It is a fault of the platform and of that node. The job avoids the node for a while and is not charged.
     """
     verification = o.of_placement.isolation
     if not verification.mismatch:
@@ -38,9 +38,10 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
 
 
 def with_levels(o: Observation, result: ReconcileResult) -> ReconcileResult:
-    """The result, with the levels written where other ones hold now. A level that falls is an Event of its own.
+    """The result, with the isolation levels written if they changed.
 
-    While the job starts they ride along with what is written anyway.
+    A level that falls is an Event of its own. While the job starts, levels are written only together with another
+    change.
     """
     held, status, before = o.of_placement.isolation.levels, result.status or o.status, published(o.status)
     waits = o.phase is not Phase.RUNNING and result.status is None and not is_lower(held, before)
@@ -61,7 +62,7 @@ WHY: Final = "what was verified before is not found any more; GPUNode.status.cap
 
 
 def published(status: TrainingJobStatus) -> IsolationLevels:
-    """Levels of a status of an earlier operator, which knew one dimension: that one."""
+    """Levels in a status of an earlier operator, which knew only one dimension."""
     if status.isolation_levels is not None:
         return status.isolation_levels
     return IsolationLevels() if status.isolation is None else IsolationLevels(memory=status.isolation)

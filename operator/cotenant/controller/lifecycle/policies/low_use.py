@@ -1,6 +1,6 @@
-"""Condition `LowUse` of a running job: what it leaves unused, what to try, what that brings. Pure.
+"""Condition `LowUse` of a running job: what it leaves unused, what to try, and what that brings. Pure.
 
-It is written when it comes, goes or has another reason, and never for other figures: those stand as they were then.
+It is written when it begins, ends or gets another reason. Its figures are those of that moment and are not updated.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ WELL_USED: Final = "WellUsed"
 
 
 def said_of(status: TrainingJobStatus) -> LowUse | None:
-    """Finding that the status has; None where it has none, or one of another operator's words."""
+    """The kind of low use that the status shows; None if it shows none, or a word of another release."""
     found = next((one for one in status.conditions if one.type == LOW_USE and one.status == "True"), None)
     return LowUse(found.reason) if found is not None and found.reason in set(LowUse) else None
 
 
 def with_condition(o: Observation, result: ReconcileResult) -> ReconcileResult:
-    """The result, with the condition where another one holds now. One that comes is an Event."""
+    """The result, with the condition if it changed. A new condition is an Event too."""
     finding = o.low_use
     if finding is None or o.phase is not Phase.RUNNING or finding.kind is said_of(o.status):
         return result

@@ -1,4 +1,4 @@
-"""`spec.maxRuntime`: how long a job may run, all its attempts together. Pure."""
+"""`spec.maxRuntime`: how long a job may run, over all its attempts. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
-    """End of its time; the time between two attempts does not count."""
+    """When the job's time is over. Time between two attempts is not part of it."""
     if o.spec is None or o.spec.max_runtime is None or o.phase is not Phase.RUNNING:
         return None
     before = o.status.usage.run_seconds if o.status.usage else 0

@@ -1,4 +1,4 @@
-"""A node that does not answer, for which its gangs wait so long and no longer, and a GPU that works no longer. Pure."""
+"""A node that stops answering, for which a gang waits a limited time; and a GPU that broke. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cotenant.core.model.lifecycle import LifecycleEvent
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
-    """Time at which the gang stops waiting for a node that does not answer; None when all of them do."""
+    """When the gang stops waiting for a node that does not answer; None if all nodes answer."""
     since = [o.unreachable_nodes[pod.node] for pod in o.gang.values() if pod.held and pod.node in o.unreachable_nodes]
     return min(since) + settings.node_lost_s if since else None
 
@@ -25,8 +25,10 @@ def ending(o: Observation, settings: Settings) -> Eviction | None:
 
 
 def sick_gpu_ending(o: Observation, settings: Settings) -> Eviction | None:
-    """Leave at once, with the time to save a checkpoint: a GPU that broke, or that an administrator takes out, is
-    charged to no job."""
+    """End the attempt if a GPU of it broke, or if an administrator takes a GPU out. No job is charged.
+
+    The ranks get their grace period to save a checkpoint.
+    """
     if not o.of_placement.sick_gpus:
         return None
     sick = o.of_placement.sick_gpus

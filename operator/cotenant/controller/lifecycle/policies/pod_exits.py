@@ -1,7 +1,7 @@
-"""End of an attempt by the exits of its pods, or by a pod that is not there any more. Pure.
+"""End of an attempt by the exits of its pods, or because a pod has disappeared. Pure.
 
-A kubelet that refuses a pod knows of somebody who holds what the ledger gave away, or has just started and knows of no
-devices yet. The job avoids its node for a while, so that it is not placed there again at once.
+If a kubelet refuses a pod, either somebody unknown holds the GPU, or the kubelet has just started and knows no devices
+yet. The job avoids the node for a while, so that it is not placed there again at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
 
 
 def _never_ran(o: Observation, end: AttemptEnd, settings: Settings) -> Eviction | None:
-    """Its node refused it, or could not start it: the attempt is charged to nobody, and avoids that node."""
+    """The kubelet refused the pod, or the runtime could not start it. Nobody is charged; the job avoids the node."""
     pod = end.pod
     if pod is None or o.phase is not Phase.STARTING:
         return None
@@ -52,12 +52,12 @@ def _never_ran(o: Observation, end: AttemptEnd, settings: Settings) -> Eviction 
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
-    """Time at which the exits that have come are classified without those that have not."""
+    """When the attempt is judged by the exits seen so far, without waiting for the others."""
     return o.end.until if isinstance(o.end, Undecided) else None
 
 
 def _with_start_obstacle(o: Observation, end: AttemptEnd) -> AttemptEnd:
-    """Pods that waited for another in vain report that it did not come; why is known of the pod that did not start."""
+    """The start failure that made other pods wait in vain: those report only that a peer did not come."""
     if end.exit.reason != "RendezvousTimeout" or (obstacle := start_obstacles.first(o)) is None:
         return end
     return replace(end, exit=end.exit.model_copy(update={"message": f"{end.exit.message}; {obstacle.message}"}))

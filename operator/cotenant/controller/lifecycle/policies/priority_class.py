@@ -1,4 +1,4 @@
-"""Condition `PriorityClassMissing` of a job that holds GPUs: its class is gone, and its priority stays. Pure."""
+"""Condition `PriorityClassMissing` of a job that holds GPUs: its class was deleted, its priority stays. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cotenant.controller.lifecycle.status_transitions import CLASS_MISSING, with
 
 
 def with_class_condition(o: Observation, result: ReconcileResult) -> ReconcileResult:
-    """The result, with the condition if the class went or came back. An Event says that it went."""
+    """The result, with the condition if the class was deleted or came back. A deletion is an Event too."""
     before = next((one for one in o.status.conditions if one.type == CLASS_MISSING), None)
     if bool(o.missing_class) == (before is not None and before.status == "True"):
         return result

@@ -1,7 +1,7 @@
-"""`spec.retries`, and the platform's own: whether an attempt that ended is tried again. Pure.
+"""`spec.retries`, and the platform's own retries: whether an attempt that ended is tried again. Pure.
 
-A failure of the job's own counts against `spec.retries`. A fault of the platform does not, but so many of them in a row
-end the job too. An attempt that was disrupted from outside is charged to neither.
+A failure of the job counts against `spec.retries`. A fault of the platform does not, but several of them in a row end
+the job too. A disruption from outside counts against neither.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cotenant.core.model.lifecycle import LifecycleEvent
 
 
 def decide(o: Observation, end: AttemptEnd, settings: Settings) -> Ending:
-    """Completed, to be tried again, or given up."""
+    """Complete the job, requeue it, or give it up."""
     if end.outcome is AttemptOutcome.COMPLETED:
         return completion(o, end)
     if (again := share_suggestion.too_small(o, end)) is not None:
@@ -40,7 +40,7 @@ def decide(o: Observation, end: AttemptEnd, settings: Settings) -> Ending:
 
 
 def exit_message(exit_status: ExitStatus) -> str:
-    """A worker's own sentence names the rank; where that was is added. Without such a sentence: the code."""
+    """The worker's own sentence with the place of the rank added; if there is none, the exit code."""
     at = [f"pod {exit_status.pod}"] if exit_status.pod else []
     at += [f"on node {exit_status.node}"] if exit_status.node else []
     where, rank = f" ({' '.join(at)})" if at else "", f"rank {exit_status.rank}"
@@ -55,8 +55,9 @@ def exit_message(exit_status: ExitStatus) -> str:
 
 
 def _count_platform_fault(o: Observation) -> dict[str, Any]:
-    """One more in a row. A job that has saved something new since the last one does not go round in circles: however
-    long it trains, and however often it is hit, it is not given up.
+    """Number of platform faults in a row, with this one.
+
+    A checkpoint since the last fault starts the count anew: a job that makes progress is never given up for faults.
     """
     terminations = [pod.exit.termination for pod in o.gang.values() if pod.exit and pod.exit.termination]
     steps = [one.last_checkpoint_step for one in terminations]

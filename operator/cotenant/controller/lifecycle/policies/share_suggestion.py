@@ -1,7 +1,7 @@
-"""`status.suggestion` of jobs with a share, and `spec.gpu.autoSize`, which takes it at the next attempt. Pure.
+"""`status.suggestion` of jobs with a share, and `spec.gpu.autoSize`, which applies it at the next attempt. Pure.
 
-A suggestion only grows: it is the peak of all attempts and a quarter more. Where an attempt with less than its document
-asks for runs out of GPU memory, that is nobody's fault: it is tried again with all that it asks for, and stays there.
+A suggestion only grows: it is the peak of all attempts plus a quarter. If an attempt had less memory than the job asks
+for and ran out of it, nobody is charged. The job is then tried again with all that it asks for, and keeps that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OUT_OF_MEMORY: Final = frozenset({"OutOfGPUMemory", "GPUMemoryQuotaExceeded"})
 
 
 def with_suggestion(o: Observation, result: ReconcileResult) -> ReconcileResult:
-    """The result, with the suggestion where a higher peak was measured."""
+    """The result, with the suggestion if a higher peak was measured."""
     known, peak = o.status.suggestion, o.peak
     if peak is None or o.phase is not Phase.RUNNING or (known is not None and known.memory_mib >= peak.needed_mib):
         return result
@@ -33,14 +33,14 @@ def with_suggestion(o: Observation, result: ReconcileResult) -> ReconcileResult:
 
 
 def takes_of_another(record: JobRecord) -> bool:
-    """The job waits for its first attempt, and would take what was measured of one like it."""
+    """True if the job waits for its first attempt and may use the suggestion of a job like it."""
     gpu = record.job.spec.gpu_given if record.job else None
     sized = gpu is not None and gpu.auto_size
     return sized and record.phase is Phase.PENDING and not record.status.attempts and record.status.suggestion is None
 
 
 def of_another(o: Observation) -> ReconcileResult | None:
-    """The write of what was suggested to another job like this one."""
+    """Write the suggestion of a job like this one."""
     if o.of_another is None or not takes_of_another(o.record):
         return None
     made = o.of_another.model_copy(update={"basis": "measured of an earlier job of this name", "at": moment(o.now)})
@@ -53,8 +53,10 @@ def of_another(o: Observation) -> ReconcileResult | None:
 
 
 def too_small(o: Observation, end: AttemptEnd) -> Eviction | None:
-    """The job runs again with all that it asks for: it had less, and ran out of GPU memory. At most once: after that it
-    has what it asks for."""
+    """Requeue the job with all the memory that it asks for: it had less, and ran out of GPU memory.
+
+    This happens at most once for a job.
+    """
     gpu = o.spec.gpu if o.spec else None
     if gpu is None or not gpu.auto_size or gpu.memory is None or o.record.placement is None:
         return None

@@ -1,6 +1,6 @@
-"""Obstacles to the start of a gang's pods, in one word and in a sentence, for a tenant to act on. Pure.
+"""Why a gang's pods do not start: a reason in one word, and a sentence that a tenant can act on. Pure.
 
-A ConfigMap or Secret that is not there keeps a pod in ContainerCreating forever. The kubelet reports the cause in an
+A ConfigMap or Secret that does not exist keeps a pod in ContainerCreating for ever. The kubelet reports the cause in an
 Event only. Until that was read, the message names what the spec mounts.
 """
 
@@ -23,13 +23,13 @@ PULLING = "PullingImage"
 CHANGED = "PodChanged"
 EXEMPT = f"Exempt pods labelled {names.LABEL_MANAGED_BY}={names.MANAGED_BY} from the webhook or policy that did it"
 PREPARING = "ContainerCreating"
-"""As `kubectl get pods` shows it."""
+"""The word that `kubectl get pods` shows."""
 REPORT_AFTER_S = 30.0
-"""A volume may have to be attached first."""
+"""Pause before a wait is reported: attaching a volume takes time."""
 QUOTE_CHARS_MAX = 500
-"""Characters of a message of the kubelet or the kube-scheduler that are passed on."""
+"""Most characters that are quoted from a message of the kubelet or the kube-scheduler."""
 CANONICAL_REASON = {"ImagePullBackOff": "ErrImagePull", "CreateContainerError": "CreateContainerConfigError"}
-"""Reasons of the kubelet that take turns while nothing changes: reported as one."""
+"""Reasons of the kubelet that alternate while nothing changes. Both are reported under one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class StartObstacle:
 
 
 def first(o: Observation) -> StartObstacle | None:
-    """Reason why the gang is not up, of the pod that comes first by name; a tenant need not look at the pods."""
+    """Why the gang is not up, from the first pod by name that has a reason."""
     pods = sorted(o.gang.values(), key=lambda pod: pod.name)
     for pod in pods:
         if pod.waiting and not pod.ready and pod.exit is None:
@@ -66,14 +66,14 @@ def of_waiting(pod: PodRecord) -> StartObstacle:
 
 
 def of_pod(o: Observation, pod: PodRecord | None) -> str | None:
-    """Reason why this pod, None where it was not made, is not up; None where it is not known."""
+    """Why this pod is not up; None if the reason is unknown. `pod` is None if it was not made."""
     if pod is None:
         return o.of_placement.creation_delay
     return pod.waiting or (describe(o, pod) if reportable_at(o, pod) is not None else None)
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
-    """Time at which the next pod has waited for long enough to be reported."""
+    """When the next waiting pod becomes reportable."""
     if o.phase is not Phase.STARTING:
         return None
     times = [at for pod in o.gang.values() if (at := reportable_at(o, pod)) is not None and at > o.now]
@@ -81,7 +81,7 @@ def deadline(o: Observation, settings: Settings) -> float | None:
 
 
 def reportable_at(o: Observation, pod: PodRecord) -> float | None:
-    """Time at which a pod has waited for its kubelet long enough to be reported; None for one that does not wait."""
+    """When this pod has waited long enough to be reported; None if it does not wait."""
     if pod.ready or pod.exit is not None:
         return None
     if pod.preparing_since:
@@ -91,7 +91,7 @@ def reportable_at(o: Observation, pod: PodRecord) -> float | None:
 
 
 def describe_added(pod: PodRecord) -> str:
-    """What a webhook or a mutating policy added to the pod, and how to keep it from that."""
+    """What a webhook or a mutating policy added to the pod, and how to prevent it."""
     added = "containers" if len(pod.added_containers) > 1 else "container"
     return f"A webhook added {added} {', '.join(pod.added_containers)} to pod {pod.name}. {EXEMPT}"
 
@@ -119,7 +119,7 @@ def describe(o: Observation, pod: PodRecord) -> str:
 
 
 def mounted_sources(spec: TrainingJobSpec) -> list[str]:
-    """Sources that the job's pods mount, in its own order, each once: `ConfigMap digits-code`."""
+    """Sources that the job's pods mount, such as `ConfigMap digits-code`: each once, in the order of the spec."""
     checkpoint = spec.checkpoint.volume if spec.checkpoint else None
     sources: list[Code | Volume | CheckpointVolume | None] = [spec.runtime.code, *spec.runtime.volumes, checkpoint]
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""The start timeout: a gang that is not up in time gives its GPUs back, and waits again. Pure."""
+"""The start timeout: a gang that is not up in time gives its GPUs back and waits again. Pure."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 
 PULL_S: Final = 3600.0
-"""A node may pull an image for so long: the runtime itself gives up a pull that makes no progress."""
+"""Longest time for a pull. The runtime itself gives up a pull that makes no progress."""
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
-    """Time at which the first pod is late."""
+    """When the first pod is late."""
     if o.phase is not Phase.STARTING or o.all_up:
         return None
     return min((_late_at(o, o.gang.get(rank), settings) for rank in _awaited(o)), default=None)
 
 
 def ending(o: Observation, settings: Settings) -> Ending | None:
-    """Requeue the gang whole.
+    """Requeue the whole gang if a pod is late.
 
-    If all late containers run, and their launchers do not answer, it is a fault of the platform, and so many of them in
-    a row end the job. Otherwise the attempt never ran. A late server is named, and no node is avoided for it: the
-    kube-scheduler found it none, or may find it another the next time.
+    If all late containers run and only their launchers do not answer, it is a fault of the platform; several in a row
+    end the job. Otherwise the attempt never ran. A late parameter server is named, but no node is avoided for it: the
+    kube-scheduler chooses its node each time.
     """
     late_at = deadline(o, settings)
     if late_at is None or o.now < late_at:
@@ -63,13 +63,13 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
 
 
 def _awaited(o: Observation) -> list[int]:
-    """Node ranks whose pods are not up, and have not ended."""
+    """Node ranks whose pods are neither up nor ended."""
     pods = {rank: o.gang.get(rank) for rank in range(o.size)}
     return [rank for rank, pod in pods.items() if pod is None or not (pod.ready or pod.exit is not None)]
 
 
 def _late_at(o: Observation, pod: PodRecord | None, settings: Settings) -> float:
-    """A pull is not counted: the time of a container begins when it runs."""
+    """When this pod is late. The time of a pull does not count: the clock of a container starts when it runs."""
     admitted_at = (unix_seconds(o.status.placement.admitted_at) if o.status.placement else None) or o.now
     if pod is not None and pod.pulls:
         return admitted_at + max(PULL_S, settings.start_timeout_s)

@@ -1,4 +1,4 @@
-"""The annotation `cotenant.dev/stop`: the job ends for good, with the reason that it gives. Pure."""
+"""The annotation `cotenant.dev/stop`: the job ends for good, with the reason in the annotation. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REASON: Final = "Stopped"
 
 
 def requested(o: Observation) -> str | None:
-    """Why it is to end; None where nobody asks for it, or the document cannot be read."""
+    """Reason for which a person wants the job to end; None if nobody asked, or the document cannot be read."""
     said = o.record.job.metadata.annotations.get(names.ANNOTATION_STOP) if o.record.job else None
     return plain_sentence(said) if said else None
 
@@ -27,7 +27,7 @@ def ending(o: Observation, settings: Settings) -> Finish | None:
 
 
 def without_placement(o: Observation, message: str) -> ReconcileResult:
-    """End of a job that holds nothing: it never runs, or not again."""
+    """End a job that holds nothing. It never runs again."""
     changed = status_transitions.finished(
         o.status, LifecycleEvent.STOPPED, reason=REASON, message=message, milli=0, over_at=o.now, now=o.now
     )

@@ -1,5 +1,4 @@
-"""Pods of an attempt, and what stands beside them, made and deleted in the API server; all of it is safe to repeat.
+"""Pods of an attempt and the objects beside them: made and deleted in the API server. All of it may be repeated.
 
-Open to the rest of `execution`. What the objects look like is decided in `manifests`, whether they are wanted in
-`lifecycle`.
+Open to the rest of `execution`. `manifests` decides what the objects look like, `lifecycle` whether they are wanted.
 """

@@ -1,8 +1,8 @@
-"""Keeps the base NetworkPolicy in every namespace where a job of one pod runs, or is about to.
+"""Keeps a base NetworkPolicy in every namespace in which a job of one pod runs or is about to run.
 
-One object of a namespace in place of one for each such job: a write less of two at each admission. It is watched, and
-put back where somebody removes or edits it. A job is left without a NetworkPolicy of its own only where the base has
-been seen in force, whole; so its pods are closed from their first moment, as before.
+One object for the namespace replaces one for each such job, which halves the writes of an admission. It is watched, and
+restored if somebody removes or edits it. A job goes without a NetworkPolicy of its own only if the whole base was seen
+in force, so its pods are isolated from their first moment.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 LOOK_S: Final = 5.0
 """Longest pause between two looks."""
 PAUSE_S: Final = 0.5
-"""Pause after a look: with somebody who writes against it, two writes a second are enough."""
+"""Pause after each look. If another writer keeps undoing the base, two writes a second are enough."""
 REFUSED_S: Final = 60.0
-"""Pause before what the API server refused in a namespace is tried again there."""
+"""Pause in a namespace in which the API server refused the base."""
 
 
 class BaseNetworkPolicies:
@@ -53,9 +53,9 @@ class BaseNetworkPolicies:
         """Namespace → Unix seconds."""
 
     def is_in_force(self, namespace: str) -> bool:
-        """True if the API server has it, as it should be. Where it has not, it is made soon.
+        """True if the API server has the base as it should be. If not, it is made soon.
 
-        One that somebody made for an owner goes when that goes: it is in force for as long as somebody else likes.
+        A base with an owner does not count: it would be deleted together with that owner.
         """
         found = self._cache.base_network_policies.get(namespace)
         passing = {"deletionTimestamp", "ownerReferences"}
@@ -66,7 +66,7 @@ class BaseNetworkPolicies:
         return False
 
     def look(self) -> None:
-        """Something of it may have changed."""
+        """Look at the base again: it may have changed."""
         self._wake_up.set()
 
     async def run(self) -> None:
@@ -82,7 +82,7 @@ class BaseNetworkPolicies:
             await asyncio.sleep(PAUSE_S)
 
     async def put_back(self) -> None:
-        """Make it where it is needed and not there, and mend it where it is other than it should be."""
+        """Make the base where it is needed and missing, and mend it where it was changed."""
         for namespace in sorted(self._asked_for | set(self._relied_on())):
             found = self._cache.base_network_policies.get(namespace)
             if found is not None and not self._change(found):
@@ -120,7 +120,7 @@ class BaseNetworkPolicies:
             )
 
     def _change(self, found: Document) -> Document:
-        """Merge patch that makes it what it should be; empty where it is."""
+        """Merge patch that restores the base; empty if nothing is wrong."""
         wanted, metadata = base_network_policy("", self._settings), found["metadata"]
         change: Document = {}
         if spec := difference(found.get("spec") or {}, wanted["spec"]):

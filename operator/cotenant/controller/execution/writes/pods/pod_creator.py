@@ -1,16 +1,15 @@
-"""Makes the objects of a committed placement: NetworkPolicy, Service and Secret first, as far as needed, then the pods.
+"""Makes the objects of a committed placement: NetworkPolicy, Service and Secret first, if needed, then the pods.
 
-The token of an attempt that a resize has ended is deleted here, any other by the write that ends the attempt: it opens
-nothing any more, and a job that starts again and again would fill its namespace with Secrets.
+The token of an attempt that a resize ended is deleted here; every other token is deleted by the write that ends its
+attempt. Otherwise a job that starts again and again would fill its namespace with Secrets.
 
-Creating is idempotent: what exists and is ours is taken as made; that a Secret is ours is known by its name alone. What
-exists and belongs to an earlier job of the same name is waited for. A refusal ends the attempt as one that never ran:
-quotas, webhooks and policies refuse with any code, and what they refuse now they may take later. The job fails for good
-only if an object of another owner is in the way, or the API server's own validation names a field that the job's
-author wrote.
+Creating may be repeated. An object of this job that exists counts as made; a Secret is recognized by its name alone. An
+object of an earlier job of the same name is waited for. A refusal ends the attempt as one that never ran: quotas,
+webhooks and policies refuse with any code, and may accept later. The job fails for good only if an object of another
+owner is in the way, or if the API server's own validation names a field that the job's author wrote.
 
-From the call that asks for a pod until that pod is seen, or is known not to be there, it is unsettled: its job may be
-deleted while the answer is on its way, or lost, and its GPUs must not be handed out meanwhile.
+A pod is unsettled from the call that creates it until it is seen, or known not to exist. If the job is deleted while
+the answer is on its way or lost, the GPUs must not be handed out yet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ends pods: those that a decision names, and those whose job is gone. Deleting is safe to repeat."""
+"""Ends pods: those that a decision names, and those whose job is gone. Deletions may be repeated."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class PodDeleter:
     max_grace_s: int
 
     async def delete(self, pods: Iterable[PodRecord], grace_s: int | None = None) -> str:
-        """Ask pods to end, each by its uid, with the grace period that it was made with, or this one. Never with more
-        than the cluster allows: a kubelet keeps to the first that it is given (kubernetes/kubernetes#83916).
+        """Ask pods to end, each by its uid, with its own grace period or with this one.
 
-        Returns the first refusal, in a sentence; empty where there is none. The client bounds how many calls are in
-        flight. The first error is raised after all calls have ended.
+        The grace period is at most the cluster's maximum, because a kubelet keeps to the first one that it gets
+        (kubernetes/kubernetes#83916). Returns the first refusal as a sentence; empty if there is none. The client
+        bounds the calls in flight. The first error is raised after all calls have ended.
         """
         refusals = []
         for outcome in await asyncio.gather(*(self._delete(pod, grace_s) for pod in pods), return_exceptions=True):
@@ -34,7 +34,7 @@ class PodDeleter:
         return next(filter(None, refusals), "")
 
     async def delete_orphans(self, job: JobId, result: ReconcileResult) -> str:
-        """End the pods of a job that is gone, once the API server has confirmed that it is. Returns a refusal."""
+        """End the pods of a deleted job, once the API server has confirmed the deletion. Returns a refusal."""
         reply = await self.kube.get(TRAINING_JOBS, job.name, job.namespace)
         if reply.done and reply.document["metadata"]["uid"] == job.uid:
             self.cache.put(TRAINING_JOBS, reply.document)
@@ -42,7 +42,7 @@ class PodDeleter:
         return await self.carry_out(result)
 
     async def carry_out(self, result: ReconcileResult) -> str:
-        """Delete all that a step asks for, for the first time or again. Returns the first refusal."""
+        """Make all deletions of a step, first and forced ones. Returns the first refusal."""
         refused = await self.delete(result.delete_pods)
         for again in result.forced_deletions:
             refused = await self.delete(again.pods, again.grace_s) or refused
