@@ -94,7 +94,7 @@ class Reply:
 @dataclass(frozen=True, slots=True)
 class Listing:
     items: Sequence[Document]
-    """Each may be made anew at every look: it is read once."""
+    """A list. `items` may be built at each iteration, so read it once."""
     version: int
     """resourceVersion of the list: an object that is not in it, and is not newer, is gone."""
 
@@ -104,15 +104,16 @@ class WatchEvent:
     kind: str
     """`ADDED`, `MODIFIED`, `DELETED`, or `BOOKMARK`, which has a version and no object."""
     document: Document
-    """As it is now; as it was last, if it was deleted."""
+    """The object as it is now, or its last state if it was deleted."""
     version: int
     """resourceVersion: a watch from here on brings what comes after this event."""
 
 
 class UnreachableError(ConnectionError):
-    """The API server did not answer in time, or kept answering with errors; names the call and the last answer.
+    """The API server did not answer in time, or kept answering with errors. The message names the call and the last
+    answer.
 
-    A write that raises it is uncertain: it may have happened, and only its answer was lost.
+    A write that raises this is uncertain: it may have happened, and only its answer was lost.
     """
 
 
@@ -129,7 +130,7 @@ class FencedError(UnreachableError):
 
 
 class RefusedError(RuntimeError):
-    """The API server refused a write that has no other way, and would refuse it again; a sentence with its answer."""
+    """The API server refused a necessary write, and would refuse it again. The message has its answer."""
 
 
 BeforeWrite = Callable[[str], None]
@@ -145,8 +146,9 @@ class Kube(Protocol):
         """`name`: only objects of this name, in any namespace; `about`: only Events about the object of this uid."""
 
     def watch(self, resource: Resource, version: int, *, name: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:
-        """Changes after this version, in order, as they come, until the server ends the watch, as it does from time to
-        time. Raises VersionGoneError, or UnreachableError where it ends otherwise, or has gone quiet.
+        """Changes after this version, in order, until the server ends the watch, as it does from time to time.
+
+        Raises VersionGoneError, or UnreachableError if the watch breaks or falls silent.
         """
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Reply: ...

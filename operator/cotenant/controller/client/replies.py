@@ -8,8 +8,9 @@ from cotenant.controller.client.kube import Document, Outcome, Reply
 
 
 def is_final(raw: bytes) -> bool:
-    """An error of the server that no repetition changes: the object would be larger than etcd takes, or than may be
-    sent to it, of which the API server says 500."""
+    """An error of the server that would come back at each repetition: the object is larger than etcd accepts, or than
+    may be sent to it. The API server then answers 500.
+    """
     return any(text in raw for text in (b"etcdserver: request is too large", b"trying to send message larger than max"))
 
 

@@ -48,9 +48,9 @@ WATCHES = 8
 WATCH_S = 240
 """After so long the server ends a watch, and the next one goes on."""
 WATCH_BUFFER = 1 << 20
-"""Bytes that are read ahead of a watch: events that are gathered are read at once."""
+"""Bytes of a watch that are read ahead, so that many events can be read at once."""
 QUIET_S = 90.0
-"""A watch of which nothing came for so long is dead: the server sends a bookmark about every minute."""
+"""A watch without any data for this long is dead: the server sends a bookmark about every minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class RestKube:
         on_call: Callable[[str, str, int], None] = lambda method, path, code: None,
         before_write: BeforeWrite = lambda write: None,
     ) -> None:
-        """`on_call` gets method, path and code (0: no answer) of each attempt; `before_write` may hold a write back."""
+        """`on_call` gets method, path and code of each attempt (0: no answer). `before_write` may refuse a write."""
         self._before_write = before_write
         self._load = load or load_configuration
         self._retry = retry
@@ -234,7 +234,7 @@ class RestKube:
         )
 
     async def _reopen(self, refused: aiohttp.ClientSession) -> None:
-        """Load the credentials once for all calls that were refused together; calls cut off by it are retried."""
+        """Load the credentials once for all calls that were refused together. Interrupted calls are retried."""
         if self._session is not refused:
             return
         log.warning("the API server answered 401: credentials are read again")

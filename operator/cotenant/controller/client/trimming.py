@@ -1,7 +1,7 @@
-"""What of a listed pod is kept until the list is whole: the fields that anything of the controller reads. Pure.
+"""Trims listed pods to the fields that the controller reads, until the whole list is there. Pure.
 
-The operator lists every pod of the cluster, and most are somebody else's. Whole documents of 50,000 ordinary pods take
-some 3 GiB as dictionaries; trimmed and packed page by page they take 0.4 GiB (8 KiB a pod, measured with 3,000).
+The operator lists every pod of the cluster, and most belong to others. Whole documents of 50,000 ordinary pods take
+some 3 GiB as dictionaries. Trimmed and packed page by page, they take 0.4 GiB (8 KiB a pod, measured with 3,000).
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ class WatchStream:
     _rest: bytes = b""
 
     def feed(self, chunk: bytes) -> list[WatchEvent]:
-        """Events whose lines end in this chunk. Raises VersionGoneError or UnreachableError where the server says that
-        it is over.
+        """Events whose lines end in this chunk. Raises VersionGoneError or UnreachableError if the server ends the
+        watch.
         """
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         if len(self._rest) > LINE_BYTES_MAX:

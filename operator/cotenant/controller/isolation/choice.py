@@ -19,7 +19,7 @@ from cotenant.controller.isolation.runtime_class import RuntimeClassPath
 from cotenant.core.model.objects import NodePlacement
 
 UNREPORTED = NodeIsolation(simulated=False, best=Isolation.COOPERATIVE)
-"""A node without an agent is taken for one with real GPUs that nobody watches."""
+"""Assumed for a node without an agent: it has real GPUs, and nobody watches them."""
 
 
 def node_isolation(node: GPUNode | None) -> NodeIsolation:
@@ -36,7 +36,7 @@ def node_isolation(node: GPUNode | None) -> NodeIsolation:
 
 
 def without_claims(node: NodeIsolation) -> NodeIsolation:
-    """The node as it is where ResourceClaims were switched off, while its agent may still offer its GPUs for them."""
+    """The node without ResourceClaims, because they are switched off, even if its agent still offers GPUs for them."""
     of_claims = {IsolationPath.DEVICE_CLAIM, IsolationPath.MPS_NAMESPACE}
     return replace(node, available=node.available - of_claims)
 
@@ -44,10 +44,10 @@ def without_claims(node: NodeIsolation) -> NodeIsolation:
 def isolation_on(
     node: NodeIsolation, runtime_class: str, resources: Mapping[str, str] = MappingProxyType({})
 ) -> GpuIsolation:
-    """Every path, one around the other: each renders where the node has what it requires, and claims on evidence.
+    """All paths, nested. Each renders if the node has what it requires, and claims a level on evidence alone.
 
-    So a pod that was made while a node could more, or less, than now is judged by what is found of it. `resources`:
-    UUID → extended resource, of devices that the kubelet hands out.
+    So a pod is judged by what is found of it, even if its node could do more or less when the pod was made. `resources`
+    maps the UUID of devices that the kubelet hands out to their extended resource.
     """
     limited = MemoryLimitPath(RuntimeClassPath(node, runtime_class), node)
     counted = DevicePluginPath(MigInstancePath(limited, node), node)
@@ -63,6 +63,6 @@ def verify_all(found: Iterable[tuple[NodePlacement, GpuIsolation, PodEvidence]])
 
 
 def evidence_of(node: GPUNode | None, pod_uid: str, seen: Mapping[str, Sequence[str]]) -> PodEvidence:
-    """Evidence of one pod: by its ranks, and by the agent of its node; no uid where it is not there yet."""
+    """Evidence of one pod, from its ranks and its node's agent. The uid is empty if the pod does not exist yet."""
     limits = tuple(one for one in node.status.limits if one.pod_uid == pod_uid) if node and pod_uid else ()
     return PodEvidence(seen=seen, limits=limits)

@@ -1,8 +1,8 @@
-"""Path C: a ResourceClaim pins the GPUs that the ledger chose, and the kube-scheduler checks them once more. Pure.
+"""Path C: a ResourceClaim pins the GPUs that the ledger chose, and the kube-scheduler checks them again. Pure.
 
-Where the ledger is wrong, or somebody else's claim was faster, the pod is not bound, and its gang is placed anew. What
-the claim was given the kubelet passes to the container by CDI, after the pod's own environment. How much of its share a
-program may use is for the other paths to hold.
+If the ledger is wrong, or a claim of others was faster, the pod is not bound, and its gang is placed anew. The kubelet
+passes what the claim was given to the container by CDI, after the pod's own environment. Other paths enforce how much
+of its share a program may use.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Path B: the pod requests shares of exactly the GPUs that the ledger chose, which the kubelet counts. Pure.
+"""Path B: the pod requests shares of exactly the GPUs that the ledger chose, and the kubelet counts them. Pure.
 
-Where the ledger is wrong the kube-scheduler does not bind the pod, and a kubelet that has it nevertheless refuses it
-(`UnexpectedAdmissionError`): the gang is placed anew. A node that counts ResourceClaims counts by these alone. How much
-of its share a program may use is for the other paths to hold.
+If the ledger is wrong, the kube-scheduler does not bind the pod, or its kubelet refuses it
+(`UnexpectedAdmissionError`), and the gang is placed anew. A node that counts ResourceClaims uses these alone. Other
+paths enforce how much of its share a program may use.
 """
 
 from __future__ import annotations

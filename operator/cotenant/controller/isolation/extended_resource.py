@@ -1,9 +1,9 @@
-"""Devices of other makers: the kubelet gives a pod as many as it asks for, by the maker's device plugin. Pure.
+"""Devices of other makers: the kubelet gives a pod as many as it requests, by the maker's device plugin. Pure.
 
-The plugin puts whole devices into the container, and the kubelet chooses which; the ledger counts them, and the
-kube-scheduler and the kubelet count them once more. What a program sees there has no names that the ledger knows, so
-nothing is compared with it, and no level is claimed beyond that a container has devices of its own.
-CUDA_VISIBLE_DEVICES is never set: AMD's runtime heeds it too, and would show none of the devices.
+The plugin puts whole devices into the container, and the kubelet chooses which. The ledger, the kube-scheduler and the
+kubelet all count them. A program does not see the names that the ledger knows, so nothing is compared, and the only
+level claimed is that a container has devices of its own. CUDA_VISIBLE_DEVICES is never set: AMD's runtime obeys it too,
+and would show no device.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from cotenant.core.model.objects import NodePlacement
 
 @dataclass(frozen=True, slots=True)
 class ExtendedResourcePath:
-    """Path for placements on devices that have a resource; all others are the inner path's."""
+    """Path for placements on devices with an extended resource. All others go to the inner path."""
 
     inner: GpuIsolation
     node: NodeIsolation
     resources: Mapping[str, str]
-    """UUID → extended resource, of devices that have one; also of a node whose agent is silent."""
+    """UUID → extended resource of devices that have one, also on a node whose agent is silent."""
 
     @property
     def requires(self) -> str:

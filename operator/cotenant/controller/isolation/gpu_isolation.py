@@ -17,7 +17,7 @@ from cotenant.controller.client.kube import Document, Resource
 from cotenant.core.model.objects import NodePlacement
 
 STRENGTH: Final = tuple(Isolation)
-"""Weakest first; the published level of a job is the weakest of its nodes, in each dimension."""
+"""Weakest first. In each dimension, a job's published level is the weakest of its nodes."""
 NOTHING: Final = IsolationLevels()
 SideObjects: TypeAlias = tuple[tuple[Resource, Document], ...]
 
@@ -42,8 +42,8 @@ class PodEvidence:
     """Findings about one pod since it was made."""
 
     seen: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Rank → UUIDs, as counted inside the container. A rank may see those of the other ranks in its pod: the container
-    is the boundary, as with torchrun.
+    """Rank → UUIDs that it sees inside the container. It may see the GPUs of other ranks in its pod: the container is
+    the boundary, as with torchrun.
     """
     limits: tuple[DeviceLimit, ...] = ()
     """Read back from the driver by the agent of its node."""
@@ -59,7 +59,7 @@ class Verification:
 
     levels: IsolationLevels = NOTHING
     mismatch: str = ""
-    """Names the rank or the GPU; empty where nothing contradicts the placement."""
+    """Contradiction to the placement, which names the rank or the GPU; empty if there is none."""
     node: str | None = None
     """Of the mismatch."""
 
@@ -83,7 +83,9 @@ class GpuIsolation(Protocol):
         """Add exactly the GPUs of `placement` to the pod, and what keeps it to its share of them."""
 
     def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
-        """Judge the evidence of a pod, whichever paths its node has by now; without any, what holds anyway."""
+        """Judge the evidence of a pod, no matter which paths its node has now. Without evidence: what holds in any
+        case.
+        """
 
 
 def uuids_of(placement: NodePlacement) -> list[str]:
@@ -124,7 +126,7 @@ def with_extended_resources(pod: Document, asked: Mapping[str, str]) -> Document
 
 
 def weakest(levels: Iterable[IsolationLevels]) -> IsolationLevels:
-    """The weakest in each dimension; nothing of no levels."""
+    """The weakest level in each dimension; no level if the list is empty."""
     of_all = list(levels)
     if not of_all:
         return NOTHING
@@ -147,8 +149,10 @@ def with_limits(
     limits: Mapping[str, DeviceLimit],
     contradiction: Callable[[DeviceLimit, int], str],
 ) -> tuple[Verification, bool]:
-    """What was found, or the first limit that contradicts its share (GPU UUID → amount); and whether every GPU of the
-    pod has its limit in force. What the agent could not read is neither.
+    """`found`, or a mismatch if a limit contradicts its share; and whether every GPU of the pod has its limit in force.
+
+    `shares` maps a GPU's UUID to the granted amount. A limit that the agent could not read is no mismatch, and is not
+    in force.
     """
     if found.mismatch or not limits:
         return found, False

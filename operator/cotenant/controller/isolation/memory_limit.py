@@ -1,9 +1,10 @@
-"""Path A+: the driver itself refuses memory beyond a share, by a limit on the container's cgroup. Pure.
+"""Path A+: the driver refuses memory beyond a share, by a limit on the container's cgroup. Pure.
 
 Two variables on the pod make the hook of NVIDIA's container toolkit (1.20.1 and later, driver r615, cgroup v2) set the
-limit before the container starts. With one of them alone it sets none and says nothing, so both are always written. It
-knows one limit for all GPUs of a container: a pod with shares of different sizes gets none and stays `Watched`. Managed
-memory, which the driver moves between host and GPU, is not under this limit; the agent's watchdog goes on beside it.
+limit before the container starts. With only one of them it sets none and says nothing, so both are always written. The
+hook knows one limit for all GPUs of a container: a pod with shares of different sizes gets none and stays `Watched`.
+Managed memory, which the driver moves between host and GPU, is not under this limit, so the agent's watchdog goes on
+beside it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from cotenant.controller.isolation.gpu_isolation import (
 from cotenant.core.model.objects import NodePlacement
 
 REQUEST_MIB: Final = 1
-"""Of the reservation. The driver adds it up in all parents of the container's cgroup, and when the container ends none
-of them gets it back, so it is as small as can be; the shares of a GPU never add up to more than it has.
+"""Size of the reservation. The driver adds it up in all parents of the container's cgroup, and they never get it back.
+So it is as small as possible; the shares of a GPU never exceed the GPU anyway.
 """
 PAGE_MIB: Final = 2
 """Largest page of GPU memory: by less than this a driver may round a limit."""
@@ -55,15 +56,15 @@ class MemoryLimitPath:
         )
 
     def _common_limit_mib(self, placement: NodePlacement) -> int | None:
-        """The limit of every GPU of the pod; None where they differ, or where nothing of a GPU is left for others."""
+        """The limit of every GPU of the pod; None if shares differ, or if the pod has all of a GPU."""
         shares = memory_by_gpu(placement)
         whole = any(mib >= self.node.memory_mib.get(uuid, mib) for uuid, mib in shares.items())
         return next(iter(shares.values())) if len(set(shares.values())) == 1 and not whole else None
 
     def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
-        """`Hard` where every GPU of the pod has its limit in force; other limits than its shares are a mismatch.
+        """`Hard` if every GPU of the pod has its limit in force. A limit that differs from its share is a mismatch.
 
-        What the agent could not read is neither: the level stays what holds without it.
+        If the agent could not read a limit, the level stays what it is without the limit.
         """
         before, limits = self.inner.verify(placement, evidence), evidence.of(Dimension.MEMORY)
         found, in_force = with_limits(before, placement, memory_by_gpu(placement), limits, _contradiction)

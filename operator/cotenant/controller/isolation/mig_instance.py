@@ -1,7 +1,7 @@
 """MIG: the hardware keeps the instances of a GPU apart, in memory and in compute. Pure.
 
-An instance gets into a pod like a GPU, by its UUID. The level is claimed once every rank has counted exactly its own
-instances inside the container; shares of one instance are apart from other instances and not from each other.
+An instance gets into a pod like a GPU, by its UUID. The level is claimed once every rank has seen exactly its own
+instances inside the container. Shares of one instance are separated from other instances, but not from each other.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MigInstancePath:
         return Verification(levels=HARD)
 
     def _whole_instances(self, placement: NodePlacement) -> bool:
-        """True if each GPU of the pod is an instance of which it has everything."""
+        """True if the pod has each of its GPUs whole, and each is a MIG instance."""
         return all(
             uuid in self.node.instances and mib >= self.node.memory_mib.get(uuid, mib + 1)
             for uuid, mib in memory_by_gpu(placement).items()

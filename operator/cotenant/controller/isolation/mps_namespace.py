@@ -43,8 +43,10 @@ class MpsNamespacePath:
         return self.inner.render(placement, pod)
 
     def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
-        """`Hard` for compute where the agent saw every process of the pod in its namespace; a process beside it, or
-        another ceiling than the share, is a mismatch. What could not be looked at is neither.
+        """`Hard` for compute if the agent saw every process of the pod in its namespace.
+
+        A process outside of it, or a ceiling that differs from the share, is a mismatch. What could not be read counts
+        as neither.
         """
         before, limits = self.inner.verify(placement, evidence), evidence.of(Dimension.COMPUTE)
         found, in_force = with_limits(before, placement, compute_by_gpu(placement), limits, _contradiction)

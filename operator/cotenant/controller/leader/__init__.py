@@ -1,1 +1,1 @@
-"""Leader election among the replicas by a Lease. Decides who may write; writes nothing but the Lease itself."""
+"""Leader election among the replicas, by a Lease. It decides who may write, and writes only the Lease itself."""

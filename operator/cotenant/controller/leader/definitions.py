@@ -26,7 +26,7 @@ class Definitions:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self.problem = "the CustomResourceDefinitions have not been read yet"
-        """Why this replica waits; empty once it need not."""
+        """Why this replica waits for definitions; empty once it need not wait."""
 
     async def wait(self) -> None:
         """Return once they have all that this release writes, or may not be read."""

@@ -71,13 +71,13 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """True only while no other replica can have taken over. Cheap enough for every write."""
+        """True only while no other replica can have taken over. It costs little, so every write may ask."""
         return self._clock() < self._leads_until
 
     async def run(self, on_change: Callable[[bool], None]) -> None:
-        """Acquire and renew until cancelled; `on_change` gets every change of `is_leader`.
+        """Acquire and renew the Lease until cancelled; `on_change` gets every change of `is_leader`.
 
-        An unreachable server costs leadership, never the process.
+        An unreachable server may cost leadership, but never ends the process.
         """
         self._on_change = on_change
         while True:

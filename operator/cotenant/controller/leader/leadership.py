@@ -1,6 +1,6 @@
 """Leadership of one replica, as a value: whether it leads now, and which parts hear of a change.
 
-A part that remembers what only a leader may know gives `on_lost` the function that forgets it, where it is built.
+If a part remembers what only a leader may know, its constructor passes `on_lost` a function that forgets it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 class Leadership:
     def __init__(self, is_held: Callable[[], bool]) -> None:
-        """`is_held`: whether no other replica can lead now. It is asked often."""
+        """`is_held` returns whether no other replica can lead now. It is called often."""
         self._is_held = is_held
         self._on_lost: list[Callable[[], None]] = []
         self._on_change: list[Callable[[bool], None]] = []
@@ -24,7 +24,7 @@ class Leadership:
         self._on_lost.append(callback)
 
     def on_change(self, callback: Callable[[bool], None]) -> None:
-        """Call it with each change, true if this replica leads; after the callbacks of `on_lost`."""
+        """Call it at each change, with true if this replica leads. Callbacks of `on_lost` come first."""
         self._on_change.append(callback)
 
     def changed(self, held: bool) -> None:

@@ -1,5 +1,5 @@
-"""The API `query.cotenant.dev`, which the API server's aggregator passes on to the replica that leads.
+"""The API `query.cotenant.dev`, which the API server's aggregator forwards to the replica that leads.
 
-`server` listens and answers, `front_proxy` knows who asks, `access` what they may, `questions` runs pure answers of
-`cotenant.query` in bounds, `endpoint` writes where the leader is. Open to `main`.
+`server` listens and answers, `front_proxy` identifies the caller, `access` finds what the caller may read, `questions`
+runs the pure answers of `cotenant.query` within bounds, and `endpoint` publishes where the leader is. Open to `main`.
 """

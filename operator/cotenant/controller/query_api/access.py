@@ -1,4 +1,4 @@
-"""What a caller may ask, and of which namespaces they may read the jobs: by the API server's own authorisation."""
+"""What a caller may ask, and in which namespaces the caller may read jobs: the API server's authorization decides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cotenant.query.redaction import Sees
 REMEMBER_S: Final = 10.0
 REMEMBERED_MAX: Final = 4_096
 NAMESPACES_MAX: Final = 40
-"""Namespaces that are asked about for one answer; jobs of more are shown without a name."""
+"""Most namespaces that one answer asks about. Jobs of further namespaces are shown without a name."""
 REVIEWS_MAX: Final = 8
 """Reviews at one time."""
 

@@ -19,7 +19,7 @@ from cotenant.decision_log.sizing.gpu_figures import figures_of
 def advice_document(
     key: JobKey, runs: Sequence[RunRecord], classes: Sequence[ClassFacts], prices: PriceList, now: int
 ) -> Document:
-    """What suits a job, from the runs of its template, the newest first."""
+    """Suggested resources for a job, from the runs of its template, newest first."""
     found = sizing(runs, classes, prices, now=now)
     namespace, _, name = key.partition("/")
     status: dict[str, Any] = {
@@ -41,7 +41,7 @@ def advice_document(
 def advice_list(
     runs: Iterable[RunRecord], classes: Sequence[ClassFacts], prices: PriceList, now: int, most: int
 ) -> Document:
-    """One for each template, under the name of its newest run."""
+    """One suggestion for each template, under the name of its newest run."""
     of_template: dict[str, list[RunRecord]] = {}
     for run in runs:
         of_template.setdefault(template_of(f"{run.namespace}/{run.name}"), []).append(run)

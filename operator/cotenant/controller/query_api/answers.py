@@ -75,7 +75,7 @@ class Answers:
         return documents.answer("Explanation", name, namespace, status)
 
     async def _resumed(self, namespace: str, name: str, caller: Caller) -> documents.Document:
-        """What would become of a suspended job, were it resumed now."""
+        """What would happen to a suspended job if it were resumed now."""
         change = {"job": name, "change": {"spec.suspend": False}}
         try:
             found = await self._played(change, namespace, caller)
@@ -88,8 +88,7 @@ class Answers:
         return {"ifResumed": f"it would wait: {found.message}"}
 
     async def explanations(self, request: web.Request, caller: Caller) -> documents.Document:
-        """Jobs that wait, hold GPUs or are set aside, of a namespace or of all; who is ahead of each is counted, not
-        listed."""
+        """Jobs of a namespace, or of all, that wait, hold GPUs or are set aside. Jobs ahead are counted, not listed."""
         self._require_leader()
         namespace = request.match_info.get("namespace", "")
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 NAME: Final = f"{names.QUERY_VERSION}.{names.QUERY_GROUP}"
 LOOK_S: Final = 5.0
 PATIENCE_S: Final = 30.0
-"""For so long it may be unavailable, as after a change of leader, before anybody is told."""
+"""How long the APIService may be unavailable, as after a change of leader, before it is reported."""
 GONE: Final = (
     f"APIService {NAME} is not there, so kubectl cotenant why and its like are not answered: GitOps tools leave such"
     " kinds out by their own settings (docs/platforms.md), or set query.enabled=false"
@@ -45,7 +45,7 @@ class ApiServiceKeeper:
     metrics: Metrics
     leadership: Leadership
     own: OwnCertificate | None = None
-    """None: the certificate is mounted, and somebody else writes the bundle."""
+    """None if the certificate is mounted, so that somebody else writes the bundle."""
     clock: Callable[[], float] = time.monotonic
     _unavailable_since: float | None = None
     _told: str = ""
@@ -91,7 +91,7 @@ class ApiServiceKeeper:
             log.warning("the certificate of this replica was not written into APIService %s: %s", NAME, reply.message)
 
     def _tell(self, message: str, uid: str) -> None:
-        """Once in the log and as an Event, until it was available again; in the metric as long as it lasts."""
+        """Report once in the log and as an Event for each outage; the metric shows it for as long as it lasts."""
         self.metrics.query_available.set(0)
         if message == self._told:
             return
@@ -103,7 +103,7 @@ class ApiServiceKeeper:
 
 
 def available(document: dict[str, Any]) -> dict[str, Any] | None:
-    """The condition by which it is unavailable; None if it is available."""
+    """The condition that makes it unavailable; None if it is available."""
     conditions = (document.get("status") or {}).get("conditions") or ()
     found = next((one for one in conditions if one.get("type") == "Available"), None)
     if found is not None and found.get("status") == "True":
@@ -112,7 +112,7 @@ def available(document: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def unavailable(condition: dict[str, Any], port: int) -> str:
-    """What is wrong and what to do."""
+    """The sentence about what is wrong and what to do."""
     said = f"{condition.get('reason', 'Unknown')}: {condition.get('message', '')}"[:400]
     return (
         f"the API server does not reach the operator's APIService {NAME} ({said}). Until it does, Kubernetes ends no"

@@ -51,9 +51,9 @@ _BOOKKEEPING: Final = frozenset({"status"})
 @dataclass(frozen=True, slots=True)
 class ClusterProposal:
     change: Callable[[Situation], ChangedCluster]
-    """Raises ProposalError, where what it is about is not in the situation."""
+    """Raises ProposalError if the situation does not contain what the change is about."""
     command: str
-    """How it is done; empty where no command does it."""
+    """The command that makes the change; empty if no command does."""
 
 
 def cluster_proposal(spec: Mapping[str, Any], cache: ObjectCache, *, labelled_only: bool) -> ClusterProposal:
@@ -136,7 +136,7 @@ def _queue_document(spec: Mapping[str, Any], cache: ObjectCache) -> tuple[dict[s
 
 
 def _change_quota(document: dict[str, Any], field: str, value: object, spec: Mapping[str, Any]) -> None:
-    """Write one amount of the quota line that is meant; `+4` and `-4` are counted from what is there."""
+    """Write one amount of a quota line. `+4` and `-4` are relative to the present amount."""
     lines = document["spec"].setdefault("quotas", [])
     wanted = {key: spec[key] for key in ("gpuClass", "zone") if spec.get(key)}
     found = [line for line in lines if all(line.get(key) == one for key, one in wanted.items())]
@@ -220,7 +220,7 @@ def _of_move(spec: Mapping[str, Any], cache: ObjectCache) -> ClusterProposal:
 
 
 def _no_move(move: JobMove, job: Job, situation: Situation) -> str:
-    """What is in the way of the wish itself, whatever is free."""
+    """Why the move is impossible, no matter which GPUs are free."""
     known = {node.name for node in situation.snapshot.nodes}
     if unknown := sorted((move.nodes | move.avoided) - known):
         return f"there is no node {', '.join(unknown)} with GPUs"

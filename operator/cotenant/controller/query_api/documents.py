@@ -56,7 +56,7 @@ def answer(kind: str, name: str, namespace: str, status: Mapping[str, Any]) -> D
 
 
 def explanation_status(about: Explanation) -> Document:
-    """What is empty is left out."""
+    """The document without empty fields."""
     status: Document = {
         "standing": about.standing.value,
         "queue": about.queue,
@@ -166,7 +166,7 @@ def offer_list(namespace: str, found: Iterable[Offer]) -> Document:
 
 
 def queue_tree_list(found: Iterable[QueueLine], budgets: Mapping[str, Document]) -> Document:
-    """Queues below their parents; amounts in GPUs, shares in parts per million."""
+    """Queues as a tree; amounts in GPUs, shares in parts per million."""
     items = []
     for line in found:
         share = line.share

@@ -1,7 +1,8 @@
-"""Where the leader is: the address in the EndpointSlice of the Service that the aggregator asks.
+"""Publishes the leader's address in the EndpointSlice of the Service that the aggregator calls.
 
-The Service has no selector, so no controller writes its slices: the leader, which alone can answer, makes the one of
-its family of addresses and puts itself into it. GitOps tools leave such slices out. Writes pass the leader's fence.
+The Service has no selector, so no controller writes its slices. The leader, the only replica that can answer, makes the
+slice for its address family and puts its own address into it. GitOps tools leave such slices out. Writes pass the
+leader's fence.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who asks: the API server's aggregator, by its client certificate, on behalf of the user in its headers. Pure.
+"""Identifies the caller: the aggregator, by its client certificate, for the user that its headers name. Pure.
 
-The ConfigMap kube-system/extension-apiserver-authentication says by which authority the aggregator is known, under
-which names, and in which headers it puts the user: the contract of every extension API server of Kubernetes.
+The ConfigMap kube-system/extension-apiserver-authentication names the authority of the aggregator's certificate, its
+allowed names, and the headers with the user. All extension API servers of Kubernetes work so.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class FrontProxy:
     authority: str
     """Certificates in PEM."""
     names: tuple[str, ...]
-    """Common names of the aggregator's certificate; empty: any that the authority has signed."""
+    """Allowed common names of the aggregator's certificate. If empty, any certificate of the authority is accepted."""
     user_headers: tuple[str, ...]
     group_headers: tuple[str, ...]
     uid_headers: tuple[str, ...]
@@ -53,7 +53,7 @@ class FrontProxy:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> FrontProxy | None:
-        """Read it from the ConfigMap's data; None where the API server has no aggregator."""
+        """Read it from the ConfigMap's data; None if the API server has no aggregator."""
         authority = config.get("requestheader-client-ca-file", "")
         users = _names(config, "requestheader-username-headers")
         if not authority or not users:

@@ -38,7 +38,7 @@ def jobs_aside(cache: ObjectCache, namespace: str, decided: Mapping[JobKey, Any]
 
 
 def aside_status(record: JobRecord, classes: Mapping[str, int]) -> Document:
-    """The status of an Explanation of one such job; what is not known is left out. `classes`: of priority."""
+    """Status of an Explanation for such a job, without unknown fields. `classes` are PriorityClasses."""
     job, standing = _core_job(record, classes), _standing(record)
     message = (
         record.status_problem

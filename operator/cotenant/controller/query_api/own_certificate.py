@@ -1,4 +1,4 @@
-"""The certificate of the API of questions, where none is mounted: of this process alone, made anew before it ends."""
+"""This process's own certificate for the API of questions, if none is mounted. It is renewed before it expires."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OwnCertificate:
     _before: SelfSigned | None = None
 
     def bundle(self) -> bytes:
-        """What the API server trusts: this certificate, and the last one, which the server may show for a while."""
+        """Certificates for the API server to trust: this one, and the last one, which may be in use for a while."""
         now = self.clock()
         if self._current is None or not self._current.serves([self.server], now):
             self._before, self._current = self._current, SelfSigned.made([self.server], now)

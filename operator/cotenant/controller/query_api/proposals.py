@@ -23,7 +23,7 @@ _SEGMENT: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 class ProposalError(ValueError):
-    """The proposal makes no sense; a sentence that names the field."""
+    """The proposal makes no sense. The message names the field."""
 
 
 class MissingJobError(ProposalError):
@@ -44,9 +44,10 @@ def spec_of(body: bytes) -> Mapping[str, Any]:
 def proposed_job(
     spec: Mapping[str, Any], namespace: str, *, user: str, cache: ObjectCache, reserve_mib: int, now: float
 ) -> Job:
-    """The job that the question is about, as it would be in this namespace: on nodes that can mount its claims, and
-    that it does not avoid. `reserve_mib`: memory that the operator adds to each worker's; `user`: who would submit it.
-    Raises ProposalError.
+    """The job that the question is about, as it would be in this namespace.
+
+    Its claims and the nodes that it avoids restrict its placement, as in production. `reserve_mib` is the memory that
+    the operator adds for each worker, `user` the submitter. Raises ProposalError.
     """
     document = _changed(spec, namespace, cache) if "job" in spec else _manifest(spec, namespace, user, now)
     try:
@@ -108,7 +109,7 @@ def _changed(spec: Mapping[str, Any], namespace: str, cache: ObjectCache) -> dic
 
 
 def write_field(document: dict[str, Any], path: str, value: object) -> None:
-    """`spec.gpu.count` → there; null: left out."""
+    """Write a value at a path such as `spec.gpu.count`; null removes the field."""
     parts = path.split(".")
     if len(parts) < 2 or parts[0] != "spec" or not all(part and set(part) <= set(_SEGMENT) for part in parts):
         raise ProposalError(f"{path!r} is no field of a job's spec, such as spec.gpu.count")

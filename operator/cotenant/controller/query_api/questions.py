@@ -1,7 +1,7 @@
-"""Runs questions over the last plan, one at a time, in a thread: bounded in number and time.
+"""Runs questions about the last plan, one at a time, in a thread, with bounds on number and time.
 
-The plan and its snapshot are values that are not written to: a question needs no lock and a cycle none either; the two
-share the interpreter, so a cycle is at most slowed down while one question is worked on.
+Nobody writes to the plan and its snapshot, so neither questions nor cycles need a lock. They share the interpreter, so
+a question may slow a cycle down.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cotenant.query.situation import Situation
 T = TypeVar("T")
 WAITING_MAX: Final = 16
 WAITING_OF_ONE_MAX: Final = 4
-"""Whoever asks in a loop leaves places for others."""
+"""At most this many concurrent questions per user."""
 QUESTION_S: Final = 10.0
 
 
@@ -35,7 +35,7 @@ class NoSituationError(RuntimeError):
 
 
 class TooManyQuestionsError(RuntimeError):
-    """So many wait that another one would not be answered in time."""
+    """Too many questions wait to answer another one in time."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Questions:
     leadership: Leadership
     _subject: Subject | None = None
     _waiting: Counter[str] = field(default_factory=Counter)
-    """Who asks → questions under way."""
+    """User → number of questions in progress."""
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "questions"))
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ from cotenant.decision_log.showback.report import ShowbackLine, costs_by_uid, pr
 LISTED: Final = 200
 LISTED_MAX: Final = 5_000
 CAPSULE: Final = "current"
-"""Name of the capsule of the decision that holds; others have the digest of their inputs."""
+"""Name of the capsule of the current decision. Older ones are named by the digest of their inputs."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class RecordAnswers:
         return record_documents.run_document(found.as_seen(sees), cost, currency)
 
     async def advice(self, request: web.Request, _: Caller) -> Document:
-        """What suits a job, from the runs of its template."""
+        """Suggested resources for a job, from the runs of its template."""
         self._require_leader()
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         template = template_of(key := f"{namespace}/{name}")
@@ -70,7 +70,7 @@ class RecordAnswers:
         return advice_document(key, found, facts, self.recorder.prices, int(self.recorder.clock()))
 
     async def advices(self, request: web.Request, _: Caller) -> Document:
-        """The same for the templates of a namespace, those that ran last first."""
+        """The same for the templates of a namespace, latest run first."""
         self._require_leader()
         known = await asyncio.to_thread(self._runs, request.match_info["namespace"])
         facts = classes_of(self.recorder.cache.nodes.gpu_nodes)
@@ -84,7 +84,7 @@ class RecordAnswers:
         return [one for one in going_on if one is not None] + self.recorder.archive.runs(namespace, most=LISTED_MAX)
 
     async def showbacks(self, request: web.Request, _: Caller) -> Document:
-        """What jobs of a namespace, or of all, held from `?since=` until `?until=`, and what it cost."""
+        """GPU time and cost of the jobs of a namespace, or of all, from `?since=` until `?until=`."""
         self._require_leader()
         now = int(self.recorder.clock())
         namespace = request.match_info.get("namespace", "")
@@ -101,7 +101,7 @@ class RecordAnswers:
         return record_documents.decision_list(found)
 
     async def capsules(self, _: web.Request, __: Caller) -> Document:
-        """Past decisions of which everything is kept, the newest first."""
+        """Past decisions of which all inputs are kept, newest first."""
         self._require_leader()
         return record_documents.capsule_list(self.recorder.capsules.newest_first())
 
@@ -127,7 +127,7 @@ class RecordAnswers:
         return recorded + [one for one in unrecorded if one not in written]
 
     async def _costs(self, namespace: str, uids: Collection[str]) -> dict[str, ShowbackLine]:
-        """uid → what the ledger has of this run; nothing where nothing has a price."""
+        """Job uid → cost of its runs in the ledger; empty if there are no prices."""
         prices, until = self.recorder.prices, int(self.recorder.clock()) + 1
         if not prices:
             return {}

@@ -51,7 +51,7 @@ def run_list(found: Iterable[RunRecord], costs: Mapping[str, ShowbackLine], curr
 
 
 def showback_list(found: Iterable[PricedCharge], currency: str, asked: tuple[int, int]) -> Document:
-    """What was held, one item for each job, month, price and attempt; the first of very many."""
+    """GPU time, one item for each job, month, price and attempt. Very long lists are cut."""
     kept = list(islice(found, SHOWBACKS_MAX + 1))
     items = []
     for one in kept[:SHOWBACKS_MAX]:

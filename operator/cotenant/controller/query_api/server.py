@@ -1,7 +1,7 @@
 """HTTPS server of the API of questions. Every replica listens; one that does not lead answers 503.
 
-Whoever does not show the aggregator's certificate is nobody here, whatever their headers say: 401. The API server has
-authorised the caller before it passes a request on; they are asked about once more, as an extension API server does.
+A caller without the aggregator's certificate is refused with 401, whatever its headers say. The API server has
+authorized the user before it forwards a request. The user is checked once more here, as in every extension API server.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class QueryServer:
     _runner: web.AppRunner | None = None
 
     async def run(self) -> None:
-        """Listen as long as the task lives, anew when another authority signs for the aggregator."""
+        """Listen while the task lives. Listen anew if the aggregator's authority changes."""
         try:
             while True:
                 await self.look()
@@ -98,7 +98,7 @@ class QueryServer:
             self._proxy = None
 
     def _context(self, proxy: FrontProxy) -> ssl.SSLContext:
-        """A certificate is asked for and may be missing: who shows none gets a sentence."""
+        """Ask for a client certificate, but do not demand one: a caller without it gets a sentence."""
         serving = ServingCertificate(self.certificate)
         serving.context.verify_mode = ssl.CERT_OPTIONAL
         serving.context.load_verify_locations(cadata=proxy.authority)
@@ -139,7 +139,7 @@ class QueryServer:
         return app
 
     def _respond(self, answer: _Answer) -> Callable[[web.Request], Awaitable[web.Response]]:
-        """Answers whom the aggregator speaks for; every failure as a Status."""
+        """Answer the user that the aggregator names. Every failure becomes a Status."""
 
         async def respond(request: web.Request) -> web.Response:
             if self._serving is not None:

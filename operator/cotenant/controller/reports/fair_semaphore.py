@@ -1,12 +1,11 @@
-"""Semaphore that is shared fairly: bounds the calls under way, and who has many waiting holds up nobody else.
+"""Semaphore with fair sharing: it bounds concurrent calls, and a flow with many waiting calls does not block others.
 
-Each call is of a flow. A place that becomes free goes to the waiting flow that has the fewest calls under way (max-min
-fairness, as the API server's own "priority and fairness" does it between flows), within a flow to the oldest. No flow
-has more than `of_one` under way.
+Each call belongs to a flow. A free place goes to the waiting flow with the fewest calls in progress (max-min fairness,
+like "priority and fairness" of the API server); within a flow, to the oldest call. A flow has at most `of_one` calls in
+progress.
 
-Let calls last t seconds at most, and let f other flows have any number of them. A flow that has nothing under way waits
-behind each other flow once at most: whoever is served goes behind it, and whoever has something under way does not go
-before it. So it waits at most t * ceil((f + 1) / at_once) seconds, and not at all where f * of_one < at_once.
+If calls last at most t seconds and f other flows wait, a flow without calls in progress waits at most t * ceil((f + 1)
+/ at_once) seconds, because each other flow goes before it at most once. If f * of_one < at_once, it does not wait.
 """
 
 from __future__ import annotations

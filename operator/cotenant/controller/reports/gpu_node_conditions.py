@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 EVERY_S: Final = 10.0
 NAMED_FOR_S: Final = 3600.0
 Key: TypeAlias = tuple[str, str, str, str]
-"""Node, what has changed, how and when; not the words, which may change while nothing comes or goes."""
+"""Node, condition, how it changed and when. The message is left out, because it may vary without a change."""
 
 
 class GpuNodeConditionReporter:

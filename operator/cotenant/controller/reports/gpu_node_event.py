@@ -50,7 +50,7 @@ class News(NamedTuple):
 
 
 class NewsOnce(Generic[KeyT]):
-    """Writes an Event for whatever was not there the last time."""
+    """Writes an Event for each item that was not there the last time."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube

@@ -1,6 +1,6 @@
-"""Reads the kubelet's Events about pods that wait for their volumes or their network: the pod's status has no cause.
+"""Reads the kubelet's Events about pods that wait for volumes or network. Their status does not name the cause.
 
-The operator does not watch Events, of which a cluster has many. It lists those of one pod, while that pod waits.
+A cluster has too many Events to watch. The operator lists those of one pod, and only while that pod waits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 EVERY_S: Final = 10.0
 AFTER_S: Final = 15.0
-"""A pod is asked about once it has waited this long: before the reason of its job is shown."""
+"""A pod's Events are read once it has waited this long, so that its job can show the cause in time."""
 SOURCES: Final = frozenset({"kubelet", "attachdetach-controller"})
 
 
@@ -54,7 +54,7 @@ class KubeletEventReader:
                 log.exception("the kubelet's Events about waiting pods were not read")
 
     async def read(self) -> None:
-        """Ask about each pod that waits, one after the other."""
+        """Read the Events of each waiting pod, one pod after the other."""
         for record in list(self._cache.jobs.values()):
             waiting = list(self._waiting(record))
             if not waiting:
@@ -79,7 +79,7 @@ class KubeletEventReader:
 
 
 def last_warning(events: Iterable[Document]) -> str:
-    """`FailedMount: MountVolume.SetUp failed …`, of the newest warning of a kubelet; empty if there is none."""
+    """The newest warning of a kubelet, such as `FailedMount: MountVolume.SetUp failed …`; empty if there is none."""
     found = [one for one in events if one.get("type") == "Warning" and _source(one) in SOURCES]
     if not found:
         return ""

@@ -18,8 +18,9 @@ from cotenant.serving.metrics_access import (
 
 
 class MetricsAccess:
-    """Remembers answers for some seconds; asks only so many questions at a time. `kube` writes without a fence: a
-    replica that does not lead is asked as well.
+    """Remembers answers for some seconds, and limits concurrent questions.
+
+    Questions pass no fence, because a replica that does not lead serves metrics too.
     """
 
     def __init__(self, kube: Kube) -> None:

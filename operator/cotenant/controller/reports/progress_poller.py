@@ -86,7 +86,7 @@ class ProgressPoller:
                 await asyncio.sleep(max(0.1, pause))
 
     async def poll_running(self) -> int:
-        """Poll every running job once, and forget the others; returns how many run. A follower forgets all."""
+        """Poll every running job once and return their number. Other jobs are forgotten; a follower forgets all."""
         running = self._running()
         await self._poll_all(running)
         return len(running)
@@ -109,7 +109,7 @@ class ProgressPoller:
                 memory.reported_slow_gpus.clear()
 
     async def _poll(self, record: JobRecord) -> None:
-        """Poll one job; what goes wrong with it stays with it."""
+        """Poll one job. A failure is contained to it."""
         self._asking.add(record.id)
         try:
             async with self._connections.acquire(record.namespace):
@@ -123,7 +123,7 @@ class ProgressPoller:
             self._asking.discard(record.id)
 
     async def _ask_head(self, record: JobRecord) -> tuple[JobRecord | None, bytes | contract.Malformed | None]:
-        """The job as it is after it has waited for others of its namespace, None where no pod is asked; the answer."""
+        """The job after its turn in its namespace, with the answer. The job is None if no pod was asked."""
         current = self._cache.jobs.get(record.key)
         if current is None or current.id != record.id or current.placement is None or not self._leadership.held:
             return None, None
@@ -171,7 +171,7 @@ def _head_name(record: JobRecord) -> str:
 
 
 def head_pod(record: JobRecord, pod: PodRecord | None) -> PodRecord | None:
-    """`pod` where it is the one that the committed placement has for rank 0, runs, and has an address of its own."""
+    """`pod` if it is the running pod of rank 0 by the committed placement, and has its own address."""
     if pod is None or pod.worker is None or record.status.placement is None or not pod.held:
         return None
     own = pod.worker

@@ -1,8 +1,8 @@
-"""One `GET /progress` of a worker pod: at its own address, within a time and a size, and nothing else.
+"""One `GET /progress` of a worker pod: at its own address, within limits of time and size.
 
-A client for web pages does more than may be done to a tenant's process: it follows redirects, unpacks what is
-compressed, uses the proxies of its environment and keeps header lines without end. This one asks in HTTP/1.0, reads one
-answer with status 200 as it is, and hangs up.
+A usual HTTP client does more than is safe with a tenant's process: it follows redirects, unpacks compressed bodies,
+uses proxies of its environment, and keeps unlimited header lines. This one sends HTTP/1.0, reads one answer with status
+200, and closes.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final
 from cotenant.contract.decoding.bounded_json import Malformed
 
 DEADLINE_S: Final = 2.0
-"""From the first packet to the last."""
+"""For the whole request, from the first packet to the last."""
 HEAD_BYTES_MAX: Final = 16 << 10
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: |\r)")
 _HEADER: Final = re.compile(rb"\r\n(content-length|content-encoding|transfer-encoding):[ \t]*([^\r\n]{0,64})", re.I)
 
 
 async def get_progress(host: str, port: int, *, bytes_max: int) -> bytes | Malformed | None:
-    """The body of the answer; None without an answer in time, or after a refusal. `host` is a literal address."""
+    """Body of the answer; None if it is refused or does not come in time. `host` is a literal address."""
     try:
         async with asyncio.timeout(DEADLINE_S):
             reader, writer = await asyncio.open_connection(host, port, limit=HEAD_BYTES_MAX)
@@ -42,7 +42,7 @@ def _request(host: str) -> bytes:
 
 
 async def read_answer(reader: asyncio.StreamReader, bytes_max: int) -> bytes | Malformed | None:
-    """The body out of what the other end has sent; IncompleteReadError where it hangs up too early."""
+    """Body of the answer. Raises IncompleteReadError if the other end closes too early."""
     head = await reader.readuntil(b"\r\n\r\n")
     status = _STATUS_LINE.match(head)
     if status is None:

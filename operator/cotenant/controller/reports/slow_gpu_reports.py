@@ -1,9 +1,9 @@
-"""Who found a GPU slow, and whether that makes it suspect. Pure.
+"""Who found a GPU slow, and whether that makes the GPU suspect. Pure.
 
-What a job finds is its own program's word, and a suspect GPU is handed out last, to everybody. So one tenant's word is
-a note for the administrator and nothing more: a GPU is suspect when jobs of different queues and different namespaces
-have found it slow within `COUNTS_S`. Every report counts for that long, then fades. They are kept in annotations of
-the GPUNode, which tenants cannot write: `slow-reports.cotenant.dev/<UUID>: <queue>/<namespace>=<time>,…`.
+A finding comes from a tenant's program, and a suspect GPU is handed out last, to everybody. So one tenant's finding is
+only a note for the administrator. A GPU becomes suspect if jobs of different queues and different namespaces found it
+slow within `COUNTS_S`. A report counts for that long, then it fades. Reports are kept in annotations of the GPUNode,
+which tenants cannot write: `slow-reports.cotenant.dev/<UUID>: <queue>/<namespace>=<time>,…`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _written(reports: Mapping[Reporter, float]) -> str:
 
 
 def _suspicion(reports: Mapping[Reporter, float]) -> str:
-    """What the agent shows, to everybody who may see the node: no names; empty where tenants do not agree."""
+    """Text for everybody who may see the node, without names; empty if tenants do not agree."""
     queues, namespaces = {who.queue for who in reports}, {who.namespace for who in reports}
     if len(queues) < 2 or len(namespaces) < 2:
         return ""

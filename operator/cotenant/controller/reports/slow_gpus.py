@@ -1,9 +1,9 @@
-"""Reports GPUs that jobs found far slower than their others, by annotations on the GPUNode.
+"""Reports GPUs that jobs found much slower than their others, by annotations on the GPUNode.
 
-The finding is made in the tenant's pod, before step 0. So only its figures are believed, and only of GPUs that the job
-holds; who it was is noted for the administrator, who removes the notes with `cotenant.dev/uncordon`. Where several
-tenants agree (`slow_gpu_reports`), the node's agent shows the GPU as slow. It is never taken out of use by that: it is
-handed out last, and the message of an admission that gets it names it.
+The finding is made in the tenant's pod, before step 0. So only its figures are used, and only for GPUs that the job
+holds. Its author is noted for the administrator, who removes notes with `cotenant.dev/uncordon`. If several tenants
+agree (`slow_gpu_reports`), the node's agent shows the GPU as slow. It stays in use: it is handed out last, and the
+message of an admission names it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def findings_of(record: JobRecord, progress: contract.Progress, gpu_nodes: Mappi
 
 
 def slow_gpu_notice(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> str:
-    """Addition to the message of an admission that hands out suspect GPUs; empty where it does not."""
+    """Addition to the message of an admission that hands out suspect GPUs; empty if it hands out none."""
     found = []
     for part in placement.nodes:
         held = {gpu.uuid for rank in part.ranks for gpu in rank.gpus}
@@ -94,7 +94,7 @@ class SlowGpus:
             await self._write(node, ())
 
     async def _write(self, node: str, found: Sequence[tuple[str, Reporter]]) -> bool:
-        """True where the GPUNode says it now."""
+        """True if the GPUNode already has this annotation."""
         seen = self.cache.nodes.gpu_nodes.get(node)
         change = {} if seen is None else changes(seen.metadata.annotations, found, self.clock())
         if not change:

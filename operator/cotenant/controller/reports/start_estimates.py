@@ -32,16 +32,16 @@ SLICE_S: Final = 0.02
 BUDGET_S: Final = 0.2
 PAUSE_S: Final = 0.05
 STAGE: Final = "EstimatesFailed"
-"""As the metric of contained failures has it."""
+"""Name of the stage in the metric of contained failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the plays of one snapshot came to."""
+    """Results of the simulated futures of one snapshot."""
 
     estimates: Mapping[JobKey, Estimate]
     ahead: Mapping[JobKey, str]
-    """Who is before the job in the line, in words."""
+    """Job → a sentence about the jobs before it in the line."""
 
 
 class StartEstimates:
@@ -68,7 +68,9 @@ class StartEstimates:
         return replace(plan, verdicts=verdicts)
 
     def _explain(self, memory: JobMemory, verdict: Verdict, estimate: Estimate, now: float) -> Verdict:
-        """The same value as before where nothing is other than it was: thousands wait, and few of them move."""
+        """The verdict with its estimate. If nothing changed, it is the same object as before: thousands wait, few
+        change.
+        """
         ahead, before = self._published.ahead.get(verdict.job, ""), memory.explained
         if (
             before is not None

@@ -1,7 +1,7 @@
-"""Watches how running jobs use their GPUs, and has the loop say it where one uses little of what it holds.
+"""Watches how running jobs use their GPUs, and reports jobs that use little of what they hold.
 
-Every look is at what the agents of its nodes last wrote, each heartbeat once. What was said of a job is in its status
-and outlives a leader; the last minutes are in memory, and a new leader waits until it has seen as many.
+Each look takes the last report of every agent, each heartbeat once. Findings are in the jobs' statuses and survive a
+change of leader. The last minutes are in memory, so a new leader waits until it has seen as many.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EVERY_S: Final = 15.0
 IMPORT_S: Final = 600.0
 """Before its first step or first kernel a job imports and reads its data: it is not looked at for so long."""
 SLOW_STEPS: Final = 3
-"""Steps of a slow program that may fail to appear before it is said to make none."""
+"""A slow program may miss this many steps before it counts as making none."""
 MINUTES: Final = int(SLOTS * SLOT_S) // 60
 
 
@@ -116,7 +116,7 @@ def needs_more(record: JobRecord, window: UseWindow) -> MeasuredPeak | None:
 
 
 def use_by_job(nodes: Iterable[GPUNodeStatus]) -> Mapping[str, MeasuredUse]:
-    """One look, by uid of the job. GPUs that are simulated compute nothing, and say nothing of anybody."""
+    """Use in one look, by uid of the job. Simulated GPUs compute nothing and are left out."""
     found: dict[str, MeasuredUse] = {}
     for node in nodes:
         for uid, use in () if node.simulated else use_on(node):
@@ -125,7 +125,7 @@ def use_by_job(nodes: Iterable[GPUNodeStatus]) -> Mapping[str, MeasuredUse]:
 
 
 def makes_steps(sample: ProgressSample | None, now: float) -> bool:
-    """True if the step has moved within the window, or within the time of some steps where they take longer."""
+    """True if a step was made within the window, or within the time of some steps if steps take longer."""
     if sample is None or sample.progress.step <= 0:
         return False
     rate = sample.progress.rate
@@ -133,7 +133,7 @@ def makes_steps(sample: ProgressSample | None, now: float) -> bool:
 
 
 def holding_of(record: JobRecord, *, makes_steps: bool) -> Holding:
-    """What a job with a placement holds."""
+    """The GPUs that a job with a placement holds."""
     ranks = [rank for node in (record.placement.nodes if record.placement else ()) for rank in node.ranks]
     spec = record.job.spec if record.job else None
     return Holding(

@@ -1,8 +1,9 @@
 """Listening socket of aiohttp with a bounded number of connections, counted from accept to close.
 
-aiohttp keeps a silent connection for an hour, and one in its TLS handshake for a minute; whoever reaches the port could
-use up the process's file descriptors, and with them its way to the API server. Here a connection too many ends the
-oldest one of the address that has most, so one address takes no connection from another that has fewer.
+aiohttp keeps a silent connection for an hour, and one in its TLS handshake for a minute. So anybody who reaches the
+port could use up the process's file descriptors, and cut it off from the API server. Here, one connection too many
+closes the oldest connection of the address that has the most. So an address never costs a connection to one that has
+fewer.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ACCEPT_PAUSE_S: Final = 0.1
 
 
 class BoundedSite(web.BaseSite):
-    """Site to be started on a runner that was set up; `address` is host and port."""
+    """Site to start on a prepared runner; `address` is host and port."""
 
     def __init__(self, runner: web.BaseRunner, address: tuple[str, int], *, tls: SSLContext | None = None) -> None:
         super().__init__(runner, ssl_context=tls)

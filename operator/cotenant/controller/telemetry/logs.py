@@ -1,7 +1,7 @@
-"""Format of the operator's log, and a limit on repeated lines. Configured once, by the command line.
+"""Format of the operator's log, and a limit on repeated lines. The command line configures it once.
 
-When the API server is in trouble, a thousand jobs may each log the same every second. Of lines of one kind (one place
-in the code) some pass in each window; the first line of the next window counts those that did not.
+When the API server is in trouble, a thousand jobs may each log the same line every second. Of the lines from one place
+in the code, some pass in each time window. The first line of the next window counts the dropped ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant.contract.decoding.plain_text import plain_text
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LINES_PER_WINDOW, WINDOW_S = 5, 30.0
-"""Of each kind. INFO is not limited: each such line is something that happened once."""
+"""Lines of each kind in a window. INFO is not limited: each such line is an event of its own."""
 
 
 @dataclass(slots=True)

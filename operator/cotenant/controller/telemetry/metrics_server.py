@@ -1,4 +1,4 @@
-"""HTTP server of `/metrics` on a port of its own, over TLS where there is a certificate, for those who may read it."""
+"""HTTP server of `/metrics` on a port of its own, over TLS if there is a certificate, for authorized readers."""
 
 from __future__ import annotations
 

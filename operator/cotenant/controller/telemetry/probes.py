@@ -24,7 +24,7 @@ async def serve(host: str, port: int, *, alive: Check, ready: Check) -> web.AppR
 
 
 def _answer(trouble: str, check: Check) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """Answer by `check`; the problem goes to the log, once for each that is new."""
+    """Answer by `check`. Each new problem is logged once."""
     logged = ""
 
     async def respond(_: web.Request) -> web.StreamResponse:

@@ -24,7 +24,7 @@ class LiveUse:
 
 
 def by_queue(nodes: Iterable[GPUNodeStatus], queue_of: Mapping[str, str]) -> dict[str, LiveUse]:
-    """Queue → live use, of pods that hold GPUs; `queue_of`: uid of a job → its queue."""
+    """Queue → live use of pods that hold GPUs. `queue_of` maps a job's uid to its queue."""
     found: dict[str, LiveUse] = {}
     for node in nodes:
         holders = node.holders or ()

@@ -1,7 +1,7 @@
-"""What is left of a queue's budget, for the namespaces that the queue serves. Pure.
+"""Rest of a queue's budget, for the namespaces that the queue serves. Pure.
 
 It is written into every such namespace, so it is rounded: a queue that holds a thousand GPUs spends a hundredth of a
-GPU-hour in 36 ms, and nobody needs to be told so often.
+GPU-hour in 36 ms.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from cotenant.api.resources.queue_status import BudgetUsage, LocalBudget, LocalQ
 from cotenant.api.resources.queues import Queue
 
 EXACT_BELOW: Final = 10
-"""Of less than that the hundredths are shown."""
+"""Below this amount, hundredths are shown."""
 
 
 def with_budget(status: LocalQueueStatus, queue: Queue | None) -> LocalQueueStatus:
-    """Status with what is left of the budget, where the queue has one that was charged already."""
+    """The status with the rest of the budget, if the queue has a budget that was charged already."""
     if queue is None or queue.spec.budget is None or queue.status.budget is None:
         return status
     return status.model_copy(update={"budget": local_budget(queue.status.budget)})

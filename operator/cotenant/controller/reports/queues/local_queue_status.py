@@ -1,8 +1,8 @@
-"""What a namespace sees of a queue that serves it: amounts alone, no names of others. Pure.
+"""What a namespace sees of a queue that serves it: amounts only, no names of others. Pure.
 
-*Free* is what jobs of the queue could be given without an eviction: GPUs that are idle, as far as the limits of the
-queue, of all queues above it and of what others lend allow it, class after class. How they lie on nodes is not looked
-at.
+*Free* is what jobs of the queue could get without an eviction: idle GPUs, as far as the limits of the queue and of all
+queues above it, and what others lend, allow. It is computed class by class. How free GPUs lie on nodes is not
+considered.
 """
 
 from __future__ import annotations
@@ -107,8 +107,9 @@ def _quota(accounts: LocalAccounts, queue: int, line: QuotaLine) -> LocalQuota:
 
 
 def free_milli(accounts: LocalAccounts, queue: int, counts: Callable[[Bucket], bool]) -> int:
-    """Milli-GPU of the buckets that count which are idle and which quotas let the queue have, one bucket after the
-    other: what is given of one is taken off what limits leave for the next.
+    """Free milli-GPU, by buckets: what is idle, and what quotas allow the queue, one bucket after the other.
+
+    What one bucket gives reduces what limits leave for the next.
     """
     tree, usage, idle = accounts.tree, accounts.usage.copy(), dict(accounts.idle)
     if tree.queues[queue].name in tree.broken:

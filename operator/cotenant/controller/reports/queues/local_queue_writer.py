@@ -1,8 +1,8 @@
 """Keeps a LocalQueue in every namespace that a queue serves: what its tenants may see of that queue.
 
-They are derived: nothing is decided by them, and what is missing or other than it should be is made anew. So they are
-listed from time to time and not watched, and written only where something shows that is other than before, so many in a
-round at most. Where the API server refuses one, that namespace is left alone for a while.
+LocalQueues are derived. No decision depends on them, and a missing or edited one is made anew. So they are listed from
+time to time and not watched. Only visible changes are written, with a maximum for each round. If the API server refuses
+a write, that namespace is left alone for a while.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from cotenant.core.snapshot.snapshot import Snapshot
 log = logging.getLogger(__name__)
 
 WRITES_MAX: Final = 50
-"""In one round: with a thousand namespaces all are up to date again after some rounds."""
+"""Most writes in one round. With a thousand namespaces, all are up to date after some rounds."""
 LIST_S: Final = 300.0
 REFUSED_S: Final = 60.0
 UNREACHABLE_S: Final = 30.0
-"""Pause where they cannot be listed: the CustomResourceDefinition of a release before has not come yet, say."""
+"""Pause if LocalQueues cannot be listed, for instance because their CustomResourceDefinition is missing."""
 
 STAGE: Final = "LocalQueues"
 """Of `failures_contained`."""
@@ -62,11 +62,11 @@ class LocalQueueWriter:
         self._refused_until: dict[str, float] = {}
         """Namespace → Unix seconds."""
         self._next: Place = ("", "")
-        """From where the next round goes on."""
+        """Where the next round starts."""
         leadership.on_lost(self.forget)
 
     def on_plan(self, snapshot: Snapshot) -> None:
-        """The last decision was made on this; read when it is time to."""
+        """Keep the snapshot of the last decision. The next round reads it."""
         self._snapshot = snapshot
 
     def forget(self) -> None:
@@ -117,7 +117,7 @@ class LocalQueueWriter:
             yield from ((namespace, queue.name) for namespace in there)
 
     def _in_turn(self, wanted: Iterable[Place]) -> list[Place]:
-        """All of them, beginning where the last round came to its end."""
+        """All LocalQueues, starting where the last round ended."""
         now = self._clock()
         ordered = sorted(place for place in wanted if now >= self._refused_until.get(place[0], 0.0))
         later = [place for place in ordered if place >= self._next]
@@ -149,7 +149,9 @@ class LocalQueueWriter:
             self._refused(place, reply, now)
 
     async def _delete(self, place: Place) -> None:
-        """Deletes one whose namespace the queue does not serve any more; with a namespace that is gone it is gone."""
+        """Delete a LocalQueue whose namespace the queue no longer serves. If the namespace is gone, so is the
+        LocalQueue.
+        """
         reply = await self._kube.delete(LOCAL_QUEUES, place[1], place[0])
         del self._written[place]
         if not reply.done and reply.outcome is not Outcome.MISSING:

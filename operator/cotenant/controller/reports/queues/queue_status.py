@@ -79,9 +79,7 @@ def status_of(
 
 
 def unreadable_conditions(why: str, before: Mapping[str, Any], now: float) -> Document:
-    """Status of a Queue that cannot be read, as far as something is known of it. `before`: what was written last; its
-    moment stays where it said False already.
-    """
+    """Status of a Queue that cannot be read. `before` is its last status; a condition that was False keeps its time."""
     old: Document = next(iter(before.get("conditions") or ()), {})
     since = old.get("lastTransitionTime") if old.get("status") == "False" else None
     ready = Condition(
@@ -134,7 +132,7 @@ def _in_all(over: Mapping[str | None, int]) -> int:
 
 
 def _free_milli(account: QueueAccounts, line: QuotaLine) -> int:
-    """Milli-GPU that are free where the line counts. Zones are not kept apart in the usage of classes."""
+    """Free milli-GPU that match the quota line. The usage of a class is not divided by zones."""
     classes = {name for (name, _) in account.tree.capacity if line.quota.gpu_class in (None, name)}
     capacity = sum(milli for bucket, milli in account.tree.capacity.items() if line.matches(bucket))
     held = sum(account.usage.class_milli[root].get(name, 0) for root in account.tree.roots for name in classes)

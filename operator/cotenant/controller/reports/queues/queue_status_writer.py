@@ -30,7 +30,7 @@ from cotenant.core.snapshot.snapshot import Snapshot
 log = logging.getLogger(__name__)
 
 STAGE: Final = "QueueStatusFailed"
-"""As the metric of contained failures has it."""
+"""Name of the stage in the metric of contained failures."""
 
 
 class QueueStatusWriter:
@@ -56,7 +56,7 @@ class QueueStatusWriter:
         leadership.on_lost(self.forget)
 
     def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
-        """The last decision; read when it is time to."""
+        """Keep the last decision. The next write reads it."""
         self._last = snapshot, plan
 
     def forget(self) -> None:
@@ -105,7 +105,7 @@ class QueueStatusWriter:
             await self._patch(name, change)
 
     async def _write_unreadable(self, name: str, why: str, now: float) -> None:
-        """Its amounts stay as they were written last: nothing is known of them."""
+        """Keep the amounts of the last write, because nothing newer is known."""
         written = self._cache.queue_statuses.get(name, {})
         change = unreadable_conditions(why, written, now)
         if change["conditions"] != written.get("conditions"):
