@@ -228,3 +228,12 @@ def test_what_is_promised_twice_is_released_twice() -> None:
     books.release(WHOLE_GPU)
 
     assert books.same(ledger())
+
+
+def test_a_node_that_takes_more_pods_than_before_gets_all_of_them_back() -> None:
+    held = ledger()
+    held.allocate(SHARE)
+    more = replace(held.inventory, pods=held.inventory.pods + 1)
+    patched = held.with_inventory(more)
+    patched.release(SHARE)
+    assert patched.free_pods.tolist() == more.pods.tolist()

@@ -114,8 +114,7 @@ class Ledger:
 
     def with_inventory(self, inventory: Inventory) -> Ledger:
         """The same holders on nodes whose amounts have changed (`Inventory.patched`)."""
-        twin = self.copy()
-        twin.inventory = inventory
+        twin = Ledger(inventory, self.packed.copy())
         twin.packed[:, 0] = inventory.equivalence
         twin.free_cpu += inventory.cpu_milli - self.inventory.cpu_milli
         twin.free_host += inventory.host_mib - self.inventory.host_mib
