@@ -150,6 +150,29 @@ async def test_too_many_failed_trials_end_it_and_those_that_run() -> None:
     assert sorted(world.jobs()) == ["lr-0", "lr-1"]
 
 
+@pytest.mark.parametrize(
+    ("job", "reason"),
+    [
+        pytest.param(
+            {"phase": "Pending", "pending": {"reason": "ExceedsLimit"}}, "ExceedsLimit", id="more than allowed"
+        ),
+        pytest.param({"phase": "Invalid", "reason": "Invalid"}, "Invalid", id="not as its profile allows"),
+        pytest.param({"phase": "Pending"}, "", id="not decided yet"),
+        pytest.param({"phase": "Running", "pending": {"reason": "WaitingForQuota"}}, "", id="another trial runs"),
+    ],
+)
+async def test_a_sweep_of_which_no_trial_runs_says_what_its_trials_wait_for(job: dict[str, Any], reason: str) -> None:
+    world = World(maxTrials=2)
+    await world.run()
+    world.write_job("lr-0", job)
+    world.write_job("lr-1", job | {"phase": "Pending"})
+    await world.run()
+    why = f"; no trial runs: lr-0 waits with the reason {reason}; see `kubectl cotenant why lr-0`" if reason else ""
+    assert world.status.message == f"0 of 2 trials are over{why}"
+    assert (world.status.phase, world.status.reason) == ("Running", reason or "Running")
+    assert [one.reason for one in world.status.conditions] == [reason or "Running"]
+
+
 async def test_a_trial_without_the_metric_failed_and_is_told_which_there_are() -> None:
     world = World(objective={"metric": "acuracy", "goal": "Maximize"})
     await world.run()

@@ -36,6 +36,11 @@ def summarized(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials, now: 
     phase, reason = _phase(spec, trials)
     over = phase in {SweepPhase.SUCCEEDED, SweepPhase.FAILED}
     message = _message(spec, trials, best, phase)
+    if phase is SweepPhase.RUNNING and (stuck := _stuck(sweep, jobs, trials)) is not None:
+        reason = stuck.why_it_waits
+        message += (
+            f"; no trial runs: {stuck.name} waits with the reason {reason}; see `kubectl cotenant why {stuck.name}`"
+        )
     return before.model_copy(
         update={
             "phase": phase,
@@ -53,6 +58,14 @@ def summarized(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials, now: 
             "observed_generation": sweep.metadata.generation,
         }
     )
+
+
+def _stuck(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials) -> TrialJob | None:
+    """The first job that waits, if no trial runs: all trials ask for the same, so what stops one stops them all."""
+    if any(one.phase is TrialPhase.RUNNING for one in trials.values()):
+        return None
+    waiting = (job for number in of_trials.active(trials) for job in of_trials.jobs_of(sweep, jobs, number).values())
+    return next((job for job in waiting if job.why_it_waits), None)
 
 
 def _counts(trials: Trials) -> TrialCounts:

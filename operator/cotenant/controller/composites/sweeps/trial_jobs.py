@@ -102,6 +102,13 @@ class TrialJob:
         return str(self.status.get("message") or self.status.get("reason") or "")
 
     @property
+    def why_it_waits(self) -> str:
+        """Its reason to wait, one word; empty for one that waits for nothing, or of which nothing was decided yet."""
+        if self.phase is Phase.INVALID:
+            return str(self.status.get("reason") or self.phase)
+        return str((self.status.get("pending") or {}).get("reason") or "") if self.phase is Phase.PENDING else ""
+
+    @property
     def step(self) -> int:
         return int(self.progress.get("step") or 0)
 
