@@ -14,12 +14,14 @@ from cotenant.controller.client.kube import (
     GPU_NODES,
     LOCAL_QUEUES,
     QUEUES,
+    QUOTA_REQUESTS,
     TRAINING_JOBS,
     Document,
     Resource,
 )
 from cotenant.dashboard.access.sessions import Viewer
 from cotenant.dashboard.reading.caller_client import Scope
+from cotenant.dashboard.reading.request_rows import request_row
 from cotenant.dashboard.reading.rows import JobRow, gpu_node_row, job_row
 from cotenant.dashboard.reading.run_rows import RunRow, as_job, run_row
 from cotenant.dashboard.reading.sources import Source
@@ -28,6 +30,7 @@ from cotenant.dashboard.views.line import line_view
 from cotenant.dashboard.views.money import money_view
 from cotenant.dashboard.views.queues import local_view, tree_view
 from cotenant.dashboard.views.reliability import reliability_view, showback_view
+from cotenant.dashboard.views.requests import requests_view
 from cotenant.dashboard.views.timeline import timeline_view
 from cotenant.dashboard.views.wall import wall_view
 from cotenant.dashboard.views.wish import Wish
@@ -166,6 +169,11 @@ def _showback(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     return Drawn([jobs, queues, held], shown, notes)
 
 
+def _requests(viewer: Viewer, wish: Wish, _: float) -> Drawn:
+    found = viewer.follow(Scope(QUOTA_REQUESTS, namespace_of(viewer, wish)), request_row)
+    return Drawn([found], {"view": requests_view(found.value.values(), wish)}, problems_of(found))
+
+
 PAGES: Final = (
     Page("/", "Queues", "queues.html", _queues),
     Page("/gpus", "GPUs", "wall.html", _wall),
@@ -174,4 +182,5 @@ PAGES: Final = (
     Page("/history", "History", "history.html", _history),
     Page("/reliability", "Reliability", "reliability.html", _reliability),
     Page("/showback", "Showback", "showback.html", _showback),
+    Page("/requests", "Requests", "requests.html", _requests),
 )

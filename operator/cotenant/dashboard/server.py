@@ -1,4 +1,5 @@
-"""HTTP server of the dashboard: pages, their updates, the way in and out. Nothing in a cluster changes by it.
+"""HTTP server of the dashboard: pages, their updates, the way in and out. Nothing in a cluster changes by it but the
+answer to a QuotaRequest, which a person who may approve it gives by a form, with their own token.
 
 Every answer forbids what a page does not need: scripts, styles and pictures come from here alone, nothing is framed,
 no address leaks, and no page is kept by a cache. The token of a person is in no log: no access log is written.
@@ -21,6 +22,7 @@ from cotenant.dashboard.access.sessions import Sessions, Viewer
 from cotenant.dashboard.job_page import job_page
 from cotenant.dashboard.markup import asset, markup
 from cotenant.dashboard.pages import PAGES, Page
+from cotenant.dashboard.request_page import answer, request_page
 from cotenant.dashboard.views.wish import Wish
 
 FIRST_S: Final = 0.1
@@ -36,6 +38,8 @@ HEADERS: Final = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
 TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+REQUEST: Final = "/requests/{namespace:[-a-z0-9]+}/{name:[-a-z0-9]+}"
+"""Names as the API server takes them: they become part of the path that an answer is written to."""
 COOKIE: Final = "cotenant-session"
 
 
@@ -57,6 +61,8 @@ class Dashboard:
         for page in PAGES:
             app.router.add_get(page.path, self._page(page))
         app.router.add_get("/jobs/{namespace}/{name}", self._job)
+        app.router.add_get(REQUEST, self._request)
+        app.router.add_post(REQUEST, self._answer)
         app.on_shutdown.append(self._end)
         return app
 
@@ -68,6 +74,20 @@ class Dashboard:
 
     async def _job(self, request: web.Request) -> web.StreamResponse:
         return await self._show(request, job_page(request.match_info["namespace"], request.match_info["name"]))
+
+    async def _request(self, request: web.Request) -> web.StreamResponse:
+        return await self._show(request, request_page(request.match_info["namespace"], request.match_info["name"]))
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        _refuse_other_origins(request)
+        try:
+            viewer = await self._viewer(request)
+            await answer(viewer, request.match_info["namespace"], request.match_info["name"], await request.post())
+        except (EntryError, UnreachableError) as error:
+            return self._refused(*_refusal(error))
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=str(error)) from None
+        return web.Response(status=303, headers={"Location": request.path})
 
     async def _show(self, request: web.Request, page: Page) -> web.StreamResponse:
         try:

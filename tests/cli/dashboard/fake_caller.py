@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
-from cotenant.controller.client.kube import Document, Listing, Resource, WatchEvent
+from cotenant.controller.client.kube import Document, Listing, Outcome, Resource, WatchEvent
 from cotenant.dashboard.reading.caller_client import SELF_SUBJECT_REVIEWS, DeniedError, Scope
 from tests.support.fake_kube import FakeKube
 
 
 class FakeCaller:
-    """`denied`: (plural, namespace) that the API server refuses; `answers`: those of `query.cotenant.dev` by path."""
+    """`denied`: (plural, namespace) that the API server refuses; `answers`: those of `query.cotenant.dev` by path;
+    `approves`: may answer QuotaRequests.
+    """
 
     def __init__(
         self,
@@ -21,8 +23,10 @@ class FakeCaller:
         answers: Mapping[str, Any] | None = None,
         log: str = "",
         user: str = "alice",
+        approves: bool = True,
     ) -> None:
         self.kube, self.denied, self.answers, self.log, self.user = kube, denied, dict(answers or {}), log, user
+        self.approves = approves
         self.calls: list[str] = []
         self.is_closed = False
         self.token_ended = False
@@ -55,7 +59,18 @@ class FakeCaller:
         self._ask("POST", resource, "")
         if resource == SELF_SUBJECT_REVIEWS:
             return {"userInfo": {"username": self.user}}
-        return {"allowed": not self.denied(spec["resourceAttributes"]["resource"], "")}
+        asked = spec["resourceAttributes"]
+        if asked["verb"] == "approve":
+            return {"allowed": self.approves}
+        return {"allowed": not self.denied(asked["resource"], "")}
+
+    async def patch_status(self, resource: Resource, name: str, namespace: str, body: Mapping[str, Any]) -> None:
+        self._ask("PATCH", resource, namespace)
+        if not self.approves:
+            raise DeniedError(403, "only who may approve quotarequests answers one")
+        reply = await self.kube.patch(resource, name, body, namespace=namespace, subresource="status")
+        if reply.outcome is not Outcome.DONE:
+            raise DeniedError(reply.code, reply.message)
 
     async def logs(self, namespace: str, pod: str, lines: int) -> str:
         self.calls.append(f"LOG {namespace}/{pod}")

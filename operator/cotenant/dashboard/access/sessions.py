@@ -38,6 +38,8 @@ class Viewer:
     streams: int = 0
     traces: ProgressTraces = field(default_factory=ProgressTraces)
     palette: Palette = field(default_factory=Palette)
+    refused_answer: tuple[str, str] = ("", "")
+    """Key of the QuotaRequest whose answer the API server refused last, and why; empty where it took the last one."""
     _sources: OrderedDict[Hashable, Source[Any]] = field(default_factory=OrderedDict)
 
     def follow(self, scope: Scope, read: Callable[[Document], T]) -> Followed[T]:

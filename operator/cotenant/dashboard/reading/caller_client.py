@@ -1,4 +1,5 @@
-"""The API server as one caller sees it. Reads objects, events and logs, asks who the caller is, and writes nothing.
+"""The API server as one caller sees it. Reads objects, events and logs, asks who the caller is, and writes the
+statuses that a page has a form for: answers to QuotaRequests.
 
 `CallerClient` is the interface; `RestCaller` implements it over HTTP with the credentials of one caller. What
 the API server refuses is a `DeniedError` with its own words; what does not answer is an `UnreachableError`.
@@ -38,6 +39,7 @@ QUIET_S: Final = 90.0
 CALL_S: Final = 15.0
 CONNECTIONS: Final = 32
 LOG_BYTES: Final = 64 * 1024
+MERGE_PATCH: Final = "application/merge-patch+json"
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -109,6 +111,9 @@ class CallerClient(Protocol):
     async def review(self, resource: Resource, spec: Mapping[str, Any]) -> Document:
         """The status of a review of the caller themselves, which changes nothing."""
 
+    async def patch_status(self, resource: Resource, name: str, namespace: str, body: Mapping[str, Any]) -> None:
+        """Merge this into the object's status, in the caller's name."""
+
     async def logs(self, namespace: str, pod: str, lines: int) -> str:
         """The last lines that the worker container printed, within LOG_BYTES."""
 
@@ -169,6 +174,9 @@ class RestCaller:
         body = {"apiVersion": group, "kind": kind, "spec": dict(spec)} if spec else {"apiVersion": group, "kind": kind}
         return dict((await self._document("POST", resource.path(), {}, body)).get("status") or {})
 
+    async def patch_status(self, resource: Resource, name: str, namespace: str, body: Mapping[str, Any]) -> None:
+        await self._bytes("PATCH", resource.path(namespace, name, "status"), {}, body)
+
     async def logs(self, namespace: str, pod: str, lines: int) -> str:
         path = Resource("", "v1", "pods").path(namespace, pod, "log")
         query = {"container": names.CONTAINER, "tailLines": str(lines), "limitBytes": str(LOG_BYTES)}
@@ -204,7 +212,7 @@ class RestCaller:
                 self._url + path,
                 params=query,
                 data=None if body is None else orjson.dumps(body),
-                headers=headers | {"Content-Type": "application/json"},
+                headers=headers | {"Content-Type": MERGE_PATCH if method == "PATCH" else "application/json"},
                 allow_redirects=False,
             ) as response:
                 raw = await response.read()

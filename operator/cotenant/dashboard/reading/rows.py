@@ -17,7 +17,7 @@ from cotenant.controller.client.kube import Document
 
 TEXT_MAX: Final = 600
 """Of a sentence in a list; the page of a job reads its document whole."""
-_UNREADABLE: Final = (AttributeError, KeyError, TypeError, ValueError)
+UNREADABLE: Final = (AttributeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ def job_row(document: Document) -> JobRow:
     metadata = document["metadata"]
     try:
         return _job_row(metadata, document.get("spec") or {}, document.get("status") or {})
-    except _UNREADABLE:
+    except UNREADABLE:
         return JobRow(namespace=metadata["namespace"], name=metadata["name"], reason="Unreadable")
 
 
@@ -98,7 +98,7 @@ def _job_row(metadata: Mapping[str, Any], spec: Mapping[str, Any], status: Mappi
         queue=str(spec.get("queue", "")),
         phase=str(status.get("phase") or "Pending"),
         reason=str(pending.get("reason") or status.get("reason") or ""),
-        message=_short(pending.get("message") or status.get("message")),
+        message=short(pending.get("message") or status.get("message")),
         workers=str(status.get("workers") or spec.get("workers") or 1),
         gpus=str(status.get("gpus") or ""),
         priority=int(spec.get("priority") or 0),
@@ -109,8 +109,8 @@ def _job_row(metadata: Mapping[str, Any], spec: Mapping[str, Any], status: Mappi
         position=pending.get("position"),
         start_at=instant(pending.get("estimatedStart")),
         start_by=instant(pending.get("latestStart")),
-        ahead=_short(pending.get("ahead")),
-        would_start_if=_short(pending.get("wouldStartIf")),
+        ahead=short(pending.get("ahead")),
+        would_start_if=short(pending.get("wouldStartIf")),
         progress=str(progress.get("summary") or ""),
         percent=progress.get("percent"),
         remaining_s=progress.get("remainingSeconds"),
@@ -181,7 +181,7 @@ def gpu_node_row(document: Document) -> GpuNodeRow:
     name = str(document["metadata"]["name"])
     try:
         return _gpu_node_row(name, document.get("status") or {})
-    except _UNREADABLE:
+    except UNREADABLE:
         return GpuNodeRow(name=name, state="Unreadable")
 
 
@@ -231,6 +231,6 @@ def seconds(duration: object) -> int | None:
         return None
 
 
-def _short(text: object) -> str:
+def short(text: object) -> str:
     found = str(text or "")
     return found if len(found) <= TEXT_MAX else found[: TEXT_MAX - 1] + "…"

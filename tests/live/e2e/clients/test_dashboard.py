@@ -105,6 +105,28 @@ def test_an_administrator_sees_every_page_with_a_kubeconfig(tenancy: Tenancy) ->
             assert browser.ask("GET", path)[0] == 200, path
 
 
+def test_an_administrator_approves_a_request_for_quota_on_its_page(tenancy: Tenancy) -> None:
+    request = {
+        "apiVersion": "cotenant.dev/v1beta1",
+        "kind": "QuotaRequest",
+        "metadata": {"name": "by-page", "namespace": "team-a"},
+        "spec": {"quotas": [{"gpus": 1}], "until": "2090-01-01T00:00:00Z", "reason": "camera-ready"},
+    }
+    tenancy.apply(request)
+    command = [sys.executable, "-m", "cotenant", "dashboard", "-A", f"--kubeconfig={tenancy.cluster.kubeconfig}"]
+    with started(*command) as listens:
+        browser = Browser(int(listens[1]), tls=False)
+        assert browser.ask("GET", listens[2])[0] == 303
+        page(tenancy, browser, "/requests", "team-a/by-page")
+        shown = page(tenancy, browser, "/requests/team-a/by-page", ">Approve<")
+        form = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', shown))
+        assert browser.ask("POST", "/requests/team-a/by-page", decision="Approved", message="go", **form)[0] == 303
+        page(tenancy, browser, "/requests/team-a/by-page", ">Revoke<")
+    status = tenancy.get("quotarequest", "by-page", "-n", "team-a")["status"]
+    assert (status["phase"], status["approval"]["message"]) == ("Granted", "go")
+    tenancy.cluster.kubectl("delete", "quotarequest", "by-page", "-n", "team-a")
+
+
 def test_in_the_cluster_a_tenants_token_opens_what_the_tenant_may_see(tenancy: Tenancy) -> None:
     waiting_jobs(tenancy)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "looks", "namespace": "team-a"}}
