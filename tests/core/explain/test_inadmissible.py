@@ -9,13 +9,19 @@ import pytest
 from cotenant.core import schedule
 from cotenant.core.allocation.request import Request
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.model.objects import GpuRequest, Job, Quota, TenantQueue
+from cotenant.core.model.objects import GpuRequest, Job, Quota, TenantQueue, UserLimit
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import make_job, make_node, make_queue, make_snapshot
+from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=8, limit=8)
 BOTH = Accounting.of([make_node("h1"), make_node("a1", gpu_class="A100")], [make_queue("red", guaranteed=8)], [])
+
+
+def running(name: str, *columns: int, user: str) -> Job:
+    """Holds whole GPUs of n1."""
+    placement = make_placement(("n1", [[column] for column in columns]))
+    return replace(make_job(name, workers=len(columns), user=user, placement=placement), admitted_at=0.0)
 
 
 REFUSED = {
@@ -218,3 +224,37 @@ def test_a_gang_above_every_limit_is_told_the_one_that_is_nearest(queue: TenantQ
     verdict = schedule(make_snapshot(nodes=TWO_CLASSES, queues=[queue], jobs=[job])).verdicts["red/a"]
 
     assert (verdict.reason, verdict.message[verdict.message.index("together") :]) == (Reason.EXCEEDS_LIMIT, message)
+
+
+ANN = make_job("a", gpu=GpuRequest(memory_mib=20_480), workers=9, user="ann")
+HELD = [running("held", 0, 1, user="ann"), running("bob", 2, user="bob")]
+
+
+@pytest.mark.parametrize(
+    ("queue", "message", "used", "available"),
+    [
+        pytest.param(
+            make_queue("red", limit=2), "class any, zone any allows at most 2 GPU at any time, of which 3 GPU is used.",
+            3_000, 0, id="a queue",
+        ),
+        pytest.param(
+            replace(make_queue("red", guaranteed=0), user_limits=(UserLimit(user="ann", limit=2_100),)),
+            "user ann in queue red allows at most 2.1 GPU at any time, of which 2 GPU is used.",
+            2_000, 100, id="a user",
+        ),
+        pytest.param(
+            replace(make_queue("red"), quotas=(Quota(memory_limit_mib=102_400),)),
+            "class any, zone any allows at most 100 GiB at any time, of which 240 GiB is used.",
+            245_760, 0, id="memory",
+        ),
+    ],
+)  # fmt: skip
+def test_a_refusal_for_ever_says_what_is_used_now_of_the_limit(
+    queue: TenantQueue, message: str, used: int, available: int
+) -> None:
+    jobs = [*HELD, ANN]
+    verdict = schedule(make_snapshot(nodes=[make_node("n1", gpus=8)], queues=[queue], jobs=jobs)).verdicts["red/a"]
+
+    evidence = dict(verdict.evidence)
+    assert (verdict.reason, evidence["used"], evidence["available"]) == (Reason.EXCEEDS_LIMIT, used, available)
+    assert verdict.message.endswith(message)

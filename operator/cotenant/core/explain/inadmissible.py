@@ -7,6 +7,7 @@ wait is explained by `pending_reason`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from cotenant.core.allocation.request import Option, Request, RequestKey, options_of, request_key
@@ -27,7 +28,7 @@ from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.queueing.fair_share import within_guarantee
-from cotenant.core.quota.headroom import UNLIMITED, BindingLimit, headroom_of
+from cotenant.core.quota.headroom import UNLIMITED, BindingLimit, headroom_of, used_under
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
 
@@ -173,6 +174,21 @@ def _most_guaranteed(request: Request, tree: QueueTree, queue: int) -> int:
     buckets = {bucket for option in request.options for bucket in option.buckets}
     lines = [line for line in tree.quotas_of[queue] if line.quota.guaranteed]
     return max(min((line.guaranteed for line in lines if line.matches(one)), default=0) for one in buckets)
+
+
+def as_used_now(refusal: Refusal, job: Job, usage: Usage) -> Refusal:
+    """The refusal of a limit with what is used of it now: equal requests are judged once, of an empty cluster."""
+    evidence = dict(refusal.evidence)
+    limit, scope = evidence.get("limit"), evidence.get("scope")
+    if refusal.reason is not Reason.EXCEEDS_LIMIT or not isinstance(limit, int) or not isinstance(scope, str):
+        return refusal
+    measure = Measure(str(evidence["metric"]))
+    used = used_under(usage, usage.tree.index[job.queue], measure, scope)
+    if not used:
+        return refusal
+    evidence |= {"used": used, "available": max(0, limit - used)}
+    message = f"{refusal.message.removesuffix('.')}, of which {format_amount(measure, used)} is used."
+    return replace(refusal, message=message, evidence=tuple(evidence.items()))
 
 
 def exceeded(reason: Reason, request: Request, option: Option, limit: BindingLimit) -> Refusal:

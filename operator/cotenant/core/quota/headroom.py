@@ -54,12 +54,8 @@ class Headroom:
 @contextmanager
 def raised_limit(usage: Usage, queue: int, limit: BindingLimit, amount: int) -> Iterator[bool]:
     """Raises this limit on the queue's path by so much, as a trial; false where it is no limit that could be set."""
-    held, of_users = (
-        (usage.quota_mib, usage.user_mib) if limit.measure.is_memory else (usage.quota_milli, usage.user_milli)
-    )
-    lines = (line for ancestor in usage.tree.paths[queue] for line in usage.tree.quotas_of[ancestor])
-    numbers = [line.index for line in lines if scope_text(usage.tree, line) == limit.scope]
-    users = [key for key in of_users if _user_scope(usage, _user_line(usage, queue, key), key[1]) == limit.scope]
+    held, of_users = _counters(usage, limit.measure)
+    numbers, users = _counted_under(usage, queue, limit.measure, limit.scope)
     for number in numbers:
         held[number] -= amount
     for key in users:
@@ -71,6 +67,26 @@ def raised_limit(usage: Usage, queue: int, limit: BindingLimit, amount: int) -> 
             held[number] += amount
         for key in users:
             of_users[key] += amount
+
+
+def used_under(usage: Usage, queue: int, measure: Measure, scope: str) -> int:
+    """What is used now of the limit of this scope on the queue's path."""
+    held, of_users = _counters(usage, measure)
+    numbers, users = _counted_under(usage, queue, measure, scope)
+    return max((*(held[number] for number in numbers), *(of_users[key] for key in users)), default=0)
+
+
+def _counters(usage: Usage, measure: Measure) -> tuple[list[int], dict[tuple[int, str], int]]:
+    """Use by quota line, and by line and user."""
+    return (usage.quota_mib, usage.user_mib) if measure.is_memory else (usage.quota_milli, usage.user_milli)
+
+
+def _counted_under(usage: Usage, queue: int, measure: Measure, scope: str) -> tuple[list[int], list[tuple[int, str]]]:
+    """Quota lines, and lines with users, that count for this scope."""
+    lines = (line for ancestor in usage.tree.paths[queue] for line in usage.tree.quotas_of[ancestor])
+    numbers = [line.index for line in lines if scope_text(usage.tree, line) == scope]
+    _, of_users = _counters(usage, measure)
+    return numbers, [key for key in of_users if _user_scope(usage, _user_line(usage, queue, key), key[1]) == scope]
 
 
 def _user_line(usage: Usage, queue: int, key: tuple[int, str]) -> UserLine | None:

@@ -28,7 +28,7 @@ from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.outcome import Departures
-from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.explain.inadmissible import RequestResolver, as_used_now
 from cotenant.core.explain.pending_reason import GpuStandings, explain, waiting_for_eviction
 from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import BookedGpus, Plan, Refusal
@@ -36,6 +36,7 @@ from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.queueing.fair_share import DominantShares, past_shares, within_guarantee
 from cotenant.core.queueing.line import Line, form_lines, outside_lines
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
+from cotenant.core.quota.usage import Usage
 from cotenant.core.scheduling.admission import Admission
 from cotenant.core.scheduling.advice import advise, kept_for_bookings
 from cotenant.core.scheduling.decision import Decision, Standings
@@ -68,7 +69,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
     move_as_asked(cycle, requests.resolve)
     # 3. Of queues with very many entries take those in line; reject what can never start, once per kind of request.
     lines = form_lines(cycle.tree, (entry.job for entry in entries), requests.least_milli)
-    feasible = reject_infeasible(requests, in_line(lines, entries))
+    feasible = reject_infeasible(requests, in_line(lines, entries), cycle.accounts.current.usage)
     # 4. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
     shares = DominantShares(cycle.tree, past_shares(snapshot, policy))
     admission = Admission(cycle, booked, partial(explain, standings=GpuStandings(cycle.accounts.current)))
@@ -92,7 +93,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
 def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan:
     """No job starts or leaves, and every nomination stays."""
     lines = form_lines(cycle.tree, (entry.job for entry in cycle.entries), requests.least_milli)
-    for entry, _ in reject_infeasible(requests, in_line(lines, cycle.entries)):
+    for entry, _ in reject_infeasible(requests, in_line(lines, cycle.entries), cycle.accounts.current.usage):
         entry.wait(reason)
     cycle.outcome.moves.update(cycle.snapshot.nominations)
     return replace(cycle.plan(), booked={name: BookedGpus(gpus, 0) for name, gpus in cycle.snapshot.booked})
@@ -161,13 +162,15 @@ def in_line(lines: Mapping[str, Line], entries: Iterable[Entry]) -> list[Entry]:
     return inside
 
 
-def reject_infeasible(requests: RequestResolver, entries: Iterable[Entry]) -> list[tuple[Entry, Request]]:
+def reject_infeasible(requests: RequestResolver, entries: Iterable[Entry], usage: Usage) -> list[tuple[Entry, Request]]:
     """Entries that could ever start, with their requests; the others are rejected with the reason."""
-    feasible = []
+    feasible, stated = [], dict[Refusal, Refusal]()
     for entry in entries:
         resolved = requests.resolve(entry.job)
         if isinstance(resolved, Refusal):
-            entry.reject(resolved)
+            if (said := stated.get(resolved)) is None:
+                said = stated[resolved] = as_used_now(resolved, entry.job, usage)
+            entry.reject(said)
         else:
             entry.request = resolved
             feasible.append((entry, resolved))
