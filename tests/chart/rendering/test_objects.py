@@ -32,6 +32,7 @@ OPERATED = (
 OPERATOR_POLICIES = {
     "cotenant-localqueues",
     "cotenant-quota-approvals",
+    "cotenant-quota-records",
     "cotenant-reserved-names",
     *(f"cotenant-operator-{what}" for what in OPERATED),
 }
@@ -108,6 +109,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicy", "cotenant-operator-sessions"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-sweeps"),
         ("ValidatingAdmissionPolicy", "cotenant-quota-approvals"),
+        ("ValidatingAdmissionPolicy", "cotenant-quota-records"),
         ("ValidatingAdmissionPolicy", "cotenant-reserved-names"),
         ("ValidatingAdmissionPolicy", "cotenant-tenant-disruption-budgets"),
         ("ValidatingAdmissionPolicy", "cotenant-tenant-namespaces"),
@@ -144,6 +146,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-sessions"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-sweeps"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-quota-approvals"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-quota-records"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-reserved-names"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-disruption-budgets"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-namespaces"),

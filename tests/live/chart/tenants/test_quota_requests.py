@@ -47,11 +47,11 @@ def grace(stage: Cluster, account: Callable[..., Account]) -> Iterator[Account]:
 
 
 @pytest.fixture
-def asked(tenant: Account) -> Iterator[Account]:
+def asked(tenant: Account, grace: Account) -> Iterator[Account]:
     """A request of the tenant's."""
     assert tenant.create("quotarequests", request(), dry=False) == ""
     yield tenant
-    assert tenant.delete("quotarequests/more", dry=False) == ""
+    assert grace.delete("quotarequests/more", dry=False) == ""
 
 
 def test_a_tenant_asks_and_reads_the_answer(asked: Account, grace: Account) -> None:
@@ -66,6 +66,24 @@ def test_a_tenant_cannot_answer_his_own_request(asked: Account) -> None:
     assert "forbidden" in asked.merge(STATUS, answer("mallory"))
     assert asked.merge("quotarequests/more", answer("mallory"), dry=False) == ""  # the status is not in there
     assert "approval" not in asked.read("quotarequests/more").get("status", {})
+
+
+@pytest.mark.parametrize("decision", ["Approved", "Denied"])
+def test_an_answered_request_stays_as_the_record_of_its_answer(asked: Account, grace: Account, decision: str) -> None:
+    assert asked.delete("quotarequests/more") == ""
+    assert grace.merge(STATUS, answer("grace", decision), dry=False) == ""
+
+    assert "only who may approve quotarequests deletes it" in asked.delete("quotarequests/more")
+    assert "only who may approve quotarequests deletes it" in asked.delete("quotarequests")
+    assert grace.delete("quotarequests/more") == ""
+
+
+def test_the_record_of_an_answer_goes_with_its_namespace(
+    asked: Account, grace: Account, account: Callable[..., Account]
+) -> None:
+    assert grace.merge(STATUS, answer("grace"), dry=False) == ""
+
+    assert account("system:serviceaccount:kube-system:namespace-controller").delete("quotarequests/more") == ""
 
 
 def test_an_answer_that_comes_with_a_new_request_does_not_count(tenant: Account) -> None:
