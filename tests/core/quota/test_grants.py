@@ -83,6 +83,10 @@ def test_a_grant_adds_to_the_line_of_its_class_and_zone(
             "queue red has no limit of users for class any, zone any, so there is none to raise for ann",
             id="a user whom nothing bounds",
         ),
+        pytest.param(
+            red(H100), GrantLine(gpu_class="H100", milli=0),
+            "it asks for nothing: 0 GPUs more for class H100, zone any", id="nothing",
+        ),
     ],
 )  # fmt: skip
 def test_a_grant_that_would_take_away_adds_nothing_and_names_what_to_ask_for(

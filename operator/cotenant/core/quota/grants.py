@@ -72,6 +72,8 @@ def with_grants(
 
 
 def _with_line(queue: TenantQueue, line: GrantLine, *, has_children: bool) -> tuple[TenantQueue, str]:
+    if not (line.milli or line.guaranteed or line.memory_mib):
+        return queue, f"it asks for nothing: 0 GPUs more for {_scope_text(line.gpu_class, line.zone)}"
     if line.user is not None:
         return _with_user(queue, line)
     scope = (line.gpu_class, line.zone)
