@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from cotenant.cli.errors import UserError
 from cotenant.cli.tenants import quota
 
 OURS = "/apis/cotenant.dev/v1beta1/namespaces/red/quotarequests"
-SEEN = {
+SEEN: dict[str, Any] = {
     "metadata": {"name": "more", "namespace": "red", "uid": "u1", "resourceVersion": "7"},
     "spec": {"until": "2030-01-31T18:00:00Z", "reason": "a paper"},
     "status": {
@@ -30,9 +31,10 @@ class Recorded:
 
     def __init__(self) -> None:
         self.writes: list[tuple[str, str, Any]] = []
+        self.seen: dict[str, Any] = copy.deepcopy(SEEN)
 
     def read(self, path: str) -> Any:
-        return {"items": [SEEN]} if path == OURS else SEEN
+        return {"items": [self.seen]} if path == OURS else self.seen
 
     def patch(self, path: str, body: Any) -> Any:
         self.writes.append(("PATCH", path, body))
@@ -86,6 +88,27 @@ def test_an_answer_is_one_guarded_write_in_the_name_of_who_gives_it(
     guard = {"uid": "u1", "resourceVersion": "7"}
     assert recorded.writes == [("PATCH", f"{OURS}/more/status", {"metadata": guard, "status": {"approval": approval}})]
     assert "warning: queue top above may hold 6 GPU" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("phase", "words", "says"),
+    [
+        ("Pending", "deny more", "more is denied"),
+        ("Granted", "deny more", "more is taken back"),
+        ("Expired", "approve more", "more is Expired and not answered any more"),
+        ("Revoked", "approve more", "more is Revoked and not answered any more"),
+    ],
+)
+def test_an_answer_says_what_it_came_to(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str], phase: str, words: str, says: str
+) -> None:
+    recorded.seen["status"]["phase"] = phase
+
+    code = main.main(["quota", *words.split()])
+
+    shown = capsys.readouterr()
+    assert says in shown.out + shown.err
+    assert len(recorded.writes) == (0 if code else 1), "nothing is written to a request that is over"
 
 
 def test_requests_are_listed_with_what_became_of_them(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,6 +28,8 @@ _AMOUNTS: Final = {
     "guaranteed": "guaranteed",
     "memory": "memory",
 }
+OVER: Final = frozenset({"Denied", "Revoked", "Expired"})
+"""Phases of requests that are over."""
 _UNITS: Final = {"h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -140,6 +142,8 @@ def answer(connection: Connection, request: str, decision: str, message: str, un
     path = f"{OURS}/namespaces/{namespace}/quotarequests/{name}"
     seen = connection.read(path)
     status, metadata = seen.get("status") or {}, seen["metadata"]
+    if (phase := status.get("phase")) in OVER:
+        raise UserError(f"{request} is {phase} and not answered any more: the tenant has to make another request")
     for condition in status.get("conditions") or ():
         if condition["type"] in {"Applicable", "WithinParents"} and condition["status"] == "False":
             print(f"warning: {condition['message']}", file=sys.stderr)
@@ -150,7 +154,8 @@ def answer(connection: Connection, request: str, decision: str, message: str, un
     guard = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     connection.patch(f"{path}/status", {"metadata": guard, "status": {"approval": given}})
     asked = f": {status['asked']}" if status.get("asked") else ""
-    print(f"{request} is {decision.lower()}{asked}" + (f", until {until}" if until else ""))
+    became = "taken back" if phase == "Granted" else decision.lower()
+    print(f"{request} is {became}{asked}" + (f", until {until}" if until else ""))
 
 
 def more_of(text: str) -> dict[str, Any]:
