@@ -2,7 +2,8 @@
 answer to a QuotaRequest, which a person who may approve it gives by a form, with their own token.
 
 Every answer forbids what a page does not need: scripts, styles and pictures come from here alone, nothing is framed,
-no address leaks, and no page is kept by a cache. The token of a person is in no log: no access log is written.
+no address leaks to another site, and no page is kept by a cache. The token of a person is in no log: no access log is
+written.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
     " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with `no-referrer` browsers send forms with `Origin: null`
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",

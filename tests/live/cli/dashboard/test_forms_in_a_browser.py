@@ -1,0 +1,50 @@
+"""The forms of the pages, sent by a real browser, which says itself where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.cli.dashboard.fake_caller import FakeCaller
+from tests.cli.dashboard.test_request_page import PAGE, asked, stored
+from tests.live.cli.dashboard.chromium import PROGRAM, Chromium, chromium
+from tests.live.cli.dashboard.pictures import CODE, served
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(PROGRAM is None, reason="there is no chromium here (Debian: apt-get install chromium)"),
+    pytest.mark.timeout(120),
+]
+LIVE = "document.getElementById('state')?.textContent === 'live'"
+
+
+@pytest.fixture
+def caller() -> FakeCaller:
+    return asked()
+
+
+@pytest.fixture
+async def tab(caller: FakeCaller) -> AsyncIterator[Chromium]:
+    """The page of a request that waits for an answer, on a narrow screen."""
+    async with served(caller) as root, chromium() as browser:
+        await browser.look(wide=360)
+        await browser.open(f"{root}/login?code={CODE}")
+        await browser.open(root + PAGE)
+        await browser.until(LIVE)
+        yield browser
+
+
+async def test_an_administrator_approves_a_request_by_its_button(tab: Chromium, caller: FakeCaller) -> None:
+    assert await tab.evaluate("document.documentElement.scrollWidth") <= 360
+    await tab.evaluate("document.querySelector('input[name=message]').value = 'until Monday'")
+    await tab.evaluate("document.querySelector('button[value=Approved]').click()")
+    await tab.until("document.body.textContent.includes('Answered by')")
+    assert stored(caller)["status"]["approval"] == {"decision": "Approved", "by": "alice", "message": "until Monday"}
+    assert tab.complaints == []
+
+
+async def test_who_presses_log_out_is_logged_out(tab: Chromium, caller: FakeCaller) -> None:
+    await tab.evaluate("document.querySelector('form[action=\"/logout\"] button').click()")
+    await tab.until("location.pathname === '/login'")
+    assert caller.is_closed
