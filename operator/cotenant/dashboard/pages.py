@@ -28,6 +28,7 @@ from cotenant.dashboard.reading.sources import Source
 from cotenant.dashboard.views.history import cost_of, history_view
 from cotenant.dashboard.views.line import line_view
 from cotenant.dashboard.views.money import money_view
+from cotenant.dashboard.views.overview import overview_view
 from cotenant.dashboard.views.queues import local_view, tree_view
 from cotenant.dashboard.views.reliability import reliability_view, showback_view
 from cotenant.dashboard.views.requests import requests_view
@@ -95,6 +96,13 @@ def _queues(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     local = viewer.follow(Scope(LOCAL_QUEUES, namespace_of(viewer, wish)), lambda document: document)
     view = local_view(local.value.values(), wish)
     return Drawn([tree, local], {"view": view}, problems_of(tree, local))
+
+
+def _overview(viewer: Viewer, wish: Wish, _: float) -> Drawn:
+    nodes = viewer.follow(Scope(GPU_NODES), gpu_node_row)
+    jobs = _jobs(viewer, wish)
+    view = overview_view(nodes.value.values(), jobs.value.values(), wish, viewer.palette)
+    return Drawn([nodes, jobs], {"view": view}, problems_of(nodes, jobs))
 
 
 def _wall(viewer: Viewer, wish: Wish, _: float) -> Drawn:
@@ -175,7 +183,8 @@ def _requests(viewer: Viewer, wish: Wish, _: float) -> Drawn:
 
 
 PAGES: Final = (
-    Page("/", "Queues", "queues.html", _queues),
+    Page("/", "Overview", "overview.html", _overview),
+    Page("/queues", "Queues", "queues.html", _queues),
     Page("/gpus", "GPUs", "wall.html", _wall),
     Page("/line", "Jobs", "line.html", _line),
     Page("/timeline", "Timeline", "timeline.html", _timeline),

@@ -22,6 +22,7 @@ from cotenant.dashboard.access.entrances import Entrances, EntryError
 from cotenant.dashboard.access.sessions import Sessions, Viewer
 from cotenant.dashboard.job_page import job_page
 from cotenant.dashboard.markup import asset, markup
+from cotenant.dashboard.node_page import node_page
 from cotenant.dashboard.pages import PAGES, Page
 from cotenant.dashboard.request_page import answer, request_page
 from cotenant.dashboard.views.wish import Wish
@@ -64,6 +65,7 @@ class Dashboard:
         app.router.add_get("/jobs/{namespace}/{name}", self._job)
         app.router.add_get(REQUEST, self._request)
         app.router.add_post(REQUEST, self._answer)
+        app.router.add_get("/nodes/{name}", self._node)
         app.on_shutdown.append(self._end)
         return app
 
@@ -89,6 +91,9 @@ class Dashboard:
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
         return web.Response(status=303, headers={"Location": request.path})
+
+    async def _node(self, request: web.Request) -> web.StreamResponse:
+        return await self._show(request, node_page(request.match_info["name"]))
 
     async def _show(self, request: web.Request, page: Page) -> web.StreamResponse:
         try:

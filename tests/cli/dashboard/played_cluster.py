@@ -35,6 +35,7 @@ def share(uuid: str, rank: int = 0, memory: int = 81920, milli: int = 1000) -> d
 
 
 def gpu_node(number: int, gpus: int = 8, now: datetime = NOW, **status: Any) -> Document:
+    held = (0, 1, 4, 5) if number < 4 else (2, 3, 5, 6)
     listed = [
         {
             "uuid": f"GPU-{number}-{index}",
@@ -42,7 +43,7 @@ def gpu_node(number: int, gpus: int = 8, now: datetime = NOW, **status: Any) -> 
             "class": "H100" if number < 4 else "A100",
             "memoryMiB": 81920,
             "healthy": True,
-            "used": {"utilizationPercent": (number * 37 + index * 11) % 101} if index in (0, 1, 4, 5) else {},
+            "used": {"utilizationPercent": (number * 37 + index * 11) % 101} if index in held else {},
         }
         for index in range(gpus)
     ]
@@ -103,11 +104,11 @@ def jobs(now: datetime = NOW) -> Iterator[Document]:
             if index == 3:
                 ranks = [share(f"GPU-{node}-{one}", one - 5, 32768, 400) for one in (5, 6)]
             progress = {
-                "summary": f"{400 * index + 300}/2400 (41 %), 1h left",
+                "summary": f"{400 * index + 300}/2400 ({(400 * index + 300) // 24} %), 1h left",
                 "state": "training",
                 "step": 400 * index + 300,
                 "of": 2400,
-                "percent": 41,
+                "percent": (400 * index + 300) // 24,
                 "remainingSeconds": 3600 + 1200 * index,
                 "updatedAt": at(-0.2, now),
                 "metrics": {"loss": 1.71 - index / 10, "lr": 0.0003},
@@ -142,7 +143,7 @@ def jobs(now: datetime = NOW) -> Iterator[Document]:
                 "latestStart": at(70 + 30 * index, now),
                 "wouldStartIf": "it asked for 4 GPUs a worker",
                 "change": {"spec.gpu.count": "4"},
-                "ahead": "behind speech/sweep-0: it is older",
+                "ahead": "behind speech/sweep-0: it is older" if number or index else "",
             }
             yield job(tenant, f"sweep-{index}", "Pending", now, pending=pending, gpus="8 × 1", workers="1")
         for index, phase in enumerate(("Succeeded", "Failed")):

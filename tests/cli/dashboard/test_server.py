@@ -16,7 +16,7 @@ from tests.cli.dashboard.played_cluster import HOSTILE, job, played
 from tests.cli.dashboard.views.test_run import RECORD
 
 JOBS = ("/jobs/speech/train-1", "/jobs/speech/sweep-1", "/jobs/search/hostile")
-PATHS = (*(page.path for page in PAGES), *JOBS)
+PATHS = (*(page.path for page in PAGES), "/nodes/gpu-node-6", *JOBS)
 
 
 class Tags(HTMLParser):
@@ -89,7 +89,7 @@ async def test_what_a_tenant_writes_is_text(browser: Browser, path: str) -> None
 
 
 async def test_the_views_show_what_objects_and_the_operator_say(browser: Browser) -> None:
-    assert "borrows 5 of 32 (H100): 15.62 %" in await text(browser, "/")
+    assert "borrows 5 of 32 (H100): 15.62 %" in await text(browser, "/queues")
     wall = await text(browser, "/gpus")
     assert "fallen off the bus" in wall
     assert "speech/notebook: 24Gi of its memory, 0.3 of its compute" in wall
@@ -119,9 +119,59 @@ async def test_a_tenant_sees_their_namespace_and_is_told_what_they_may_not(open_
     assert "vision" not in wall
     assert "speech/sweep-0" in (line := await text(browser, "/line"))
     assert "vision/sweep" not in line
-    assert "cotenant-queue-viewer" in await text(browser, "/")
+    assert "cotenant-queue-viewer" in await text(browser, "/queues")
     assert "cannot list" in await text(browser, "/line?namespace=vision")
     assert "There is no job" in await text(browser, "/jobs/vision/train-0")
+
+
+@pytest.mark.parametrize("path", [page.path for page in PAGES] + ["/nodes/gpu-node-5"])
+@pytest.mark.parametrize("asked", ["", "?namespace=vision", "?namespace=*"])
+async def test_no_page_shows_a_tenant_what_is_of_another(open_dashboard: Open, path: str, asked: str) -> None:
+    def denied(plural: str, namespace: str) -> bool:
+        return plural in ("gpunodes", "queuetrees", "queues") or namespace != "speech"
+
+    browser = await open_dashboard(played(denied=denied, user="system:serviceaccount:speech:default"))
+    shown = (await text(browser, path + asked)).partition("<main")[2]
+    for other in ("vision/", "robotics", "search/", "gpu-node-0", "GPU-0-"):
+        assert other not in shown, other
+
+
+async def test_the_overview_has_the_wall_and_who_waits(browser: Browser) -> None:
+    page = await text(browser, "/")
+    for part in (
+        "gpu-node-7",
+        "speech/notebook: 24Gi of its memory",
+        "fallen off the bus",
+        "WaitingForQuota</b> Needs 8 GPUs",
+        "It starts now if it asked for 4 GPUs a worker",
+        "4 more wait",
+        'href="/nodes/gpu-node-0"',
+    ):
+        assert part in page
+
+
+async def test_the_page_of_a_node_has_its_gpus_and_who_holds_them(browser: Browser) -> None:
+    page = await text(browser, "/nodes/gpu-node-6")
+    for part in (
+        "1 of 8 GPUs is not handed out.",
+        "Xid 79: fallen off the bus",
+        "GPU-6-2",
+        "robotics/train-3: 32Gi of its memory",
+        "memory Watched",
+    ):
+        assert part in page
+    assert "train-0" not in page
+    assert "There is no node nosuch" in await text(browser, "/nodes/nosuch")
+
+
+async def test_without_the_right_to_nodes_the_page_of_one_has_the_gpus_of_own_jobs(open_dashboard: Open) -> None:
+    def denied(plural: str, namespace: str) -> bool:
+        return plural == "gpunodes" or namespace != "speech"
+
+    browser = await open_dashboard(played(denied=denied, user="system:serviceaccount:speech:default"))
+    page = await text(browser, "/nodes/gpu-node-5")
+    assert "cannot list resource &#34;gpunodes&#34;" in page
+    assert ("speech/train-1" in page, "speech/train-0" in page) == (True, False)
 
 
 async def test_the_page_of_a_job_that_is_gone_is_the_record_of_its_run(open_dashboard: Open) -> None:

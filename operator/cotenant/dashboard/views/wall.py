@@ -22,6 +22,7 @@ NODES: Final = 48
 """Of one page: with eight GPUs each some four hundred bricks."""
 WIDE: Final = 100
 """Width of a brick in its drawing."""
+UNREPORTED: Final = "GPUs of jobs that you may read"
 PARTS_MAX: Final = 24
 """Parts of one brick that are drawn; GPUs have at most some tens of shares."""
 
@@ -57,6 +58,8 @@ class WallNode:
     state: str
     isolation: str
     is_simulated: bool
+    is_known: bool
+    """There is a GPUNode of this name."""
     bricks: tuple[Brick, ...]
 
 
@@ -78,7 +81,10 @@ class WallView:
     show: str
 
 
-def wall_view(nodes: Iterable[GpuNodeRow], jobs: Iterable[JobRow], wish: Wish, palette: Palette) -> WallView:
+def wall_view(
+    nodes: Iterable[GpuNodeRow], jobs: Iterable[JobRow], wish: Wish, palette: Palette, *, most: int = NODES
+) -> WallView:
+    """`most`: nodes of one page."""
     show = wish.show if wish.show in ("ill", "idle") else ""
     holds = _holds(nodes := sorted(nodes, key=lambda node: node.name), jobs)
     known = {gpu.uuid for node in nodes for gpu in node.gpus}
@@ -87,7 +93,7 @@ def wall_view(nodes: Iterable[GpuNodeRow], jobs: Iterable[JobRow], wish: Wish, p
     for namespace in sorted(tenants):
         palette.colour(namespace)  # by name, not by who comes first on the page
     shown = [node for node in nodes if _is_wanted(node, holds, wish.text, show)]
-    page = paged(shown, wish.page, NODES)
+    page = paged(shown, wish.page, most)
     return WallView(
         classes=_sums(nodes, holds),
         nodes=Paged([_wall_node(node, holds, palette) for node in page.items], page.page, page.pages, page.total),
@@ -122,7 +128,7 @@ def _unreported(holds: Mapping[str, list[GpuHold]], known: set[str]) -> Iterator
         for number, uuid in enumerate(sorted(holds.keys() - known))
     ]  # fmt: skip
     if gpus:
-        yield GpuNodeRow(name="GPUs of jobs that you may read", gpus=tuple(gpus))
+        yield GpuNodeRow(name=UNREPORTED, gpus=tuple(gpus))
 
 
 def _is_wanted(node: GpuNodeRow, holds: Mapping[str, list[GpuHold]], text: str, show: str) -> bool:
@@ -139,9 +145,8 @@ def _is_wanted(node: GpuNodeRow, holds: Mapping[str, list[GpuHold]], text: str, 
 
 def _wall_node(node: GpuNodeRow, holds: Mapping[str, list[GpuHold]], palette: Palette) -> WallNode:
     bricks = tuple(_brick(node, gpu, holds.get(gpu.uuid, []), palette) for gpu in node.gpus)
-    return WallNode(
-        name=node.name, state=node.state, isolation=node.isolation, is_simulated=node.is_simulated, bricks=bricks
-    )
+    return WallNode(name=node.name, state=node.state, isolation=node.isolation, is_simulated=node.is_simulated,
+                    is_known=node.name != UNREPORTED, bricks=bricks)  # fmt: skip
 
 
 def _brick(node: GpuNodeRow, gpu: WallGpu, held: Sequence[GpuHold], palette: Palette) -> Brick:

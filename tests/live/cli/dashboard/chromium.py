@@ -64,6 +64,7 @@ class Chromium:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
+        await self.call("Emulation.setLocaleOverride", locale="en-GB")
         await self.call("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
         await self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
 

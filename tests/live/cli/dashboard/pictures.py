@@ -1,9 +1,16 @@
-"""Photographs the pages of a played cluster: `python -m tests.live.cli.dashboard.pictures FOLDER`. Look at them."""
+"""Photographs the pages of a played cluster: `python -m tests.live.cli.dashboard.pictures FOLDER`. Look at them.
+
+With docs/ as the folder it makes docs/dashboard.png alone, which carries a digest of the page that it shows: a test
+fails when the page has become another.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import struct
 import sys
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -14,15 +21,23 @@ from aiohttp import web
 
 from cotenant.dashboard.access.entrances import Entrances, viewer_of
 from cotenant.dashboard.access.sessions import Sessions, Viewer
+from cotenant.dashboard.markup import asset
+from cotenant.dashboard.pages import PAGES
 from cotenant.dashboard.server import Dashboard
+from cotenant.dashboard.updates import Drawing
+from cotenant.dashboard.views.wish import Wish
 from tests.cli.dashboard.fake_caller import FakeCaller
-from tests.cli.dashboard.played_cluster import played
+from tests.cli.dashboard.played_cluster import NOW, played
 from tests.live.cli.dashboard.chromium import Chromium, chromium
 
 CODE: Final = "pictures"
+DOCS: Final = Path(__file__).parents[4] / "docs"
+KEY: Final = b"page"
 PATHS: Final = {
-    "queues": "/",
+    "overview": "/",
+    "queues": "/queues",
     "gpus": "/gpus",
+    "node": "/nodes/gpu-node-6",
     "line": "/line",
     "timeline": "/timeline",
     "history": "/history",
@@ -32,7 +47,7 @@ PATHS: Final = {
     "job": "/jobs/speech/train-1",
     "why": "/jobs/speech/sweep-1",
 }
-LOOKS: Final = {"light": (1280, 900, False), "dark": (1280, 900, True), "narrow": (390, 844, False)}
+LOOKS: Final = {"light": (1280, 900, False), "dark": (1280, 900, True), "narrow": (400, 844, False)}
 
 
 @asynccontextmanager
@@ -62,13 +77,47 @@ async def photograph(browser: Chromium, root: str, folder: Path) -> None:
             await browser.picture(folder / f"{name}-{look}.png")
 
 
-async def main(folder: Path) -> None:
+async def photograph_for_docs(browser: Chromium, root: str, path: Path) -> None:
+    await browser.look(wide=1280, high=860)
+    await browser.open(root + PATHS["overview"])
+    await browser.until("document.getElementById('state')?.textContent === 'live'")
+    await browser.picture(path)
+    await asyncio.to_thread(stamp, path, await digest_of_page())
+
+
+async def digest_of_page() -> str:
+    """Of the overview's markup and style, at a moment that is always the same."""
+    viewer = Viewer(played(), "alice")
+    drawing = Drawing(viewer, PAGES[0], Wish(), NOW.timestamp)
+    await drawing.settle(10)
+    shown = drawing.draw().encode() + asset("dashboard.css")
+    await viewer.close()
+    return hashlib.sha256(shown).hexdigest()
+
+
+def stamp(path: Path, digest: str) -> None:
+    """Write the digest into a chunk of text, behind the header of the picture."""
+    png = path.read_bytes()
+    body = b"tEXt" + KEY + b"\0" + digest.encode()
+    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+    path.write_bytes(png[:33] + chunk + png[33:])
+
+
+def stamp_of(png: bytes) -> str:
+    begin = png.find(b"tEXt" + KEY + b"\0")
+    return png[begin + 5 + len(KEY) :][:64].decode() if begin > 0 else ""
+
+
+async def main(folder: Path, *, for_docs: bool) -> None:
     async with served(played(datetime.now(UTC))) as root, chromium() as browser:
         await browser.look()
         await browser.open(f"{root}/login?code={CODE}")
-        await photograph(browser, root, folder)
+        if for_docs:
+            await photograph_for_docs(browser, root, folder / "dashboard.png")
+        else:
+            await photograph(browser, root, folder)
 
 
 if __name__ == "__main__":
     Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), for_docs=Path(sys.argv[1]).resolve() == DOCS))

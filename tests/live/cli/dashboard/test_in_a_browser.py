@@ -13,7 +13,15 @@ from cotenant.controller.client import kube
 from tests.cli.dashboard.fake_caller import FakeCaller
 from tests.cli.dashboard.played_cluster import job, played
 from tests.live.cli.dashboard.chromium import PROGRAM, Chromium, chromium
-from tests.live.cli.dashboard.pictures import CODE, PATHS, served
+from tests.live.cli.dashboard.pictures import (
+    CODE,
+    DOCS,
+    PATHS,
+    digest_of_page,
+    photograph_for_docs,
+    served,
+    stamp_of,
+)
 
 pytestmark = [
     pytest.mark.browser,
@@ -56,16 +64,16 @@ async def test_a_page_shows_a_change_within_a_second_and_keeps_the_focus(
 async def test_keys_lead_through_the_views(tab: Chromium, root: str) -> None:
     await tab.open(root + "/")
     await tab.until(LIVE)
-    await tab.press("2")
+    await tab.press("3")
     await tab.until(f"location.pathname === '/gpus' && {LIVE}")  # keys that come before the script are lost
     await tab.press("/")
     await tab.until("document.activeElement.id === 'find'")
-    await tab.press("3")
-    assert await tab.evaluate("location.pathname + document.activeElement.value") == "/gpus3"
+    await tab.press("4")
+    assert await tab.evaluate("location.pathname + document.activeElement.value") == "/gpus4"
 
 
 async def test_all_pages_are_without_complaint_and_fit_every_screen(tab: Chromium, root: str) -> None:
-    for wide, dark in ((1280, False), (1280, True), (360, False)):
+    for wide, dark in ((1280, False), (1280, True), (360, False), (400, True)):
         await tab.look(wide=wide, dark=dark)
         for path in PATHS.values():
             await tab.open(root + path)
@@ -97,3 +105,31 @@ async def test_pages_can_be_read_without_scripts(tab: Chromium, root: str, tmp_p
     markup = await tab.call("DOM.getOuterHTML", nodeId=found["root"]["nodeId"])
     assert "Needs 8 GPUs of H100" in markup["outerHTML"]
     assert "UTC</time>" in markup["outerHTML"]
+
+
+async def test_the_picture_of_the_readme_shows_the_page_as_it_is(tab: Chromium, root: str, tmp_path: Path) -> None:
+    await photograph_for_docs(tab, root, made := tmp_path / "dashboard.png")
+    wanted = await digest_of_page()
+    assert stamp_of(made.read_bytes()) == wanted
+    kept = (DOCS / "dashboard.png").read_bytes()
+    assert stamp_of(kept) == wanted, "it is old: python -m tests.live.cli.dashboard.pictures docs"
+    assert kept[16:24] == made.read_bytes()[16:24], "they are of one size"
+
+
+async def test_every_field_has_a_label_every_drawing_a_name_and_no_identity_is_used_twice(
+    tab: Chromium, root: str
+) -> None:
+    """What WCAG 2.2 AA asks of names, and can be looked up in a page."""
+    unnamed = """[
+        ...[...document.querySelectorAll('input:not([type=hidden]), button, a, summary')].filter(
+            (one) => !(one.labels?.length || one.textContent.trim() || one.querySelector('title'))),
+        ...[...document.querySelectorAll('svg[role=img]')].filter((one) => !one.getAttribute('aria-label')),
+        ...[...document.querySelectorAll('[id]')].filter(
+            (one) => document.querySelectorAll('#' + CSS.escape(one.id)).length > 1),
+        ...(document.querySelectorAll('h1').length === 1 && document.documentElement.lang ? [] : [document.body]),
+        ...[...document.querySelectorAll('table')].filter((one) => !one.querySelector('thead th')),
+    ].map((one) => one.outerHTML.slice(0, 120))"""
+    for path in PATHS.values():
+        await tab.open(root + path)
+        await tab.until(LIVE)
+        assert await tab.evaluate(unnamed) == [], path

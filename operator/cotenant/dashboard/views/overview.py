@@ -1,0 +1,52 @@
+"""The overview: how many GPUs there are and what they do, the wall at a glance, and who waits and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cotenant.dashboard.reading.rows import GpuNodeRow, JobRow
+from cotenant.dashboard.views.line import line_view
+from cotenant.dashboard.views.tenants import Palette
+from cotenant.dashboard.views.wall import WallView, wall_view
+from cotenant.dashboard.views.wish import Wish
+
+NODES: Final = 36
+ROWS: Final = 8
+"""Jobs of the line; the page of jobs has the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewView:
+    wall: WallView
+    figures: tuple[tuple[str, int], ...]
+    """(words, number): of all GPUs and jobs, not only of those that are shown."""
+    reasons: tuple[tuple[str, int], ...]
+    """Why jobs wait, and how many for that, the most frequent first."""
+    waiting: Sequence[JobRow]
+    """The first of the line."""
+    more: int
+    """Jobs that wait and are not among them."""
+
+
+def overview_view(nodes: Iterable[GpuNodeRow], jobs: Iterable[JobRow], wish: Wish, palette: Palette) -> OverviewView:
+    jobs = list(jobs)
+    plain = replace(wish, show="", page=1)
+    wall = wall_view(nodes, jobs, plain, palette, most=NODES)
+    line = line_view(jobs, plain)
+    waiting = line.jobs.items[:ROWS]
+    gpus, idle, ill = (sum(getattr(one, what) for one in wall.classes) for what in ("gpus", "idle", "ill"))
+    return OverviewView(
+        wall=wall,
+        figures=(
+            ("GPUs", gpus),
+            ("Idle GPUs", idle),
+            ("Ill GPUs", ill),
+            ("Jobs that run", line.counts["running"]),
+            ("Jobs that wait", line.counts["waiting"]),
+        ),
+        reasons=line.reasons,
+        waiting=waiting,
+        more=line.jobs.total - len(waiting),
+    )
