@@ -4,6 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 compile() { uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 "$@"; }
+# `pip install cotenant`: the command and the SDK. Nothing is installed from this file; a test holds both to its packages.
+compile pyproject.toml -o requirements/client.txt
 # The operator's image serves the dashboard too.
 compile pyproject.toml --extra operator --extra dashboard --extra sweeps -o requirements/operator.txt
 compile pyproject.toml --extra agent -o requirements/agent.txt

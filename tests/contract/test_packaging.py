@@ -39,7 +39,11 @@ def modules_of(package: str, *skipped: str) -> list[str]:
 
 SHARED = ["cotenant", "cotenant.names", "cotenant.contract"]
 LOCAL_VERBS = [module for module in modules_of("cotenant_local") if module.startswith("cotenant_local.cli")]
+NOT_OF_THE_CLIENT = (
+    "cotenant.controller", "cotenant.dashboard", "cotenant.mcp", "cotenant.serving", "cotenant.testing",
+)  # fmt: skip
 EXTRAS = {
+    "client": modules_of("cotenant", *NOT_OF_THE_CLIENT),
     "operator": modules_of("cotenant", "cotenant.mcp.server") + LOCAL_VERBS,
     "agent": SHARED
     + modules_of("cotenant_agent")
@@ -78,16 +82,22 @@ def test_the_check_above_would_notice_a_foreign_import() -> None:
     }
 
 
+def needed_by(extra: str) -> list[str]:
+    """Requirements of an extra; those of the distribution itself are the client's."""
+    return PROJECT["dependencies"] if extra == "client" else PROJECT["optional-dependencies"][extra]  # type: ignore[no-any-return]
+
+
 @pytest.mark.parametrize(
     ("extra", "never"),
     [
+        ("client", {"kopf", "kubernetes", "ray", "torch", "orjson", "jinja2", "grpcio", "nvidia-ml-py", "optuna"}),
         ("operator", {"ray", "torch", "nvidia-ml-py", "scikit-learn", "grpcio"}),
         ("agent", {"ray", "torch", "kopf", "scikit-learn", "grpcio-tools"}),
         ("worker", {"kopf", "kubernetes", "nvidia-ml-py"}),
     ],
 )
 def test_an_extra_does_not_bring_what_belongs_to_another(extra: str, never: set[str]) -> None:
-    named = {re.match(r"[A-Za-z0-9-]+", line).group() for line in PROJECT["optional-dependencies"][extra]}  # type: ignore[union-attr]
+    named = {re.match(r"[A-Za-z0-9-]+", line).group() for line in needed_by(extra)}  # type: ignore[union-attr]
     assert packages_in(extra) >= named
     assert packages_in(extra) & never == set()
 
@@ -158,7 +168,7 @@ def test_the_wheel_says_who_it_is(wheel: zipfile.ZipFile) -> None:
     extras = {
         line.removeprefix("Provides-Extra: ") for line in metadata.splitlines() if line.startswith("Provides-Extra")
     }
-    assert extras == {"operator", "sdk", "dashboard", "mcp", "agent", "worker", "local", "sweeps"}
+    assert extras == {"operator", "dashboard", "mcp", "agent", "worker", "local", "sweeps"}
     assert f"{folder}/licenses/LICENSE" in wheel.namelist()
     entries = wheel.read(f"{folder}/entry_points.txt").decode()
     assert "cotenant = cotenant.cli.main:main" in entries

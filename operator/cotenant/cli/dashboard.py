@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from cotenant.dashboard.process import OwnServer, serve_own
     except ImportError as error:
-        raise UserError(f"pages need the dependencies of cotenant[dashboard]: install these ({error})", 2) from None
+        raise UserError(f"pages need more packages: pip install 'cotenant[dashboard]' ({error})", 2) from None
     if args.certificate is not None:
         return _in_cluster(args)
     connection = connect(args)

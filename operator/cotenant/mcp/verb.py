@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from cotenant.mcp.server import make_server
     except ImportError as error:
-        raise UserError(f"agents are served with the dependencies of cotenant[mcp]: {error}", EXIT_USAGE) from error
+        raise UserError(f"agents need more packages: pip install 'cotenant[mcp]' ({error})", EXIT_USAGE) from error
     from cotenant.sdk.api_session import ApiSession
     from cotenant.sdk.async_client import AsyncClient
 
