@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 from cotenant.cli.main import NOT_OF_THE_PLUGIN, PLUGIN, build_parser
@@ -73,3 +75,10 @@ def test_every_verb_that_asks_a_cluster_has_the_three_flags_of_kubectl() -> None
         if not {"--context", "--kubeconfig", "--namespace"} <= flags
     ]
     assert lacking == []
+
+
+def test_a_verb_of_every_day_begins_without_the_packages_of_the_operator() -> None:
+    asked = "import sys; from cotenant.cli.main import build_parser; build_parser('cotenant', 'ps').parse_args(['ps'])"
+    heavy = "print(sorted({'numpy', 'pydantic', 'yaml', 'aiohttp', 'kopf', 'jinja2'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", f"{asked}; {heavy}"], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

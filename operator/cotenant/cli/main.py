@@ -31,7 +31,8 @@ PLUGIN: Final = "kubectl cotenant"
 NOT_OF_THE_PLUGIN: Final = frozenset({"agent", "crds", "demo", "local", "operator", "plugin"})
 """Verbs of the machine that they run on, and of this project's makers: kubectl offers those of a cluster's users."""
 
-
+SLOW: Final = frozenset({"operator"})
+"""Verbs whose flags are read from modules that take as long to import as another verb takes in all."""
 OF_THEIR_OWN_OUTPUT: Final = NOT_OF_THE_PLUGIN | {"mcp"}
 """Verbs that draw their progress, or speak a protocol, and print nothing of tenants' for a person."""
 WITHOUT_PACKAGES: Final = {
@@ -51,10 +52,13 @@ def _way_out(missing: str, words: Sequence[str]) -> str:
     return told + (f"; without: {WITHOUT_PACKAGES[verb]}" if verb in WITHOUT_PACKAGES else "")
 
 
-def build_parser(named: str = "cotenant") -> argparse.ArgumentParser:
+def build_parser(named: str = "cotenant", verb: str = "") -> argparse.ArgumentParser:
+    """The parser of all verbs; for the one verb that is asked for, without others that are slow to import."""
     parser = argparse.ArgumentParser(prog=named, description="Share GPU nodes among tenants on Kubernetes.")
     parser.add_argument("--version", action="version", version=f"cotenant {__version__}")
     left_out = NOT_OF_THE_PLUGIN if named == PLUGIN else frozenset[str]()
+    if verb and not verb.startswith("-"):
+        left_out |= SLOW - {verb}
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for _, module in sorted(_modules(left_out), key=lambda found: found[0]):
         register = getattr(module, "register", None)
@@ -85,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    args = build_parser(program()).parse_args(words)
+    args = build_parser(program(), *words[:1]).parse_args(words)
     run: Callable[[argparse.Namespace], int] = args.run
     try:
         return run(args)
