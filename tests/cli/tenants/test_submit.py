@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from cotenant.api.conversion.to_core import parse_job
-from cotenant.cli import main
+from cotenant.cli import logs, main
 from cotenant.cli.errors import EXIT_UNAVAILABLE, UserError
 from cotenant.cli.tenants.submit import gpu_of
 from cotenant.controller.client.kube import CONFIG_MAPS, LOCAL_QUEUES
@@ -127,6 +128,23 @@ def test_the_end_is_waited_for(ready: PlayedCluster, capsys: pytest.CaptureFixtu
     ready.on_sleep = lambda: ready.becomes("mine", phase=phase, message="over")
     assert main.main(["submit", "--yes", "--wait", "--name", "mine", "train.py"]) == code
     assert capsys.readouterr().out.splitlines()[-2:] == ["Pending", f"{phase}: over"]
+
+
+@pytest.mark.parametrize(("first", "follows"), [("Running", True), ("Succeeded", False)])
+def test_what_a_job_prints_is_shown_also_when_it_is_over_at_once_and_its_end_once(
+    ready: PlayedCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, first: str, follows: bool
+) -> None:
+    def printed(args: argparse.Namespace) -> int:
+        ready.becomes("mine", phase="Succeeded", message="over")
+        print(f"step 1, followed: {args.follow}")
+        return 0
+
+    monkeypatch.setattr(logs, "run", printed)
+    ready.on_sleep = lambda: ready.becomes("mine", phase=first, message="now")
+    assert main.main(["submit", "--yes", "--follow", "--name", "mine", "train.py"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    begun = ["Running: now"] if follows else []
+    assert shown[shown.index("Pending") :] == ["Pending", *begun, f"step 1, followed: {follows}", "Succeeded: over"]
 
 
 def test_a_manifest_is_submitted_as_it_is(ready: PlayedCluster, here: Path) -> None:

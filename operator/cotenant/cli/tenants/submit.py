@@ -15,7 +15,7 @@ from cotenant import names
 from cotenant.cli.documents import documents_of
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.queries import whatif
-from cotenant.cli.tenants.jobs import Document, JobName, exists, phase_of, wait_for
+from cotenant.cli.tenants.jobs import FINISHED, Document, JobName, exists, phase_of, wait_for
 from cotenant.cli.terminal.confirmation import agreed
 from cotenant.cli.terminal.connection import Connection, add_arguments, connect
 from cotenant.cli.terminal.output import add_format, as_document
@@ -136,13 +136,19 @@ def _attended(args: argparse.Namespace, connection: Connection, name: JobName) -
     if args.follow:
         from cotenant.cli import main
 
-        begun = wait_for(connection, name, ("Running", "Succeeded", "Failed"), float("inf"), on_change=_say)
+        begun = wait_for(connection, name, ("Running", *FINISHED), float("inf"), on_change=_say_unless_over)
         place = ["-n", name.namespace, *(["--context", args.context] if args.context else [])]
         place += ["--kubeconfig", args.kubeconfig] if args.kubeconfig else []
-        if phase_of(begun) == "Running":
-            main.main(["logs", name.name, "-f", *place])
-    job = wait_for(connection, name, ("Succeeded", "Failed"), float("inf"), on_change=_say)
+        # A short job may be over at the first look: what it printed is there.
+        main.main(["logs", name.name, *(["-f"] if phase_of(begun) == "Running" else []), *place])
+    job = wait_for(connection, name, FINISHED, float("inf"), on_change=_say)
     return 0 if phase_of(job) == "Succeeded" else EXIT_FAILED
+
+
+def _say_unless_over(job: Document) -> None:
+    """Its end is said below its log."""
+    if phase_of(job) not in FINISHED:
+        _say(job)
 
 
 def _say(job: Document) -> None:
