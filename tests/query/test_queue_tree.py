@@ -10,7 +10,7 @@ from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 QUEUES = [
     make_queue("z-root", guaranteed=4, namespaces=frozenset()),
     make_queue("b", parent="z-root", guaranteed=1, limit=3, weight=2),
-    make_queue("a", parent="z-root", guaranteed=0),
+    make_queue("a", parent="z-root", guaranteed=0, hold="maintenance"),
     make_queue("lost", parent="nobody", guaranteed=1),
 ]
 
@@ -55,3 +55,7 @@ def test_the_terms_of_a_share_add_up_to_the_figure_that_decides() -> None:
 def test_a_queue_that_cannot_be_used_has_its_reason() -> None:
     lost = next(one for one in queue_tree(situation()) if one.name == "lost")
     assert "nobody" in lost.broken
+
+
+def test_a_queue_that_is_held_says_why() -> None:
+    assert [(one.name, one.hold) for one in queue_tree(situation()) if one.hold] == [("a", "maintenance")]

@@ -62,6 +62,8 @@ class QueueLine:
     quotas: tuple[QuotaUse, ...]
     share: ShareSum
     broken: str = ""
+    hold: str = ""
+    """Why an administrator lets no job of it start; empty: they do."""
 
 
 def queue_tree(situation: Situation) -> tuple[QueueLine, ...]:
@@ -122,6 +124,7 @@ def _line(
             terms=terms, past_ppm=past.get(queue.name, 0), weight=queue.weight, ppm=shares.share(usage, number)
         ),
         broken=tree.broken.get(queue.name, ""),
+        hold=queue.hold,
     )
 
 

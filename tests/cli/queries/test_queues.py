@@ -31,3 +31,10 @@ def test_money_stands_beside_hours_and_the_day_on_which_it_ends() -> None:
     )
     assert "3 GPU-hours, 12.50 EUR" in shown
     assert shown.splitlines()[1].endswith("2026-11-21 12:00Z   2026-12-01 00:00Z")
+
+
+def test_below_the_table_stands_which_queue_is_held_and_why() -> None:
+    held = queue("red")
+    held["status"]["hold"] = "maintenance"
+    _, *below = lines([held, queue("blue")], wide=False)
+    assert below == ["red is held, and none of its jobs starts: maintenance"]

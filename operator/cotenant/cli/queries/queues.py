@@ -44,6 +44,9 @@ def lines(queues: Sequence[Mapping[str, Any]], *, wide: bool) -> Iterator[str]:
         yield table((*HEADER, *BUDGET_HEADER), ((*cells(one), *budget_cells(one)) for one in queues))
     else:
         yield table(HEADER, (cells(one) for one in queues))
+    for one in queues:
+        if why := one["status"].get("hold"):  # an operator of before says nothing of it
+            yield f"{one['metadata']['name']} is held, and none of its jobs starts: {why}"
     if wide:
         yield from (line for one in queues for line in arithmetic(one))
 

@@ -196,6 +196,7 @@ def queue_tree_list(found: Iterable[QueueLine], budgets: Mapping[str, Document])
             "quotas": quotas,
             "share": {"terms": terms, "pastPpm": share.past_ppm, "weight": share.weight, "ppm": share.ppm},
             "broken": line.broken,
+            "hold": line.hold,
         } | ({"budget": budgets[line.name]} if line.name in budgets else {})
         items.append(answer("QueueTree", line.name, "", status))
     return {"apiVersion": API_VERSION, "kind": "QueueTreeList", "metadata": {}, "items": items}

@@ -44,6 +44,8 @@ class QueueRow:
     share: str
     arithmetic: tuple[str, ...]
     broken: str
+    hold: str
+    """Why none of its jobs starts, where an administrator holds it."""
     bars: tuple[QuotaBar, ...]
 
 
@@ -95,6 +97,7 @@ def _tree_row(answer: Mapping[str, Any], scale: float) -> QueueRow:
         share="" if status["broken"] else _percent(status["share"]["ppm"]),
         arithmetic=_arithmetic(status["share"]),
         broken=status["broken"],
+        hold=str(status.get("hold") or ""),
         bars=tuple(_bar(one, scale) for one in status["quotas"]),
     )
 
@@ -116,6 +119,7 @@ def _local_row(queue: Mapping[str, Any], scale: float) -> QueueRow:
             f"{status.get('free', 0)} free now",
         ),
         broken="",
+        hold="",
         bars=tuple(_bar(one, scale) for one in _quotas(queue)),
     )
 
