@@ -93,11 +93,13 @@ def run_of(
     *,
     deleted_at: str = "",
     held_ms: int | None = None,
+    ran_s: int = 0,
     timeline: Timeline = NOTHING_HAPPENED,
     use: MeasuredUse = NOTHING_MEASURED,
 ) -> RunRecord:
     """The record of a job as it is now. `deleted_at`: its document is gone. `held_ms`: milli-GPU × seconds
-    that it held by then, where that is more than its status says.
+    that it held by then, where that is more than its status says. `ran_s`: seconds of the attempt that
+    goes on, which its status does not count yet.
     """
     spec, status, metadata = job.spec, job.status, job.metadata
     phase = Phase(status.phase or Phase.PENDING)
@@ -119,7 +121,7 @@ def run_of(
         gpu=_gpu(job),
         gpu_class=timeline.gpu_class,
         gpu_milliseconds=held_ms if held_ms is not None else usage.gpu_milliseconds if usage else 0,
-        run_seconds=usage.run_seconds if usage else 0,
+        run_seconds=(usage.run_seconds if usage else 0) + ran_s,
         expected_seconds=spec.expected_runtime,
         attempts=status.attempts,
         failures=status.failures,

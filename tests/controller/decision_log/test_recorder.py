@@ -40,6 +40,23 @@ def whats(replica: Replica, name: str = "train") -> list[str]:
     return [f"{one.what} {one.reason}".strip() for one in found.timeline.happenings] if found else []
 
 
+async def test_of_a_job_that_runs_the_record_counts_what_it_has_held_by_now() -> None:
+    replica = Replica()
+    submit(replica.kube)
+    await run(replica)
+    await start_pods(replica.kube)
+    await run(replica)
+    recorder_ = replica.operator.decision_recorder
+    before = recorder_.run("red/train", recorder_.clock())
+    await run(replica, 60.0)
+    found = recorder_.run("red/train", recorder_.clock())
+    assert before is not None
+    assert found is not None
+    assert found.outcome == "Running"
+    assert found.run_seconds - before.run_seconds in (60, 61)
+    assert found.gpu_milliseconds - before.gpu_milliseconds in (4 * 60_000, 4 * 61_000)
+
+
 async def test_a_run_is_recorded_once_with_what_happened_to_it_and_outlives_its_object() -> None:
     replica = Replica()
     submit(replica.kube, "first")

@@ -31,6 +31,7 @@ from cotenant.controller.decision_log.showback_ledger import ShowbackLedger
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.leader.leadership import Leadership
+from cotenant.controller.lifecycle.attempt_usage import ran_for
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey
@@ -137,11 +138,17 @@ class DecisionRecorder:
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    def run(self, key: JobKey) -> RunRecord | None:
-        """The newest of this name: of the job that is there, or of the last one that was."""
+    def run(self, key: JobKey, now: float | None = None) -> RunRecord | None:
+        """The newest of this name: of the job that is there, or of the last one that was. `now`: count what it holds by
+        then; without it, what is over alone.
+        """
         there = self.cache.jobs.get(key)
         if there is not None and there.job is not None and not self.archive.knows(there.uid):
-            return run_of(there.job, timeline=self._writer.timelines[there.uid], use=self._writer.use[there.uid])
+            held_ms, ran_s = None, 0
+            if now is not None:
+                held_ms, ran_s = self.showback.held_by(there, now), int(ran_for(there.status, now))
+            timeline, use = self._writer.timelines[there.uid], self._writer.use[there.uid]
+            return run_of(there.job, held_ms=held_ms, ran_s=ran_s, timeline=timeline, use=use)
         namespace, _, name = key.partition("/")
         found = self.archive.runs(namespace, name, most=1)
         return found[0] if found else None

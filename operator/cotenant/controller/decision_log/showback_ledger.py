@@ -49,6 +49,11 @@ class ShowbackLedger:
         self._gone.append(held)
         return held.total
 
+    def held_by(self, record: JobRecord, now: float) -> int | None:
+        """Milli-GPU × seconds that a job has held by now, None: nothing ever."""
+        meter = meter_of(record, self.meters.nodes)
+        return None if meter is None else held_of(record, meter, until=int(now)).total
+
     def charges(self, now: float, use: Use) -> list[UsageCharge]:
         """What has come to an end since the last call."""
         over = list(self._gone)

@@ -49,7 +49,7 @@ class RecordAnswers:
         """The newest of a name, over or not."""
         self._require_leader()
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        found = await asyncio.to_thread(self.recorder.run, f"{namespace}/{name}")
+        found = await asyncio.to_thread(self.recorder.run, f"{namespace}/{name}", self.recorder.clock())
         if found is None:
             raise NotFoundError(f'runs.{names.QUERY_GROUP} "{name}" not found in namespace "{namespace}"')
         sees = await self.access.sees(caller, found.namespaces)
