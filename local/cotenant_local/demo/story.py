@@ -20,6 +20,7 @@ from rich.live import Live
 
 from cotenant_local.demo import view
 from cotenant_local.demo.cluster_reader import ClusterReader
+from cotenant_local.demo.pages import dashboard
 from cotenant_local.demo.scenes import Scene
 from cotenant_local.host.errors import LocalError
 from cotenant_local.host.patience import Patience
@@ -61,7 +62,8 @@ def run(options: DemoOptions) -> int:
             kept = True
             console.print(f"\nThe cluster is still up. Use it:\n  export KUBECONFIG={kubeconfig(options.name)}")
             console.print(
-                f"  kubectl get tj -A\nand stop it with:\n  .venv/bin/cotenant local down --name {options.name}"
+                f"  kubectl get tj -A\n  .venv/bin/cotenant dashboard -A   # pages in a browser"
+                f"\nand stop it with:\n  .venv/bin/cotenant local down --name {options.name}"
             )
         return 1 if broken else 0
     except StepError as failure:
@@ -85,8 +87,11 @@ def perform(options: DemoOptions, console: Console) -> Scene:
     kubectl = ["local", "kubectl", "--name", name, "--"]
     step(console, [*kubectl, "annotate", "nodes", "--all", "--overwrite", "cotenant.dev/shared-by-queues=true"])
     wait_for_gpus(cluster, console)
-    step(console, [*kubectl, "apply", "-f", "examples/"])
-    scene = watch(cluster, console, options.still)
+    with dashboard(alive.kubeconfig) as address:
+        if address:
+            console.print(f"[bold]The dashboard, while this runs:[/] {address}", highlight=False, soft_wrap=True)
+        step(console, [*kubectl, "apply", "-f", "examples/"])
+        scene = watch(cluster, console, options.still)
     step(console, [*kubectl, "get", "trainingjobs", "--all-namespaces"])
     return scene
 
