@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from mcp.server import MCPServer
@@ -31,7 +32,13 @@ def make_server(
     client: AsyncClient, *, allow_writes: bool = False, clock: Callable[[], float] = time.monotonic
 ) -> MCPServer:
     """Tools over this client; without `allow_writes` there is none that changes anything."""
-    server = MCPServer("cotenant", instructions=INSTRUCTIONS, version=__version__)
+
+    @asynccontextmanager
+    async def connected(_: MCPServer) -> AsyncIterator[None]:
+        async with client:
+            yield
+
+    server = MCPServer("cotenant", instructions=INSTRUCTIONS, version=__version__, lifespan=connected)
     add_questions(server, client)
     if allow_writes:
         add_changes(server, client, Proposals(), clock)

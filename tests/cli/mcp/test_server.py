@@ -53,6 +53,12 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
     return json.dumps([one.model_dump(mode="json") for one in found.content])
 
 
+async def test_the_connection_ends_with_the_server(served: ServedKube) -> None:
+    async with agent(served):
+        assert not served.is_closed
+    assert served.is_closed
+
+
 async def test_nothing_that_changes_anything_exists_unless_a_person_allowed_it(served: ServedKube) -> None:
     async with agent(served) as client:
         tools = (await client.list_tools()).tools

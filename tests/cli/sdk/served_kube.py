@@ -24,9 +24,10 @@ class ServedKube:
         self.answers: dict[str, Document] = {}
         self.printed: dict[str, list[str]] = {}
         self.asked: list[tuple[str, Any]] = []
+        self.is_closed = False
 
     async def close(self) -> None:
-        pass
+        self.is_closed = True
 
     async def request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, query: Mapping[str, str] | None = None
