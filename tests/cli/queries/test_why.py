@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from cotenant.cli.errors import UserError
+from cotenant.cli.queries import why
 from cotenant.cli.queries.why import sentences
+from tests.cli.tenants.cluster import PlayedCluster
 
 AHEAD: list[dict[str, Any]] = [
     {"job": "a job of another tenant", "asks": "4 GPUs of H100", "why": "it is older"},
@@ -87,6 +90,21 @@ def test_wide_lists_all_that_the_answer_has() -> None:
 )
 def test_every_standing_has_its_sentence(status: dict[str, Any], line: str) -> None:
     assert line in printed(**status)
+
+
+def test_an_operator_that_has_not_seen_a_new_job_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(why, "ASKED_S", 0)
+    cluster: Any = PlayedCluster()
+    cluster.job("train")
+    path = "/namespaces/red/explanations/train"
+    with pytest.raises(UserError, match="has not seen red/train yet: ask again") as late:
+        why.explanation(cluster, "red", "train")
+    assert (late.value.exit_code, len(cluster.asked)) == (5, why.ASKED_MAX)
+    with pytest.raises(UserError) as gone:
+        why.explanation(cluster, "red", "nobody")
+    assert (gone.value.exit_code, len(cluster.asked)) == (3, why.ASKED_MAX + 1)
+    cluster.answers[path] = {"metadata": {}, "status": WAITS}
+    assert why.explanation(cluster, "red", "train")["status"] == WAITS
 
 
 ROOT = Path(__file__).parents[3]

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
-from cotenant.cli.terminal.connection import add_arguments, connect, job_named
+from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
+from cotenant.cli.terminal.connection import Connection, add_arguments, connect, job_named
 from cotenant.cli.terminal.output import Colour, about_when, add_format, painted, printed
 from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.sdk.job_paths import jobs_path
 
 SHOWN = 5
 """Jobs ahead that are listed; `-o wide` lists all that the answer has."""
+ASKED_MAX: Final = 20
+"""Times that the operator is asked about a job that it has not seen yet."""
+ASKED_S: Final = 0.5
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,10 +34,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def run(args: argparse.Namespace) -> int:
     namespace, name = job_named(args.job)
     connection = connect(args)
-    path = f"/namespaces/{namespace or connection.namespace}/explanations/{quote(name, safe='')}"
 
     def answer() -> str:
-        found = connection.get(path)
+        found = explanation(connection, namespace or connection.namespace, name)
         return printed(
             found,
             args.output,
@@ -40,6 +45,20 @@ def run(args: argparse.Namespace) -> int:
         )
 
     return show(args, answer)
+
+
+def explanation(connection: Connection, namespace: str, name: str) -> Mapping[str, Any]:
+    """The operator's answer. It is asked again about a job that it has not seen yet. Raises UserError."""
+    path = f"/namespaces/{quote(namespace, safe='')}/explanations/{quote(name, safe='')}"
+    for _ in range(ASKED_MAX):
+        try:
+            return connection.get(path)
+        except UserError as error:
+            if error.exit_code != EXIT_NOT_FOUND:
+                raise
+            connection.read(jobs_path(namespace, name))
+        time.sleep(ASKED_S)
+    raise UserError(f"the operator has not seen {namespace}/{name} yet: ask again", EXIT_UNAVAILABLE)
 
 
 def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:

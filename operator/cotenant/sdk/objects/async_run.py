@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from cotenant import names
-from cotenant.sdk.errors import failure
+from cotenant.sdk.errors import MissingObjectError, failure
 from cotenant.sdk.job_paths import core_path, pods_query, question_path, ranks_of
 from cotenant.sdk.objects.async_object import AsyncObject
 
 Document = dict[str, Any]
+ASKED_MAX: Final = 20
+"""Times that the operator is asked about a job that it has not seen yet."""
+ASKED_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +27,14 @@ class AsyncRun(AsyncObject):
 
     async def why(self) -> Document:
         """The operator's explanation: reason, position, who is ahead, when it starts, what would change it."""
-        found = await self.server.request("GET", question_path(self.namespace, "explanations", self.name))
-        return dict(found.get("status") or {})
+        path = question_path(self.namespace, "explanations", self.name)
+        for _ in range(ASKED_MAX):
+            try:
+                return dict((await self.server.request("GET", path)).get("status") or {})
+            except MissingObjectError:
+                await self.document()  # raises for a job that is not there; the operator sees a new one in a moment
+            await asyncio.sleep(ASKED_S)
+        raise MissingObjectError(f"the operator has not seen {self.namespace}/{self.name} yet: ask again")
 
     async def events(self) -> AsyncIterator[Document]:
         """The status, at each change of phase, reason, message or progress, until the job has ended or is gone.

@@ -11,6 +11,7 @@ import pytest
 from cotenant import names
 from cotenant.controller.client import kube
 from cotenant.sdk.errors import JobFailedError, JobTimeoutError, MissingObjectError
+from cotenant.sdk.objects import async_run
 from cotenant.sdk.objects.async_run import AsyncRun
 from tests.cli.sdk.served_kube import ServedKube
 
@@ -46,6 +47,33 @@ async def test_a_failure_carries_rank_exit_code_and_the_last_lines(served: Serve
     assert str(failed.value) == (
         "team-a/one, rank 1: ProgramFailed: rank 1 raised ValueError\n\nTraceback\nValueError: no"
     )
+
+
+class LateOperator(ServedKube):
+    """Its operator has not seen any job, the first times that it is asked."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    async def request(self, method: str, path: str, *more: Any, **others: Any) -> dict[str, Any]:
+        if "/explanations/" not in path:
+            return await super().request(method, path, *more, **others)
+        self.times -= 1
+        if self.times >= 0:
+            raise MissingObjectError("not found")
+        return {"status": {"standing": "Waiting"}}
+
+
+async def test_why_waits_for_an_operator_that_has_not_seen_the_new_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_run, "ASKED_S", 0)
+    assert await put(LateOperator(3), phase="Pending").why() == {"standing": "Waiting"}
+    with pytest.raises(MissingObjectError, match="has not seen team-a/one yet: ask again"):
+        await put(LateOperator(10_000), phase="Pending").why()
+    gone = LateOperator(10_000)
+    with pytest.raises(MissingObjectError, match="not found"):
+        await AsyncRun(gone, "team-a", "nobody", "u1").why()  # type: ignore[arg-type]
+    assert gone.times == 9_999, "a job that is not there is not asked about again"
 
 
 async def test_a_wait_has_an_end(served: ServedKube) -> None:
