@@ -67,10 +67,11 @@ def test_a_job_that_waits_has_its_reason_its_place_and_who_is_before_it() -> Non
 
 
 def test_a_job_that_holds_gpus_does_not_wait_and_nobody_is_before_it() -> None:
-    about = explain(situation(RUNS), "green/runs")
+    about = explain(situation(replace(RUNS, user="ann")), "green/runs")
     assert about == Explanation(
-        job="green/runs", standing=Standing.ADMITTED, queue="green", asks="4 GPUs", priority=0, submitted_at=1.0
-    )
+        job="green/runs", standing=Standing.ADMITTED, queue="green", asks="4 GPUs", priority=0, submitted_at=1.0,
+        user="ann", nodes=("n1",),
+    )  # fmt: skip
 
 
 def test_a_job_that_can_never_start_is_in_no_line() -> None:

@@ -14,7 +14,7 @@ from cotenant.dashboard.pages import ANSWER_S, RECORD_S, RUNS, Drawn, Page, prob
 from cotenant.dashboard.reading.caller_client import DeniedError, Scope
 from cotenant.dashboard.reading.sources import Source
 from cotenant.dashboard.views.job import event_lines, job_view
-from cotenant.dashboard.views.run import run_view
+from cotenant.dashboard.views.run import recorded_figures, run_view
 from cotenant.dashboard.views.wish import Wish
 
 EXPLANATIONS: Final = Resource(names.QUERY_GROUP, names.QUERY_VERSION, "explanations")
@@ -48,6 +48,9 @@ def _job(viewer: Viewer, wish: Wish, job: tuple[str, str]) -> Drawn:
     events = viewer.follow(Scope(EVENTS, namespace, fields=f"involvedObject.uid={uid}"), lambda one: one)
     sources: list[Source[Any]] = [found, events]
     context: dict[str, Any] = {"view": view, "events": event_lines(events.value.values()), "log": None, "why": None}
+    record = _record(viewer, job)
+    sources.append(record)
+    context["recorded"] = recorded_figures(record.value)
     if view.row.phase == Phase.PENDING:
         none: Document = {}
         why = viewer.ask(("why", job), lambda: viewer.client.get(EXPLANATIONS, name, namespace), none, ANSWER_S)
@@ -63,14 +66,20 @@ def _job(viewer: Viewer, wish: Wish, job: tuple[str, str]) -> Drawn:
 def _run(viewer: Viewer, found: Source[Any], job: tuple[str, str]) -> Drawn:
     """A job that is not there: what the operator recorded of its run, if it did."""
     namespace, name = job
-    none: Document = {}
-    record = viewer.ask(("run", job), lambda: viewer.client.get(RUNS, name, namespace), none, RECORD_S)
+    record = _record(viewer, job)
     run = run_view(record.value) if record.value.get("status") else None
     return Drawn(
         [found, record],
         {"view": None, "run": run, "name": f"{namespace}/{name}", "namespace_of_run": namespace},
         problems_of(found),
     )
+
+
+def _record(viewer: Viewer, job: tuple[str, str]) -> Source[Document]:
+    """What the operator has recorded of the newest run of this name, over or not."""
+    namespace, name = job
+    none: Document = {}
+    return viewer.ask(("run", job), lambda: viewer.client.get(RUNS, name, namespace), none, RECORD_S)
 
 
 def _last_lines(viewer: Viewer, namespace: str, uid: str, rank: int) -> Callable[[], Awaitable[str]]:

@@ -35,6 +35,9 @@ class Explanation:
     priority: int
     submitted_at: float
     """Unix seconds, as all times here."""
+    user: str = ""
+    nodes: tuple[str, ...] = ()
+    """On which it holds GPUs."""
     reason: str = ""
     message: str = ""
     needs_change: bool = False
@@ -107,6 +110,8 @@ def summarise(situation: Situation, key: JobKey, places: Mapping[JobKey, int]) -
         asks=describe_request(job),
         priority=job.priority,
         submitted_at=job.submitted_at,
+        user=job.user,
+        nodes=tuple(part.node for part in job.placement.nodes) if job.placement else (),
     )
     if about.standing is not Standing.WAITING:
         return about

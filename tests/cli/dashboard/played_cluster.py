@@ -267,6 +267,7 @@ def played(now: datetime = NOW, **caller: Any) -> FakeCaller:
         "/apis/query.cotenant.dev/v1alpha1/queuetrees": queue_tree(),
         "/apis/query.cotenant.dev/v1alpha1/runs": past_runs(now),
         "/apis/query.cotenant.dev/v1alpha1/namespaces/vision/runs/run-0": gone(now),
+        "/apis/query.cotenant.dev/v1alpha1/namespaces/speech/runs/train-1": past_runs(now)[6],
         "/apis/query.cotenant.dev/v1alpha1/showbacks": showbacks("speech", "vision"),
         "/apis/query.cotenant.dev/v1alpha1/namespaces/speech/explanations/sweep-1": explanation("speech", "sweep-1"),
     }

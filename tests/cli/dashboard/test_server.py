@@ -102,6 +102,7 @@ async def test_the_views_show_what_objects_and_the_operator_say(browser: Browser
     assert "step 1239 loss" in run
     assert "Watched" in run
     assert "2 GPUs on gpu-node-4" in run
+    assert "<dt>Cost</dt><dd>4.00 EUR</dd>" in run
     showback = await text(browser, "/showback")
     assert "310.5" in showback
     assert ("in EUR" in showback, "250.00" in showback, "500.00" in showback) == (True, True, True)

@@ -80,6 +80,18 @@ def test_a_job_is_a_line_with_its_place_and_its_start() -> None:
     assert cells[6:] == ("WaitingForGPUs", "60m")
 
 
+@pytest.mark.parametrize(
+    ("status", "cells"),
+    [
+        ({"user": "ann", "nodes": ["n1", "n2", "n3", "n4"]}, ("ann", "n1,n2,n3 and 1 more", "")),
+        ({"nodes": ["n1"], "wouldStartIf": "x"}, ("", "n1", "x")),
+        ({}, ("", "", "")),
+    ],
+)
+def test_wide_lines_say_whose_a_job_is_and_where_it_lies(status: dict[str, Any], cells: tuple[str, ...]) -> None:
+    assert ps.wide_cells(status) == cells
+
+
 def answer(**status: Any) -> dict[str, Any]:
     return {"metadata": {"name": "train", "namespace": "red"}, "status": {"asks": "2 GPUs", **status}}
 

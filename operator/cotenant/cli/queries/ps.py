@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from cotenant.cli.terminal.connection import add_arguments, connect
@@ -13,6 +13,8 @@ from cotenant.cli.terminal.output import about_when, add_format, printed, table
 from cotenant.cli.terminal.watch import add_watch, show
 
 HEADER = ("NAME", "STANDING", "QUEUE", "ASKS", "PLACE", "STARTS ABOUT", "REASON", "AGE")
+WIDE: Final = ("USER", "NODES", "WOULD START IF")
+NODES_SHOWN: Final = 3
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,16 +45,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_table(jobs: Sequence[Mapping[str, Any]], now: datetime, *, wide: bool, namespaces: bool) -> str:
-    header = (("NAMESPACE",) if namespaces else ()) + HEADER + (("WOULD START IF",) if wide else ())
+    header = (("NAMESPACE",) if namespaces else ()) + HEADER + (WIDE if wide else ())
     rows = [
         ((one["metadata"]["namespace"],) if namespaces else ())
         + cells(one, now)
-        + ((one["status"].get("wouldStartIf", ""),) if wide else ())
+        + (wide_cells(one["status"]) if wide else ())
         for one in jobs
     ]
     if not rows:
         return "No job waits or holds GPUs here."
     return "\n".join([table(header, rows), *aside(jobs, namespaces=namespaces)])
+
+
+def wide_cells(status: Mapping[str, Any]) -> tuple[str, ...]:
+    nodes = status.get("nodes") or []
+    shown = ",".join(nodes[:NODES_SHOWN]) + (f" and {len(nodes) - NODES_SHOWN} more" if nodes[NODES_SHOWN:] else "")
+    return status.get("user", ""), shown, status.get("wouldStartIf", "")
 
 
 def aside(jobs: Sequence[Mapping[str, Any]], *, namespaces: bool) -> Iterator[str]:

@@ -63,6 +63,8 @@ def explanation_status(about: Explanation) -> Document:
         "asks": about.asks,
         "priority": about.priority,
         "submittedAt": timestamp(about.submitted_at),
+        "user": about.user,
+        "nodes": list(about.nodes),
         "reason": about.reason,
         "message": about.message,
         "evidence": shown_evidence(about.evidence),

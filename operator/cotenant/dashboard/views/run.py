@@ -68,6 +68,13 @@ def run_view(document: Mapping[str, Any]) -> RunView:
     )
 
 
+def recorded_figures(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What a job that is there does not say itself: whose it is, what it has cost, how it uses its GPUs."""
+    status = document.get("status") or {}
+    known = dict(_figures(status, _cost(document))) | ({"User": str(status["user"])} if status.get("user") else {})
+    return tuple((name, known[name]) for name in ("User", "Cost", "GPUs busy", "Most GPU memory") if name in known)
+
+
 def _cost(document: Mapping[str, Any]) -> str:
     return cost_of([run_row(dict(document))]) if "cost" in (document.get("status") or {}) else ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cotenant.dashboard.views.course import CourseBar
-from cotenant.dashboard.views.run import HAPPENINGS, HappeningLine, RunView, run_view
+from cotenant.dashboard.views.run import HAPPENINGS, HappeningLine, RunView, recorded_figures, run_view
 
 RECORD: dict[str, Any] = {
     "metadata": {"name": "gone", "namespace": "speech"},
@@ -58,3 +58,9 @@ def test_of_very_much_that_happened_the_newest_is_shown() -> None:
     timeline = [{"at": "1970-01-01T00:00:10Z", "what": str(number)} for number in range(HAPPENINGS + 5)]
     found = run_view({"status": {"outcome": "Failed", "timeline": timeline}}).happenings
     assert (len(found), found[0].what, found[-1].what) == (HAPPENINGS, str(HAPPENINGS + 4), "5")
+
+
+def test_of_a_job_that_is_there_the_record_has_whose_it_is_and_what_it_costs() -> None:
+    found = recorded_figures(RECORD | {"status": RECORD["status"] | {"user": "ann"}})
+    assert found == (("User", "ann"), ("Cost", "3.75 EUR"), ("GPUs busy", "61 %"), ("Most GPU memory", "2Gi"))
+    assert recorded_figures({}) == ()
