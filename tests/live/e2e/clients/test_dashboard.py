@@ -97,7 +97,10 @@ def test_an_administrator_sees_every_page_with_a_kubeconfig(tenancy: Tenancy) ->
         assert stranger.ask("GET", "/")[0] == 303
         assert browser.ask("GET", listens[2])[0] == 303
         assert stranger.ask("GET", listens[2])[0] == 403, "the address is good once"
-        assert "team-a" in page(tenancy, browser, "/", "team-b")
+        assert "team-a" in page(tenancy, browser, "/queues", "team-b")
+        node = re.search(r'href="(/nodes/[^"]+)"', page(tenancy, browser, "/", "/nodes/"))
+        assert node is not None
+        page(tenancy, browser, node[1], "H100")
         page(tenancy, browser, "/gpus", "H100")
         assert "shown-team-b" in page(tenancy, browser, "/line?show=held&namespace=*", "shown-team-a")
         assert "Suspended" in page(tenancy, browser, "/jobs/team-a/shown-team-a", "shown-team-a")
@@ -143,8 +146,10 @@ def test_in_the_cluster_a_tenants_token_opens_what_the_tenant_may_see(tenancy: T
         assert browser.ask("POST", "/login", token=token)[0] == 303
         text = page(tenancy, browser, "/line?show=held", "shown-team-a")
         assert "shown-team-b" not in text
-        everywhere = browser.ask("GET", "/line?show=held&namespace=*")[1]
-        assert "shown-team-b" not in everywhere
+        for path in ("/", "/queues", "/gpus", "/line", "/timeline", "/history", "/reliability", "/showback"):
+            for query in ("?show=held", "?show=held&namespace=*", "?show=held&namespace=team-b"):
+                status, text = browser.ask("GET", path + query)
+                assert (status, "shown-team-b" in text) == (200, False), path + query
         status, other = browser.ask("GET", "/jobs/team-b/shown-team-b")
         assert status == 200
         assert "held back" not in other
