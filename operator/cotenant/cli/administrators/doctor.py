@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.cli.administrators.doctor_checks import CHECKS, Diagnosis, SeenCluster, Severity
 from cotenant.cli.administrators.gpus import GPU_NODES
+from cotenant.cli.administrators.health.checks import CHECKS, Diagnosis, SeenCluster, Severity
+from cotenant.cli.administrators.health.platforms import platforms
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.terminal.connection import Connection, add_arguments, connect
 from cotenant.cli.terminal.output import Colour, add_format, painted, printed
@@ -51,7 +52,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     cluster = look(connect(args))
-    found = [one for check in CHECKS for one in check(cluster)]
+    found = [one for check in (*CHECKS, platforms) for one in check(cluster)]
     document = {
         "kind": "Diagnosis",
         "installed": cluster.is_installed,

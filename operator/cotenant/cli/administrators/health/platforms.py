@@ -1,0 +1,120 @@
+"""Platforms of docs/platforms.md that can be seen in a cluster, and what each of them needs.
+
+A test compares the names with the rows of that page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cotenant.cli.administrators.health.checks import Diagnosis, SeenCluster, Severity
+
+Trace = Callable[[SeenCluster], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    name: str
+    """As the page has it."""
+    trace: Trace
+    """What was seen of it; empty: nothing."""
+    needs: str = ""
+    """What to set; empty: nothing."""
+
+
+def labelled(*prefixes: str) -> Trace:
+    """Nodes with a label that begins so."""
+
+    def trace(cluster: SeenCluster) -> str:
+        found = (label for node in cluster.items("nodes") for label in node["metadata"].get("labels") or {})
+        return next((f"label {label} of nodes" for label in sorted(found) if label.startswith(prefixes)), "")
+
+    return trace
+
+
+def installed(*groups: str) -> Trace:
+    """CustomResourceDefinitions of such API groups, or of groups below them."""
+
+    def trace(cluster: SeenCluster) -> str:
+        found = {str(one.get("spec", {}).get("group", "")) for one in cluster.items("crds")}
+        seen = (one for one in sorted(found) if any(one == group or one.endswith(f".{group}") for group in groups))
+        return next((f"CustomResourceDefinitions of {one}" for one in seen), "")
+
+    return trace
+
+
+def running(*systems: str) -> Trace:
+    """Nodes with such an operating system."""
+
+    def trace(cluster: SeenCluster) -> str:
+        images = {str(_status(node).get("nodeInfo", {}).get("osImage", "")) for node in cluster.items("nodes")}
+        return next((f"nodes with {one}" for one in sorted(images) if any(name in one for name in systems)), "")
+
+    return trace
+
+
+def _ipv6(cluster: SeenCluster) -> str:
+    spec = (node.get("spec") or {} for node in cluster.items("nodes"))
+    ranges = [one for node in spec for one in node.get("podCIDRs") or () if ":" in one]
+    return f"pods in {ranges[0]}" if ranges else ""
+
+
+def _without_gpus(cluster: SeenCluster) -> str:
+    gpu = {one["metadata"]["name"] for one in cluster.items("gpuNodes")}
+    without = [one for one in cluster.items("nodes") if one["metadata"]["name"] not in gpu]
+    return f"{len(without)} of {len(cluster.items('nodes'))} nodes" if gpu and without else ""
+
+
+def _status(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    return node.get("status") or {}
+
+
+PLATFORMS: Final = (
+    Platform("GKE: quota for critical priority classes", labelled("cloud.google.com/gke-")),
+    Platform("GKE Cloud DNS, NodeLocal DNSCache", labelled("cloud.google.com/gke-")),
+    Platform("private GKE", labelled("cloud.google.com/gke-")),
+    Platform(
+        "EKS with an overlay network", labelled("eks.amazonaws.com/"),
+        "if the control plane does not reach pods: operator.hostNetwork=true and query.port=8444",
+    ),
+    Platform(
+        "Argo CD, Flux", installed("argoproj.io", "fluxcd.io"), "let the APIService through, if the tool leaves it out"
+    ),
+    Platform("cert-manager", installed("cert-manager.io"), "query.certManager=true, if it is to make the certificate"),
+    Platform("OpenShift", installed("openshift.io"), "openshift.enabled=true, with tools that only render"),
+    Platform(
+        "Talos, Container-Optimized OS, Bottlerocket, Flatcar",
+        running("Talos", "Container-Optimized OS", "Bottlerocket", "Flatcar"),
+    ),
+    Platform(
+        "NVIDIA's GPU Operator", installed("nvidia.com"),
+        'agent.nodeSelector: {nvidia.com/gpu.deploy.client: "true"}',
+    ),
+    Platform("nodes without GPUs", _without_gpus),
+    Platform("IPv6, dual stack", _ipv6),
+    Platform(
+        "service meshes: Istio, ambient mode, Linkerd, Kuma, Consul",
+        installed("istio.io", "linkerd.io", "kuma.io", "consul.hashicorp.com"),
+    ),
+    Platform("Karpenter, cluster-autoscaler", installed("karpenter.sh")),
+)  # fmt: skip
+NOT_SEEN: Final = frozenset(
+    [
+        "Pod Security `restricted`",
+        "namespaces that deny all traffic; quotas that count limits; an APIService that is cut off",
+        "a mesh played by a MutatingAdmissionPolicy",
+        "private registries of tenants",
+    ]
+)
+"""Rows that are of a tenant's namespace or of a job, and need nothing of the installation."""
+
+
+def platforms(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    """Before the installation all that were seen; afterwards nothing is said of what needed nothing."""
+    for one in PLATFORMS:
+        seen = one.trace(cluster)
+        if seen and not cluster.is_installed:
+            needs = one.needs or "nothing to set"
+            yield Diagnosis(Severity.NOTE, one.name, f"seen by {seen}", f"{needs} (docs/platforms.md)")

@@ -1,0 +1,65 @@
+"""Platforms: each row of the page is known, seen by its trace, and says what to set."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cotenant.cli.administrators.health.checks import SeenCluster
+from cotenant.cli.administrators.health.platforms import NOT_SEEN, PLATFORMS, platforms
+
+PAGE = Path(__file__).parents[4] / "docs" / "platforms.md"
+
+
+def seen(**brings: list[dict[str, Any]]) -> SeenCluster:
+    found: dict[str, Any] = {name: {"items": items} for name, items in brings.items()}
+    return SeenCluster(found, [], datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def node(label: str = "x", os: str = "", pods: str = "10.0.0.0/24", name: str = "n") -> dict[str, Any]:
+    metadata = {"name": name, "labels": {label: ""}}
+    return {"metadata": metadata, "spec": {"podCIDRs": [pods]}, "status": {"nodeInfo": {"osImage": os}}}
+
+
+def crd(group: str) -> dict[str, Any]:
+    return {"spec": {"group": group}}
+
+
+def test_every_row_of_the_page_is_known() -> None:
+    table = PAGE.read_text().partition("\n\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+?) \|", table, re.M)[1:]
+    assert sorted(rows) == sorted([*(one.name for one in PLATFORMS), *NOT_SEEN])
+
+
+@pytest.mark.parametrize(
+    ("brings", "names", "says"),
+    [
+        ({"nodes": [node("cloud.google.com/gke-nodepool")]}, ["GKE", "GKE Cloud DNS", "private GKE"], "nothing to set"),
+        ({"nodes": [node("eks.amazonaws.com/nodegroup")]}, ["EKS"], "operator.hostNetwork=true"),
+        ({"crds": [crd("argoproj.io")]}, ["Argo CD"], "let the APIService through"),
+        ({"crds": [crd("kustomize.toolkit.fluxcd.io")]}, ["Argo CD"], "let the APIService through"),
+        ({"crds": [crd("acme.cert-manager.io")]}, ["cert-manager"], "query.certManager=true"),
+        ({"crds": [crd("config.openshift.io")]}, ["OpenShift"], "openshift.enabled=true"),
+        ({"nodes": [node(os="Talos (v1.11)")]}, ["Talos"], "nothing to set"),
+        ({"crds": [crd("nvidia.com")]}, ["NVIDIA's GPU Operator"], "nvidia.com/gpu.deploy.client"),
+        ({"nodes": [node(), node(name="m")], "gpuNodes": [node(name="m")]}, ["nodes without GPUs"], "nothing to set"),
+        ({"nodes": [node(pods="fd00::/64")]}, ["IPv6"], "nothing to set"),
+        ({"crds": [crd("networking.istio.io")]}, ["service meshes"], "nothing to set"),
+        ({"crds": [crd("karpenter.sh")]}, ["Karpenter"], "nothing to set"),
+        ({"nodes": [node()], "crds": [crd("notistio.io")]}, [], ""),
+    ],
+)
+def test_a_platform_is_seen_and_says_what_to_set(
+    brings: dict[str, list[dict[str, Any]]], names: list[str], says: str
+) -> None:
+    found = list(platforms(seen(**brings)))
+    assert [one.subject.startswith(name) for one, name in zip(found, names, strict=True)] == [True] * len(names)
+    assert all(says in one.fix for one in found)
+
+
+def test_after_the_installation_nothing_is_said_of_it() -> None:
+    assert list(platforms(seen(crds=[crd("karpenter.sh"), crd("cotenant.dev")]))) == []
