@@ -226,7 +226,7 @@ def test_a_program_that_ignores_sigterm_is_killed_before_the_kubelet_does(tmp_pa
         ended, log, termination = pod.finish(10)
     assert ended == 143, log
     assert termination.message == (
-        "asked to stop; no checkpoint is known of; rank 0 did not leave within 2 s and had to be killed:"
+        "asked to stop; no checkpoint is known; rank 0 did not leave within 2 s and had to be killed:"
         " a program is expected to heed SIGTERM or should_stop()"
     )
 

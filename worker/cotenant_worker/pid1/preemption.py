@@ -95,4 +95,4 @@ class Preemption:
 
 
 def _checkpoint_line(step: int | None) -> str:
-    return "no checkpoint is known of" if step is None else f"its checkpoint of step {step} is kept"
+    return "no checkpoint is known" if step is None else f"its checkpoint of step {step} is kept"
