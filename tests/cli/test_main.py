@@ -8,7 +8,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from cotenant.cli.main import NOT_OF_THE_PLUGIN, PLUGIN, build_parser
+import pytest
+
+from cotenant.cli.main import NOT_OF_THE_PLUGIN, PLUGIN, build_parser, main
 
 
 def test_the_plugin_offers_what_concerns_a_clusters_users_and_nothing_else() -> None:
@@ -75,6 +77,28 @@ def test_every_verb_that_asks_a_cluster_has_the_three_flags_of_kubectl() -> None
         if not {"--context", "--kubeconfig", "--namespace"} <= flags
     ]
     assert lacking == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "says"),
+    [
+        ("statsu", "there is no verb statsu; cotenant --help lists them"),
+        ("sumbit", "there is no verb sumbit; did you mean submit? cotenant --help lists them"),
+    ],
+)
+def test_a_verb_that_there_is_not_is_refused_with_the_nearest(
+    verb: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb, "x"]) == 2
+    assert capsys.readouterr().err == f"cotenant: {says}\n"
+
+
+LISTS = ("audit", "cost", "gpus", "history", "nodes", "offer", "ps", "queues", "quota list", "session list", "sweep")
+
+
+def test_every_verb_that_lists_can_be_printed_in_each_form_and_watched() -> None:
+    flags = {" ".join(path): given for path, given in leaves(build_parser())}
+    assert [verb for verb in LISTS if not {"--output", "--watch"} <= flags[verb]] == []
 
 
 def test_a_verb_of_every_day_begins_without_the_packages_of_the_operator() -> None:

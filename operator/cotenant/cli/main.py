@@ -8,6 +8,7 @@ function. A verb refuses by raising `UserError`: one message and an exit code.
 
 import argparse
 import contextlib
+import difflib
 import importlib
 import os
 import pkgutil
@@ -88,10 +89,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(words)
 
 
+def known_verb(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Raises UserError for a verb that there is not, with the nearest that there is."""
+    [verbs] = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if words and not words[0].startswith("-") and words[0] not in verbs:
+        near = difflib.get_close_matches(words[0], verbs, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ";"
+        raise UserError(f"there is no verb {words[0]}{meant} {parser.prog} --help lists them", EXIT_USAGE)
+
+
 def _run(words: Sequence[str]) -> int:
-    args = build_parser(program(), *words[:1]).parse_args(words)
-    run: Callable[[argparse.Namespace], int] = args.run
+    parser = build_parser(program(), *words[:1])
     try:
+        known_verb(parser, words)
+        args = parser.parse_args(words)
+        run: Callable[[argparse.Namespace], int] = args.run
         return run(args)
     except UserError as error:
         print(f"{program()}: {error}", file=sys.stderr)

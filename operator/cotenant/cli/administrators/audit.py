@@ -22,6 +22,7 @@ from cotenant.cli.administrators.gpus import GPU_NODES
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.terminal.connection import Connection, add_arguments, connect
 from cotenant.cli.terminal.output import Colour, add_format, painted, printed
+from cotenant.cli.terminal.watch import add_watch, show
 
 QUEUES: Final = f"/apis/{names.GROUP}/{names.VERSION}/queues"
 TITLES: Final = {
@@ -45,17 +46,21 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     add_arguments(parser)
     add_format(parser)
+    add_watch(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    found, missing = findings(connect(args), args.starved * 3600, datetime.now(UTC))
-    document = {"kind": "AuditReport", "findings": [asdict(one) for one in found], "notLookedAt": missing}
-    text = printed(
-        document, args.output, lambda: [one.subject for one in found], lambda _: "\n".join(lines(found, missing))
-    )
-    print(text.rstrip("\n"))
-    return 0
+    connection = connect(args)
+
+    def answer() -> str:
+        found, missing = findings(connection, args.starved * 3600, datetime.now(UTC))
+        document = {"kind": "AuditReport", "findings": [asdict(one) for one in found], "notLookedAt": missing}
+        return printed(
+            document, args.output, lambda: [one.subject for one in found], lambda _: "\n".join(lines(found, missing))
+        )
+
+    return show(args, answer)
 
 
 def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[list[AuditFinding], list[str]]:

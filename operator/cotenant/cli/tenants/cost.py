@@ -15,6 +15,7 @@ from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.records import HOUR, LISTED_MAX, Run, gpu_hours, run_of, runs_of
 from cotenant.cli.terminal.connection import Connection, add_arguments, connect
 from cotenant.cli.terminal.output import add_format, printed, table
+from cotenant.cli.terminal.watch import add_watch, show
 from cotenant.sdk.job_paths import object_path
 
 BY: Final = ("job", "queue", "user", "class", "namespace")
@@ -33,28 +34,37 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     add_arguments(parser, all_namespaces=True)
     add_format(parser)
+    add_watch(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    prices, after = prices_of(args.price), datetime.now(UTC) - span_of(args.since)
-    if args.job:
-        connection, name = named(args, args.job)
-        runs: Sequence[Run] = [run_of(connection, name)]
-    else:
-        connection = connect(args)
-        found = runs_of(connection, everywhere=args.all_namespaces, most=LISTED_MAX)["items"]
-        runs = [one for one in found if _ended(one) >= after]
-    lines = list(added_up(runs, args.by, prices))
+    prices, span = prices_of(args.price), span_of(args.since)
+    job = named(args, args.job) if args.job else None
+    connection = job[0] if job else connect(args)
+
+    def answer() -> str:
+        if job:
+            runs: Sequence[Run] = [run_of(connection, job[1])]
+        else:
+            found = runs_of(connection, everywhere=args.all_namespaces, most=LISTED_MAX)["items"]
+            after = datetime.now(UTC) - span
+            runs = [one for one in found if _ended(one) >= after]
+        return answered(args, connection, list(added_up(runs, args.by, prices)), prices)
+
+    return show(args, answer)
+
+
+def answered(
+    args: argparse.Namespace, connection: Connection, lines: Sequence[CostLine], prices: Mapping[str, Decimal]
+) -> str:
     document = {"kind": "List", "apiVersion": "v1", "items": [line.to_document() for line in lines]}
 
     def shown(_: object) -> str:
         left = "" if args.job or args.all_namespaces else budgets_of(connection)
         return as_table(lines, args.by, prices) + left
 
-    text = printed(document, args.output, lambda: [line.name for line in lines], shown)
-    print(text.rstrip("\n"))
-    return 0
+    return printed(document, args.output, lambda: [line.name for line in lines], shown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from cotenant import names
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.terminal.connection import Connection, add_arguments, connect, job_named
 from cotenant.cli.terminal.output import add_format, printed, table
+from cotenant.cli.terminal.watch import add_watch, show
 
 OURS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
 WHO_AM_I: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -52,6 +53,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     _end(ask, run_request)
     listed = kinds.add_parser("list", help="requests, and what became of them")
     add_format(listed)
+    add_watch(listed)
     add_arguments(listed, all_namespaces=True)
     listed.set_defaults(run=run_list)
     for decision, word, meant in (
@@ -92,17 +94,18 @@ def run_request(args: argparse.Namespace) -> int:
 def run_list(args: argparse.Namespace) -> int:
     connection = connect(args)
     where = "" if args.all_namespaces else f"/namespaces/{connection.namespace}"
-    found = connection.read(f"{OURS}{where}/quotarequests")
-    items = sorted(found["items"], key=lambda one: (one["metadata"]["namespace"], one["metadata"]["name"]))
-    print(
-        printed(
+
+    def answer() -> str:
+        found = connection.read(f"{OURS}{where}/quotarequests")
+        items = sorted(found["items"], key=lambda one: (one["metadata"]["namespace"], one["metadata"]["name"]))
+        return printed(
             found,
             args.output,
             lambda: [f"quotarequest.{names.GROUP}/{one['metadata']['name']}" for one in items],
             lambda wide: listing(items, wide=wide),
         )
-    )
-    return 0
+
+    return show(args, answer)
 
 
 def listing(items: Iterable[Mapping[str, Any]], *, wide: bool) -> str:

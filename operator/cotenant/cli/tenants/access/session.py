@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cotenant import names
@@ -22,7 +22,8 @@ from cotenant.cli.tenants.access.attach import SHELL
 from cotenant.cli.tenants.jobs import EVERY_S, WAIT_S, JobName, exists
 from cotenant.cli.tenants.pods import kubectl, kubectl_words, pod_of_rank
 from cotenant.cli.terminal.connection import Connection, add_arguments, connect
-from cotenant.cli.terminal.output import table
+from cotenant.cli.terminal.output import add_format, printed, table
+from cotenant.cli.terminal.watch import add_watch, show
 from cotenant.sdk.job_paths import object_path
 
 ENDED: Final = ("Ended", "Failed")
@@ -42,6 +43,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     opened.add_argument("--timeout", type=float, default=WAIT_S, metavar="SECONDS", help="wait so long for its place")
     opened.set_defaults(run=open_session)
     listed = actions.add_parser("list", help="sessions of a namespace")
+    add_format(listed)
+    add_watch(listed)
     listed.set_defaults(run=list_sessions)
     for name, act, text in (
         ("stop", stop, "give the GPUs of a session back, and keep its volume"),
@@ -79,15 +82,38 @@ def address(application: str, served: Mapping[str, Any], port: int) -> str:
 def list_sessions(args: argparse.Namespace) -> int:
     connection = connect(args)
     namespace = "" if args.all_namespaces else connection.namespace
+
+    def answer() -> str:
+        found = connection.read(object_path("sessions", namespace))
+        return printed(
+            found,
+            args.output,
+            lambda: [f"session.{names.GROUP}/{one['metadata']['name']}" for one in found["items"]],
+            lambda wide: listing(found["items"], wide=wide),
+        )
+
+    return show(args, answer)
+
+
+def listing(sessions: Iterable[Session], *, wide: bool) -> str:
     rows = []
-    for one in connection.read(object_path("sessions", namespace))["items"]:
+    for one in sessions:
         spec, status = one["spec"], one.get("status") or {}
         name = f"{one['metadata']['namespace']}/{one['metadata']['name']}"
         moments = [status.get(field) or "-" for field in ("lastActivity", "suspendsAt", "endsAt")]
-        rows.append((name, spec["application"], spec["queue"], status.get("phase") or "Pending", *moments))
-    header = ("SESSION", "APPLICATION", "QUEUE", "PHASE", "LAST ACTIVITY", "SUSPENDS", "ENDS")
-    print(table(header, rows) if rows else "there are no sessions here")
-    return 0
+        more = (status.get("job") or "-",) if wide else ()
+        rows.append((name, spec["application"], spec["queue"], status.get("phase") or "Pending", *moments, *more))
+    header = (
+        "SESSION",
+        "APPLICATION",
+        "QUEUE",
+        "PHASE",
+        "LAST ACTIVITY",
+        "SUSPENDS",
+        "ENDS",
+        *(("JOB",) if wide else ()),
+    )
+    return table(header, rows) if rows else "There are no sessions here."
 
 
 def stop(args: argparse.Namespace) -> int:
