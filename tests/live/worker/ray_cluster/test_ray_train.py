@@ -45,12 +45,12 @@ def test_a_preempted_run_saves_on_notice_and_the_next_attempt_goes_on() -> None:
             head, other = world.start_all()
             until(lambda: head.progress().last_checkpoint_step, START_S, "a first checkpoint")
             os.kill(other.processes("ray::RayTrainWorker")[0], signal.SIGKILL)
-            until(lambda: re.search(r"starts at [1-9]", head.log()), 120, "Ray Train's own restart")
+            until(lambda: re.search(r"starts at [1-9]", head.log()), START_S, "Ray Train's own restart")
             # Ray Train hears of a drain through an actor that it starts after its workers.
             watchers = lambda: [pid for pod in (head, other) for pid in pod.processes("ray::PreemptionWatcher")]  # noqa: E731
-            until(watchers, 120, "the actor that looks for drains")
+            until(watchers, START_S, "the actor that looks for drains")
             before = head.progress().last_checkpoint_step or 0
-            until(lambda: (head.progress().last_checkpoint_step or 0) > before + 20, 120, "steps after the restart")
+            until(lambda: (head.progress().last_checkpoint_step or 0) > before + 20, START_S, "steps after the restart")
             for pod in (head, other):
                 pod.signal(signal.SIGTERM)
             codes = [pod.wait(30) for pod in (head, other)]
