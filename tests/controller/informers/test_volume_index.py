@@ -27,8 +27,9 @@ def node(name: str, zone: str, version: int = 1) -> Document:
     return {"metadata": metadata, "spec": {}, "status": {}}
 
 
-def claim(volume: str = "disk", version: int = 1) -> Document:
-    metadata = {"name": "data", "namespace": "red", "uid": "uid-claim", "resourceVersion": str(version)}
+def claim(volume: str = "disk", version: int = 1, *, namespace: str = "red", name: str = "data") -> Document:
+    uid = f"uid-{namespace}-{name}"
+    metadata = {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": str(version)}
     return {
         "metadata": metadata,
         "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": volume},
@@ -36,10 +37,18 @@ def claim(volume: str = "disk", version: int = 1) -> Document:
     }
 
 
-def disk(zone: str = "b", version: int = 1) -> Document:
+def disk(zone: str = "b", version: int = 1, name: str = "disk") -> Document:
     terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]
-    metadata = {"name": "disk", "uid": "uid-disk", "resourceVersion": str(version)}
+    metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
     return {"metadata": metadata, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}
+
+
+def mounting(name: str, namespace: str = "red", version: int = 5) -> Document:
+    """A job that mounts the claim of this name."""
+    mount = {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": name}}
+    document = job_document(workers=1, runtime={"entrypoint": "train:main", "volumes": [mount]})
+    of_it = {"namespace": namespace, "uid": f"uid-{namespace}-train", "resourceVersion": str(version)}
+    return document | {"metadata": document["metadata"] | of_it}
 
 
 class Watched:
@@ -47,14 +56,12 @@ class Watched:
 
     def __init__(self) -> None:
         self.cache = ObjectCache()
-        mount = {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "data"}}
-        runtime = {"entrypoint": "train:main", "volumes": [mount]}
         for resource, document in (
             (NODES, node("n1", "a")),
             (NODES, node("n2", "b")),
             (PERSISTENT_VOLUMES, disk()),
             (PERSISTENT_VOLUME_CLAIMS, claim()),
-            (TRAINING_JOBS, job_document(workers=1, runtime=runtime)),
+            (TRAINING_JOBS, mounting("data")),
         ):
             self.cache.put(resource, document)
         self.core_jobs = core_jobs_of(self.cache, JobMemories(), Settings())
@@ -107,3 +114,60 @@ def test_what_changes_in_other_respects_has_no_job_read_again(same: tuple[Resour
     watched.cache.put(*same)
     assert not watched.cache.pop_changes().jobs
     assert watched.job() is before
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param(
+            (PERSISTENT_VOLUME_CLAIMS, claim("other", 2, namespace="blue", name="own"), False),
+            {"blue/train"},
+            id="its own claim",
+        ),
+        pytest.param((PERSISTENT_VOLUME_CLAIMS, claim(name="unused"), False), set(), id="a claim that nobody mounts"),
+        pytest.param(
+            (PERSISTENT_VOLUME_CLAIMS, claim(namespace="green"), False), set(), id="a namesake in another namespace"
+        ),
+        pytest.param((PERSISTENT_VOLUMES, disk("b", 2, "own"), False), {"blue/train"}, id="its own volume"),
+        pytest.param((PERSISTENT_VOLUMES, disk(name="unused"), False), set(), id="a volume that no claim is bound to"),
+        pytest.param((NODES, node("n9", "a"), False), {"blue/train"}, id="a node in the zone of its volume"),
+        pytest.param((NODES, node("n9", "z"), False), set(), id="a node in a zone without volumes"),
+        pytest.param((NODES, node("n1", "z", 2), False), {"blue/train"}, id="a node leaves the zone of its volume"),
+    ],
+)
+def test_an_event_concerns_the_jobs_alone_whose_places_it_may_change(change: Change, told: set[str]) -> None:
+    watched = Watched()  # red/train mounts claim data in zone b
+    watched.cache.put(PERSISTENT_VOLUMES, disk("a", name="own"))
+    watched.cache.put(PERSISTENT_VOLUME_CLAIMS, claim("own", namespace="blue", name="own"))
+    watched.cache.put(TRAINING_JOBS, mounting("own", "blue"))
+    for key in ("red/train", "blue/train"):
+        watched.core_jobs.job(watched.cache.jobs[key], T0)
+    watched.cache.pop_changes()
+    resource, document, deleted = change
+    watched.cache.put(resource, document, deleted)
+    assert {job.key for job in watched.cache.pop_changes().jobs} == told
+
+
+def test_a_job_that_mounts_another_claim_hears_of_that_one_and_a_job_that_is_gone_of_none() -> None:
+    watched = Watched()
+    other = mounting("new", version=7)
+    watched.cache.put(TRAINING_JOBS, other)
+    watched.cache.pop_changes()
+    watched.cache.put(PERSISTENT_VOLUME_CLAIMS, claim("elsewhere", 2))
+    assert not watched.cache.pop_changes().jobs
+    watched.cache.put(PERSISTENT_VOLUME_CLAIMS, claim(name="new"))
+    assert [job.key for job in watched.cache.pop_changes().jobs] == ["red/train"]
+    watched.cache.put(TRAINING_JOBS, other, deleted=True)
+    watched.cache.pop_changes()
+    watched.cache.put(PERSISTENT_VOLUME_CLAIMS, claim("elsewhere", 3, name="new"))
+    assert not watched.cache.pop_changes().jobs
+
+
+def test_a_job_hears_of_a_node_after_a_volume_like_its_own_is_gone() -> None:
+    watched = Watched()
+    watched.cache.put(PERSISTENT_VOLUMES, disk(name="twin"))
+    assert watched.nodes() == {"n2"}
+    watched.cache.put(PERSISTENT_VOLUMES, disk(name="twin"), deleted=True)
+    watched.cache.put(NODES, node("n3", "b"))
+    assert [job.key for job in watched.cache.pop_changes().jobs] == ["red/train"]
+    assert watched.nodes() == {"n2", "n3"}

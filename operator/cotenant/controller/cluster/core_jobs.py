@@ -12,7 +12,6 @@ from dataclasses import replace
 from cotenant import names
 from cotenant.api.conversion.job_moves import read_move, with_move
 from cotenant.api.conversion.to_core import to_job
-from cotenant.api.conversion.volumes import claims_of
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.validation.problems import DocumentError
 from cotenant.controller.cluster.gpu_holders import GpuHolders
@@ -22,6 +21,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import CoreReading, JobMemories
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.quarantine import Stage
+from cotenant.controller.informers.volume_index import MountedClaim
 from cotenant.controller.lifecycle.policies.blocked_start import paused_until
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import HOLDING, Phase
@@ -47,11 +47,11 @@ class CoreJobs:
         excluded = frozenset(one.node for one in record.status.excluded_nodes if one.until.timestamp() > now)
         classes, memory = self._cache.priority_classes, self._memories[record.id]
         last = memory.reading
-        volumes = self._cache.volumes.revision if claims_of(record.job.spec) else None
-        source = (excluded, classes, volumes)
-        if last and last.source is record.job and source == (last.excluded_nodes, last.priority_classes, last.volumes):
+        mounted = self._cache.volumes.mounted(record.id)
+        source = (excluded, classes, mounted)
+        if last and last.source is record.job and source == (last.excluded_nodes, last.priority_classes, last.mounted):
             return last
-        memory.reading = replace(self._read(record, record.job, excluded), volumes=volumes)
+        memory.reading = self._read(record, record.job, excluded, mounted)
         return memory.reading
 
     def job(self, record: JobRecord, now: float) -> Job | None:
@@ -143,19 +143,21 @@ class CoreJobs:
         name = record.job.spec.priority_class_name if record.job and record.phase in HOLDING else None
         return name if name and name not in self._cache.priority_classes else ""
 
-    def _read(self, record: JobRecord, job: TrainingJob, excluded: frozenset[str]) -> CoreReading:
+    def _read(
+        self, record: JobRecord, job: TrainingJob, excluded: frozenset[str], mounted: tuple[MountedClaim, ...]
+    ) -> CoreReading:
         classes = dict(self._cache.priority_classes)
         gone = self.missing_class(record)
         kept = {gone: self._kept_priority(record)} if gone else {}
         try:
             read = to_job(job, priority_classes=classes | kept, excluded_nodes=excluded)
-            read = self._cache.volumes.place(read, job)
+            read = self._cache.volumes.place(read, job, mounted)
         except DocumentError as error:
             problem = "; ".join(str(one) for one in error.problems)
-            return CoreReading(None, problem, job, excluded, classes)
+            return CoreReading(None, problem, job, excluded, classes, mounted)
         # The launcher's own memory is part of the pod's request; counted for each worker, which is never too little.
         read = replace(read, memory_mib=read.memory_mib + self._reserve_mib)
-        return CoreReading(read, None, job, excluded, classes)
+        return CoreReading(read, None, job, excluded, classes, mounted)
 
     def _kept_priority(self, record: JobRecord) -> int:
         """The job's priority at its admission, from its status; otherwise the last one that was read."""

@@ -49,7 +49,7 @@ from cotenant.controller.informers.object_versions import ObjectVersions
 from cotenant.controller.informers.pods.pod_index import PodIndex
 from cotenant.controller.informers.pods.pod_record import PodRecord, read_pod
 from cotenant.controller.informers.profile_index import ProfileIndex
-from cotenant.controller.informers.volume_index import VolumeIndex, jobs_with_claims
+from cotenant.controller.informers.volume_index import VolumeIndex
 from cotenant.controller.telemetry.logs import error_text
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import BookedGpus
@@ -211,9 +211,9 @@ class ObjectCache:
             self._changes.note_pods(self.pods.put(key, read_pod(document, self.pods.get(key)), self._clock()))
         elif resource == NODES:
             self._note_node(name, became_unreachable=self.nodes.put_node(name, document, self._clock()))
-            self._note_places(self.volumes.put_node(name, document["metadata"].get("labels") or {}))
+            changes.jobs |= self.volumes.put_node(name, document["metadata"].get("labels") or {})
         elif resource in {PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS}:
-            self._note_places(self.volumes.put(resource, key, document))
+            changes.jobs |= self.volumes.put(resource, key, document)
         elif resource == GPU_NODES:
             self._store_gpu_node(name, document)
         elif resource in {QUEUES, NAMESPACES, QUOTA_REQUESTS, BOOKINGS}:
@@ -235,10 +235,10 @@ class ObjectCache:
         if record.status_problem and record.status_problem != (replaced.status_problem if replaced else None):
             log.warning("%s is left alone: %s. A newer release may have written it", key, record.status_problem)
         self.jobs[key] = record
+        self.volumes.put_job(record)
         self._changes.jobs.add(record.id)
         if replaced is not None and replaced.id != record.id:
-            self._changes.jobs.add(replaced.id)
-            self.pods.forget_job(replaced.id)
+            self._forget_job(replaced.id)
 
     def _drop(self, resource: Resource, key: str) -> None:
         changes = self._changes
@@ -247,15 +247,14 @@ class ObjectCache:
             record = self.jobs.pop(key, None)
             self.profiles.forget(key)
             if record is not None:
-                self._changes.jobs.add(record.id)
-                self.pods.forget_job(record.id)
+                self._forget_job(record.id)
         elif resource == PODS:
             self._changes.note_pods(self.pods.drop(key, self._clock()))
         elif resource == NODES:
             self._note_node(key, became_unreachable=self.nodes.drop_node(key, self._clock()))
-            self._note_places(self.volumes.drop_node(key))
+            changes.jobs |= self.volumes.drop_node(key)
         elif resource in {PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS}:
-            self._note_places(self.volumes.drop(resource, key))
+            changes.jobs |= self.volumes.drop(resource, key)
         elif resource == GPU_NODES:
             self.nodes.drop_gpu_node(key)
             changes.nodes.add(key)
@@ -270,6 +269,11 @@ class ObjectCache:
         elif resource == PRIORITY_CLASSES:
             self.priority_classes.pop(key, None)
             self._changes.jobs |= {one.id for one in self.jobs.values() if one.job and one.job.spec.priority_class_name}
+
+    def _forget_job(self, job: JobId) -> None:
+        self._changes.jobs.add(job)
+        self.pods.forget_job(job)
+        self.volumes.drop_job(job)
 
     def _drop_profile(self, resource: Resource, key: str) -> None:
         self.profiles.drop(resource, key)
@@ -305,11 +309,6 @@ class ObjectCache:
 
     def _note_node(self, name: str, *, became_unreachable: bool) -> None:
         self._changes.note_node(name, self.pods.ours() if became_unreachable else ())
-
-    def _note_places(self, differ: bool) -> None:
-        """The nodes on which claims can be mounted may be others."""
-        if differ:
-            self._changes.jobs.update(jobs_with_claims(self.jobs.values()))
 
     def _store_queue_part(self, resource: Resource, key: str, document: Document) -> None:
         if resource == QUEUES:

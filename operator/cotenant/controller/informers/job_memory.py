@@ -14,6 +14,7 @@ from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.informers.quarantine import Quarantine
+from cotenant.controller.informers.volume_index import MountedClaim
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Action, Verdict
 from cotenant.core.outlook.estimates import Estimate
@@ -30,8 +31,7 @@ class CoreReading:
     source: TrainingJob | None = None
     excluded_nodes: frozenset[str] = frozenset()
     priority_classes: Mapping[str, int] = field(default_factory=dict)
-    volumes: int | None = None
-    """Revision of the claims, the volumes and the labels of nodes; None: the job mounts no claim."""
+    mounted: tuple[MountedClaim, ...] = ()
 
 
 @dataclass(slots=True)

@@ -1,8 +1,14 @@
-"""Claims, volumes and the labels of nodes: where jobs can mount their claims. One writer, the object cache."""
+"""Claims, volumes and the labels of nodes: where jobs can mount their claims. One writer, the object cache.
+
+Tenants make and change claims as they like, so an event concerns the jobs alone whose places it may change: a claim
+those of its namespace that mount it, a volume those whose claims are bound to it, a node those whose volumes it fits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from cotenant.api.conversion.volumes import BoundVolume, Claim, Labels, claims_of, to_claim, to_volume, with_volumes
@@ -11,70 +17,158 @@ from cotenant.controller.client.kube import PERSISTENT_VOLUME_CLAIMS, Document, 
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.core.model.objects import Job
 
+ClaimKey = tuple[str, str]
+"""Namespace and name."""
+_Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class MountedClaim:
+    """A claim that a job mounts, and what its places come from."""
+
+    name: str
+    claim: Claim
+    volume: BoundVolume | None
+    nodes: frozenset[str] | None
+    """That fit the volume; None: there is no volume yet."""
 
 
 class VolumeIndex:
     def __init__(self) -> None:
-        self.revision = 0
-        """Grows when the places of a job with claims may be other."""
-        self._claims: dict[str, dict[str, Claim]] = {}
-        """Namespace → name → claim."""
+        self._claims: dict[ClaimKey, Claim] = {}
         self._volumes: dict[str, BoundVolume] = {}
         self._labels: dict[str, Labels] = {}
         """Of nodes, by name."""
-        self._nodes: dict[BoundVolume, frozenset[str]] = {}
-        """Nodes that fit volumes that jobs have asked for; emptied when labels change."""
+        self._claims_of: dict[JobId, frozenset[ClaimKey]] = {}
+        """Of jobs that mount any, whether the claims are there or not."""
+        self._jobs_of: dict[ClaimKey, set[JobId]] = {}
+        self._bound_to: dict[str, set[ClaimKey]] = {}
+        """Volume, whether it is there or not → claims that name it."""
+        self._alike: Counter[BoundVolume] = Counter()
+        """Volumes that are there; those of a zone are all alike."""
+        self._fitting: dict[BoundVolume, frozenset[str]] = {}
+        """Nodes that fit volumes that jobs have asked for."""
 
-    def put(self, resource: Resource, key: str, document: Document) -> bool:
-        """Take a claim or a volume in. True if it is other than before, as far as nodes go."""
+    def put(self, resource: Resource, key: str, document: Document) -> frozenset[JobId]:
+        """Take a claim or a volume in. Returns the jobs whose places may be other by it."""
         if resource == PERSISTENT_VOLUME_CLAIMS:
-            namespace, _, name = key.partition("/")
-            return self._set(self._claims.setdefault(namespace, {}), name, to_claim(document))
-        return self._set(self._volumes, key, to_volume(document))
+            return self._set_claim(_claim_key(key), to_claim(document))
+        return self._set_volume(key, to_volume(document))
 
-    def drop(self, resource: Resource, key: str) -> bool:
+    def drop(self, resource: Resource, key: str) -> frozenset[JobId]:
         """The same, for one that is gone."""
-        namespace, _, name = key.partition("/")
         if resource == PERSISTENT_VOLUME_CLAIMS:
-            claims = self._claims.get(namespace, {})
-            gone = self._pop(claims, name)
-            if not claims:
-                self._claims.pop(namespace, None)
-            return gone
-        return self._pop(self._volumes, key)
+            return self._set_claim(_claim_key(key), None)
+        return self._set_volume(key, None)
 
-    def put_node(self, name: str, labels: Labels) -> bool:
-        """True if its labels are other than before."""
-        return self._set(self._labels, name, labels)
+    def put_node(self, name: str, labels: Labels) -> frozenset[JobId]:
+        """The same, for the labels of a node."""
+        return self._set_node(name, labels)
 
-    def drop_node(self, name: str) -> bool:
-        """True if it was known."""
-        return self._pop(self._labels, name)
+    def drop_node(self, name: str) -> frozenset[JobId]:
+        """The same, for a node that is gone."""
+        return self._set_node(name, None)
 
-    def place(self, job: Job, document: TrainingJob) -> Job:
+    def put_job(self, record: JobRecord) -> None:
+        """Remember which claims it mounts. A spec that cannot be read mounts none."""
+        mounted = claims_of(record.job.spec) if record.job is not None else {}
+        claims = frozenset((record.namespace, name) for name in mounted)
+        before = self._claims_of.get(record.id, frozenset())
+        if claims == before:
+            return
+        for key in before - claims:
+            _discard(self._jobs_of, key, record.id)
+        for key in claims - before:
+            self._jobs_of.setdefault(key, set()).add(record.id)
+        if claims:
+            self._claims_of[record.id] = claims
+        else:
+            del self._claims_of[record.id]
+
+    def drop_job(self, job: JobId) -> None:
+        for key in self._claims_of.pop(job, ()):
+            _discard(self._jobs_of, key, job)
+
+    def mounted(self, job: JobId) -> tuple[MountedClaim, ...]:
+        """The claims of the job that are there, by name: all that `place` looks at."""
+        keys = (key for key in sorted(self._claims_of.get(job, ())) if key in self._claims)
+        return tuple(self._mounted(name, self._claims[namespace, name]) for namespace, name in keys)
+
+    def place(self, job: Job, document: TrainingJob, mounted: Iterable[MountedClaim]) -> Job:
         """The job where its claims can be mounted. Raises DocumentError where no placement will ever do."""
-        return with_volumes(job, document, self._claims.get(job.namespace, {}), self._volumes, self._nodes_of)
+        claims, volumes = {}, {}
+        for one in mounted:
+            claims[one.name] = one.claim
+            if one.volume is not None:
+                volumes[one.claim.volume] = one.volume
+        return with_volumes(job, document, claims, volumes, self._nodes_of)
 
-    def _set(self, known: dict[str, _Value], name: str, value: _Value) -> bool:
-        if known.get(name) == value:
-            return False
-        known[name] = value
-        return self._note_change()
+    def _mounted(self, name: str, claim: Claim) -> MountedClaim:
+        volume = self._volumes.get(claim.volume) if claim.volume else None
+        return MountedClaim(name, claim, volume, None if volume is None else self._nodes_of(volume))
 
-    def _pop(self, known: dict[str, _Value], name: str) -> bool:
-        return known.pop(name, None) is not None and self._note_change()
+    def _set_claim(self, key: ClaimKey, claim: Claim | None) -> frozenset[JobId]:
+        before = self._claims.pop(key, None)
+        if claim is not None:
+            self._claims[key] = claim
+        if before == claim:
+            return frozenset()
+        if before is not None:
+            _discard(self._bound_to, before.volume, key)
+        if claim is not None and claim.volume:
+            self._bound_to.setdefault(claim.volume, set()).add(key)
+        return frozenset(self._jobs_of.get(key, ()))
 
-    def _note_change(self) -> bool:
-        self._nodes.clear()
-        self.revision += 1
-        return True
+    def _set_volume(self, name: str, volume: BoundVolume | None) -> frozenset[JobId]:
+        before = self._volumes.pop(name, None)
+        if volume is not None:
+            self._volumes[name] = volume
+        if before == volume:
+            return frozenset()
+        self._alike.update([volume] if volume is not None else [])
+        if before is not None:
+            self._alike[before] -= 1
+            if not self._alike[before]:
+                del self._alike[before]
+                self._fitting.pop(before, None)
+        return self._jobs_on((name,))
+
+    def _set_node(self, name: str, labels: Labels | None) -> frozenset[JobId]:
+        before = self._labels.pop(name, None)
+        if labels is not None:
+            self._labels[name] = labels
+        if before == labels:
+            return frozenset()
+        differ = set[BoundVolume]()
+        for volume, nodes in self._fitting.items():
+            fits = labels is not None and volume.fits(name, labels)
+            if fits != (name in nodes):
+                self._fitting[volume] = nodes | {name} if fits else nodes - {name}
+                differ.add(volume)
+        if not differ:
+            return frozenset()
+        return self._jobs_on(name for name in self._bound_to if self._volumes.get(name) in differ)
+
+    def _jobs_on(self, volumes: Iterable[str]) -> frozenset[JobId]:
+        claims = (key for volume in volumes for key in self._bound_to.get(volume, ()))
+        return frozenset(job for key in claims for job in self._jobs_of.get(key, ()))
 
     def _nodes_of(self, volume: BoundVolume) -> frozenset[str]:
-        if volume not in self._nodes:
-            self._nodes[volume] = frozenset(name for name, labels in self._labels.items() if volume.fits(name, labels))
-        return self._nodes[volume]
+        if volume not in self._fitting:
+            fit = (name for name, labels in self._labels.items() if volume.fits(name, labels))
+            self._fitting[volume] = frozenset(fit)
+        return self._fitting[volume]
 
 
-def jobs_with_claims(records: Iterable[JobRecord]) -> Iterator[JobId]:
-    return (record.id for record in records if record.job is not None and claims_of(record.job.spec))
+def _claim_key(key: str) -> ClaimKey:
+    namespace, _, name = key.partition("/")
+    return namespace, name
+
+
+def _discard(index: dict[_Key, set[_Value]], key: _Key, value: _Value) -> None:
+    """Take a value out of the index, and its key with the last one."""
+    if key in index:
+        index[key].discard(value)
+        if not index[key]:
+            del index[key]
