@@ -1,9 +1,13 @@
-"""A kubelet as a device plugin meets it: it empties the folder when it starts, and dials back before it answers."""
+"""A kubelet as a device plugin meets it: it empties the folder when it starts, and dials back before it answers.
+
+When it notices that a socket has closed, it drops whatever is registered under the name by then, as the real one does.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,15 +18,20 @@ from cotenant_agent.dra.kubelet_api import device_plugin as messages
 
 
 class FakeKubelet:
-    """`refuses`: what it answers to a registration. `deaf`: it registers and never asks for the shares."""
+    """`refuses`: what it answers to a registration. `deaf_to`: resources that it registers and never asks for."""
 
-    def __init__(self, folder: Path, *, refuses: str = "", deaf: bool = False) -> None:
-        self.folder, self.refuses, self.deaf = folder, refuses, deaf
+    def __init__(self, folder: Path, *, refuses: str = "", deaf_to: Collection[str] = ()) -> None:
+        self.folder, self.refuses, self.deaf_to = folder, refuses, deaf_to
+        self.notices = threading.Event()
+        """Cleared: it is slow, and has not noticed yet what has closed."""
+        self.notices.set()
         self.endpoints: dict[str, Path] = {}
         self.registrations: list[str] = []
         self.shares: dict[str, dict[str, str]] = {}
         self._news = threading.Condition(threading.RLock())
         self._channels: list[Any] = []
+        self._followed: dict[str, Any] = {}
+        """Resource → channel to the socket that was registered last."""
         folder.mkdir(exist_ok=True)
         for path in folder.iterdir():
             path.unlink()
@@ -46,8 +55,8 @@ class FakeKubelet:
         assert self.call(request.resource_name, "GetDevicePluginOptions", "Empty", "DevicePluginOptions")
         with self._news:
             self.registrations.append(request.resource_name)
-        if not self.deaf:
-            channel = grpc.insecure_channel(f"unix://{endpoint}")
+        if request.resource_name not in self.deaf_to:
+            channel = self._followed[request.resource_name] = grpc.insecure_channel(f"unix://{endpoint}")
             self._channels.append(channel)
             threading.Thread(target=self._follow, args=(request.resource_name, channel), daemon=True).start()
         return messages["Empty"]()
@@ -65,6 +74,9 @@ class FakeKubelet:
                     self._news.notify_all()
         except (grpc.RpcError, ValueError):
             pass  # the plugin has gone, or this kubelet
+        self.notices.wait(20)
+        if (last := self._followed.pop(resource, None)) is not None:
+            last.close()
         with self._news:
             self.shares.pop(resource, None)
             self._news.notify_all()

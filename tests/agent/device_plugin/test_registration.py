@@ -111,12 +111,47 @@ def test_a_kubelet_that_starts_again_is_registered_with_again(folder: Path, plug
     second.kill()
 
 
-def test_a_socket_that_somebody_removed_is_made_again(folder: Path, plugin: Registration) -> None:
+def test_a_socket_that_somebody_removed_is_made_again_once_the_kubelet_has_noticed(
+    folder: Path, plugin: Registration
+) -> None:
+    """It would drop a socket that was registered before it noticed that the old one has closed."""
     kubelet = FakeKubelet(folder)
     settle(plugin, kubelet, BOTH, 0.0)
     kubelet.endpoints[MEMORY_A].unlink()
-    settle(plugin, kubelet, BOTH, 1.0)
-    assert len(kubelet.registrations) == 4
+    kubelet.notices.clear()
+    plugin.turn(BOTH, 1.0)
+    plugin.turn(BOTH, 1.0 + RETRY_S / 2)
+    assert plugin.reason == f"the kubelet is to notice first that the socket of {MEMORY_A} has closed"
+    kubelet.notices.set()
+    kubelet.wait_for({MEMORY_B: 1000})
+    settle(plugin, kubelet, BOTH, 1.0 + RETRY_S)
+    assert (plugin.reason, kubelet.registrations) == ("", [MEMORY_A, MEMORY_B, MEMORY_A])
+    kubelet.kill()
+
+
+def test_a_resource_that_nobody_follows_is_registered_again_and_the_others_are_left_alone(
+    folder: Path, plugin: Registration
+) -> None:
+    kubelet = FakeKubelet(folder, deaf_to=[MEMORY_A])
+    plugin.turn(BOTH, 0.0)
+    kubelet.wait_for({MEMORY_B: 1000})
+    kubelet.notices.clear()
+    kubelet.deaf_to = ()
+    settle(plugin, kubelet, BOTH, UNHEARD_S + 1)
+    assert (plugin.reason, kubelet.registrations) == ("", [MEMORY_A, MEMORY_B, MEMORY_A])
+    kubelet.notices.set()
+    kubelet.kill()
+
+
+def test_a_refusal_of_one_resource_leaves_those_alone_that_were_registered(folder: Path, plugin: Registration) -> None:
+    kubelet = FakeKubelet(folder)
+    settle(plugin, kubelet, (shares(A),), 0.0)
+    kubelet.refuses = "no room"
+    plugin.turn(BOTH, 1.0)
+    assert plugin.reason == "the kubelet does not register the shares: no room"
+    kubelet.refuses = ""
+    settle(plugin, kubelet, BOTH, 1.0 + RETRY_S)
+    assert (plugin.reason, kubelet.registrations) == ("", [MEMORY_A, MEMORY_B])
     kubelet.kill()
 
 
@@ -152,12 +187,12 @@ def test_a_refusal_is_the_reason_and_is_tried_again(folder: Path, plugin: Regist
 
 
 def test_a_kubelet_that_registers_and_never_asks_is_no_path(folder: Path, plugin: Registration) -> None:
-    kubelet = FakeKubelet(folder, deaf=True)
+    kubelet = FakeKubelet(folder, deaf_to=[MEMORY_A, MEMORY_B])
     plugin.turn(BOTH, 0.0)
     assert plugin.reason == "the kubelet has not asked for the shares yet"
     plugin.turn(BOTH, UNHEARD_S)
     assert len(kubelet.registrations) == 2
-    kubelet.deaf = False
+    kubelet.deaf_to = ()
     settle(plugin, kubelet, BOTH, UNHEARD_S + 1)
     assert (plugin.reason, len(kubelet.registrations)) == ("", 4)
     kubelet.kill()

@@ -1,14 +1,18 @@
 """Keeps the shares registered with a kubelet that comes and goes.
 
 A kubelet that starts empties the folder of device plugins and makes its own socket there anew; it asks nobody. So the
-folder is looked at in every turn: where the kubelet's socket is another one, one of ours is gone, or nobody has
-followed a resource for a while, all sockets are made again and registered.
+folder is looked at in every turn. All resources are registered if the kubelet's socket is another one; one resource
+alone if its socket is gone, or if nobody has followed it for a while.
+
+A resource that this kubelet follows is never registered over. When a kubelet notices that a socket has closed, it drops
+whatever is registered under the name by then (`runClient` in pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go):
+on a busy node that is the new socket. So the old one closes first, and the new one comes a pause later.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence, Set
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -36,69 +40,81 @@ class Registration:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._servers: dict[str, ShareServer] = {}
+        self._registered_at: dict[str, float] = {}
         self._kubelet: KubeletSocket = None
-        self._registered_at = 0.0
         self._quiet_until = 0.0
         self.reason = "the device plugin has not been registered yet"
 
     def turn(self, offered: Sequence[OfferedShares], now: float) -> None:
         """Offer exactly these; `now` is any clock that goes on."""
         wanted = {one.resource: one for one in offered}
-        self._withdraw([server for name, server in self._servers.items() if name not in wanted])
+        self._withdraw(self._servers.keys() - wanted.keys())
         if now < self._quiet_until:
             return
         kubelet = self._kubelet_socket()
         if kubelet is None:
             self.reason = f"there is no kubelet.sock in {self._folder}: the kubelet does not run, or has another folder"
             return
-        if self._must_register(kubelet, wanted, now):
-            self._register(kubelet, wanted, now)
+        if kubelet != self._kubelet:
+            self._withdraw(set(self._servers))
+            self._kubelet = kubelet
+        if missing := [one for name, one in wanted.items() if not self._stands(name, now)]:
+            self._register(missing, now)
         for name, server in self._servers.items():
             server.offer(wanted[name])
-        if not self.reason and (unheard := self._unheard()):
-            self.reason = f"the kubelet does not follow {unheard[0]}"
-        elif not self._unheard() and self._servers:
-            self.reason = ""
+        self._explain(wanted.keys())
 
     def stop(self) -> None:
-        self._withdraw(list(self._servers.values()))
+        self._withdraw(set(self._servers))
 
-    def _must_register(self, kubelet: KubeletSocket, wanted: Mapping[str, OfferedShares], now: float) -> bool:
-        if kubelet != self._kubelet or wanted.keys() != self._servers.keys():
-            return True
-        if not all(server.socket.exists() for server in self._servers.values()):
-            return True
-        return bool(self._unheard()) and now - self._registered_at > UNHEARD_S
+    def _explain(self, wanted: Set[str]) -> None:
+        unheard = sorted(name for name in wanted if not self._is_followed(name))
+        if not wanted:
+            self.reason = "there is no GPU to offer"
+        elif not unheard:
+            self.reason = ""
+        elif not self.reason:
+            self.reason = f"the kubelet does not follow {unheard[0]}"
 
-    def _unheard(self) -> list[str]:
-        return sorted(name for name, server in self._servers.items() if not server.listeners)
+    def _stands(self, name: str, now: float) -> bool:
+        """The kubelet follows the resource, or has not had the time for it yet."""
+        server = self._servers.get(name)
+        if server is None or not server.socket.exists():
+            return False
+        return bool(server.listeners) or now - self._registered_at[name] <= UNHEARD_S
 
-    def _register(self, kubelet: KubeletSocket, wanted: Mapping[str, OfferedShares], now: float) -> None:
-        """All sockets anew, the old ones gone first: one that is closed takes its file away, by name."""
-        self._withdraw(list(self._servers.values()))
-        self._quiet_until = now + RETRY_S
+    def _register(self, missing: Sequence[OfferedShares], now: float) -> None:
+        """These on new sockets, the old ones gone first: one that is closed takes its file away, by name."""
+        followed = [one.resource for one in missing if self._is_followed(one.resource)]
+        self._withdraw({one.resource for one in missing} & self._servers.keys())
+        if followed:
+            self._quiet_until = now + RETRY_S
+            self.reason = f"the kubelet is to notice first that the socket of {followed[0]} has closed"
+            return
         try:
-            for name, one in wanted.items():
-                server = ShareServer(self._folder, one)
-                server.start()
-                self._servers[name] = server
             with grpc.insecure_channel(f"unix://{self._folder / 'kubelet.sock'}") as channel:
-                for server in self._servers.values():
+                for one in missing:
+                    server = self._servers[one.resource] = ShareServer(self._folder, one)
+                    server.start()
                     register(channel, server)
+                    self._registered_at[one.resource] = now
         except (grpc.RpcError, OSError, RuntimeError) as error:
+            self._withdraw(self._servers.keys() - self._registered_at.keys())
+            self._quiet_until = now + RETRY_S
             before, self.reason = self.reason, f"the kubelet does not register the shares: {said(error)}"
             if self.reason != before:
                 log.warning("%s", self.reason)
-            self._kubelet = None
             return
-        self._kubelet, self._registered_at, self._quiet_until = kubelet, now, 0.0
-        self.reason = "the kubelet has not asked for the shares yet" if wanted else "there is no GPU to offer"
-        log.info("registered with the kubelet: %d resources", len(wanted))
+        self.reason = "the kubelet has not asked for the shares yet"
+        log.info("registered with the kubelet: %d resources", len(missing))
 
-    def _withdraw(self, servers: Sequence[ShareServer]) -> None:
-        for server in servers:
-            server.stop()
-            self._servers.pop(server.offered.resource, None)
+    def _is_followed(self, name: str) -> bool:
+        return name in self._servers and bool(self._servers[name].listeners)
+
+    def _withdraw(self, names: Collection[str]) -> None:
+        for name in names:
+            self._servers.pop(name).stop()
+            self._registered_at.pop(name, None)
 
     def _kubelet_socket(self) -> KubeletSocket:
         try:
