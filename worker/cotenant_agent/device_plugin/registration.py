@@ -5,7 +5,7 @@ folder is looked at in every turn. All resources are registered if the kubelet's
 alone if its socket is gone, or if nobody has followed it for a while.
 
 A resource that this kubelet follows is never registered over. When a kubelet notices that a socket has closed, it drops
-whatever is registered under the name by then (`runClient` in pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go):
+whatever is registered under the name by then (pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go):
 on a busy node that is the new socket. So the old one closes first, and the new one comes a pause later.
 """
 

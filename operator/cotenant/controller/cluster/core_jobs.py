@@ -47,7 +47,7 @@ class CoreJobs:
         excluded = frozenset(one.node for one in record.status.excluded_nodes if one.until.timestamp() > now)
         classes, memory = self._cache.priority_classes, self._memories[record.id]
         last = memory.reading
-        mounted = self._cache.volumes.mounted(record.id)
+        mounted = self._cache.volumes.mounted(record.namespace, record.job.spec)
         source = (excluded, classes, mounted)
         if last and last.source is record.job and source == (last.excluded_nodes, last.priority_classes, last.mounted):
             return last

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from cotenant.api.conversion.volumes import BoundVolume, Claim, Labels, claims_of, to_claim, to_volume, with_volumes
-from cotenant.api.resources.trainingjobs import TrainingJob
+from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
 from cotenant.controller.client.kube import PERSISTENT_VOLUME_CLAIMS, Document, Resource
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.core.model.objects import Job
@@ -90,10 +90,10 @@ class VolumeIndex:
         for key in self._claims_of.pop(job, ()):
             _discard(self._jobs_of, key, job)
 
-    def mounted(self, job: JobId) -> tuple[MountedClaim, ...]:
-        """The claims of the job that are there, by name: all that `place` looks at."""
-        keys = (key for key in sorted(self._claims_of.get(job, ())) if key in self._claims)
-        return tuple(self._mounted(name, self._claims[namespace, name]) for namespace, name in keys)
+    def mounted(self, namespace: str, spec: TrainingJobSpec) -> tuple[MountedClaim, ...]:
+        """The claims of a job of this namespace that are there, by name: all that `place` looks at."""
+        keys = ((namespace, name) for name in sorted(claims_of(spec)))
+        return tuple(self._mounted(key[1], self._claims[key]) for key in keys if key in self._claims)
 
     def place(self, job: Job, document: TrainingJob, mounted: Iterable[MountedClaim]) -> Job:
         """The job where its claims can be mounted. Raises DocumentError where no placement will ever do."""

@@ -57,7 +57,7 @@ def proposed_job(
         whole = with_profile(parsed, status.profile if same else meaning_of(parsed, cache.profiles.known))
         avoided = frozenset(one.node for one in status.excluded_nodes if one.until.timestamp() > now)
         job = to_job(whole, priority_classes=dict(cache.priority_classes), excluded_nodes=avoided)
-        job = cache.volumes.place(job, whole)
+        job = cache.volumes.place(job, whole, cache.volumes.mounted(namespace, whole.spec))
     except DocumentError as error:
         raise ProposalError("; ".join(str(one) for one in error.problems)) from error
     return replace(job, memory_mib=job.memory_mib + reserve_mib)
