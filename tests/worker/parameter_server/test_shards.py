@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from cotenant_worker.messaging.hmac_handshake import secret_of
+from cotenant_worker.messaging.peer_connections import PeerGoneError
 from cotenant_worker.parameter_server import shards
 from cotenant_worker.parameter_server.shards import ParameterServer, ServerGenerations, Shard, serve
 from cotenant_worker.ranks.environment import rank_environment, server_environment
+from cotenant_worker.supervision.rank_error import blames_a_peer
 from cotenant_worker.supervision.worker_group import WorkerGroup, assign_ranks
 from tests.support.pod_sandbox import contract
 
@@ -125,6 +127,42 @@ def test_without_the_strategy_the_program_is_told_what_to_set(monkeypatch: pytes
     monkeypatch.delenv("COTENANT_PS_ADDRS", raising=False)
     with pytest.raises(RuntimeError, match=r"set runtime\.strategy to ParameterServer"):
         ParameterServer([], lr=0.1)
+
+
+class Gone:
+    """A connection whose other end has died, as the kernel tells it while sending or while receiving."""
+
+    def __init__(self, *, sending: OSError | None = None, receiving: OSError | None = None) -> None:
+        self.sending, self.receiving = sending, receiving
+
+    def sendall(self, data: bytes) -> None:
+        if self.sending:
+            raise self.sending
+
+    def recv_into(self, view: memoryview) -> int:
+        if self.receiving:
+            raise self.receiving
+        return 0
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        pytest.param(Gone(sending=BrokenPipeError(32, "Broken pipe")), id="before it is sent the gradient"),
+        pytest.param(Gone(receiving=ConnectionResetError(104, "Connection reset by peer")), id="with it unread"),
+        pytest.param(Gone(receiving=TimeoutError("timed out")), id="silently"),
+        pytest.param(Gone(), id="before it answers"),
+    ],
+)
+def test_the_error_of_a_server_that_is_gone_names_it_and_blames_a_peer(
+    monkeypatch: pytest.MonkeyPatch, connection: Gone
+) -> None:
+    (address,) = started(1, synchronous=True)
+    server = worker(0, [address], monkeypatch, [1.0])
+    monkeypatch.setattr(server, "_servers", [connection])
+    with pytest.raises(PeerGoneError, match=address) as error:
+        server.step()
+    assert blames_a_peer(f"{PeerGoneError.__qualname__}: {error.value}")
 
 
 def test_a_later_start_of_the_ranks_begins_anew_with_its_own_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

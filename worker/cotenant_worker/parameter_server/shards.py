@@ -16,7 +16,8 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -162,6 +163,7 @@ class ParameterServer:
             raise RuntimeError("there are no parameter servers: set runtime.strategy to ParameterServer")
         start, workers = int(os.environ.get(layout.ENV_GENERATION, "0")), int(os.environ.get("WORLD_SIZE", "1"))
         hello = _HELLO.pack(start, workers, self._rank)
+        self._addresses = addresses
         self._servers = [_connect(address, hello) for address in addresses]
         self._write(self._exchange(_INIT, self._flat([_array(parameter) for parameter in self._parameters])))
 
@@ -183,17 +185,28 @@ class ParameterServer:
         """Send every server its piece, then collect: the servers work at the same time.
 
         Every rank begins with another server, or they would all wait for one network card after the other.
+        Raises PeerGoneError with the server's address.
         """
         pieces = np.array_split(vector, len(self._servers))
         order = [(self._rank + turn) % len(self._servers) for turn in range(len(self._servers))]
         for index in order:
             piece = np.ascontiguousarray(pieces[index])
-            self._servers[index].sendall(_HEADER.pack(operation, self.lr, self.momentum, piece.nbytes))
-            self._servers[index].sendall(piece.data)
+            with self._talk_to(index) as server:
+                server.sendall(_HEADER.pack(operation, self.lr, self.momentum, piece.nbytes))
+                server.sendall(piece.data)
         for index in order:
-            (size,) = _LENGTH.unpack(receive_exactly(self._servers[index], _LENGTH.size))
-            pieces[index] = np.frombuffer(receive_exactly(self._servers[index], size), dtype=np.float32)
+            with self._talk_to(index) as server:
+                (size,) = _LENGTH.unpack(receive_exactly(server, _LENGTH.size))
+                pieces[index] = np.frombuffer(receive_exactly(server, size), dtype=np.float32)
         return np.concatenate(pieces)
+
+    @contextmanager
+    def _talk_to(self, index: int) -> Iterator[socket.socket]:
+        """Errors of the connection as PeerGoneError, by which the launcher knows that a peer was at fault."""
+        try:
+            yield self._servers[index]
+        except OSError as error:
+            raise PeerGoneError(f"parameter server {self._addresses[index]}: {error}") from error
 
     def _write(self, vector: Vector) -> None:
         at = 0
