@@ -38,7 +38,7 @@ def test_every_row_of_the_page_is_known() -> None:
 @pytest.mark.parametrize(
     ("brings", "names", "says"),
     [
-        ({"nodes": [node("cloud.google.com/gke-nodepool")]}, ["GKE", "GKE Cloud DNS", "private GKE"], "nothing to set"),
+        ({"nodes": [node("cloud.google.com/gke-nodepool")]}, ["GKE", "GKE's", "GKE Cloud DNS", "private GKE"], ""),
         ({"nodes": [node("eks.amazonaws.com/nodegroup")]}, ["EKS"], "operator.hostNetwork=true"),
         ({"crds": [crd("argoproj.io")]}, ["Argo CD"], "let the APIService through"),
         ({"crds": [crd("kustomize.toolkit.fluxcd.io")]}, ["Argo CD"], "let the APIService through"),

@@ -73,6 +73,9 @@ def _status(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 PLATFORMS: Final = (
     Platform("GKE: quota for critical priority classes", labelled("cloud.google.com/gke-")),
+    Platform(
+        "GKE's GPU nodes", labelled("cloud.google.com/gke-"), "a node pool with NVIDIA's GPU Operator; not Autopilot"
+    ),
     Platform("GKE Cloud DNS, NodeLocal DNSCache", labelled("cloud.google.com/gke-")),
     Platform("private GKE", labelled("cloud.google.com/gke-")),
     Platform(
