@@ -95,7 +95,7 @@ async def test_the_views_show_what_objects_and_the_operator_say(browser: Browser
     assert "speech/notebook: 24Gi of its memory, 0.3 of its compute" in wall
     line = await text(browser, "/line")
     assert "Needs 8 GPUs of H100 on one node" in line
-    assert "it starts now if it asked for 4 GPUs a worker" in line
+    assert "it would start now if it asked for 4 GPUs a worker" in line
     why = await text(browser, "/jobs/speech/sweep-1")
     assert "a job of another tenant, 4 GPUs of H100: its queue borrows less" in why
     run = await text(browser, "/jobs/speech/train-1")
@@ -144,7 +144,7 @@ async def test_the_overview_has_the_wall_and_who_waits(browser: Browser) -> None
         "speech/notebook: 24Gi of its memory",
         "fallen off the bus",
         "WaitingForQuota</b> Needs 8 GPUs",
-        "It starts now if it asked for 4 GPUs a worker",
+        "It would start now if it asked for 4 GPUs a worker",
         "4 more wait",
         'href="/nodes/gpu-node-0"',
     ):
