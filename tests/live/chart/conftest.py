@@ -3,7 +3,7 @@
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -60,6 +60,10 @@ class Installed:
         self._helm("rollback", self._release, "--wait", "--timeout", "150s")
 
 
+SHARED = pytest.StashKey[Installed]()
+"""Installation that the tests with the fixture `policies` share; not there: none is up."""
+
+
 @pytest.fixture(scope="session")
 def install() -> type[Installed]:
     """`with install(cluster, values, wait=True): …`"""
@@ -67,18 +71,38 @@ def install() -> type[Installed]:
 
 
 @pytest.fixture(scope="module")
-def policies(api_server: "Cluster") -> Iterator["Cluster"]:
-    """A cluster with the chart's policies in force. Neither operator nor agents run: they hold without."""
-    nowhere = {"nodeSelector": {"kubernetes.io/os": "none"}}
-    values = {
-        "operator": {"replicas": 1} | nowhere,
-        "agent": {"simulate": True} | nowhere,
-        "query": {"enabled": False},  # without an operator its API keeps namespaces from ending
-        "admission": {"exemptUsers": [EXEMPT_USER, "system:serviceaccount:ops:submitter"]},
-    }
-    with Installed(api_server, values, wait=False):
+def policies(api_server: "Cluster", pytestconfig: pytest.Config) -> "Cluster":
+    """A cluster with the chart's policies in force. Neither operator nor agents run: they hold without.
+
+    An installation takes half a minute with its end, so it serves all tests that follow one another and want it.
+    """
+    if SHARED not in pytestconfig.stash:
+        nowhere = {"nodeSelector": {"kubernetes.io/os": "none"}}
+        values = {
+            "operator": {"replicas": 1} | nowhere,
+            "agent": {"simulate": True} | nowhere,
+            "query": {"enabled": False},  # without an operator its API keeps namespaces from ending
+            "admission": {"exemptUsers": [EXEMPT_USER, "system:serviceaccount:ops:submitter"]},
+        }
+        pytestconfig.stash[SHARED] = Installed(api_server, values, wait=False).__enter__()
         wait_until_in_force(api_server)
-        yield api_server
+    return api_server
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    """End the shared installation before a file whose tests do not want it: it would be in their way.
+
+    With the last test of the run its cluster goes.
+    """
+    result = yield
+    shared = item.config.stash.get(SHARED, None)
+    if shared is None or nextitem is None or nextitem.path == item.path:
+        return result
+    if "policies" not in getattr(nextitem, "fixturenames", ()):
+        del item.config.stash[SHARED]
+        shared.__exit__(None, None, None)
+    return result
 
 
 def wait_until_in_force(cluster: "Cluster") -> None:
