@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cotenant_local.host.patience import Patience
+from tests.live.e2e.reader import Reader
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -48,9 +50,13 @@ class Tenancy:
         done = subprocess.run(attempt, input=document, capture_output=True, text=True, check=False)
         return "There can be a delay" not in done.stderr
 
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader(self.cluster)
+
     def get(self, *what: str) -> Document:
-        found: Document = json.loads(self.cluster.kubectl("get", *what, "-o", "json"))
-        return found
+        """As `kubectl get WHAT -o json`."""
+        return self._reader.get(*what)
 
     def job(self, name: str, namespace: str = "team-a") -> Document:
         return self.get("trainingjob", name, "-n", namespace)
