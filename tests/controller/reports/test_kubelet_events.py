@@ -10,6 +10,7 @@ import pytest
 
 from cotenant.controller.client.kube import EVENTS, PODS, TRAINING_JOBS, Document
 from cotenant.controller.leader.leadership import Leadership
+from cotenant.controller.reports import kubelet_events
 from cotenant.controller.reports.kubelet_events import AFTER_S, EVERY_S, KubeletEventReader, last_warning
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
@@ -60,21 +61,29 @@ class World:
     def __init__(self, *faults: Fault, phase: Phase = Phase.STARTING, ready: str = "False") -> None:
         self.kube, self.cluster, self.leads, self.now = FakeKube(*faults), new_cluster(), True, T0 + AFTER_S
         self.memories = self.cluster.view._memories
+        self.memory = self.memories[JOB_ID]
         self.metrics = Metrics()
         self.reader = KubeletEventReader(
             self.kube, self.cluster.cache, self.memories, self.metrics,
             leadership=Leadership(lambda: self.leads), clock=lambda: self.now,
         )  # fmt: skip
-        status = {
-            "phase": "Pending", "startTime": SINCE,
-            "conditions": [{"type": "PodReadyToStartContainers", "status": ready}],
-        }  # fmt: skip
-        document = pod_document(0, status=status)
-        self.uid = document["metadata"]["uid"]
-        self.cluster.cache.put(TRAINING_JOBS, job_document(status=admitted(phase, ("n1", 1)).to_document()))
-        self.cluster.cache.put(PODS, document)
+        self.ready = ready
+        self.put_job(phase)
+        self.uid = self.put_pod(0)
         self.cluster.cache.pop_changes()
         self.tell("one", self.uid)
+
+    def put_pod(self, rank: int) -> str:
+        """Its uid."""
+        conditions = [{"type": "PodReadyToStartContainers", "status": self.ready}]
+        document = pod_document(rank, status={"phase": "Pending", "startTime": SINCE, "conditions": conditions})
+        self.cluster.cache.put(PODS, document)
+        return str(document["metadata"]["uid"])
+
+    def put_job(self, phase: Phase, version: str = "5") -> None:
+        document = job_document(status=admitted(phase, ("n1", 1)).to_document())
+        document["metadata"]["resourceVersion"] = version
+        self.cluster.cache.put(TRAINING_JOBS, document)
 
     def tell(self, name: str, uid: str, **fields: Any) -> None:
         metadata = {"name": name, "namespace": "red"}
@@ -82,7 +91,7 @@ class World:
 
     @property
     def causes(self) -> dict[str, str]:
-        return dict(self.memories[JOB_ID].pod_causes)
+        return dict(self.memory.pod_causes)
 
 
 async def test_a_job_is_looked_at_again_when_its_kubelet_has_named_a_cause() -> None:
@@ -111,6 +120,32 @@ async def test_nothing_is_asked_about_a_pod(world: dict[str, Any], early_s: floa
     given.now -= early_s
     await given.reader.read()
     assert (given.causes, [call for call in given.kube.calls if "events" in call]) == ({}, [])
+
+
+async def test_a_cause_is_forgotten_when_the_job_waits_no_longer() -> None:
+    world = World()
+    await world.reader.read()
+    assert list(world.causes) == [world.uid]
+    world.put_job(Phase.RUNNING, version="6")
+    await world.reader.read()
+    assert world.causes == {}
+
+
+async def test_pods_take_turns_if_too_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubelet_events, "PODS_A_ROUND", 2)
+    world = World()
+    first, second, third = sorted([world.uid, world.put_pod(1), world.put_pod(2)])
+    heard = []
+    for hour, reason in enumerate(("A", "B", "C"), 1):
+        for uid in (first, second, third):
+            world.tell(uid, uid, reason=reason, lastTimestamp=f"2023-11-15T0{hour}:00:00Z")
+        await world.reader.read()
+        heard.append({uid: cause.partition(":")[0] for uid, cause in world.causes.items()})
+    assert heard == [
+        {first: "A", second: "A"},
+        {first: "B", second: "A", third: "B"},
+        {first: "B", second: "C", third: "C"},
+    ]
 
 
 async def test_only_the_leader_asks_and_an_api_server_that_refuses_ends_nothing() -> None:

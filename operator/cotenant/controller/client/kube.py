@@ -143,7 +143,9 @@ class Kube(Protocol):
     async def list(
         self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "", about: str = ""
     ) -> Listing:
-        """`name`: only objects of this name, in any namespace; `about`: only Events about the object of this uid."""
+        """`name`: only objects of this name, in any namespace; `about`: only Events about the object of this uid, and
+        not more than one answer holds: whoever may write in a namespace may write Events without end.
+        """
 
     def watch(self, resource: Resource, version: int, *, name: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:
         """Changes after this version, in order, until the server ends the watch, as it does from time to time.

@@ -112,7 +112,7 @@ class RestKube:
                 raise UnreachableError(refused)
             items.extend(reply.document.get("items") or [])
             metadata = reply.document["metadata"]
-            if not metadata.get("continue"):
+            if about or not metadata.get("continue"):
                 return Listing(items, int(metadata.get("resourceVersion") or 0))
             query["continue"] = metadata["continue"]
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 from cotenant.contract.decoding.plain_text import plain_text
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 EVERY_S: Final = 10.0
 AFTER_S: Final = 15.0
 """A pod's Events are read once it has waited this long, so that its job can show the cause in time."""
+PODS_A_ROUND: Final = 100
+"""If a cluster cannot start anything, its pods take turns."""
 SOURCES: Final = frozenset({"kubelet", "attachdetach-controller"})
 
 
@@ -42,6 +45,8 @@ class KubeletEventReader:
     ) -> None:
         self._kube, self._cache, self._memories, self._metrics = kube, cache, memories, metrics
         self._leadership, self._clock = leadership, clock
+        self._last = ""
+        """uid of the pod that was asked about last."""
 
     async def run(self) -> None:
         while True:
@@ -54,16 +59,21 @@ class KubeletEventReader:
                 log.exception("the kubelet's Events about waiting pods were not read")
 
     async def read(self) -> None:
-        """Read the Events of each waiting pod, one pod after the other."""
-        for record in list(self._cache.jobs.values()):
-            waiting = list(self._waiting(record))
-            if not waiting:
-                continue
-            told = {pod.uid: cause for pod in waiting if (cause := await self._cause(pod))}
-            memory = self._memories[record.id]
+        """Read the Events of the waiting pods whose turn it is, one after the other; forget causes that have passed."""
+        waiting = {job.id: pods for job in self._cache.jobs.values() if (pods := list(self._waiting(job)))}
+        heard = {pod.uid: await self._cause(pod) for pod in self._turn(chain.from_iterable(waiting.values()))}
+        for memory in self._memories:  # the loop has looked at every job that starts, so it has one
+            known = {**memory.pod_causes, **heard}
+            told = {pod.uid: cause for pod in waiting.get(memory.id, ()) if (cause := known.get(pod.uid))}
             if told != memory.pod_causes:
                 memory.pod_causes = told
-                self._cache.mark_changed([record.id])
+                self._cache.mark_changed([memory.id])
+
+    def _turn(self, pods: Iterable[PodRecord]) -> list[PodRecord]:
+        """The next pods in the order of their uids, after the last one of the round before."""
+        ordered = sorted(pods, key=lambda pod: (pod.uid <= self._last, pod.uid))[:PODS_A_ROUND]
+        self._last = ordered[-1].uid if ordered else ""
+        return ordered
 
     def _waiting(self, record: JobRecord) -> Iterator[PodRecord]:
         if record.phase is not Phase.STARTING:
