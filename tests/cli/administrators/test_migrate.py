@@ -14,13 +14,15 @@ from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
 
 OURS = "/apis/cotenant.dev/v1beta1"
 OLD_AND_NEW = ["v1alpha1", "v1beta1"]
+IN_FORCE, BEFORE = "uYluRQFA8dc=", "hash of v1alpha1"
 JOBS = ["a/1", "a/2", "b/1"]
 WRITTEN = [f"{OURS}/namespaces/{one.replace('/', '/trainingjobs/')}" for one in JOBS]
 
 
 def crd(plural: str, stored: list[str], storage: str = "v1beta1", group: str = "cotenant.dev") -> dict[str, Any]:
     versions = [{"name": name, "storage": name == storage} for name in ("v1beta1", "v1alpha1")]
-    spec = {"group": group, "names": {"plural": plural}, "versions": versions}
+    kind = {"trainingjobs": "TrainingJob", "queues": "Queue"}.get(plural, plural)
+    spec = {"group": group, "names": {"plural": plural, "kind": kind}, "versions": versions}
     return {"spec": spec, "metadata": {"resourceVersion": "7"}, "status": {"storedVersions": stored}}
 
 
@@ -33,10 +35,16 @@ class Cluster:
         self.crds = list(crds)
         self.patches: list[tuple[str, Any]] = []
         self.failing: dict[str, list[UserError]] = {}
+        self.stored_as = [IN_FORCE]
+        """What discovery says of trainingjobs, answer by answer; the last one stays."""
 
     def read(self, path: str) -> dict[str, Any]:
         if path == CRDS:
             return {"items": self.crds}
+        if path == OURS:
+            stored_as = self.stored_as.pop(0) if len(self.stored_as) > 1 else self.stored_as[0]
+            resources: list[dict[str, Any]] = [{"name": "queues"}, {"name": "trainingjobs/status"}]
+            return {"resources": [*resources, {"name": "trainingjobs", "storageVersionHash": stored_as}]}
         if "queues" in path:
             return {"items": [{"metadata": {"name": "red"}}], "metadata": {}}
         assert path.startswith(f"{OURS}/trainingjobs?limit=500")
@@ -68,6 +76,21 @@ def noted(plural: str) -> tuple[str, Any]:
 def test_every_object_is_written_as_it_is_and_then_the_old_version_is_forgotten(cluster: Cluster) -> None:
     assert main.main(["migrate", "--yes", "--rate", "1000"]) == 0
     assert cluster.patches == [*((path, {}) for path in WRITTEN), noted("trainingjobs")]
+
+
+def test_nothing_is_written_before_the_api_server_stores_in_the_new_version(cluster: Cluster) -> None:
+    cluster.stored_as = [BEFORE, BEFORE, IN_FORCE]
+    assert main.main(["migrate", "--yes", "--rate", "1000"]) == 0
+    assert (len(cluster.patches), cluster.stored_as) == (4, [IN_FORCE])
+
+
+def test_an_api_server_that_keeps_to_the_old_version_is_told_of(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.stored_as = [BEFORE]
+    assert main.main(["migrate", "--yes"]) == EXIT_UNAVAILABLE
+    assert "does not store trainingjobs as v1beta1 yet; nothing was written" in capsys.readouterr().err
+    assert cluster.patches == []
 
 
 def test_where_all_is_stored_in_the_new_version_nothing_is_read_or_written(

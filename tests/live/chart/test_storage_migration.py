@@ -3,10 +3,13 @@ by the administrator's verb, and not changed by it."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +18,8 @@ import yaml
 
 from cotenant.api.schema import kinds
 from cotenant.cli import main
+from cotenant.cli.administrators import migrate
+from cotenant.cli.terminal.connection import connect
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -51,10 +56,20 @@ def read(cluster: Cluster, kind: str) -> dict[str, Any]:
     return found
 
 
-def stored_versions(cluster: Cluster) -> set[tuple[str, ...]]:
+def definitions(cluster: Cluster) -> list[dict[str, Any]]:
     found = json.loads(cluster.kubectl("get", "crds", "-o", "json"))["items"]
-    ours = [one for one in found if one["spec"]["group"] == "cotenant.dev"]
-    return {tuple(sorted(one["status"]["storedVersions"])) for one in ours}
+    return [one for one in found if one["spec"]["group"] == "cotenant.dev"]
+
+
+def stored_versions(cluster: Cluster) -> set[tuple[str, ...]]:
+    return {tuple(sorted(one["status"]["storedVersions"])) for one in definitions(cluster)}
+
+
+def wait_until_stored_as(cluster: Cluster, version: str) -> None:
+    """An API server takes a definition into use a while after it was written."""
+    flags = argparse.Namespace(kubeconfig=str(cluster.kubeconfig), context=None, namespace=None)
+    wanted = [replace(migrate.stored_kind(one), storage=version) for one in definitions(cluster)]
+    migrate.wait_until_in_force(connect(flags), wanted, time.sleep)
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +80,7 @@ def before(policies: Cluster) -> Iterator[Cluster]:
     try:
         for name in crd_names:
             policies.kubectl("patch", "crd", name, "--type=json", "-p", old)
+        wait_until_stored_as(policies, "v1alpha1")
         labels = {"cotenant.dev/tenant": "true", "pod-security.kubernetes.io/enforce": "restricted"}
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM, "labels": labels}}
         policies.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(namespace))

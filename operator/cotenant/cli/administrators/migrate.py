@@ -9,6 +9,8 @@ is interrupted begins anew: that the old version is stored no more is noted last
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +30,9 @@ SHOWN: Final = 10
 """Refusals of a kind that are printed."""
 TRIES: Final = 5
 RETRY_S: Final = 2.0
+SETTLE_S: Final = 2.0
+"""Other API servers of a cluster learn of a definition this much later at most, as they assume themselves."""
+LOOKS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class StoredKind:
     """One kind as its CustomResourceDefinition has it."""
 
     plural: str
+    kind: str
     storage: str
     """Version in which it is stored from now on."""
     stored: tuple[str, ...]
@@ -45,6 +51,12 @@ class StoredKind:
     @property
     def is_done(self) -> bool:
         return self.stored == (self.storage,)
+
+    @property
+    def storage_hash(self) -> str:
+        """`storageVersionHash` in the discovery of an API server that stores in this version."""
+        digest = hashlib.sha256(f"{names.GROUP}/{self.storage}/{self.kind}".encode()).digest()
+        return base64.b64encode(digest[:8]).decode()
 
     def path(self, namespace: str = "", name: str = "") -> str:
         scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
@@ -77,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.yes and not agreed(f"Write them as they are, to be stored as {names.VERSION}?"):
         return EXIT_REFUSED
     rate = WriteRate(args.rate)
+    wait_until_in_force(connection, kinds, rate.sleep)
     done = [migrate(connection, kind, found, rate) for kind, found in objects]
     return 0 if all(done) else EXIT_REFUSED
 
@@ -84,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 def stored_kinds(connection: Connection) -> list[StoredKind]:
     """Raises UserError where a definition is older than this program."""
     ours = [one for one in connection.read(CRDS)["items"] if one["spec"]["group"] == names.GROUP]
-    kinds = [_kind(one) for one in ours]
+    kinds = [stored_kind(one) for one in ours]
     older = [one.plural for one in kinds if one.storage != names.VERSION]
     if older or not kinds:
         what = f"{', '.join(older)} are not stored as {names.VERSION}" if older else "Cotenant's CRDs are not there"
@@ -92,15 +105,31 @@ def stored_kinds(connection: Connection) -> list[StoredKind]:
     return kinds
 
 
-def _kind(crd: Mapping[str, Any]) -> StoredKind:
+def stored_kind(crd: Mapping[str, Any]) -> StoredKind:
     spec = crd["spec"]
     (storage,) = (one["name"] for one in spec["versions"] if one["storage"])
     return StoredKind(
         plural=spec["names"]["plural"],
+        kind=spec["names"]["kind"],
         storage=storage,
         stored=tuple(crd["status"]["storedVersions"]),
         revision=crd["metadata"]["resourceVersion"],
     )
+
+
+def wait_until_in_force(connection: Connection, kinds: Sequence[StoredKind], sleep: Callable[[float], object]) -> None:
+    """An API server takes a new definition into use a while after it was applied, and stores in the old version until
+    then. Raises UserError if it does not get there.
+    """
+    for _ in range(LOOKS):
+        sleep(SETTLE_S)
+        found = connection.read(f"/apis/{names.GROUP}/{names.VERSION}")["resources"]
+        stored_as = {one["name"]: one.get("storageVersionHash") for one in found}
+        behind = [one.plural for one in kinds if stored_as.get(one.plural) not in (None, one.storage_hash)]
+        if not behind:
+            return
+    what = f"the API server does not store {', '.join(behind)} as {names.VERSION} yet"
+    raise UserError(f"{what}; nothing was written, run it again in a minute", EXIT_UNAVAILABLE)
 
 
 def keys(connection: Connection, kind: StoredKind) -> Iterator[tuple[str, str]]:
