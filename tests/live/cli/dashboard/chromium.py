@@ -79,9 +79,9 @@ class Chromium:
         return found["result"].get("value")
 
     async def until(self, expression: str, most_s: float = CALL_S) -> None:
-        """Wait until it is true on the page."""
+        """Wait until it is true on the page. Between two pages there is a document without a body."""
         async with asyncio.timeout(most_s):
-            while not await self.evaluate(expression):  # noqa: ASYNC110 - a page has no event for any expression
+            while not await self.evaluate(f"document.body !== null && ({expression})"):  # noqa: ASYNC110 - a page has no event for any expression
                 await asyncio.sleep(0.05)
 
     async def press(self, key: str) -> None:
