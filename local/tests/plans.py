@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.addresses import FAMILIES
 from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 
 
 def node_plan(index: int = 0, **changes: Any) -> NodePlan:
     whole: dict[str, Any] = {
         "name": f"node-{index + 1}",
-        "address": Addresses.node(index),
-        "pod_cidr": Addresses.pods(index),
+        "address": FAMILIES["IPv4"].node(index),
+        "pod_cidr": FAMILIES["IPv4"].node_pods(index),
         "pods": 110,
         "cpu": None,
         "memory_bytes": None,

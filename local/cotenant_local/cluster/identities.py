@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cotenant_local.cluster.certificates import CertificateAuthority, signing_key
-from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.addresses import in_url
 from cotenant_local.host.cluster_folder import ClusterFolder, write_secret
 from cotenant_local.host.cluster_plan import ClusterPlan
 
-API_INSIDE = f"https://{Addresses.CONTROL_PLANE}:6443"
 COMPONENTS = {
     "kube-controller-manager": ("system:kube-controller-manager", ()),
     "kube-scheduler": ("system:kube-scheduler", ()),
@@ -31,22 +30,23 @@ def create(state: ClusterFolder, plan: ClusterPlan) -> None:
     etcd = CertificateAuthority(state.pki, "etcd-ca")
     service = "kubernetes.default.svc"
     names = ("kubernetes", "kubernetes.default", service, f"{service}.cluster.local", "localhost")
-    addresses = (Addresses.CONTROL_PLANE, Addresses.API_SERVICE, "127.0.0.1")
+    inside = f"https://{in_url(plan.addresses.control_plane)}:6443"
+    addresses = (plan.addresses.control_plane, plan.addresses.api_service, "127.0.0.1")
     ca.issue("apiserver", common_name="kube-apiserver", hosts=(*names, *addresses))
     ca.issue("apiserver-kubelet-client", common_name="kube-apiserver", groups=("system:masters",))
     metrics = "metrics-server.kube-system.svc"
-    ca.issue("metrics-serving", common_name=metrics, hosts=(metrics, Addresses.CONTROL_PLANE))
+    ca.issue("metrics-serving", common_name=metrics, hosts=(metrics, plan.addresses.control_plane))
     front.issue("front-proxy-client", common_name="front-proxy-client")
     etcd.issue("etcd", common_name="etcd", hosts=("localhost", "127.0.0.1"))
     etcd.issue("apiserver-etcd-client", common_name="kube-apiserver")
     signing_key(state.pki, "service-accounts")
     for name, (user, groups) in COMPONENTS.items():
         files = ca.issue(name, common_name=user, groups=groups)
-        save_kubeconfig(state.config / f"{name}.kubeconfig", API_INSIDE, ca, files, plan.name)
+        save_kubeconfig(state.config / f"{name}.kubeconfig", inside, ca, files, plan.name)
     for node in plan.nodes:
         ca.issue(f"{node.name}-serving", common_name=f"system:node:{node.name}", hosts=(node.name, node.address))
         files = ca.issue(node.name, common_name=f"system:node:{node.name}", groups=("system:nodes",))
-        save_kubeconfig(state.config / f"kubelet-{node.name}.kubeconfig", API_INSIDE, ca, files, plan.name)
+        save_kubeconfig(state.config / f"kubelet-{node.name}.kubeconfig", inside, ca, files, plan.name)
     outside = ca.issue("admin", common_name="kubernetes-admin", groups=("system:masters",))
     save_kubeconfig(state.kubeconfig, f"https://127.0.0.1:{plan.api_port}", ca, outside, f"cotenant-{plan.name}")
 

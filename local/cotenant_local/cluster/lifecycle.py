@@ -124,7 +124,7 @@ def _check_machine(spec: ClusterSpec, progress: Progress) -> None:
 
 def _write_folder(state: ClusterFolder, plan: ClusterPlan, spec: ClusterSpec) -> None:
     identities.create(state, plan)
-    components.write_configuration(state)
+    components.write_configuration(plan, state)
     more = {name: image.model_dump() for name, image in spec.images.items()}
     catalogue = images.default_catalogue(folders.checkout(), Path(sys.prefix), more=more)
     state.catalogue.write_text(json.dumps(catalogue, indent=1))

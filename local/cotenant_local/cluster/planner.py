@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from cotenant_local.cluster import quantities
 from cotenant_local.cluster.spec import TAINT, ClusterSpec, NodeSpec
-from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.addresses import FAMILIES, Addresses
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 from cotenant_local.host.errors import LocalError
@@ -42,7 +42,7 @@ def plan(name: str, spec: ClusterSpec, prerequisites: Prerequisites) -> tuple[Cl
     listeners += [_listen(forward.port) for forward in spec.forwards]
     ports = [listener.getsockname()[1] for listener in listeners]
     disk = shutil.disk_usage(prerequisites.state.path).total
-    nodes = tuple(_node(node, index, disk) for index, node in enumerate(spec.nodes))
+    nodes = tuple(_node(node, index, disk, FAMILIES[spec.ip_family]) for index, node in enumerate(spec.nodes))
     planned = ClusterPlan(
         name=name,
         programs=prerequisites.programs,
@@ -54,11 +54,12 @@ def plan(name: str, spec: ClusterSpec, prerequisites: Prerequisites) -> tuple[Cl
         forwards=tuple((forward.service, port) for forward, port in zip(spec.forwards, ports[1:], strict=True)),
         api_port=ports[0],
         cgroup_parent=prerequisites.cgroup,
+        ip_family=spec.ip_family,
     )
     return planned, listeners
 
 
-def _node(node: NodeSpec, index: int, disk: int) -> NodePlan:
+def _node(node: NodeSpec, index: int, disk: int, addresses: Addresses) -> NodePlan:
     labels = dict(node.labels)
     annotations = dict(node.annotations)
     if node.zone:
@@ -67,14 +68,14 @@ def _node(node: NodeSpec, index: int, disk: int) -> NodePlan:
         labels[GPU_CLASS] = node.gpus.gpu_class
         inventory = {"class": node.gpus.gpu_class, "memory": node.gpus.memory, "count": node.gpus.count}
         annotations[SIMULATED_GPUS] = json.dumps(inventory)
-    pod_cidr = Addresses.pods(index)
+    pod_cidr = addresses.node_pods(index)
     spec: dict[str, Any] = {"podCIDR": pod_cidr, "podCIDRs": [pod_cidr]}
     if node.taints:
         spec["taints"] = [{k: v for k, v in _taint(taint).items() if v} for taint in node.taints]
     metadata = {"name": node.name, "labels": labels, "annotations": annotations}
     return NodePlan(
         name=node.name,
-        address=Addresses.node(index),
+        address=addresses.node(index),
         pod_cidr=pod_cidr,
         pods=node.pods,
         cpu=node.cpu,

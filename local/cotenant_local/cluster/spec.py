@@ -121,6 +121,8 @@ class ClusterSpec(StrictModel):
     forwards: tuple[ForwardSpec, ...] = ()
     oldest: bool = False
     """The control plane of the oldest Kubernetes that Cotenant promises to run on. Such a cluster has no nodes."""
+    ip_family: Literal["IPv4", "IPv6"] = Field(default="IPv4", alias="ipFamily")
+    """Of nodes, pods and Services; the machine itself reaches the API server on 127.0.0.1 either way."""
     api_port: int = Field(default=0, ge=0, le=65535)
     """Of the API server on 127.0.0.1; 0 takes a free one."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cotenant_local.controlplane.volume_provisioner import CLASS, PROVISIONER
-from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.addresses import Addresses, is_v6
 from cotenant_local.host.api_client import MERGE, Api
 from cotenant_local.host.cluster_plan import NodePlan
 from cotenant_local.metrics import server as metrics
@@ -26,16 +26,16 @@ METRICS_PORTS = [{"name": "https", "port": metrics.PORT, "protocol": "TCP"}]
 Document = dict[str, Any]
 
 
-def create_system_objects(api: Api, pki: Path, *, with_metrics: bool) -> None:
+def create_system_objects(api: Api, pki: Path, addresses: Addresses, *, with_metrics: bool) -> None:
     """Creates what a cluster starts with, but for its Nodes; safe to repeat on kept state."""
-    dns(api)
+    dns(api, addresses)
     network_policies(api)
     volumes(api)
     if with_metrics:
-        metrics_api(api, pki)
+        metrics_api(api, pki, addresses)
 
 
-def dns(api: Api) -> None:
+def dns(api: Api, addresses: Addresses) -> None:
     """CoreDNS runs beside the API server, not in a pod: a cluster without nodes resolves names too."""
     _grant(
         api,
@@ -44,7 +44,8 @@ def dns(api: Api) -> None:
         _rule("discovery.k8s.io", ["endpointslices"], READ),
     )
     labels = {"k8s-app": "kube-dns", "kubernetes.io/name": "CoreDNS"}
-    _serve(api, "kube-dns", DNS_PORTS, labels, clusterIP=Addresses.DNS_SERVICE)
+    at = addresses.control_plane
+    _serve(api, "kube-dns", at, DNS_PORTS, labels, clusterIP=addresses.dns_service)
 
 
 def network_policies(api: Api) -> None:
@@ -71,9 +72,9 @@ def volumes(api: Api) -> None:
     api.apply("/apis/storage.k8s.io/v1/storageclasses", storage_class)
 
 
-def metrics_api(api: Api, pki: Path) -> None:
+def metrics_api(api: Api, pki: Path, addresses: Addresses) -> None:
     _grant(api, "system:metrics", _rule("", ["nodes/metrics"], ["get"]), _rule("", ["nodes", "pods"], ["get", "list"]))
-    _serve(api, "metrics-server", METRICS_PORTS, {"k8s-app": "metrics-server"})
+    _serve(api, "metrics-server", addresses.control_plane, METRICS_PORTS, {"k8s-app": "metrics-server"})
     reader = _object(
         RBAC_V1,
         "ClusterRole",
@@ -102,7 +103,7 @@ def metrics_available(api: Api) -> bool:
     return bool(api.call("GET", metrics.PREFIX))
 
 
-def _serve(api: Api, name: str, ports: list[Document], labels: Document, **spec: Any) -> None:
+def _serve(api: Api, name: str, address: str, ports: list[Document], labels: Document, **spec: Any) -> None:
     """A Service whose endpoint runs beside the API server."""
     service = _object("v1", "Service", name, spec={**spec, "ports": ports})
     service["metadata"]["labels"] = labels
@@ -112,9 +113,9 @@ def _serve(api: Api, name: str, ports: list[Document], labels: Document, **spec:
         "discovery.k8s.io/v1",
         "EndpointSlice",
         f"{name}-control-plane",
-        addressType="IPv4",
+        addressType="IPv6" if is_v6(address) else "IPv4",
         ports=ports,
-        endpoints=[{"addresses": [Addresses.CONTROL_PLANE], "conditions": {"ready": True}}],
+        endpoints=[{"addresses": [address], "conditions": {"ready": True}}],
     )
     endpoints["metadata"]["labels"] = {
         **labels,

@@ -7,7 +7,7 @@ kubelets on one machine. Each such line has its reason.
 import json
 from typing import Final
 
-from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.addresses import in_url, is_v6
 from cotenant_local.host.cluster_folder import ClusterFolder, write_secret
 from cotenant_local.host.cluster_plan import ClusterPlan
 
@@ -37,9 +37,9 @@ COREFILE = """\
 .:53 {{
     bind {address}
     errors
-    health {address}:8080
-    ready {address}:8181
-    kubernetes {domain} in-addr.arpa {{
+    health {listener}:8080
+    ready {listener}:8181
+    kubernetes {domain} in-addr.arpa ip6.arpa {{
         kubeconfig {kubeconfig}
         pods insecure
         ttl 1
@@ -76,8 +76,9 @@ def apiserver(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
         f"--etcd-cafile={pki}/etcd-ca.crt",
         f"--etcd-certfile={pki}/apiserver-etcd-client.crt",
         f"--etcd-keyfile={pki}/apiserver-etcd-client.key",
-        f"--advertise-address={Addresses.CONTROL_PLANE}",
-        f"--service-cluster-ip-range={Addresses.SERVICES}",
+        f"--advertise-address={plan.addresses.control_plane}",
+        *(["--bind-address=::"] if is_v6(plan.addresses.lan) else []),  # by default it listens on IPv4 alone
+        f"--service-cluster-ip-range={plan.addresses.services}",
         f"--client-ca-file={pki}/ca.crt",
         f"--tls-cert-file={pki}/apiserver.crt",
         f"--tls-private-key-file={pki}/apiserver.key",
@@ -123,8 +124,8 @@ def controller_manager(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
         f"--cluster-signing-key-file={pki}/ca.key",
         f"--client-ca-file={pki}/ca.crt",
         f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt",
-        f"--cluster-cidr={Addresses.PODS}",
-        f"--service-cluster-ip-range={Addresses.SERVICES}",
+        f"--cluster-cidr={plan.addresses.pods}",
+        f"--service-cluster-ip-range={plan.addresses.services}",
         "--allocate-node-cidrs=false",  # the Node objects already carry their ranges
         # Kubelets here renew their lease every 2.5 s; a machine that is busy with everything else is not a lost node.
         "--node-monitor-period=2s",
@@ -157,13 +158,13 @@ def api_faults(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
         str(plan.programs / "apifaults"),
         f"-pki={state.pki}",
         f"-listen=:{FAULTY_PORT}",
-        f"-target={Addresses.CONTROL_PLANE}:6443",
+        f"-target={in_url(plan.addresses.control_plane)}:6443",
         f"-faults={state.api_faults}",
     ]
 
 
 def api_forward(plan: ClusterPlan, listener: int, port: int) -> list[str]:
-    return [str(plan.programs / "forward"), f"{listener}={Addresses.CONTROL_PLANE}:{port}"]
+    return [str(plan.programs / "forward"), f"{listener}={in_url(plan.addresses.control_plane)}:{port}"]
 
 
 def service_forwards(plan: ClusterPlan, listeners: list[int], node_pid: int) -> list[str]:
@@ -174,7 +175,7 @@ def service_forwards(plan: ClusterPlan, listeners: list[int], node_pid: int) -> 
         namespace, _, name = path.partition("/")
         targets.append(f"{listener}={name}.{namespace}.svc.{DOMAIN}:{port}")
     there = ["nsenter", f"--net=/proc/{node_pid}/ns/net"]
-    return [*there, str(plan.programs / "forward"), f"-resolver={Addresses.CONTROL_PLANE}:53", *targets]
+    return [*there, str(plan.programs / "forward"), f"-resolver={in_url(plan.addresses.control_plane)}:53", *targets]
 
 
 def volumes(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
@@ -185,11 +186,12 @@ def metrics(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
     return [str(plan.python), "-m", "cotenant_local.metrics.server", str(state.path)]
 
 
-def write_configuration(state: ClusterFolder) -> None:
+def write_configuration(plan: ClusterPlan, state: ClusterFolder) -> None:
     """The files that the control plane's command lines name."""
     write_secret(state.config / "audit-policy.json", json.dumps(AUDIT_POLICY).encode())
+    address = plan.addresses.control_plane
     corefile = COREFILE.format(
-        address=Addresses.CONTROL_PLANE, domain=DOMAIN, kubeconfig=state.config / "coredns.kubeconfig"
+        address=address, listener=in_url(address), domain=DOMAIN, kubeconfig=state.config / "coredns.kubeconfig"
     )
     write_secret(state.config / "Corefile", corefile.encode())
 

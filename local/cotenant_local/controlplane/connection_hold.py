@@ -16,15 +16,15 @@ POLL_S: Final = 0.1
 
 
 class ConnectionHold:
-    def __init__(self, api: Api, log: Callable[[str], None]) -> None:
-        """`api` is not held: it connects to 127.0.0.1."""
-        self._api, self._log = api, log
+    def __init__(self, api: Api, address: str, log: Callable[[str], None]) -> None:
+        """`address`: of the API server in the cluster. `api` is not held: it connects to 127.0.0.1."""
+        self._api, self._address, self._log = api, address, log
         self._releasing: asyncio.Task[None] | None = None
 
     def hold(self) -> None:
         """Holds new connections until the API server is ready again."""
         try:
-            network.hold_api(True)
+            network.hold_api(self._address, held=True)
         except network.ClusterNetworkError as error:
             self._log(f"clients are refused while the API server is away: {error}")
             return
@@ -36,5 +36,5 @@ class ConnectionHold:
             if await asyncio.to_thread(self._api.ready):
                 break
             await asyncio.sleep(POLL_S)
-        network.hold_api(False)
+        network.hold_api(self._address, held=False)
         self._log("kube-apiserver is ready again")

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.addresses import Addresses, is_v6, of_packets
 from cotenant_local.host.cluster_plan import NodePlan
 
 BRIDGE: Final = "lan0"
@@ -21,14 +21,14 @@ class ClusterNetworkError(Exception):
     """A network command failed; the message has the command and its error output."""
 
 
-def control_plane() -> None:
+def control_plane(addresses: Addresses) -> None:
     _ip(
         "link set lo up",
         f"link add {BRIDGE} mtu {MTU} type bridge",
-        f"addr add {Addresses.CONTROL_PLANE}/{Addresses.LAN.prefixlen} dev {BRIDGE}",
+        _address(addresses, addresses.control_plane, BRIDGE),
         f"link set {BRIDGE} up",
     )
-    _sysctl("net/ipv4/ip_forward", "1")
+    _forward(addresses)
 
 
 def plug(port: str, pid: int, node: NodePlan) -> None:
@@ -46,48 +46,62 @@ def unplug(port: str) -> None:
     subprocess.run(["ip", "link", "del", port], capture_output=True, check=False)
 
 
-def node(own: NodePlan, others: tuple[NodePlan, ...]) -> None:
+def node(addresses: Addresses, own: NodePlan, others: tuple[NodePlan, ...]) -> None:
     _ip(
         "link set lo up",
-        f"addr add {own.address}/{Addresses.LAN.prefixlen} dev eth0",
+        _address(addresses, own.address, "eth0"),
         "link set eth0 up",
-        f"route add default via {Addresses.CONTROL_PLANE}",
+        f"route add default via {addresses.control_plane}",
         *(f"route add {other.pod_cidr} via {other.address}" for other in others),
     )
-    _sysctl("net/ipv4/ip_forward", "1")
+    _forward(addresses)
 
 
 def isolate(nodes: list[NodePlan]) -> None:
     """Exactly these nodes, and no others, are cut off from the API server in both directions."""
     rules = [f"table inet {ISOLATION_TABLE}", f"delete table inet {ISOLATION_TABLE}"]
     if nodes:
-        ranges = ", ".join(part for cut in nodes for part in (cut.address, cut.pod_cidr))
+        ip, ranges = (
+            of_packets(nodes[0].address),
+            ", ".join(part for cut in nodes for part in (cut.address, cut.pod_cidr)),
+        )
         rules.append(
             f"table inet {ISOLATION_TABLE} {{\n"
-            f" chain input {{ type filter hook input priority 0; ip saddr {{ {ranges} }} tcp dport 6443 drop; }}\n"
-            f" chain output {{ type filter hook output priority 0; ip daddr {{ {ranges} }} drop; }}\n"
+            f" chain input {{ type filter hook input priority 0; {ip} saddr {{ {ranges} }} tcp dport 6443 drop; }}\n"
+            f" chain output {{ type filter hook output priority 0; {ip} daddr {{ {ranges} }} drop; }}\n"
             "}"
         )
     _run(["nft", "-f", "-"], "\n".join(rules))
 
 
-def divert_api(to_port: int | None) -> None:
+def divert_api(addresses: Addresses, to_port: int | None) -> None:
     """Leads connections of pods to the API server to another port of it; None: to the real one."""
-    rules = [f"table ip {DIVERSION_TABLE}", f"delete table ip {DIVERSION_TABLE}"]
+    ip = of_packets(addresses.pods)
+    rules = [f"table {ip} {DIVERSION_TABLE}", f"delete table {ip} {DIVERSION_TABLE}"]
     if to_port is not None:
-        rule = f"ip saddr {Addresses.PODS} tcp dport 6443 redirect to :{to_port}"
+        rule = f"{ip} saddr {addresses.pods} tcp dport 6443 redirect to :{to_port}"
         chain = f"chain prerouting {{ type nat hook prerouting priority dstnat; {rule}; }}"
-        rules.append(f"table ip {DIVERSION_TABLE} {{\n{chain}\n}}")
+        rules.append(f"table {ip} {DIVERSION_TABLE} {{\n{chain}\n}}")
     _run(["nft", "-f", "-"], "\n".join(rules))
 
 
-def hold_api(held: bool) -> None:
+def hold_api(address: str, *, held: bool) -> None:
     """New connections to the API server wait, but for those by way of 127.0.0.1: their first packet is dropped."""
-    rules = [f"table ip {HOLD_TABLE}", f"delete table ip {HOLD_TABLE}"]
+    ip = of_packets(address)
+    rules = [f"table {ip} {HOLD_TABLE}", f"delete table {ip} {HOLD_TABLE}"]
     if held:
-        rule = f"ip daddr {Addresses.CONTROL_PLANE} tcp dport 6443 tcp flags & (syn | ack) == syn drop"
-        rules.append(f"table ip {HOLD_TABLE} {{\nchain input {{ type filter hook input priority 0; {rule}; }}\n}}")
+        rule = f"{ip} daddr {address} tcp dport 6443 tcp flags & (syn | ack) == syn drop"
+        rules.append(f"table {ip} {HOLD_TABLE} {{\nchain input {{ type filter hook input priority 0; {rule}; }}\n}}")
     _run(["nft", "-f", "-"], "\n".join(rules))
+
+
+def _address(addresses: Addresses, own: str, device: str) -> str:
+    length = addresses.lan.partition("/")[2]
+    return f"addr add {own}/{length} dev {device}{' nodad' if is_v6(own) else ''}"  # nobody else can have it
+
+
+def _forward(addresses: Addresses) -> None:
+    _sysctl("net/ipv6/conf/all/forwarding" if is_v6(addresses.lan) else "net/ipv4/ip_forward", "1")
 
 
 def _ip(*lines: str) -> None:

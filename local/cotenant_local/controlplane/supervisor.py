@@ -43,7 +43,7 @@ class Supervisor:
         self.lifeline, self.listeners = lifeline, listeners
         self.processes = Processes(self.on_death)
         self.api = Api.from_pki("127.0.0.1", components.API_PORT, state.pki)
-        self.connection_hold = ConnectionHold(self.api, self.log)
+        self.connection_hold = ConnectionHold(self.api, self.plan.addresses.control_plane, self.log)
         self.machines = NodeMachines(
             self.state, self.plan, self.processes, log=self.log, on_start=self.forward_services
         )
@@ -68,7 +68,7 @@ class Supervisor:
         """Starts everything in order; raises StartError where something does not come up in time."""
         begun = time.monotonic()
         # 1. The LAN, the store, the API server.
-        network.control_plane()
+        network.control_plane(self.plan.addresses)
         self.start("etcd", components.etcd(self.plan, self.state))
         self.start("kube-apiserver", components.apiserver(self.plan, self.state))
         self.lifeline.send(progress="starting etcd and the API server")
@@ -82,7 +82,8 @@ class Supervisor:
         if measured:
             self.start("metrics", components.metrics(self.plan, self.state))
         # 3. Rights, Services and the storage class, and the processes that need them.
-        await asyncio.to_thread(bootstrap.create_system_objects, self.api, self.state.pki, with_metrics=measured)
+        create = functools.partial(bootstrap.create_system_objects, self.api, self.state.pki, self.plan.addresses)
+        await asyncio.to_thread(create, with_metrics=measured)
         self.start("coredns", components.dns(self.plan, self.state))
         self.start("volumes", components.volumes(self.plan, self.state))
         # 4. The nodes, all at once, each until its kubelet is ready.
@@ -123,7 +124,7 @@ class Supervisor:
             self.state.api_faults.write_text(json.dumps(faults))
             self.start("apifaults", components.api_faults(self.plan, self.state))
         port = None if faults is None else components.FAULTY_PORT
-        network.divert_api(port)
+        network.divert_api(self.plan.addresses, port)
         self.forward_api(port or components.API_PORT)
         self.log(f"API faults: {faults or 'none'}")
 

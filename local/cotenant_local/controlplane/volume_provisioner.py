@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.api_client import Api, ApiError
 from cotenant_local.host.cluster_folder import VOLUMES, ClusterFolder
+from cotenant_local.host.cluster_plan import ClusterPlan
 from cotenant_local.host.informer import Informer
 
 PROVISIONER, CLASS = "cotenant.dev/folder", "standard"
@@ -148,7 +148,8 @@ def event(claim: Document, reason: str) -> Document:
 
 def main() -> None:
     state = ClusterFolder(Path(sys.argv[1]))
-    Provisioner(state, Api.from_pki(Addresses.CONTROL_PLANE, 6443, state.pki, "volumes")).run()
+    address = ClusterPlan.load(state.plan).addresses.control_plane
+    Provisioner(state, Api.from_pki(address, 6443, state.pki, "volumes")).run()
 
 
 if __name__ == "__main__":

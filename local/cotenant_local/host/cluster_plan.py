@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant_local.host.addresses import FAMILIES, Addresses
 from cotenant_local.host.cluster_folder import write_secret
 
 
@@ -46,6 +47,11 @@ class ClusterPlan:
     """(NAMESPACE/NAME:PORT, port on 127.0.0.1)"""
     api_port: int
     cgroup_parent: str | None
+    ip_family: str = "IPv4"
+
+    @property
+    def addresses(self) -> Addresses:
+        return FAMILIES[self.ip_family]
 
     def save(self, path: Path) -> None:
         write_secret(path, json.dumps(asdict(self), default=str, indent=1).encode())

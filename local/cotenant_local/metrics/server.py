@@ -8,13 +8,14 @@ import datetime
 import http.server
 import json
 import re
+import socket
 import ssl
 import sys
 import urllib.parse
 from pathlib import Path
 from typing import Any, Final
 
-from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.addresses import is_v6
 from cotenant_local.host.api_client import Api, ApiError
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.cluster_plan import ClusterPlan
@@ -119,21 +120,28 @@ def handler(answers: MetricsApi) -> type[http.server.BaseHTTPRequestHandler]:
     return Handler
 
 
+class Server(http.server.ThreadingHTTPServer):
+    def __init__(self, address: tuple[str, int], answers: type[http.server.BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if is_v6(address[0]) else socket.AF_INET
+        super().__init__(address, answers)
+
+
 def listen(address: tuple[str, int], pki: Path, answers: MetricsApi) -> http.server.ThreadingHTTPServer:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pki / "front-proxy-ca.crt"))
     tls.verify_mode = ssl.CERT_REQUIRED
     tls.load_cert_chain(pki / "metrics-serving.crt", pki / "metrics-serving.key")
-    server = http.server.ThreadingHTTPServer(address, handler(answers))
+    server = Server(address, handler(answers))
     server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     return server
 
 
 def main() -> None:
     state = ClusterFolder(Path(sys.argv[1]))
-    collector = MetricsCollector(state, ClusterPlan.load(state.plan))
+    plan = ClusterPlan.load(state.plan)
+    collector, address = MetricsCollector(state, plan), plan.addresses.control_plane
     collector.start()
-    answers = MetricsApi(Api.from_pki(Addresses.CONTROL_PLANE, 6443, state.pki, "metrics"), collector)
-    listen((Addresses.CONTROL_PLANE, PORT), state.pki, answers).serve_forever()
+    answers = MetricsApi(Api.from_pki(address, 6443, state.pki, "metrics"), collector)
+    listen((address, PORT), state.pki, answers).serve_forever()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ As in the control plane's `components`, each line that differs from the defaults
 from typing import Any, Final
 
 from cotenant_local.controlplane.components import DOMAIN, program
-from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 
@@ -28,7 +27,7 @@ def proxy(plan: ClusterPlan) -> list[str]:
     return [*program(plan, "kube-proxy"), "--config=/run/cotenant/kube-proxy.json"]
 
 
-def kubelet_configuration(state: ClusterFolder, node: NodePlan) -> dict[str, Any]:
+def kubelet_configuration(plan: ClusterPlan, state: ClusterFolder, node: NodePlan) -> dict[str, Any]:
     pki = state.pki
     withheld = {"ephemeral-storage": str(node.withheld_bytes)} if node.withheld_bytes else {}
     return {
@@ -45,7 +44,7 @@ def kubelet_configuration(state: ClusterFolder, node: NodePlan) -> dict[str, Any
         "tlsPrivateKeyFile": f"{pki}/{node.name}-serving.key",
         "containerRuntimeEndpoint": f"unix://{CRI_SOCKET}",
         "clusterDomain": DOMAIN,
-        "clusterDNS": [Addresses.DNS_SERVICE],
+        "clusterDNS": [plan.addresses.dns_service],
         "resolvConf": "/run/cotenant/resolv.conf",
         "podLogsDir": "/var/log/pods",
         "volumePluginDir": "/var/lib/kubelet/volumeplugins",
@@ -76,13 +75,13 @@ def kubelet_configuration(state: ClusterFolder, node: NodePlan) -> dict[str, Any
     }
 
 
-def proxy_configuration(node: NodePlan) -> dict[str, Any]:
+def proxy_configuration(plan: ClusterPlan, node: NodePlan) -> dict[str, Any]:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
         "mode": "nftables",
         "clientConnection": {"kubeconfig": "/run/cotenant/kube-proxy.kubeconfig"},
-        "clusterCIDR": Addresses.PODS,
+        "clusterCIDR": plan.addresses.pods,
         "hostnameOverride": node.name,
         "bindAddress": node.address,
         "conntrack": {"maxPerCore": 0, "min": 0},  # the table's size belongs to the machine

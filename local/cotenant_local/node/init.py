@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from cotenant_local.controlplane import network
-from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.cluster_folder import VOLUMES, ClusterFolder
 from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 from cotenant_local.host.json_lines import JsonLines
@@ -55,7 +54,7 @@ class NodeInit:
         self.channel.send(hello=True)
         if await self.channel.receive() is None:
             return
-        network.node(self.own, tuple(other for other in self.plan.nodes if other != self.own))
+        network.node(self.plan.addresses, self.own, tuple(other for other in self.plan.nodes if other != self.own))
         socket.sethostname(self.own.name)
         self.mount_node_folders()
         self.write_configuration()
@@ -101,9 +100,9 @@ class NodeInit:
         share(Path("/var/lib/kubelet"))
 
     def write_configuration(self) -> None:
-        kubelet = components.kubelet_configuration(self.state, self.own)
+        kubelet = components.kubelet_configuration(self.plan, self.state, self.own)
         (RUN / "kubelet.json").write_text(json.dumps(kubelet))
-        (RUN / "kube-proxy.json").write_text(json.dumps(components.proxy_configuration(self.own)))
+        (RUN / "kube-proxy.json").write_text(json.dumps(components.proxy_configuration(self.plan, self.own)))
         (RUN / "resolv.conf").write_text("")
         shutil.copyfile(self.state.config / f"kubelet-{self.own.name}.kubeconfig", RUN / "kubelet.kubeconfig")
         for name in ("kube-proxy", "network-policies"):
@@ -123,7 +122,7 @@ class NodeInit:
             cgroup_parent=f"{parent}/{self.own.name}" if parent else None,
             gpu_driver=self.state.gpu_driver(self.own.name) if self.own.memory_limits else None,
             policy_kubeconfig=RUN / "network-policies.kubeconfig",
-            dns_address=Addresses.CONTROL_PLANE,
+            dns_address=self.plan.addresses.control_plane,
         )
 
 

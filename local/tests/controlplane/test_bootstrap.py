@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant_local.controlplane import bootstrap
+from cotenant_local.host.addresses import FAMILIES
 from cotenant_local.host.api_client import MERGE
 from local.tests.plans import node_plan
 
@@ -32,7 +33,7 @@ class WrittenDown:
 def created(tmp_path: Path, *, with_metrics: bool) -> dict[tuple[str, str], dict[str, Any]]:
     (tmp_path / "ca.crt").write_bytes(b"authority")
     api: Any = WrittenDown()
-    bootstrap.create_system_objects(api, tmp_path, with_metrics=with_metrics)
+    bootstrap.create_system_objects(api, tmp_path, FAMILIES["IPv4"], with_metrics=with_metrics)
     applied: dict[tuple[str, str], dict[str, Any]] = api.applied
     return applied
 

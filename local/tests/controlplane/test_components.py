@@ -17,7 +17,7 @@ def test_every_file_of_a_command_line_is_there_before_it_runs(tmp_path: Path) ->
     state = ClusterFolder(tmp_path)
     state.prepare()
     identities.create(state, PLAN)
-    components.write_configuration(state)
+    components.write_configuration(PLAN, state)
     makers = (components.etcd, components.apiserver, components.controller_manager, components.scheduler)
     words = [word for make in (*makers, components.dns) for word in make(PLAN, state)]
     named = [Path(word.rpartition("=")[2]) for word in words if str(tmp_path) in word]
@@ -37,16 +37,22 @@ def test_rights_and_addresses_of_the_api_server_are_the_clusters(tmp_path: Path)
     } <= set(line)
 
 
+def test_an_api_server_without_ipv4_listens_on_ipv6(tmp_path: Path) -> None:
+    line = components.apiserver(cluster_plan(ip_family="IPv6"), ClusterFolder(tmp_path))
+    assert {"--bind-address=::", "--advertise-address=fd00:10:89::1"} <= set(line)
+    assert "--bind-address=::" not in components.apiserver(PLAN, ClusterFolder(tmp_path))
+
+
 def test_the_audit_log_keeps_no_body_and_leaves_out_what_would_drown_it(tmp_path: Path) -> None:
     state = ClusterFolder(tmp_path)
     state.prepare()
-    components.write_configuration(state)
+    components.write_configuration(PLAN, state)
     rules = json.loads((state.config / "audit-policy.json").read_text())["rules"]
     assert {rule["level"] for rule in rules} == {"None", "Metadata"}
     assert rules[-1] == {"level": "Metadata"}
     assert (state.config / "Corefile").read_text() == (
         ".:53 {\n    bind 10.89.0.1\n    errors\n    health 10.89.0.1:8080\n    ready 10.89.0.1:8181\n"
-        "    kubernetes cluster.local in-addr.arpa {\n"
+        "    kubernetes cluster.local in-addr.arpa ip6.arpa {\n"
         f"        kubeconfig {tmp_path}/config/coredns.kubeconfig\n        pods insecure\n        ttl 1\n    }}\n}}\n"
     )
 

@@ -26,29 +26,29 @@ async def ended(hold: ConnectionHold) -> None:
 
 
 async def test_connections_are_held_until_the_server_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[bool] = []
+    told: list[bool] = []
     log: list[str] = []
-    monkeypatch.setattr(network, "hold_api", held.append)
+    monkeypatch.setattr(network, "hold_api", lambda _, *, held: told.append(held))
     monkeypatch.setattr(connection_hold, "POLL_S", 0)
     api: Any = PlayedApi(3)
-    hold = ConnectionHold(api, log.append)
+    hold = ConnectionHold(api, "10.89.0.1", log.append)
     hold.hold()
     hold.hold()  # dies again before it was ready
     await ended(hold)
-    assert (held, log, api.left) == ([True, True, False], ["kube-apiserver is ready again"], 0)
+    assert (told, log, api.left) == ([True, True, False], ["kube-apiserver is ready again"], 0)
     api.left = 1
     hold.hold()
     await ended(hold)
-    assert (held[3:], len(log)) == ([True, False], 2)
+    assert (told[3:], len(log)) == ([True, False], 2)
 
 
 async def test_where_connections_cannot_be_held_the_log_has_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(held: bool) -> None:
+    def refuse(_: str, *, held: bool) -> None:
         raise network.ClusterNetworkError("no nft")
 
     monkeypatch.setattr(network, "hold_api", refuse)
     log: list[str] = []
     api: Any = PlayedApi(1)
-    ConnectionHold(api, log.append).hold()
+    ConnectionHold(api, "10.89.0.1", log.append).hold()
     await asyncio.sleep(0)
     assert (log, api.left) == (["clients are refused while the API server is away: no nft"], 1)

@@ -27,7 +27,7 @@ def test_a_kubelet_is_the_node_that_its_plan_names() -> None:
 
 
 def test_a_kubelet_lets_no_stranger_in_and_serves_with_the_nodes_own_certificate() -> None:
-    made = components.kubelet_configuration(STATE, node_plan(1))
+    made = components.kubelet_configuration(cluster_plan(), STATE, node_plan(1))
     assert {key: made[key] for key in ("address", "authentication", "authorization", "tlsCertFile")} == {
         "address": "10.89.0.11",
         "authentication": {
@@ -43,13 +43,13 @@ def test_a_kubelet_lets_no_stranger_in_and_serves_with_the_nodes_own_certificate
 
 
 def test_a_node_offers_what_its_plan_allows() -> None:
-    made = components.kubelet_configuration(STATE, node_plan(pods=30, withheld_bytes=5 << 30))
+    made = components.kubelet_configuration(cluster_plan(), STATE, node_plan(pods=30, withheld_bytes=5 << 30))
     assert (made["maxPods"], made["systemReserved"]) == (30, {"ephemeral-storage": str(5 << 30)})
-    assert components.kubelet_configuration(STATE, node_plan())["systemReserved"] == {}
+    assert components.kubelet_configuration(cluster_plan(), STATE, node_plan())["systemReserved"] == {}
 
 
 def test_the_proxy_knows_the_pods_of_the_whole_cluster_and_its_own_node() -> None:
-    assert components.proxy_configuration(node_plan()) == {
+    assert components.proxy_configuration(cluster_plan(), node_plan()) == {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
         "mode": "nftables",

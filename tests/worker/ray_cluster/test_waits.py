@@ -88,15 +88,18 @@ def head(monkeypatch: pytest.MonkeyPatch, *, listens: bool, nodes_after: float) 
         connected.append(address)
         return SimpleNamespace(get_all_node_info=get_all_node_info)
 
-    monkeypatch.setattr(waits, "await_port", lambda host, port, timeout_s: listens)
+    monkeypatch.setattr(waits, "await_port", lambda host, port, timeout_s: listens and "[" not in host and port == 6379)
     monkeypatch.setattr(waits, "raylet", lambda: SimpleNamespace(GcsClient=connect))
     return connected
 
 
-def test_the_head_is_there_once_its_raylet_is_known(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+@pytest.mark.parametrize("address", ["10.0.0.1:6379", "[fd00::1]:6379"])
+def test_the_head_is_there_once_its_raylet_is_known(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock, address: str
+) -> None:
     connected = head(monkeypatch, listens=True, nodes_after=2)
-    waits.await_head("10.0.0.1:6379")
-    assert (connected, clock.sleeps) == (["10.0.0.1:6379"], [0.02, 0.02])
+    waits.await_head(address)
+    assert (connected, clock.sleeps) == ([address], [0.02, 0.02])
 
 
 @pytest.mark.parametrize(

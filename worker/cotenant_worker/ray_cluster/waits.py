@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from cotenant.contract import Contract
+from cotenant_worker.host.addresses import host_and_port
 
 _POLL_S = 0.02
 
@@ -56,8 +57,7 @@ def await_head(address: str) -> None:
     """
     patience_s = _rendezvous_timeout_s()
     end = time.monotonic() + patience_s
-    host, _, port = address.rpartition(":")
-    if await_port(host, int(port), patience_s):
+    if await_port(*host_and_port(address), patience_s):
         client = raylet().GcsClient(address=address)
         while time.monotonic() < end:
             if client.get_all_node_info(timeout=5):

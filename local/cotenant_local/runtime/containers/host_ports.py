@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable
 from typing import Final
 
+from cotenant_local.host.addresses import is_v6
 from cotenant_local.runtime.containers.sandboxes import Sandbox
 from cotenant_local.runtime.interface import proto
 from cotenant_local.runtime.interface.unsupported import UnsupportedError
@@ -36,8 +37,8 @@ def check(new: Sandbox, others: Iterable[Sandbox]) -> None:
     if wanted and not shutil.which("nft"):
         raise UnsupportedError("hostPort needs the program nft; on Debian or Ubuntu: sudo apt-get install nftables")
     for _, address, port in wanted:
-        if ":" in address:
-            raise UnsupportedError(f"hostPort {port} on {address}: pods here have IPv4 only")
+        if is_v6(address):
+            raise UnsupportedError(f"hostPort {port} on {address}: host ports work with IPv4 alone here")
     for other in others:
         for protocol, address, port in ports(other):
             if any(p == protocol and n == port and (not a or not address or a == address) for p, a, n in wanted):

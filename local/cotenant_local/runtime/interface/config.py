@@ -2,12 +2,13 @@
 
 The runtime runs inside the cluster's sandbox: as a descendant of its PID 1 (which reaps orphans), in the sandbox's
 network namespace, and in the *same mount namespace as its kubelet* (it binds the volumes that the kubelet mounts).
-`net.ipv4.ip_forward` is 1 and `lo` is up there; the supervisor puts the node's address on an interface beforehand.
+Forwarding is on and `lo` is up there; the supervisor puts the node's address on an interface beforehand.
 
-Network: no bridge. Each pod has `eth0` with a /32 from `pod_cidr` and a default route to the link-local `gateway`; its
-other end is `veth<id>` in the sandbox's namespace, with a /32 route to the pod. All traffic between pods is routed, so
-`inet forward` sees it: kube-proxy (nftables) and network policies work without br_netfilter. Several nodes share the
-sandbox's network namespace; their ranges must not overlap. The runtime owns `veth*` links and the pods' routes only.
+Network: no bridge. Each pod has `eth0` with one address of `pod_cidr` and a default route to a link-local address. Its
+other end is `veth<id>` in the sandbox's namespace, with a route to the pod's address. All traffic between pods is
+routed, so `inet forward` sees it: kube-proxy (nftables) and network policies work without br_netfilter. Several nodes
+share the sandbox's network namespace; their ranges must not overlap. The runtime owns `veth*` links and the pods'
+routes only.
 
 Readiness: the socket accepts connections. SIGTERM ends the runtime and leaves containers running (a restart finds them
 by `state_dir`); with `stop_pods_on_exit` it ends them first. The kubelet's settings that fit: `podLogsDir` inside the
@@ -42,7 +43,6 @@ class RuntimeConfig:
     """Image catalogue (JSON or YAML), see `images`."""
     log_file: Path | None = None
     """The runtime's own log; standard error when absent."""
-    gateway: str = "169.254.1.1"
     mtu: int = 65520
     """Everything stays on this machine, so large frames are free."""
     stream_address: str = "127.0.0.1"

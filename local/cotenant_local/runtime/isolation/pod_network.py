@@ -1,4 +1,4 @@
-"""Pod addresses and links: one veth pair per pod, a /32 route on each side, fixed neighbours, so no ARP and no bridge.
+"""Pod addresses and links: one veth pair per pod, a route to one address on each side, fixed neighbours, no bridge.
 
 The host's side of every pod has the same link-layer address; the pod's is made from its address, as is usual.
 """
@@ -8,6 +8,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Final
 
+from cotenant_local.host.addresses import is_v6
 from cotenant_local.runtime.interface.config import RuntimeConfig
 
 HOST_MAC: Final = "ee:ee:ee:ee:ee:ee"
@@ -45,26 +46,27 @@ def link_name(sandbox: str) -> str:
 
 
 def pod_mac(address: str) -> str:
-    return "0a:58:" + ":".join(f"{byte:02x}" for byte in ipaddress.IPv4Address(address).packed)
+    return "0a:58:" + ":".join(f"{byte:02x}" for byte in ipaddress.ip_address(address).packed[-4:])
 
 
 async def connect(config: RuntimeConfig, sandbox: str, pid: int, address: str) -> None:
     """Wires the network namespace of process `pid` to the node."""
     link, mac = link_name(sandbox), pod_mac(address)
+    gateway, whole, at_once = ("fe80::1", 128, " nodad") if is_v6(address) else ("169.254.1.1", 32, "")
     host = [
         f"link add {link} mtu {config.mtu} address {HOST_MAC} type veth "
         f"peer name eth0 mtu {config.mtu} address {mac} netns {pid}",
         f"link set {link} up",
         f"neigh replace {address} lladdr {mac} dev {link} nud permanent",
-        f"route replace {address}/32 dev {link} src {config.node_address}",
+        f"route replace {address}/{whole} dev {link} src {config.node_address}",
     ]
     pod = [
         "link set lo up",
-        f"address add {address}/32 dev eth0",
+        f"address add {address}/{whole} dev eth0{at_once}",
         "link set eth0 up",
-        f"neigh replace {config.gateway} lladdr {HOST_MAC} dev eth0 nud permanent",
-        f"route add {config.gateway} dev eth0 scope link",
-        f"route add default via {config.gateway} dev eth0 src {address}",
+        f"neigh replace {gateway} lladdr {HOST_MAC} dev eth0 nud permanent",
+        f"route add {gateway} dev eth0 scope link",
+        f"route add default via {gateway} dev eth0 src {address}",
     ]
     await run_script(["ip", "-batch", "-"], "\n".join([*host, ""]))
     inside = ["nsenter", f"--net=/proc/{pid}/ns/net"]

@@ -9,6 +9,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from cotenant_local.host.addresses import of_packets
 from cotenant_local.runtime.policies.model import Labels, NetworkPolicy, PolicyPeer, PolicyPod, PolicyPort, PolicyRule
 
 TABLE: Final = "cotenant-policies"
@@ -25,23 +26,24 @@ def ruleset(
     everyone = sorted((pod for pod in pods if pod.address), key=_order)
     ordered = sorted(policies, key=lambda policy: (policy.namespace, policy.name))
     chains: list[str] = []
-    jumps: dict[str, list[str]] = {"saddr": [], "daddr": []}
+    jumps: dict[str, list[str]] = {}
     for number, pod in enumerate(sorted(local, key=_order)):
         mine = [policy for policy in ordered if policy.selects(pod)]
-        for direction, own, far in (("egress", "saddr", "daddr"), ("ingress", "daddr", "saddr")):
+        source, destination = (f"{of_packets(pod.address)} {side}" for side in ("saddr", "daddr"))
+        for direction, own, far in (("egress", source, destination), ("ingress", destination, source)):
             granted = [getattr(policy, direction) for policy in mine]
             if all(rules is None for rules in granted):
                 continue
             chain = f"{direction}-{number}"
-            lines = [f"ip {far} {pod.address} return"]
+            lines = [f"{far} {pod.address} return"]
             for policy, rules in zip(mine, granted, strict=True):
                 for rule in rules or ():
                     targets = [pod] if direction == "ingress" else None
                     lines += _allow(rule, policy.namespace, namespaces, everyone, far=far, targets=targets)
             chains.append(_chain(chain, [*dict.fromkeys(lines), "drop"], f"{pod.namespace}/{pod.name}"))
-            jumps[own].append(f"{pod.address} : jump {chain}")
+            jumps.setdefault(own, []).append(f"{pod.address} : jump {chain}")
     forward = ["type filter hook forward priority 0; policy accept;", "ct state established,related accept"]
-    forward += [f"ip {side} vmap {{ {', '.join(found)} }}" for side, found in jumps.items() if found]
+    forward += [f"{side} vmap {{ {', '.join(jumps[side])} }}" for side in sorted(jumps, reverse=True)]
     chains.append(_chain("forward", forward))
     return f"table inet {TABLE} {{}}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{''.join(chains)}}}\n"
 
@@ -64,14 +66,17 @@ def _allow(
     far: str,
     targets: list[PolicyPod] | None,
 ) -> list[str]:
-    """One rule as lines. `targets`: whose named ports count; None for the far side's."""
+    """One rule as lines. `far`: how nftables calls the address of the far side.
+
+    `targets`: whose named ports count; None for the far side's.
+    """
     lines = []
     found = [pod for pod in everyone if any(_is_peer(peer, pod, namespace, namespaces) for peer in rule.peers)]
     if not rule.peers:
         sides = [(ANY, targets if targets is not None else everyone)]
     else:
-        blocks = [(_block(peer, far), targets or []) for peer in rule.peers if _is_v4(peer)]
-        sides = blocks + ([(f"ip {far} {_set(pod.address for pod in found)}", targets or found)] if found else [])
+        blocks = [(_block(peer, far), targets or []) for peer in rule.peers if _is_block_of(peer, far)]
+        sides = blocks + ([(f"{far} {_set(pod.address for pod in found)}", targets or found)] if found else [])
     for match, owners in sides:
         if not rule.ports:
             lines.append(f"{match} return".strip())
@@ -93,14 +98,14 @@ def _is_peer(peer: PolicyPeer, pod: PolicyPod, namespace: str, namespaces: Mappi
     return right_place and (peer.pods is None or peer.pods.matches(pod.labels))
 
 
-def _is_v4(peer: PolicyPeer) -> bool:
-    return bool(peer.block) and ipaddress.ip_network(peer.block, strict=False).version == 4
+def _is_block_of(peer: PolicyPeer, far: str) -> bool:
+    return bool(peer.block) and far.startswith(f"{of_packets(peer.block)} ")
 
 
 def _block(peer: PolicyPeer, far: str) -> str:
-    match = f"ip {far} {peer.block}"
+    match = f"{far} {peer.block}"
     if peer.excepted:
-        match += f" ip {far} != {_set(peer.excepted)}"
+        match += f" {far} != {_set(peer.excepted)}"
     return match
 
 
@@ -120,7 +125,7 @@ def _named(port: PolicyPort, match: str, owners: list[PolicyPod], *, far: str, o
             by_number.setdefault(number, []).append(pod.address)
     protocol = port.protocol.lower()
     return [
-        f"{match if own else f'ip {far} {_set(addresses)}'} {protocol} dport {number} return".strip()
+        f"{match if own else f'{far} {_set(addresses)}'} {protocol} dport {number} return".strip()
         for number, addresses in sorted(by_number.items())
     ]
 

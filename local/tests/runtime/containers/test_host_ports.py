@@ -64,7 +64,7 @@ def test_two_pods_may_have_a_port_on_addresses_that_differ_but_not_on_one() -> N
 
 
 def test_a_port_that_nothing_could_forward_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnsupportedError, match=r"^hostPort 80 on fd00::1: pods here have IPv4 only$"):
+    with pytest.raises(UnsupportedError, match=r"^hostPort 80 on fd00::1: host ports work with IPv4 alone here$"):
         host_ports.check(pod("a", (TCP, "fd00::1", 80, 1)), [])
     monkeypatch.setattr(shutil, "which", lambda _: None)
     host_ports.check(pod("without"), [])

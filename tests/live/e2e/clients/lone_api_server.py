@@ -41,7 +41,7 @@ def lone_api_server(folder: Path, authentication: Mapping[str, Any]) -> Iterator
     state = ClusterFolder(folder)
     state.prepare()
     identities.create(state, plan)
-    components.write_configuration(state)
+    components.write_configuration(plan, state)
     (folder / "authentication.json").write_text(json.dumps(authentication))
     client = f"https://127.0.0.1:{etcd_port}"
     etcd = [

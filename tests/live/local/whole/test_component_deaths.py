@@ -14,7 +14,7 @@ import pytest
 
 from cotenant_local.cluster import lifecycle, reports
 from cotenant_local.controlplane import components, control_socket
-from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.addresses import FAMILIES
 from cotenant_local.host.errors import LocalError
 from cotenant_local.host.patience import Patience
 from cotenant_local.host.procfs import descendants, is_stopped
@@ -105,7 +105,7 @@ def test_whoever_asks_the_api_server_while_it_is_away_waits_and_is_answered(
     death = end(local_cluster, "kube-apiserver", how)
     there = ["nsenter", f"--target={control_socket.peer(local_cluster.state.control)}", "--net"]
     there += ["--user", "--preserve-credentials"] if os.geteuid() else []
-    connect = f"import socket; socket.create_connection(('{Addresses.CONTROL_PLANE}', {components.API_PORT}))"
+    connect = f"import socket; socket.create_connection(('{FAMILIES['IPv4'].control_plane}', {components.API_PORT}))"
     subprocess.run([*there, sys.executable, "-c", connect], check=True)
     assert local_cluster.kubectl("get", "--raw", "/readyz") == "ok"
     assert death["how"] == {signal.SIGKILL: "signal 9 (SIGKILL)", signal.SIGTERM: "exit code 0"}[how]
