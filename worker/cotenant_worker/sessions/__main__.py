@@ -30,10 +30,13 @@ def main(words: Sequence[str]) -> int:
     served = Served(port=args.port, path=args.path, token=secrets.token_urlsafe(32))
     home = Path(args.home)
     home.mkdir(parents=True, exist_ok=True)
-    return _run(args.kind, served, application(args.kind, served, command, str(home)), home)
+    return _run(args.kind, served, application(args.kind, served, command, str(home), os.environ), home)
 
 
 def _run(kind: str, served: Served, program: Application, home: Path) -> int:
+    for path, text in program.files.items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text)
     process = subprocess.Popen(program.command, cwd=home, env={**os.environ, "HOME": str(home), **program.env})
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: process.send_signal(number))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
 SHELL: Final = ("sleep", "infinity")
 """A shell is attached to; until then nothing runs."""
+JUPYTER_CONFIG: Final = "/tmp/cotenant-jupyter"
+QUIET: Final = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
+"""Defaults of JupyterLab's settings, which a person may change: without them it asks at its start whether to fetch news
+from the internet, where most pods have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +33,16 @@ class Application:
     command: tuple[str, ...]
     env: Mapping[str, str]
     """Besides that of the pod."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path → text, written before it starts."""
 
 
-def application(kind: str, served: Served, command: Sequence[str], home: str) -> Application:
-    """Raises ValueError for a kind that is not known. `command`: of a program of one's own."""
+def application(
+    kind: str, served: Served, command: Sequence[str], home: str, environ: Mapping[str, str]
+) -> Application:
+    """Raises ValueError for a kind that is not known. `command`: of a program of one's own. `environ`: of the pod."""
     if kind == "JupyterLab":
-        return jupyter_lab(served, home)
+        return jupyter_lab(served, home, environ)
     if kind == "CodeServer":
         address = f"{LOOPBACK}:{served.port}"
         options = ("--bind-addr", address, "--auth", "password", "--disable-telemetry", "--disable-update-check")
@@ -45,7 +54,7 @@ def application(kind: str, served: Served, command: Sequence[str], home: str) ->
     raise ValueError(f"{kind} is no application of a session")
 
 
-def jupyter_lab(served: Served, home: str) -> Application:
+def jupyter_lab(served: Served, home: str, environ: Mapping[str, str]) -> Application:
     """The token is in the environment, not on the command line, which other users of a node may read."""
     options = {
         "ip": LOOPBACK,
@@ -60,5 +69,10 @@ def jupyter_lab(served: Served, home: str) -> Application:
     words = [f"--ServerApp.{name}={value}" for name, value in options.items()]
     return Application(
         command=(sys.executable, "-m", "jupyterlab", *words),
-        env={"JUPYTER_TOKEN": served.token, "JUPYTER_PLATFORM_DIRS": "1"},
+        env={
+            "JUPYTER_TOKEN": served.token,
+            "JUPYTER_PLATFORM_DIRS": "1",
+            "JUPYTER_CONFIG_PATH": ":".join(filter(None, (environ.get("JUPYTER_CONFIG_PATH"), JUPYTER_CONFIG))),
+        },
+        files={f"{JUPYTER_CONFIG}/labconfig/default_setting_overrides.json": json.dumps(QUIET)},
     )
