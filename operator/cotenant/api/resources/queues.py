@@ -74,6 +74,16 @@ class UserLimits(Model):
     """The most that one user may hold in this queue."""
 
 
+class SessionLimits(Model):
+    """The longest times of sessions; one that says more has these."""
+
+    idle_timeout: Duration | None = None
+    """A session is suspended when it was idle for this long. Default: as each session says."""
+    max_lifetime: Duration | None = None
+    """A session is suspended when it has run this long since it was started or resumed. Default: as each session
+    says."""
+
+
 class MaxPending(Model):
     """How many waiting jobs of a queue are looked at in each decision; those beyond wait outside the line."""
 
@@ -116,6 +126,8 @@ class QueueSpec(Model):
     """What is granted. Nothing granted is nothing allowed."""
     users: UserLimits | None = None
     """Limits for every user alike: short for a line of `quotas` with `user: "*"`, which may name a class and a zone."""
+    sessions: SessionLimits | None = None
+    """Bounds of the sessions of the queue, and of queues below."""
     max_priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
     """The highest that its jobs, and those of queues below, may have. Default: 1000; of a PriorityClass, 1000000000."""
     min_priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None

@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cotenant import names
-from cotenant.api.conversion.to_core import parse_session
+from cotenant.api.conversion.to_core import parse_queue, parse_session
+from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import SESSIONS, Document
 from cotenant.controller.composites.composite import Create, Patch, Writes
 from cotenant.controller.composites.sessions.plan import SessionObserved, plan
+from cotenant.controller.composites.sessions.times import times_of
 from tests.controller.builders import T0
 
 
@@ -30,14 +32,17 @@ class SessionStory:
             "spec": {"application": "JupyterLab", "queue": "red", "gpu": {"memoryFraction": "0.5"}} | spec,
         }
         self.job: Document | None = None
+        self.queues: dict[str, Queue] = {}
         self.events: list[str] = []
         self.look_again_at: float | None = None
 
     def step(self, seconds: float = 0.0, *, gpu_busy: bool = False) -> Writes:
         """Decide once, so long after the first moment, and take the writes in."""
+        session = parse_session(self.document)
         made = plan(
             SessionObserved(
-                session=parse_session(self.document),
+                session=session,
+                times=times_of(session.spec, self.queues),
                 document=self.document,
                 generation=self.document["metadata"]["generation"],
                 job=self.job,
@@ -109,6 +114,12 @@ class SessionStory:
             metadata = self.job["metadata"]
             metadata = metadata | {"annotations": metadata["annotations"] | annotations}
             self.job = self.job | {"metadata": metadata, "spec": {k: v for k, v in spec.items() if v is not None}}
+
+
+def queue(name: str, parent: str | None = None, **sessions: str) -> Queue:
+    """A queue that bounds sessions so."""
+    spec = ({"sessions": sessions} if sessions else {}) | ({"parent": parent} if parent else {})
+    return parse_queue({"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": spec})
 
 
 def running(**spec: Any) -> SessionStory:

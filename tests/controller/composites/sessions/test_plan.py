@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant.api.conversion.to_core import parse_job
-from tests.controller.composites.sessions.builders import SessionStory, moment, running
+from tests.controller.composites.sessions.builders import SessionStory, moment, queue, running
 
 HOUR = 3600.0
 
@@ -135,6 +135,19 @@ def test_one_that_no_operator_could_warn_is_warned_first() -> None:
     story.step(3 * HOUR + 299)
     assert (story.phase, story.events) == (("Running", "Running"), ["SuspensionWarning"])
     story.step(3 * HOUR + 300)
+    assert story.phase == ("Suspending", "IdleTimeout")
+
+
+def test_what_its_queue_allows_bounds_its_times_from_when_it_is_written() -> None:
+    story = running(idleTimeout="8h", maxLifetime="100h")
+    story.step(2 * HOUR)
+    assert (story.phase, story.status["endsAt"]) == (("Running", "Running"), moment(100 * HOUR))
+    story.queues = {"red": queue("red", idleTimeout="1h", maxLifetime="12h")}
+    story.step(2 * HOUR)
+    assert (story.status["endsAt"], story.status["suspendsAt"]) == (moment(12 * HOUR), moment(2 * HOUR + 300))
+    warned = next(one for one in story.status["conditions"] if one["type"] == "SuspensionWarning")
+    assert "(queue red allows spec.idleTimeout: 1h)" in warned["message"]
+    story.step(2 * HOUR + 301)
     assert story.phase == ("Suspending", "IdleTimeout")
 
 

@@ -11,6 +11,7 @@ from cotenant.controller.client.kube import SESSIONS, TRAINING_JOBS, Resource
 from cotenant.controller.composites.composite import Observed, Writes
 from cotenant.controller.composites.sessions.job import job_name
 from cotenant.controller.composites.sessions.plan import SessionObserved, plan
+from cotenant.controller.composites.sessions.times import times_of
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.lifecycle.policies.idle_timeout import any_gpu_busy
 
@@ -20,7 +21,7 @@ _OWNS: Final = (TRAINING_JOBS,)
 @dataclass(frozen=True, slots=True)
 class SessionComposite:
     cache: ObjectCache
-    """What agents report of GPUs is read from it."""
+    """What agents report of GPUs, and what queues allow, is read from it."""
 
     @property
     def resource(self) -> Resource:
@@ -46,6 +47,7 @@ class SessionComposite:
         return plan(
             SessionObserved(
                 session=session,
+                times=times_of(session.spec, self.cache.queues),
                 document=observed.document,
                 generation=observed.generation,
                 job=job,

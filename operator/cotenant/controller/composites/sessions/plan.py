@@ -30,6 +30,7 @@ from cotenant.controller.composites.sessions.job import (
     serves_below_path,
 )
 from cotenant.controller.composites.sessions.timeline import Due, SessionTimeline, shown_activity, timeline
+from cotenant.controller.composites.sessions.times import SessionTimes
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.core.model.lifecycle import HOLDING, Phase
 
@@ -41,6 +42,7 @@ BY_ITSELF: Final = frozenset({"IdleTimeout", "LifetimeOver"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionObserved:
     session: Session
+    times: SessionTimes
     document: Document
     generation: int
     job: Document | None
@@ -149,9 +151,9 @@ def _ended(o: SessionObserved) -> Writes:
 
 
 def _running(o: SessionObserved, objects: tuple[Patch, ...]) -> Writes:
-    line = timeline(o.session, o.job_status, gpu_busy=o.gpu_busy, now=o.now)
+    line = timeline(o.session, o.times, o.job_status, gpu_busy=o.gpu_busy, now=o.now)
     line = replace(line, idle=_after_warning(o, line.idle), lifetime=_after_warning(o, line.lifetime))
-    due, look_at = line.next, line.look_again_at(o.now, o.session.spec)
+    due, look_at = line.next, line.look_again_at(o.now, o.times)
     if o.now >= due.at:
         message = {"IdleTimeout": "it was idle", "LifetimeOver": "its life was over"}[due.reason]
         event = EventToRecord(reason=due.reason, message=f"{message}: it is suspended, and its GPUs are given back")
@@ -214,7 +216,7 @@ def _status(
         path=path_of(o.session) if serves_below_path(o.session) else "/",
         started_at=started,
         ends_at=moment(line.lifetime.at) if line is not None else None,
-        last_activity=moment(shown_activity(o.session, line.last_activity)) if line is not None else None,
+        last_activity=moment(shown_activity(o.session, o.times, line.last_activity)) if line is not None else None,
         suspends_at=moment(line.next.at) if warns and line is not None else None,
         conditions=tuple(conditions),
         observed_generation=o.generation,

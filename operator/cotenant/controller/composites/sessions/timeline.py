@@ -1,7 +1,8 @@
 """When a session is suspended by itself: by idleness or by age, with a warning before. Pure.
 
-Time of the last activity is kept in the session's status, in steps of a twentieth of `idleTimeout`: after a change of
-leader a session that used its GPU alone may be taken for idle sooner by one such step. What a kernel did is exact.
+Time of the last activity is kept in the session's status, in steps of a twentieth of the time that it may be idle:
+after a change of leader a session that used its GPU alone may be taken for idle sooner by one such step. What a kernel
+did is exact.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.sessions.session import Session, SessionSpec
+from cotenant.api.resources.sessions.session import Session
 from cotenant.api.resources.sessions.session_status import SessionPhase
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.api.scalars.quantities import show_duration
+from cotenant.controller.composites.sessions.times import SessionTimes
 
 WARNING_S_MAX: Final = 600.0
 WARNING_PART: Final = 0.25
@@ -47,15 +48,17 @@ class SessionTimeline:
         """Whichever comes first."""
         return min(self.lifetime, self.idle, key=lambda due: due.at)
 
-    def look_again_at(self, now: float, spec: SessionSpec) -> float:
+    def look_again_at(self, now: float, times: SessionTimes) -> float:
         """When the next look is due: at a warning, at the end, and often enough to see GPUs at work."""
         moments = [at for due in (self.idle, self.lifetime) for at in (due.warn_at, due.at) if at > now]
-        return min([*moments, now + min(LOOK_S_MAX, max(LOOK_S_MIN, spec.idle_timeout / STEPS))])
+        return min([*moments, now + min(LOOK_S_MAX, max(LOOK_S_MIN, times.idle.seconds / STEPS))])
 
 
-def timeline(session: Session, job: TrainingJobStatus, *, gpu_busy: bool, now: float) -> SessionTimeline:
+def timeline(
+    session: Session, times: SessionTimes, job: TrainingJobStatus, *, gpu_busy: bool, now: float
+) -> SessionTimeline:
     """Timeline of a session whose application runs."""
-    spec, before = session.spec, session.status
+    before = session.status
     started = unix_seconds(before.started_at)
     started = now if started is None else started
     known = unix_seconds(before.last_activity)
@@ -74,24 +77,24 @@ def timeline(session: Session, job: TrainingJobStatus, *, gpu_busy: bool, now: f
         idle=_due(
             "IdleTimeout",
             last,
-            spec.idle_timeout,
-            f"no kernel has run and no GPU was busy for a while (spec.idleTimeout: {show_duration(spec.idle_timeout)});"
-            " run something to keep it",
+            times.idle.seconds,
+            f"no kernel has run and no GPU was busy for a while ({times.idle.source}); run something to keep it",
         ),
         lifetime=_due(
             "LifetimeOver",
             started,
-            spec.max_lifetime,
-            f"its life is over by then (spec.maxLifetime: {show_duration(spec.max_lifetime)}); a longer one may be"
-            " written at any time, and a session that is resumed begins a new one",
+            times.lifetime.seconds,
+            f"its life is over by then ({times.lifetime.source}); "
+            + ("" if times.lifetime.is_of_queue else "a longer one may be written at any time, and ")
+            + "a session that is resumed begins a new one",
         ),
     )
 
 
-def shown_activity(session: Session, last: float) -> float:
+def shown_activity(session: Session, times: SessionTimes, last: float) -> float:
     """Time to write: the one that is written already, until it is a step old."""
     written = unix_seconds(session.status.last_activity)
-    step = min(STEP_S_MAX, session.spec.idle_timeout / STEPS)
+    step = min(STEP_S_MAX, times.idle.seconds / STEPS)
     return last if written is None or not 0 <= last - written < step else written
 
 
