@@ -29,6 +29,7 @@ cotenant-query.{{ .Release.Namespace }}.svc
 {{- end }}
 {{- if and .Values.dashboard.enabled (not .Values.dashboard.certificateSecret) }}
 {{- $servers := list (printf "cotenant-dashboard.%s.svc" .Release.Namespace) "localhost" }}
+{{- with .Values.dashboard.sessions.host }}{{ $servers = append $servers (printf "*.%s" (regexReplaceAll ":[0-9]+$" . "")) }}{{ end }}
 {{- $served = append $served (dict "namespace" .Release.Namespace "name" "cotenant-dashboard-serving" "servers" $servers) }}
 {{- end }}
 {{- $served | toJson }}

@@ -28,6 +28,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         metavar="CIDR",
         help="a proxy there that passes on people's tokens",
     )
+    pod.add_argument(
+        "--sessions-host", default="", metavar="HOST", help="host below which sessions have names of their own there"
+    )
+    pod.add_argument("--sessions-port", type=int, default=8444, metavar="N", help="port of sessions there")
     pod.add_argument("--proxy-header", default="Authorization", metavar="NAME", help="header in which it does")
     parser.set_defaults(run=run)
 
@@ -80,6 +84,8 @@ def _in_cluster(args: argparse.Namespace) -> int:
         port=args.port or 8443,
         certificate=args.certificate,
         proxy=TrustedProxy(networks=networks, header=args.proxy_header),
+        sessions_host=args.sessions_host,
+        sessions_port=args.sessions_port,
     )
 
     async def serve() -> None:

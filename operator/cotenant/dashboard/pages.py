@@ -15,6 +15,7 @@ from cotenant.controller.client.kube import (
     LOCAL_QUEUES,
     QUEUES,
     QUOTA_REQUESTS,
+    SESSIONS,
     TRAINING_JOBS,
     Document,
     Resource,
@@ -24,6 +25,7 @@ from cotenant.dashboard.reading.caller_client import Scope
 from cotenant.dashboard.reading.request_rows import request_row
 from cotenant.dashboard.reading.rows import JobRow, gpu_node_row, job_row
 from cotenant.dashboard.reading.run_rows import RunRow, as_job, run_row
+from cotenant.dashboard.reading.session_rows import session_row
 from cotenant.dashboard.reading.sources import Source
 from cotenant.dashboard.views.history import cost_of, history_view
 from cotenant.dashboard.views.line import line_view
@@ -32,6 +34,7 @@ from cotenant.dashboard.views.overview import overview_view
 from cotenant.dashboard.views.queues import local_view, tree_view
 from cotenant.dashboard.views.reliability import reliability_view, showback_view
 from cotenant.dashboard.views.requests import requests_view
+from cotenant.dashboard.views.sessions import sessions_view
 from cotenant.dashboard.views.timeline import timeline_view
 from cotenant.dashboard.views.wall import wall_view
 from cotenant.dashboard.views.wish import Wish
@@ -182,6 +185,11 @@ def _requests(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     return Drawn([found], {"view": requests_view(found.value.values(), wish)}, problems_of(found))
 
 
+def _sessions(viewer: Viewer, wish: Wish, _: float) -> Drawn:
+    found = viewer.follow(Scope(SESSIONS, namespace_of(viewer, wish)), session_row)
+    return Drawn([found], {"view": sessions_view(found.value.values(), wish)}, problems_of(found))
+
+
 PAGES: Final = (
     Page("/", "Overview", "overview.html", _overview),
     Page("/queues", "Queues", "queues.html", _queues),
@@ -192,4 +200,5 @@ PAGES: Final = (
     Page("/reliability", "Reliability", "reliability.html", _reliability),
     Page("/showback", "Showback", "showback.html", _showback),
     Page("/requests", "Requests", "requests.html", _requests),
+    Page("/sessions", "Sessions", "sessions.html", _sessions),
 )

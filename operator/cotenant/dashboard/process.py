@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -15,6 +16,9 @@ from aiohttp import web
 
 from cotenant.dashboard.access.entrances import Entrances, TrustedProxy, viewer_of
 from cotenant.dashboard.access.sessions import Sessions, Viewer
+from cotenant.dashboard.opened.gate import SessionGate
+from cotenant.dashboard.opened.host import SessionsHost
+from cotenant.dashboard.opened.openings import Openings
 from cotenant.dashboard.reading.caller_client import CallerCredentials, RestCaller, TokenOfCaller
 from cotenant.dashboard.server import Dashboard
 from cotenant.serving.certificate import ServingCertificate
@@ -35,6 +39,9 @@ class ServerInCluster:
     port: int
     certificate: Path
     proxy: TrustedProxy = field(default_factory=TrustedProxy)
+    sessions_host: str = ""
+    """Host below which sessions have their names; empty: they are not opened here."""
+    sessions_port: int = 8444
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +70,21 @@ async def serve_own(settings: OwnServer, told: Callable[[str], None]) -> None:
             await client.close()
             raise
 
-    dashboard = Dashboard(sessions=sessions, entrances=Entrances(sessions, own=own, code=code), is_secure=False)
-    runner = await _runner(dashboard)
-    try:
-        site = web.TCPSite(runner, LOOPBACK, settings.port)
-        await site.start()
-        bound = runner.addresses[0][1]
-        told(f"http://{LOOPBACK}:{bound}/login?code={code}")
-        await _sweep(sessions)
-    finally:
-        await runner.cleanup()
+    with socket.create_server((LOOPBACK, 0)) as listening:
+        host = SessionsHost(name=f"localhost:{listening.getsockname()[1]}", is_secure=False)
+        openings = Openings(host, sessions)
+        entrances = Entrances(sessions, own=own, code=code)
+        dashboard = Dashboard(sessions=sessions, entrances=entrances, is_secure=False, openings=openings)
+        runner = await _runner(dashboard.application())
+        gate = await _runner(SessionGate(openings=openings).application())
+        try:
+            await web.TCPSite(runner, LOOPBACK, settings.port).start()
+            await web.SockSite(gate, listening).start()
+            told(f"http://{LOOPBACK}:{runner.addresses[0][1]}/login?code={code}")
+            await _sweep(sessions)
+        finally:
+            await gate.cleanup()
+            await runner.cleanup()
 
 
 async def serve_cluster(settings: ServerInCluster) -> None:
@@ -85,19 +97,28 @@ async def serve_cluster(settings: ServerInCluster) -> None:
     entrances = Entrances(sessions, client_of=client_of, proxy=settings.proxy)
     serving = ServingCertificate(settings.certificate, may_come_later=True)
     serving.context.minimum_version = ssl.TLSVersion.TLSv1_2
-    runner = await _runner(Dashboard(sessions=sessions, entrances=entrances, is_secure=True))
+    openings = None
+    if settings.sessions_host:
+        openings = Openings(SessionsHost(name=settings.sessions_host, is_secure=True), sessions)
+    dashboard = Dashboard(sessions=sessions, entrances=entrances, is_secure=True, openings=openings)
+    runners = {settings.port: await _runner(dashboard.application())}
+    if openings is not None:
+        gate = SessionGate(openings=openings, hidden=settings.proxy.header)
+        runners[settings.sessions_port] = await _runner(gate.application())
     fresh = asyncio.create_task(serving.keep_fresh())
     try:
-        await web.TCPSite(runner, settings.host or None, settings.port, ssl_context=serving.context).start()
+        for port, runner in runners.items():
+            await web.TCPSite(runner, settings.host or None, port, ssl_context=serving.context).start()
         await _sweep(sessions, serving.refresh)
     finally:
         fresh.cancel()
-        await runner.cleanup()
+        for runner in reversed(runners.values()):
+            await runner.cleanup()
 
 
-async def _runner(dashboard: Dashboard) -> web.AppRunner:
+async def _runner(application: web.Application) -> web.AppRunner:
     """Runner without access log: addresses have names of tenants, one has the code. Who leaves ends their updates."""
-    runner = web.AppRunner(dashboard.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+    runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
     return runner
 

@@ -52,8 +52,8 @@ def _request(viewer: Viewer, namespace: str, name: str) -> Drawn:
         "address": address(namespace, name),
         "message_max": MESSAGE_MAX,
     }
-    refused, why = viewer.refused_answer
-    notes = [f"Your answer was not taken: {why}"] if refused == f"{namespace}/{name}" else []
+    refused, why = viewer.refused_form
+    notes = [f"Your answer was not taken: {why}"] if refused == address(namespace, name) else []
     return Drawn([found, right], context, [*notes, *problems_of(found)])
 
 
@@ -73,6 +73,6 @@ async def answer(viewer: Viewer, namespace: str, name: str, form: Mapping[str, A
     try:
         await viewer.client.patch_status(QUOTA_REQUESTS, name, namespace, body)
     except (DeniedError, UnreachableError) as error:
-        viewer.refused_answer = (f"{namespace}/{name}", str(error))
+        viewer.refused_form = (address(namespace, name), str(error))
     else:
-        viewer.refused_answer = ("", "")
+        viewer.refused_form = ("", "")

@@ -1,5 +1,5 @@
-"""HTTP server of the dashboard: pages, their updates, the way in and out. Nothing in a cluster changes by it but the
-answer to a QuotaRequest, which a person who may approve it gives by a form, with their own token.
+"""HTTP server of the dashboard: pages, their updates, the way in and out, the way to a session. Nothing in a cluster
+changes by it but the answer to a QuotaRequest, which a person who may approve it gives by a form, with their own token.
 
 Every answer forbids what a page does not need: scripts, styles and pictures come from here alone, nothing is framed,
 no address leaks to another site, and no page is kept by a cache. The token of a person is in no log: no access log is
@@ -9,12 +9,13 @@ written.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from cotenant.controller.client.kube import UnreachableError
 from cotenant.dashboard import updates
@@ -23,16 +24,21 @@ from cotenant.dashboard.access.sessions import Sessions, Viewer
 from cotenant.dashboard.job_page import job_page
 from cotenant.dashboard.markup import asset, markup
 from cotenant.dashboard.node_page import node_page
+from cotenant.dashboard.opened.openings import Openings
 from cotenant.dashboard.pages import PAGES, Page
+from cotenant.dashboard.reading.caller_client import DeniedError
 from cotenant.dashboard.request_page import answer, request_page
+from cotenant.dashboard.session_page import session_page
 from cotenant.dashboard.views.wish import Wish
 
 FIRST_S: Final = 0.1
 """How long the first bytes wait for what is read; what comes later comes as an update."""
 BODY_BYTES: Final = 16 * 1024
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none';"
+    " frame-ancestors 'none'; form-action 'self'"
+)
 HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
-    " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",  # with `no-referrer` browsers send forms with `Origin: null`
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -42,6 +48,7 @@ HEADERS: Final = {
 TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 REQUEST: Final = "/requests/{namespace:[-a-z0-9]+}/{name:[-a-z0-9]+}"
 """Names as the API server takes them: they become part of the path that an answer is written to."""
+SESSION: Final = "/sessions/{namespace:[-a-z0-9]+}/{name:[-a-z0-9]+}"
 COOKIE: Final = "cotenant-session"
 
 
@@ -51,10 +58,12 @@ class Dashboard:
     entrances: Entrances
     is_secure: bool
     """Served over TLS: the cookie goes nowhere else, and has a name that only such a cookie can have."""
+    openings: Openings | None = None
+    """Absent: sessions cannot be opened here."""
     clock: Callable[[], float] = time.time
 
     def application(self) -> web.Application:
-        app = web.Application(client_max_size=BODY_BYTES, middlewares=[_guarded])
+        app = web.Application(client_max_size=BODY_BYTES, middlewares=[_guarded(self._headers())])
         app.router.add_get("/healthz", _health)
         app.router.add_get("/assets/{name}", _asset)
         app.router.add_get("/login", self._login_page)
@@ -65,9 +74,16 @@ class Dashboard:
         app.router.add_get("/jobs/{namespace}/{name}", self._job)
         app.router.add_get(REQUEST, self._request)
         app.router.add_post(REQUEST, self._answer)
+        app.router.add_get(SESSION, self._session)
+        app.router.add_post(SESSION, self._open)
         app.router.add_get("/nodes/{name}", self._node)
         app.on_shutdown.append(self._end)
         return app
+
+    def _headers(self) -> dict[str, str]:
+        """A form may lead to a session: browsers hold what answers it to this policy as well."""
+        forms = f" {self.openings.host.origin('*')}" if self.openings is not None else ""
+        return HEADERS | {"Content-Security-Policy": POLICY + forms}
 
     def _page(self, page: Page) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def show(request: web.Request) -> web.StreamResponse:
@@ -91,6 +107,26 @@ class Dashboard:
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
         return web.Response(status=303, headers={"Location": request.path})
+
+    async def _session(self, request: web.Request) -> web.StreamResponse:
+        page = session_page(**request.match_info, is_served=self.openings is not None)
+        return await self._show(request, page)
+
+    async def _open(self, request: web.Request) -> web.Response:
+        _refuse_other_origins(request)
+        try:
+            viewer = await self._viewer(request)
+        except (EntryError, UnreachableError) as error:
+            return self._refused(*_refusal(error))
+        if self.openings is None:
+            raise web.HTTPNotFound(text="sessions are not opened here")
+        try:
+            location = await self.openings.open(viewer, **request.match_info)
+            viewer.refused_form = ("", "")
+        except (DeniedError, UnreachableError) as error:
+            location = request.path
+            viewer.refused_form = (request.path, str(error))
+        return web.Response(status=303, headers={"Location": location})
 
     async def _node(self, request: web.Request) -> web.StreamResponse:
         return await self._show(request, node_page(request.match_info["name"]))
@@ -166,19 +202,22 @@ class Dashboard:
         await self.sessions.close_all()
 
 
-@web.middleware
-async def _guarded(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    try:
-        response = await handler(request)
-    except web.HTTPException as error:
-        error.headers.update(HEADERS)
-        raise
-    if not response.prepared:
-        response.headers.update(HEADERS)
-        response.headers.setdefault("Cache-Control", "no-store")
-    return response
+def _guarded(headers: Mapping[str, str]) -> Middleware:
+    """A middleware that gives these headers to every answer."""
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            response = await handler(request)
+        except web.HTTPException as error:
+            error.headers.update(headers)
+            raise
+        if not response.prepared:
+            response.headers.update(headers)
+            response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    return guard
 
 
 def _refuse_other_origins(request: web.Request) -> None:

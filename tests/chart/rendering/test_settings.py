@@ -206,6 +206,7 @@ def test_the_schema_and_the_values_name_the_same_things() -> None:
         ({"metrics": {"interval": 30}}, "/metrics/interval"),
         ({"query": {"certificateSecret": "own"}}, "/query/caBundle"),
         ({"dashboard": {"trustedProxies": ["everybody"]}}, "/dashboard/trustedProxies/0"),
+        ({"dashboard": {"sessions": {"host": "https://sessions.example.com"}}}, "/dashboard/sessions/host"),
         ({"decisionLog": {"storage": "Disk"}}, "/decisionLog/storage"),
         ({"decisionLog": {"megabytes": 1}}, "/decisionLog/megabytes"),
     ],

@@ -63,6 +63,25 @@ def test_the_dashboard_has_no_account_to_speak_of(render: Render) -> None:
     assert build_parser().parse_args(container["command"][3:]).proxy_header == "X-Token"
 
 
+def test_sessions_are_opened_on_a_port_of_their_own_with_a_certificate_for_their_names(render: Render) -> None:
+    objects = render({"dashboard": {"enabled": True, "sessions": {"host": "sessions.example.com:8444"}}})
+    workload = objects["Deployment", "cotenant-dashboard"]
+    args = build_parser().parse_args(container_of(workload)["command"][3:])
+    assert (args.sessions_host, args.sessions_port) == ("sessions.example.com:8444", 8444)
+    assert {"name": "sessions", "containerPort": 8444} in container_of(workload)["ports"]
+    assert {"name": "sessions", "port": 8444, "targetPort": "sessions"} in objects["Service", "cotenant-dashboard"][
+        "spec"
+    ]["ports"]
+    policy = objects["NetworkPolicy", "cotenant-dashboard"]["spec"]
+    assert {"protocol": "TCP", "port": "sessions"} in policy["ingress"][0]["ports"]
+    assert not [one for one in policy["egress"] if "to" in one], "it reaches the API server, and no pod"
+    assert "*.sessions.example.com" in json.dumps(objects["Deployment", "cotenant-operator"])
+    usual = render({"dashboard": {"enabled": True}})
+    assert "sessions" not in json.dumps(
+        [usual["Deployment", "cotenant-dashboard"], usual["Service", "cotenant-dashboard"]]
+    )
+
+
 def test_tokens_of_accounts_last_ten_minutes_and_are_bound_to_their_pods(render: Render) -> None:
     """By a projection: of those that Kubernetes mounts by itself the API server accepts each for a year."""
     objects = render()

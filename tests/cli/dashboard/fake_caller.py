@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
-from cotenant.controller.client.kube import Document, Listing, Outcome, Resource, WatchEvent
+from cotenant.controller.client.kube import Document, Listing, Outcome, Resource, UnreachableError, WatchEvent
 from cotenant.dashboard.reading.caller_client import SELF_SUBJECT_REVIEWS, DeniedError, Scope
+from cotenant.dashboard.reading.pod_streams import PodStream
 from tests.support.fake_kube import FakeKube
+
+
+class SocketOfPod:
+    """A connection to a port of this machine, as one to a port of a pod."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def read(self) -> bytes:
+        return await self._reader.read(65536)
+
+    async def write(self, piece: bytes) -> None:
+        self._writer.write(piece)
+        await self._writer.drain()
+
+    async def close(self) -> None:
+        self._writer.close()
 
 
 class FakeCaller:
     """`denied`: (plural, namespace) that the API server refuses; `answers`: those of `query.cotenant.dev` by path;
-    `approves`: may answer QuotaRequests.
+    `approves`: may answer QuotaRequests; `forwards`: may forward ports of pods; `pods`: what listens in a pod, as a
+    port of this machine, and the file that a session writes there.
     """
 
     def __init__(
@@ -27,6 +48,8 @@ class FakeCaller:
     ) -> None:
         self.kube, self.denied, self.answers, self.log, self.user = kube, denied, dict(answers or {}), log, user
         self.approves = approves
+        self.forwards = True
+        self.pods: dict[str, tuple[int, Any]] = {}
         self.calls: list[str] = []
         self.is_closed = False
         self.token_ended = False
@@ -62,6 +85,8 @@ class FakeCaller:
         asked = spec["resourceAttributes"]
         if asked["verb"] == "approve":
             return {"allowed": self.approves}
+        if asked.get("subresource") == "portforward":
+            return {"allowed": self.forwards}
         return {"allowed": not self.denied(asked["resource"], "")}
 
     async def patch_status(self, resource: Resource, name: str, namespace: str, body: Mapping[str, Any]) -> None:
@@ -75,6 +100,19 @@ class FakeCaller:
     async def logs(self, namespace: str, pod: str, lines: int) -> str:
         self.calls.append(f"LOG {namespace}/{pod}")
         return "\n".join(self.log.split("\n")[-lines:])
+
+    async def output_of(self, namespace: str, pod: str, command: Sequence[str]) -> str:
+        self.calls.append(f"EXEC {namespace}/{pod} {' '.join(command)}")
+        return json.dumps(self.pods[pod][1])
+
+    async def forward(self, namespace: str, pod: str, port: int) -> PodStream:
+        self.calls.append(f"FORWARD {namespace}/{pod} {port}")
+        if not self.forwards:
+            raise DeniedError(403, "the API server answered 403 to pods/portforward")
+        try:
+            return SocketOfPod(*await asyncio.open_connection("127.0.0.1", self.pods[pod][0]))
+        except OSError as error:
+            raise UnreachableError("nothing listens there") from error
 
     async def close(self) -> None:
         self.is_closed = True

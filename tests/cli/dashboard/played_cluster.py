@@ -238,6 +238,17 @@ def gone(now: datetime = NOW) -> Document:
     return {**run, "status": run["status"] | more}
 
 
+def lab(now: datetime) -> Document:
+    """A session that runs, of a tenant who writes markup."""
+    times = {"startedAt": at(-90, now), "lastActivity": at(-25, now), "suspendsAt": at(5, now), "endsAt": at(600, now)}
+    status = {"phase": "Running", "job": "lab-session", "attempt": 1, "port": 8888, "path": "/", "message": HOSTILE}
+    return {
+        "metadata": {"namespace": "speech", "name": "lab", "creationTimestamp": at(-100, now)},
+        "spec": {"application": "JupyterLab", "queue": "speech"},
+        "status": status | times,
+    }
+
+
 def played(now: datetime = NOW, **caller: Any) -> FakeCaller:
     """Somebody who may read all of it, unless the caller is made otherwise."""
     server = FakeKube()
@@ -261,6 +272,7 @@ def played(now: datetime = NOW, **caller: Any) -> FakeCaller:
     }
     server.put(kube.GPU_NODES, gpu_node(4, now=now, holders=[notebook]))
     server.put(kube.GPU_NODES, gpu_node(7, now=now, node="Cordoned"))
+    server.put(kube.SESSIONS, lab(now))
     for tenant in TENANTS:
         _put_namespaced(server, tenant, now)
     answers = {

@@ -38,8 +38,8 @@ class Viewer:
     streams: int = 0
     traces: ProgressTraces = field(default_factory=ProgressTraces)
     palette: Palette = field(default_factory=Palette)
-    refused_answer: tuple[str, str] = ("", "")
-    """Key of the QuotaRequest whose answer the API server refused last, and why; empty where it took the last one."""
+    refused_form: tuple[str, str] = ("", "")
+    """Path of the page whose form the API server refused last, and why; empty if it took the last one."""
     _sources: OrderedDict[Hashable, Source[Any]] = field(default_factory=OrderedDict)
 
     def follow(self, scope: Scope, read: Callable[[Document], T]) -> Followed[T]:
@@ -101,18 +101,18 @@ class Sessions:
             _, oldest = self._entries.popitem(last=False)
             await oldest.viewer.close()
         now = self._clock()
-        if (before := self._entries.pop(_digest(cookie), None)) is not None:
+        if (before := self._entries.pop(digest_of(cookie), None)) is not None:
             await before.viewer.close()
         ends_at = now + (AT_MOST_S if lasts_s is None else min(AT_MOST_S, lasts_s))
-        self._entries[_digest(cookie)] = _Entry(viewer, now, ends_at)
+        self._entries[digest_of(cookie)] = _Entry(viewer, now, ends_at)
         return cookie
 
     def find(self, cookie: str) -> Viewer | None:
-        entry = self._entries.get(_digest(cookie)) if cookie else None
+        entry = self._entries.get(digest_of(cookie)) if cookie else None
         if entry is None or self._is_over(entry):
             return None
         entry.seen_at = self._clock()
-        self._entries.move_to_end(_digest(cookie))
+        self._entries.move_to_end(digest_of(cookie))
         return entry.viewer
 
     def keep(self, viewer: Viewer) -> bool:
@@ -124,8 +124,12 @@ class Sessions:
                 return not self._is_over(entry)
         return False
 
+    def holds(self, viewer: Viewer) -> bool:
+        """True if the viewer's session is not over."""
+        return any(entry.viewer is viewer and not self._is_over(entry) for entry in self._entries.values())
+
     async def close(self, cookie: str) -> None:
-        if (entry := self._entries.pop(_digest(cookie), None)) is not None:
+        if (entry := self._entries.pop(digest_of(cookie), None)) is not None:
             await entry.viewer.close()
 
     async def sweep(self) -> None:
@@ -142,5 +146,6 @@ class Sessions:
         return entry.viewer.is_refused or now - entry.seen_at > IDLE_S or now >= entry.ends_at
 
 
-def _digest(cookie: str) -> bytes:
+def digest_of(cookie: str) -> bytes:
+    """What is kept of a secret by which something is found."""
     return hashlib.sha256(cookie.encode()).digest()

@@ -62,7 +62,7 @@
       "/": () => document.getElementById("find")?.focus(),
       n: () => main.querySelector("a[rel=next]")?.click(),
       p: () => main.querySelector("a[rel=prev]")?.click(),
-    }[event.key] ?? (/^[1-9]$/.test(event.key) ? () => document.querySelectorAll("nav a")[event.key - 1]?.click() : null);
+    }[event.key] ?? (/^[0-9]$/.test(event.key) ? () => document.querySelectorAll("nav a")[(Number(event.key) + 9) % 10]?.click() : null);
     if (target) { event.preventDefault(); target(); }
   });
 

@@ -1,5 +1,5 @@
-"""The API server as one caller sees it. Reads objects, events and logs, asks who the caller is, and writes the
-statuses that a page has a form for: answers to QuotaRequests.
+"""The API server as one caller sees it. Reads objects, events and logs, asks who the caller is, connects to pods, and
+writes the statuses that a page has a form for: answers to QuotaRequests.
 
 `CallerClient` is the interface; `RestCaller` implements it over HTTP with the credentials of one caller. What
 the API server refuses is a `DeniedError` with its own words; what does not answer is an `UnreachableError`.
@@ -28,6 +28,7 @@ from cotenant.controller.client.kube import (
 )
 from cotenant.controller.client.replies import read_reply
 from cotenant.controller.client.watch_stream import GONE, WatchStream
+from cotenant.dashboard.reading.pod_streams import PIECE_BYTES, PROTOCOL, ForwardedPort, PodStream, output
 
 SELF_SUBJECT_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
 SELF_ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
@@ -38,6 +39,8 @@ WATCH_S: Final = 60
 QUIET_S: Final = 90.0
 CALL_S: Final = 15.0
 CONNECTIONS: Final = 32
+STREAMS_OF_ONE: Final = 256
+"""Connections into pods for one caller."""
 LOG_BYTES: Final = 64 * 1024
 MERGE_PATCH: Final = "application/merge-patch+json"
 ANSWER_BYTES: Final = 64 * 1024 * 1024
@@ -117,6 +120,12 @@ class CallerClient(Protocol):
     async def logs(self, namespace: str, pod: str, lines: int) -> str:
         """The last lines that the worker container printed, within LOG_BYTES."""
 
+    async def output_of(self, namespace: str, pod: str, command: Sequence[str]) -> str:
+        """What the command prints in the worker container. Raises UnreachableError also if it fails."""
+
+    async def forward(self, namespace: str, pod: str, port: int) -> PodStream:
+        """A connection to the port on 127.0.0.1 of the pod."""
+
     async def close(self) -> None: ...
 
 
@@ -135,6 +144,7 @@ class RestCaller:
             trust_env=True,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
+        self._streams: aiohttp.ClientSession | None = None
 
     async def pages(self, scope: Scope) -> AsyncGenerator[Listing, None]:
         query = {"limit": str(scope.page)} | scope.selectors
@@ -182,8 +192,48 @@ class RestCaller:
         query = {"container": names.CONTAINER, "tailLines": str(lines), "limitBytes": str(LOG_BYTES)}
         return (await self._bytes("GET", path, query)).decode(errors="replace")
 
+    async def output_of(self, namespace: str, pod: str, command: Sequence[str]) -> str:
+        query = [("container", names.CONTAINER), ("stdout", "true"), ("stderr", "true")]
+        query += [("command", word) for word in command]
+        return await output(await self._stream(namespace, pod, "exec", query))
+
+    async def forward(self, namespace: str, pod: str, port: int) -> PodStream:
+        return ForwardedPort(await self._stream(namespace, pod, "portforward", [("ports", str(port))]))
+
     async def close(self) -> None:
         await self._session.close()
+        if self._streams is not None:
+            await self._streams.close()
+
+    async def _stream(
+        self, namespace: str, pod: str, what: str, query: Sequence[tuple[str, str]]
+    ) -> aiohttp.ClientWebSocketResponse:
+        """A WebSocket to the pod. Its connections are beside those of reads, which they would use up."""
+        if self._session.closed:
+            raise UnreachableError("the login is over")
+        if self._streams is None:
+            self._streams = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=STREAMS_OF_ONE, ssl=self._credentials.tls() if self._url.startswith("https") else True
+                ),
+                timeout=aiohttp.ClientTimeout(total=None, connect=CALL_S, sock_connect=5.0),
+                trust_env=True,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        path = Resource("", "v1", "pods").path(namespace, pod, what)
+        headers = await self._authorization()
+        try:
+            return await self._streams.ws_connect(
+                self._url + path, params=query, headers=headers, protocols=(PROTOCOL,), max_msg_size=PIECE_BYTES
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status == 429 or error.status >= 500:
+                raise UnreachableError(f"the API server answered {error.status} to pods/{what}") from error
+            raise DeniedError(
+                error.status, f"the API server answered {error.status} to pods/{what} of {pod}"
+            ) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UnreachableError(f"the API server is not reached: {type(error).__name__}") from error
 
     async def _authorization(self) -> dict[str, str]:
         """Raises UnreachableError where it is not known who asks."""

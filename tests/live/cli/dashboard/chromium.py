@@ -94,12 +94,13 @@ class Chromium:
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Chromium]:
+async def chromium(*flags: str) -> AsyncIterator[Chromium]:
     """A browser with an empty profile, ended afterwards."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = await asyncio.create_subprocess_exec(
             str(PROGRAM),
             *FLAGS,
+            *flags,
             f"--user-data-dir={profile}",
             "about:blank",
             stdout=asyncio.subprocess.DEVNULL,

@@ -44,6 +44,8 @@ PATHS: Final = {
     "gone": "/jobs/vision/run-0",
     "reliability": "/reliability",
     "showback": "/showback",
+    "sessions": "/sessions",
+    "session": "/sessions/speech/lab",
     "job": "/jobs/speech/train-1",
     "why": "/jobs/speech/sweep-1",
 }

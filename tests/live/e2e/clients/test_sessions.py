@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.live.cli.dashboard.chromium import PROGRAM, Chromium, chromium
-from tests.live.e2e.tenancy import Document, Tenancy, product
+from tests.live.e2e.tenancy import CHECKOUT, SYSTEM, Document, Tenancy, product
 from tests.support.package_folders import package_folder
 
 pytestmark = [
@@ -142,7 +144,7 @@ async def run_cell(tab: Chromium, text: str) -> str:
         with suppress(TimeoutError):
             await tab.until(f"Boolean({OUTPUT}?.textContent.trim())", most_s=20)
             return str(await tab.evaluate(f"{OUTPUT}.textContent"))
-    raise AssertionError(await tab.evaluate("document.body.innerText"))
+    raise AssertionError(f"{await tab.evaluate('document.body.innerText')}\n{tab.complaints}")
 
 
 async def test_a_notebook_runs_a_cell_is_suspended_when_idle_and_goes_on_with_its_file(notebooks: Tenancy) -> None:
@@ -172,6 +174,105 @@ async def test_a_notebook_runs_a_cell_is_suspended_when_idle_and_goes_on_with_it
     assert "team-a/nb" in run_verb(notebooks, "list", "-n", "team-a")
     run_verb(notebooks, "stop", "team-a/nb")
     wait_phase(notebooks, "nb", "Suspended")
+
+
+WORKS: Document = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "works", "namespace": "team-a"}}
+STRANGER: Document = {
+    "apiVersion": "v1",
+    "kind": "ServiceAccount",
+    "metadata": {"name": "stranger", "namespace": "team-b"},
+}
+PAGE = "/sessions/team-a/web"
+
+
+def may_edit(account: Document) -> Document:
+    subject = {"kind": "ServiceAccount"} | account["metadata"]
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": account["metadata"],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [subject],
+    }
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def dashboard(tenancy: Tenancy) -> Iterator[str]:
+    """Address of the dashboard that the chart installs, with the port of sessions forwarded beside its own."""
+    pages, sessions = free_port(), free_port()
+    chart = ["upgrade", "cotenant", str(CHECKOUT / "charts" / "cotenant"), "-n", SYSTEM, "--reuse-values"]
+    values = f"--set=dashboard.enabled=true,dashboard.sessions.host=localhost:{sessions}"
+    subprocess.run(tenancy.cluster.command("helm", *chart, values, "--wait", "--timeout=180s"), check=True)
+    ports = ("service/cotenant-dashboard", f"{pages}:443", f"{sessions}:8444")
+    forward = tenancy.cluster.command("kubectl", "port-forward", "-n", SYSTEM, *ports)
+    process = subprocess.Popen(forward, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if f":{sessions}" in line:
+                break
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        yield f"https://localhost:{pages}"
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+async def log_in(tab: Chromium, root: str, token: str) -> None:
+    await tab.open(f"{root}/login")
+    await tab.evaluate(f"document.querySelector('[name=token]').value = {token!r}")
+    await tab.evaluate("document.querySelector('form').requestSubmit()")
+    await tab.until("location.pathname === '/'")
+
+
+async def press_open(tab: Chromium, root: str) -> None:
+    """In the same tab, which a test goes on looking at."""
+    await tab.open(root + PAGE)
+    await tab.until("document.querySelector('form.answer button') !== null")
+    await tab.evaluate("document.querySelector('form.answer').removeAttribute('target')")
+    await tab.evaluate("document.querySelector('form.answer button').click()")
+
+
+async def test_a_session_is_opened_through_the_dashboard_by_whoever_may_reach_it(notebooks: Tenancy) -> None:
+    notebooks.apply(session("web", image=IMAGE), WORKS, STRANGER, may_edit(WORKS), may_edit(STRANGER))
+    wait_phase(notebooks, "web", "Running")
+    works, stranger = (
+        notebooks.cluster.kubectl(
+            "create", "token", one["metadata"]["name"], "-n", one["metadata"]["namespace"]
+        ).strip()
+        for one in (WORKS, STRANGER)
+    )
+    api = "fetch('/sessions/team-a/web/app/api/kernels')"
+    with dashboard(notebooks) as root:
+        async with chromium("--ignore-certificate-errors") as tab:
+            await tab.look()
+            await log_in(tab, root, works)
+            await press_open(tab, root)
+            output = await run_cell(tab, CELL)
+            granted = notebooks.job("web-session")["status"]["placement"]["nodes"][0]["ranks"][0]["gpus"][0]["uuid"]
+            assert output.strip() == f"this cell sees {granted}"
+            assert await tab.evaluate("document.cookie.includes('cotenant')") is False
+            mine = await tab.evaluate("location.href")
+            async with chromium("--ignore-certificate-errors") as other:
+                await other.look()
+                await other.open(mine)
+                assert "You have not opened this session" in await other.evaluate("document.body.textContent")
+                await log_in(other, root, stranger)
+                await other.open(root + PAGE)
+                await other.until("document.body.textContent.includes('or you may not see it')")
+                await other.evaluate(
+                    "document.body.innerHTML = '<form method=post id=forged></form>'; document.forms.forged.submit()"
+                )
+                await other.until("document.body.textContent.includes('It was not opened')")
+            assert await tab.evaluate(f"{api}.then((answer) => answer.status)") == 200
+            notebooks.cluster.kubectl("delete", "serviceaccount", "works", "-n", "team-a")
+            await tab.until(f"{api}.then((answer) => answer.status === 401)", most_s=240)
+    run_verb(notebooks, "stop", "team-a/web")
 
 
 def test_a_session_whose_pod_and_operators_are_killed_runs_again(notebooks: Tenancy) -> None:

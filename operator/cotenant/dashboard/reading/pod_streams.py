@@ -1,0 +1,91 @@
+"""Streams into pods through the API server, over WebSockets: the output of a command, one connection to a port.
+
+A kubelet makes the connection on 127.0.0.1 of the pod, and the API server holds the caller to `pods/exec` and
+`pods/portforward`. So a program that listens on its pod's loopback is reached, and no network leads to it. Each message
+begins with the number of its channel (`v4.channel.k8s.io`, which every API server and container runtime has).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import aiohttp
+import orjson
+
+from cotenant.controller.client.kube import UnreachableError
+
+PROTOCOL: Final = "v4.channel.k8s.io"
+PIECE_BYTES: Final = 1024 * 1024
+"""Of one message; kubelets send 32 KiB at a time."""
+OUTPUT_BYTES: Final = 64 * 1024
+STDOUT, STDERR, STATUS = 1, 2, 3
+"""Channels of a command."""
+DATA, ERROR = 0, 1
+"""Channels of a forwarded port."""
+PORT_BYTES: Final = 2
+"""Each channel of a forwarded port begins with the port."""
+ERROR_CHARS: Final = 500
+
+
+class PodStream(Protocol):
+    """One connection to a port of a pod."""
+
+    async def read(self) -> bytes:
+        """What came next; empty at the end. Raises UnreachableError if the port takes no connection."""
+
+    async def write(self, piece: bytes) -> None:
+        """Raises UnreachableError if the connection is gone."""
+
+    async def close(self) -> None: ...
+
+
+class ForwardedPort:
+    """`PodStream` over the WebSocket of a port-forward."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._begun: set[int] = set()
+
+    async def read(self) -> bytes:
+        while True:
+            message = await self._socket.receive()
+            if message.type is not aiohttp.WSMsgType.BINARY:
+                return b""
+            channel, piece = message.data[:1], message.data[1:]
+            if channel and channel[0] not in self._begun:
+                self._begun.add(channel[0])
+                piece = piece[PORT_BYTES:]
+            if piece and channel[0] == ERROR:
+                raise UnreachableError(piece[:ERROR_CHARS].decode(errors="replace"))
+            if piece and channel[0] == DATA:
+                return bytes(piece)
+
+    async def write(self, piece: bytes) -> None:
+        try:
+            await self._socket.send_bytes(bytes([DATA]) + piece)
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise UnreachableError("the connection to the pod is gone") from error
+
+    async def close(self) -> None:
+        await self._socket.close()
+
+
+async def output(socket: aiohttp.ClientWebSocketResponse) -> str:
+    """What a command prints, within OUTPUT_BYTES. Raises UnreachableError with what it says if it fails."""
+    said: dict[int, bytes] = {STDOUT: b"", STDERR: b"", STATUS: b""}
+    async for message in socket:
+        if message.type is aiohttp.WSMsgType.BINARY and message.data and message.data[0] in said:
+            said[message.data[0]] += message.data[1:]
+        if sum(map(len, said.values())) > OUTPUT_BYTES:
+            break
+    await socket.close()
+    if not _succeeded(said[STATUS]):
+        raise UnreachableError(said[STDERR][:ERROR_CHARS].decode(errors="replace").strip() or "the command failed")
+    return said[STDOUT].decode(errors="replace")
+
+
+def _succeeded(status: bytes) -> bool:
+    try:
+        return bool(orjson.loads(status).get("status") == "Success")
+    except (orjson.JSONDecodeError, AttributeError):
+        return False

@@ -1,0 +1,31 @@
+"""Sessions by what became of them: those that run first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant.dashboard.reading.session_rows import SessionRow
+from cotenant.dashboard.views.wish import Paged, Wish, paged
+
+ROWS: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsView:
+    running: int
+    sessions: Paged[SessionRow]
+
+
+def sessions_view(sessions: Iterable[SessionRow], wish: Wish) -> SessionsView:
+    """Those that run, then the newest."""
+    matching = [one for one in sessions if _matches(one, wish)]
+    matching.sort(key=lambda one: (not one.runs, -one.created, one.key))
+    return SessionsView(running=sum(one.runs for one in matching), sessions=paged(matching, wish.page, ROWS))
+
+
+def _matches(session: SessionRow, wish: Wish) -> bool:
+    if wish.queue not in ("", session.queue):
+        return False
+    return not wish.text or any(wish.text in one.lower() for one in (session.key, session.application))
