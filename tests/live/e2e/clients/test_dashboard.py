@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -49,8 +49,10 @@ def started(*command: str) -> Iterator[re.Match[str]]:
 class Browser:
     """One session: cookies, and no redirections that are followed."""
 
-    def __init__(self, port: int, *, tls: bool) -> None:
-        self._port, self._tls, self._cookie = port, tls, ""
+    def __init__(self, port: int, *, tls: bool, host: str = "") -> None:
+        self._port, self._tls, self._host, self._cookie = port, tls, host, ""
+        self.location = ""
+        """Where the last answer leads."""
 
     def ask(self, method: str, path: str, **form: str) -> tuple[int, str]:
         connection: http.client.HTTPConnection = (
@@ -59,6 +61,7 @@ class Browser:
             else http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
         )
         headers = {"Cookie": self._cookie} if self._cookie else {}
+        headers |= {"Host": self._host} if self._host else {}
         body = urlencode(form) if form else None
         if body:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
@@ -66,7 +69,7 @@ class Browser:
         answer = connection.getresponse()
         if given := answer.headers.get("Set-Cookie"):
             self._cookie = given.partition(";")[0]
-        text = answer.read().decode()
+        text, self.location = answer.read().decode(), answer.headers.get("Location", "")
         connection.close()
         return answer.status, text
 
@@ -128,6 +131,43 @@ def test_an_administrator_approves_a_request_for_quota_on_its_page(tenancy: Tena
     status = tenancy.get("quotarequest", "by-page", "-n", "team-a")["status"]
     assert (status["phase"], status["approval"]["message"]) == ("Granted", "go")
     tenancy.cluster.kubectl("delete", "quotarequest", "by-page", "-n", "team-a")
+
+
+def test_a_program_of_a_session_is_opened_with_a_kubeconfig(tenancy: Tenancy) -> None:
+    """On one's own machine each session has a name below localhost."""
+    serves = ["python", "-m", "http.server", "9000", "--bind", "127.0.0.1"]
+    spec = {
+        "application": "Program",
+        "program": {"command": serves, "port": 9000},
+        "queue": "team-a",
+        "gpu": {"memoryFraction": "0.25"},
+        "resources": {"cpu": "100m", "memory": "256Mi"},
+    }
+    metadata = {"name": "files", "namespace": "team-a"}
+    tenancy.apply({"apiVersion": "cotenant.dev/v1beta1", "kind": "Session", "metadata": metadata, "spec": spec})
+    command = [sys.executable, "-m", "cotenant", "dashboard", "-A", f"--kubeconfig={tenancy.cluster.kubeconfig}"]
+    with started(*command) as listens:
+        browser = Browser(int(listens[1]), tls=False)
+        assert browser.ask("GET", listens[2])[0] == 303
+        page(tenancy, browser, "/sessions", "team-a/files")
+        page(tenancy, browser, "/sessions/team-a/files", ">Open</button>")
+
+        def address() -> str:
+            """The program may take a moment to listen, after which its file is there."""
+            assert browser.ask("POST", "/sessions/team-a/files")[0] == 303
+            return browser.location if browser.location.startswith("http://files-") else ""
+
+        found = urlsplit(tenancy.wait(address, what="the session is opened"))
+        assert found.hostname is not None
+        assert found.hostname.endswith(".localhost")
+        inside = Browser(found.port or 0, tls=False, host=found.netloc)
+        assert inside.ask("GET", "/")[0] == 401
+        assert inside.ask("GET", f"{found.path}?{found.query}")[0] == 303
+        status, text = inside.ask("GET", "/")
+        assert (status, "Directory listing" in text) == (200, True)
+        assert browser.ask("POST", "/logout")[0] == 303
+        assert inside.ask("GET", "/")[0] == 401
+    tenancy.cluster.kubectl("delete", "session", "files", "-n", "team-a")
 
 
 def test_in_the_cluster_a_tenants_token_opens_what_the_tenant_may_see(tenancy: Tenancy) -> None:
