@@ -1,5 +1,5 @@
-"""A cluster of two makers in one queue tree, under the real kube-scheduler and kubelets: a node of GPUs of CUDA, and
-one that offers `amd.com/gpu` as a device plugin would have it do.
+"""A cluster of four makers in one queue tree, under the real kube-scheduler and kubelets: a node of GPUs of CUDA, and
+one each that offers AMD's GPUs, Google's TPUs and Intel's Gaudis as their device plugins would have it do.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 CUDA, AMD = "node-1", "node-2"
 RESOURCE = "amd.com/gpu"
+MAKERS = {
+    AMD: (RESOURCE, "MI300X"),
+    "node-3": ("google.com/tpu", "tpu-v5-lite-podslice"),
+    "node-4": ("habana.ai/gaudi", "Gaudi3"),
+}
+"""Node → what its device plugin offers, and the class that its devices have."""
 DEVICES = 4
 SHOW = [
     "python",
@@ -29,21 +35,23 @@ HOLD = ["python", "-c", "import time; time.sleep(3600)"]
 
 def offer(cluster: Cluster) -> None:
     """What a device plugin makes the kubelet write: capacity and allocatable; and the administrator's class."""
-    amounts = [
-        {"op": "add", "path": f"/status/{part}/amd.com~1gpu", "value": str(DEVICES)}
-        for part in ("capacity", "allocatable")
-    ]
-    cluster.kubectl("patch", "node", AMD, "--subresource=status", "--type=json", "-p", json.dumps(amounts))
-    cluster.kubectl("label", "node", AMD, "--overwrite", "cotenant.dev/gpu-class=MI300X")
+    for node, (resource, gpu_class) in MAKERS.items():
+        amounts = [
+            {"op": "add", "path": f"/status/{part}/{resource.replace('/', '~1')}", "value": str(DEVICES)}
+            for part in ("capacity", "allocatable")
+        ]
+        cluster.kubectl("patch", "node", node, "--subresource=status", "--type=json", "-p", json.dumps(amounts))
+        labels = ("example.com/maker=other", f"cotenant.dev/gpu-class={gpu_class}")
+        cluster.kubectl("label", "node", node, "--overwrite", *labels)
 
 
 @pytest.fixture(scope="module")
 def mixed() -> Iterator[Tenancy]:
     from cotenant_local.cluster import spec
 
-    hostname = r"nodeSelector.kubernetes\.io/hostname"
-    values = [f"agent.{hostname}={CUDA}", f"agent.otherDevices.{hostname}={AMD}", "agent.otherDevices.enabled=true"]
-    wanted = spec.uniform(2, gpus=2, gpu_class="H100", gpu_memory="80Gi")
+    hostname, maker = r"nodeSelector.kubernetes\.io/hostname", r"nodeSelector.example\.com/maker"
+    values = [f"agent.{hostname}={CUDA}", f"agent.otherDevices.{maker}=other", "agent.otherDevices.enabled=true"]
+    wanted = spec.uniform(1 + len(MAKERS), gpus=2, gpu_class="H100", gpu_memory="80Gi")
     with product("devices", wanted, *values, prepare=offer) as tenancy:
         yield tenancy
 
@@ -54,8 +62,8 @@ def clean(mixed: Tenancy) -> Iterator[None]:
     mixed.delete_all()
 
 
-def devices(number: int, **more: Any) -> dict[str, Any]:
-    return {"gpu": {"count": number, "classes": ["MI300X"]}, **more}
+def devices(number: int, gpu_class: str = "MI300X", **more: Any) -> dict[str, Any]:
+    return {"gpu": {"count": number, "classes": [gpu_class]}, **more}
 
 
 def pending(tenancy: Tenancy, name: str, reason: str) -> str:
@@ -67,12 +75,28 @@ def pending(tenancy: Tenancy, name: str, reason: str) -> str:
 
 
 def test_the_devices_are_published_with_what_their_isolation_means(mixed: Tenancy) -> None:
-    status = mixed.get("gpunode", AMD)["status"]
-    assert [(gpu["class"], gpu["resource"], gpu["wholeOnly"]) for gpu in status["gpus"]] == [
-        ("MI300X", RESOURCE, True)
-    ] * DEVICES
-    assert (status["isolation"], status["summary"]) == ("Cooperative", "4 × MI300X")
+    for node, (resource, gpu_class) in MAKERS.items():
+        status = mixed.get("gpunode", node)["status"]
+        assert [(gpu["class"], gpu["resource"], gpu["wholeOnly"]) for gpu in status["gpus"]] == [
+            (gpu_class, resource, True)
+        ] * DEVICES
+        assert (status["isolation"], status["summary"]) == ("Cooperative", f"4 × {gpu_class}")
     assert mixed.get("gpunode", CUDA)["status"]["summary"] == "2 × H100 80Gi"
+
+
+@pytest.mark.parametrize("node", [node for node in MAKERS if node != AMD], ids=lambda node: MAKERS[node][1])
+def test_a_gang_shares_the_devices_of_a_maker_without_cuda(mixed: Tenancy, node: str) -> None:
+    """Its ranks see the devices of their pod and choose by LOCAL_RANK."""
+    resource, gpu_class = MAKERS[node]
+    shown = [*SHOW[:2], SHOW[2] + "; print('rank', os.environ['LOCAL_RANK'], 'of', os.environ['WORLD_SIZE'])"]
+    mixed.apply(training_job("gang", command=shown, workers=2, **devices(2, gpu_class)))
+    ended = mixed.wait_phase("gang", "Succeeded", "Failed")["status"]
+    assert (ended["phase"], ended["isolation"]) == ("Succeeded", "Cooperative")
+    pod = mixed.get("pod", "gang-1-0", "-n", "team-a")
+    requested = pod["spec"]["containers"][0]["resources"]["requests"][resource]
+    assert (requested, pod["spec"]["nodeName"]) == (str(DEVICES), node)
+    log = mixed.logs("gang-1-0")
+    assert ("rank 0 of 2" in log, "rank 1 of 2" in log, "CUDA_VISIBLE_DEVICES" in log) == (True, True, False)
 
 
 def test_a_job_gets_whole_devices_of_the_kubelet_and_the_next_one_waits_for_them(mixed: Tenancy) -> None:
