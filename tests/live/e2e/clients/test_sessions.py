@@ -264,11 +264,11 @@ async def test_a_session_is_opened_through_the_dashboard_by_whoever_may_reach_it
                 assert "You have not opened this session" in await other.evaluate("document.body.textContent")
                 await log_in(other, root, stranger)
                 await other.open(root + PAGE)
-                await other.until("document.body.textContent.includes('or you may not see it')")
+                await other.until("document.body?.textContent.includes('or you may not see it')")
                 await other.evaluate(
                     "document.body.innerHTML = '<form method=post id=forged></form>'; document.forms.forged.submit()"
                 )
-                await other.until("document.body.textContent.includes('It was not opened')")
+                await other.until("document.body?.textContent.includes('It was not opened')")
             assert await tab.evaluate(f"{api}.then((answer) => answer.status)") == 200
             notebooks.cluster.kubectl("delete", "serviceaccount", "works", "-n", "team-a")
             await tab.until(f"{api}.then((answer) => answer.status === 401)", most_s=240)
