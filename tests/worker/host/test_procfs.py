@@ -52,7 +52,7 @@ def test_descendants_come_after_their_parents_and_others_do_not(proc: Path) -> N
     assert procfs.descendants(6) == []
 
 
-def test_survivors_are_of_the_session_or_of_the_environment_and_have_not_ended(proc: Path) -> None:
+def test_the_processes_of_a_rank_are_of_its_session_or_have_its_variables(proc: Path) -> None:
     process(proc, 1, 0, rank="0")
     process(proc, 2, 1, name="", session=2)
     process(proc, 3, 1, name="daemon", rank="0")
@@ -60,11 +60,13 @@ def test_survivors_are_of_the_session_or_of_the_environment_and_have_not_ended(p
     process(proc, 5, 1, name="a prefix", rank="01")
     process(proc, 6, 2, name="zombie", session=2, state="Z")
     process(proc, 7, 0, name="elsewhere", session=2, rank="0")
-    assert procfs.survivors(1, 2, "RANK=0") == ["process 2", "daemon -c pass"]
-    assert procfs.survivors(3, 9, "RANK=0") == []
+    assert procfs.rank_pids(1, 2, ["RANK=0", "A=1"]) == [2, 3]
+    assert procfs.rank_pids(1, 2, ["RANK=0", "A=2"]) == [2]  # of another start of the rank
+    assert procfs.rank_pids(3, 9, ["RANK=0"]) == []
+    assert [procfs.command_line(pid) for pid in (2, 3)] == ["process 2", "daemon -c pass"]
 
 
-def test_members_of_a_session_are_told_by_what_they_do_with_sigterm(proc: Path) -> None:
+def test_the_members_of_a_rank_are_told_by_what_they_do_with_sigterm(proc: Path) -> None:
     for pid, state in ((3, "S"), (4, "S"), (5, "S"), (6, "S"), (7, "Z"), (8, "S")):
         process(proc, pid, 2, state=state, session=9 if pid == 8 else 3)
     masks = {
@@ -77,13 +79,13 @@ def test_members_of_a_session_are_told_by_what_they_do_with_sigterm(proc: Path) 
         lines = [f"{field}:\t{1 << number - 1:016x}" for field, number in found.items()]
         (proc / str(pid) / "status").write_text("\n".join(["Name:\tmain: it", *lines, "Threads:\t1"]))
         (proc / str(pid) / "exe").symlink_to("/usr/bin/bash")
-    assert procfs.session_members(3) == [
+    assert procfs.rank_members(2, 3, ["RANK=0"]) == [
         Member(3, 2, "main: it", "bash", heeds=True),
         Member(4, 2, "main: it", "bash", heeds=True),
         Member(5, 2, "main: it", "bash", ignores=True),
         Member(6, 2, "main: it", "bash", in_background=True),
     ]
-    assert procfs.session_members(9) == [Member(8, 2, "")]  # it went between two looks
+    assert procfs.rank_members(2, 9, ["RANK=0"]) == [Member(8, 2, "")]  # it went between two looks
 
 
 def test_this_process_is_there() -> None:

@@ -96,6 +96,7 @@ if len(leaving) == 1:
     open(os.environ["COTENANT_CHECKPOINT_DIR"] + "/model.pt", "w").write("x")
 """
 WRAPPER = "import subprocess, sys\nsys.exit(subprocess.run([sys.executable, 'train.py']).returncode)\n"
+APART = WRAPPER.replace("])", "], start_new_session=True)")
 PASSES_ON = """
 import signal, subprocess, sys
 child = subprocess.Popen([sys.executable, "train.py"])
@@ -116,7 +117,7 @@ for _ in range(2):
 runpy.run_path("train.py")
 """
 FILES = {"train.py": TRAIN, "wrapper.py": WRAPPER, "passes_on.py": PASSES_ON, "spawns.py": SPAWNS}
-FILES |= {"helpers.py": FORKED_HELPERS, "run.sh": "python train.py\necho and on\n"}
+FILES |= {"helpers.py": FORKED_HELPERS, "apart.py": APART, "run.sh": "python train.py\necho and on\n"}
 
 
 def job_of(tmp_path: Path, *command: str) -> Contract:
@@ -141,6 +142,8 @@ def job_of(tmp_path: Path, *command: str) -> Contract:
         pytest.param(("bash", "-c", "nohup python train.py & wait"), id="nohup in the background"),
         pytest.param(("timeout", "600", "python", "train.py"), id="a limit of time"),
         pytest.param(("python", "wrapper.py"), id="a wrapper that waits"),
+        pytest.param(("python", "apart.py"), id="a wrapper that gives it a session of its own"),
+        pytest.param(("setsid", "--wait", "python", "train.py"), id="setsid"),
         pytest.param(("python", "passes_on.py"), id="a wrapper that passes it on"),
         pytest.param(("bash", "-c", "python wrapper.py; true"), id="a wrapper in a shell"),
         pytest.param((sys.executable, "-m", "uv", "run", "--no-project", "python", "train.py"), id="uv run"),

@@ -98,7 +98,7 @@ class PlayedSessions:
         self.sent: list[tuple[int, int]] = []
         self._looks = 0
 
-    def look(self, _session: int) -> list[Member]:
+    def look(self, *_: object) -> list[Member]:
         self._looks += 1
         return self.members
 
@@ -111,7 +111,8 @@ class PlayedSessions:
 @pytest.fixture(autouse=True)
 def played(monkeypatch: pytest.MonkeyPatch) -> PlayedSessions:
     sessions = PlayedSessions()
-    monkeypatch.setattr(procfs, "session_members", sessions.look)
+    monkeypatch.setattr(procfs, "rank_members", sessions.look)
+    monkeypatch.setattr(procfs, "rank_pids", lambda *_: [])
     monkeypatch.setattr(os, "kill", lambda pid, number: sessions.sent.append((pid, number)))
     monkeypatch.setattr(rank_processes, "_LOOK_S", 0.0)
     return sessions
@@ -251,7 +252,8 @@ async def test_processes_that_a_rank_leaves_behind_are_named(
     pod = Pod(job_of())
     [child] = await pod.start()
     found = iter(looks)
-    monkeypatch.setattr(procfs, "survivors", lambda *_: next(found))
+    monkeypatch.setattr(procfs, "rank_pids", lambda *_: range(len(next(found, []))))
+    monkeypatch.setattr(procfs, "command_line", lambda pid: looks[-1][pid])
     child.exit.set_result(status)
     [ended] = await pod.ended()
     assert (ended.left_behind, child.signals) == (want, [(signal.SIGKILL, True)])

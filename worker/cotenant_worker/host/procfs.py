@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def descendants(root: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A living process of a session, by what it does with SIGTERM."""
+    """A living process of a rank, by what it does with SIGTERM."""
 
     pid: int
     parent: int
@@ -70,14 +71,25 @@ class Member:
     """A shell without job control started it with `&`: it ignores SIGQUIT."""
 
 
-def session_members(session: int) -> list[Member]:
-    """The living processes of a session. Zombies have ended."""
+def rank_members(root: int, session: int, variables: Collection[str]) -> list[Member]:
+    """The living processes of a rank (`rank_pids`), by what they do with SIGTERM."""
+    stats = ((pid, read_stat(pid)) for pid in rank_pids(root, session, variables))
+    return [_member(pid, stat.parent) for pid, stat in stats if stat is not None]
+
+
+def rank_pids(root: int, session: int, variables: Collection[str]) -> list[int]:
+    """The living processes below `root` that belong to `session`, or that were started with all `variables`
+    ("NAME=value") in their environment: a rank may start some in sessions of their own. Zombies have ended.
+    """
+    wanted = {variable.encode() for variable in variables}
     found = []
-    for entry in _PROC.iterdir():
-        stat = read_stat(int(entry.name)) if entry.name.isdigit() else None
-        if stat is not None and stat.session == session and stat.state not in "ZX":
-            found.append(_member(int(entry.name), stat.parent))
-    return sorted(found, key=lambda each: each.pid)
+    for pid in sorted(descendants(root)):
+        stat = read_stat(pid)
+        if stat is None or stat.state in "ZX":
+            continue
+        if stat.session == session or wanted <= set(_strings(pid, "environ")):
+            found.append(pid)
+    return found
 
 
 def _member(pid: int, parent: int) -> Member:
@@ -110,18 +122,9 @@ def _has(mask: int, number: signal.Signals) -> bool:
     return bool(mask >> (number - 1) & 1)
 
 
-def survivors(root: int, session: int, variable: str) -> list[str]:
-    """Command lines of the processes below `root` that belong to `session`, or were started with `variable`
-    ("NAME=value") in their environment. Zombies have ended.
-    """
-    found = []
-    for pid in sorted(descendants(root)):
-        stat = read_stat(pid)
-        if stat is None or stat.state in "ZX":
-            continue
-        if stat.session == session or variable.encode() in _strings(pid, "environ"):
-            found.append(b" ".join(_strings(pid, "cmdline")).decode(errors="replace") or f"process {pid}")
-    return found
+def command_line(pid: int) -> str:
+    """What the process was started with."""
+    return b" ".join(_strings(pid, "cmdline")).decode(errors="replace") or f"process {pid}"
 
 
 def _strings(pid: int, file: str) -> list[bytes]:

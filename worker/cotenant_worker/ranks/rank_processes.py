@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
 import signal
@@ -15,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from cotenant.contract import Contract
-from cotenant_worker.host import layout, procfs
+from cotenant_worker.host import layout
 from cotenant_worker.host.container import available_cpus, oom_kills, pod_interface, user_name
+from cotenant_worker.host.process_tree import ProcessTree
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output
 from cotenant_worker.host.workspace import working_directory
 from cotenant_worker.messaging.shared_counters import SharedCounters
@@ -40,8 +40,6 @@ from cotenant_worker.supervision.lingering_ranks import Lingering
 from cotenant_worker.supervision.messages import RankExited
 from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
-_LEFT_BEHIND_S: Final = 1.0
-"""For processes of a rank that end soon after it."""
 _LOOK_S: Final = 0.05
 """Between two looks at the processes of a rank that was asked to leave."""
 
@@ -60,6 +58,15 @@ class RunningRank:
     oom_kills_before: int = 0
     departure: asyncio.Task[None] | None = None
     """It was asked to leave. Done once all of its processes are gone."""
+
+    @property
+    def tree(self) -> ProcessTree:
+        return ProcessTree(self.child.pid, self.assignment.rank, self.generation)
+
+    def kill(self) -> None:
+        """SIGKILL all of its processes."""
+        self.child.signal(signal.SIGKILL, group=True)
+        self.tree.kill()
 
 
 @dataclass(slots=True)
@@ -164,7 +171,7 @@ class LocalRanks:
         self.running[assignment.rank] = run
         if group.generation <= self._stopped_generation:
             run.stopped = True
-            child.signal(signal.SIGKILL, group=True)
+            run.kill()
         task = asyncio.create_task(self._watch(run))
         self._watchers.add(task)
         task.add_done_callback(self._watchers.discard)
@@ -187,8 +194,8 @@ class LocalRanks:
         if run.child.output is not None:
             # Its children may hold the pipe open: the last lines are worth a moment, not more.
             await asyncio.wait([run.child.output], timeout=0.2)
-        left = () if status or run.stopped or run.departure else await _left_behind(run)
-        run.child.signal(signal.SIGKILL, group=True)
+        left = () if status or run.stopped or run.departure else await run.tree.left_behind()
+        run.kill()
         if self.running.get(run.assignment.rank) is run:
             del self.running[run.assignment.rank]
         code, number = (1, None) if run.failed else _code_and_signal(status, self.program, tuple(run.child.tail))
@@ -219,7 +226,7 @@ class LocalRanks:
         old = [run for run in self.running.values() if run.generation <= generation]
         for run in old:
             run.stopped = True
-            run.child.signal(signal.SIGKILL, group=True)
+            run.kill()
         if old:
             await asyncio.wait([run.child.exit for run in old], timeout=5.0)
             await asyncio.sleep(0)
@@ -256,22 +263,13 @@ class LocalRanks:
 async def _depart(run: RunningRank) -> None:
     """Ask the processes of a rank to leave, and wait until none is left or the rank is killed."""
     departure = Departure()
-    while members := procfs.session_members(run.child.pid):
+    while members := run.tree.members():
         pids = [each.pid for each in members] if run.stopped else departure.due(members, time.monotonic())
         for pid in pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL if run.stopped else signal.SIGTERM)
+            run.tree.signal(pid, signal.SIGKILL if run.stopped else signal.SIGTERM)
         await asyncio.sleep(_LOOK_S)
     if run.child.alive and not run.stopped:  # it has only just been forked
         run.child.signal(signal.SIGTERM)
-
-
-async def _left_behind(run: RunningRank) -> tuple[str, ...]:
-    """Command lines of what a rank left running; what ends by itself at once, as Python's own trackers do, is not."""
-    rank, session = f"COTENANT_RANK={run.assignment.rank}", run.child.pid
-    if procfs.survivors(os.getpid(), session, rank):
-        await asyncio.sleep(_LEFT_BEHIND_S)
-    return tuple(command[:100] for command in procfs.survivors(os.getpid(), session, rank)[:4])
 
 
 def _code_and_signal(status: int, program: Program, tail: Sequence[str]) -> tuple[int | None, int | None]:

@@ -1,0 +1,54 @@
+"""The processes of a rank, real ones: also those that it started in sessions of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cotenant_worker.host.process_tree import ProcessTree
+from tests.support.pod_sandbox import until
+
+SLEEP = "import time; time.sleep(300)"
+WRAPPER = f"""
+import os, subprocess, sys
+for variables in ({{}}, {{"COTENANT_RESTART": "0"}}):
+    own = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], start_new_session=True, env={{**os.environ, **variables}})
+    print(own.pid, file=open(sys.argv[1], "a"), flush=True)
+{SLEEP}
+"""
+
+
+@pytest.fixture
+def rank(tmp_path: Path) -> Iterator[tuple[int, int, int]]:
+    """PIDs of a rank's first process, of one that it started, and of one of an earlier start of that rank."""
+    env = {**os.environ, "COTENANT_RANK": "3", "COTENANT_RESTART": "1"}
+    note = tmp_path / "pids"
+    first = subprocess.Popen([sys.executable, "-c", WRAPPER, str(note)], env=env, start_new_session=True)
+    until(lambda: len(note.read_text().split()) == 2, 20, "the processes")
+    started, earlier = map(int, note.read_text().split())
+    yield first.pid, started, earlier
+    for pid in (started, earlier):
+        os.kill(pid, 9)
+    first.kill()
+    first.wait()
+
+
+def test_those_in_sessions_of_their_own_belong_to_the_rank_and_those_of_another_start_do_not(
+    rank: tuple[int, int, int],
+) -> None:
+    first, started, _ = rank
+    assert ProcessTree(first, 3, 1).pids() == sorted((first, started))
+    assert [each.pid for each in ProcessTree(first, 3, 1).members()] == sorted((first, started))
+    assert ProcessTree(first, 2, 1).pids() == [first]
+
+
+def test_all_of_them_are_killed(rank: tuple[int, int, int]) -> None:
+    first, _, earlier = rank
+    ProcessTree(first, 3, 1).kill()
+    until(lambda: not ProcessTree(first, 3, 1).pids(), 20, "their end")
+    os.kill(earlier, 0)
