@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,13 +57,29 @@ def test_the_first_message_comes_after_a_greeting_and_each_has_its_rank(
     ]
 
 
+def test_a_program_that_closes_all_descriptors_keeps_the_file_that_it_opens_under_our_number(
+    listener: socket.socket, tmp_path: Path
+) -> None:
+    client = LauncherClient()
+    assert client.send({"op": "saved", "step": 7})
+    assert lines_of(listener, 1) == [HELLO]
+    number = client._descriptor
+    with (tmp_path / "model").open("w") as model:
+        os.dup2(model.fileno(), number)
+        assert client.send({"op": "saved", "step": 8})
+        assert lines_of(listener, 2) == [HELLO, {"op": "saved", "step": 8, "rank": 2}]
+        os.write(number, b"weights")  # still open
+        os.close(number)
+    assert (tmp_path / "model").read_text() == "weights"
+
+
 def test_a_fork_has_a_connection_of_its_own(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     client = LauncherClient()
     client.send({"op": "first"})
-    parents = client._socket
+    parents = client._identity
     monkeypatch.setattr("os.getpid", lambda: 42)
     client.send({"op": "second"})
-    assert parents is not client._socket
+    assert parents != client._identity
     assert lines_of(listener, 2) == [HELLO, {"op": "first", "rank": 2}]
     assert lines_of(listener, 2) == [HELLO | {"pid": 42}, {"op": "second", "rank": 2}]
 

@@ -22,25 +22,31 @@ _TIMEOUT_S = 5
 
 
 class LauncherClient:
-    """One per process; it connects at the first message, and again after a fork."""
+    """One per process; it connects at the first message, and again after a fork.
+
+    It holds a bare descriptor, which no finalizer closes: that would be a ResourceWarning at the end of every program
+    that wants to see those, and could hit a file of the program's.
+    """
 
     def __init__(self):
         self._lock = threading.Lock()
-        self._socket = None
+        self._descriptor = -1
+        self._identity = (0, 0)
         self._pid = 0
         self._counters = None
 
     def send(self, message):
         """True where the message left. `rank` is added to it."""
         with self._lock:
-            if self._pid != os.getpid():  # never share a connection across a fork
-                self._socket, self._pid = None, os.getpid()
+            if self._pid != os.getpid() or not self._is_own():  # never share a connection across a fork
+                self._close()
+                self._pid = os.getpid()
             try:
-                if self._socket is None:
+                if self._descriptor < 0:
                     self._connect()
                 self._write(message)
             except (OSError, KeyError):
-                self._socket = None
+                self._close()
                 return False
             return True
 
@@ -53,14 +59,31 @@ class LauncherClient:
         self.send({"op": "visible-gpus", "uuids": uuids, "grant": int(os.environ.get("COTENANT_GRANT", rank()))})
 
     def _connect(self):
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(_TIMEOUT_S)
-        self._socket.connect(os.path.join(os.environ["COTENANT_STATE_DIR"], "launcher.sock"))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            # In the kernel: a timeout of Python's own would leave the descriptor non-blocking.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", _TIMEOUT_S, 0))
+            connection.connect(os.path.join(os.environ["COTENANT_STATE_DIR"], "launcher.sock"))
+            self._identity = _identity(connection.fileno())
+            self._descriptor = connection.detach()
         self._write({"op": "hello", "role": "rank", "rank": rank(), "pid": self._pid})
+
+    def _is_own(self):
+        """False if the program has closed our descriptor, as daemons do: the number may be that of its own file."""
+        try:
+            return _identity(self._descriptor) == self._identity
+        except OSError:
+            return False
+
+    def _close(self):
+        if self._is_own():
+            os.close(self._descriptor)
+        self._descriptor = -1
 
     def _write(self, message):
         message.setdefault("rank", rank())
-        self._socket.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        while data:
+            data = data[os.write(self._descriptor, data) :]
 
     def get_counter(self, name):
         """0 outside a rank."""
@@ -79,6 +102,12 @@ class LauncherClient:
             with contextlib.suppress(OSError, ValueError), open(path, "r+b") as file:
                 self._counters = mmap.mmap(file.fileno(), _COUNTERS_BYTES)
         return self._counters
+
+
+def _identity(descriptor):
+    """What tells an open file from every other one."""
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
 
 
 launcher = LauncherClient()
