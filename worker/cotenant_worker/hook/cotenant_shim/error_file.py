@@ -146,10 +146,16 @@ def _path():
 def _document(error, trace):
     import json
 
+    frames = _frames(trace)
+    if "ray" in sys.modules:
+        from .own_ray import brought
+
+        error, remote = brought(error)
+        frames = remote or frames
     document = {
         "type": _type_name(error),
         "message": _message(error),
-        "frame": _frame(error, trace),
+        "frame": _frame(error, frames),
         "time": time.time(),
         "started": _started_at,
         "chain": [f"{_type_name(each)}: {_message(each)}"[:_MAX_MESSAGE_CHARS] for each in _chain(error)],
@@ -184,17 +190,23 @@ def _chain(error):
     return found
 
 
-def _frame(error, trace):
-    """`train.py:6, in train`: the innermost frame in the job's code, else the innermost that is in no library."""
-    from .heartbeat import code_directories, is_library
-
-    frames, homes = [], code_directories()
+def _frames(trace):
+    """(file, line, function) of each frame, the innermost last."""
+    frames = []
     while trace is not None and len(frames) < _MAX_FRAMES:
         code = trace.tb_frame.f_code
         frames.append((code.co_filename, trace.tb_lineno, code.co_name))
         trace = trace.tb_next
+    return frames
+
+
+def _frame(error, frames):
+    """`train.py:6, in train`: the innermost frame in the job's code, else the innermost that is in no library."""
+    from .heartbeat import code_directories, is_library
+
+    homes = code_directories()
     if isinstance(error, SyntaxError) and error.filename:
-        frames.append((error.filename, error.lineno, "<module>"))
+        frames = [*frames, (error.filename, error.lineno, "<module>")]
     own = [each for each in reversed(frames) if not is_library(each[0])]
     at_home = [each for each in own if each[0][:1] != "/" or each[0].startswith(homes)]
     for name, line, function in (at_home or own)[:1]:

@@ -23,6 +23,7 @@ AFTER = {
     "torch.utils.data._utils.worker": ("torch_patches", "after_loader_worker"),
     "torch.optim.optimizer": ("torch_patches", "after_optimizer"),
     "tensorflow": ("memory", "after_tensorflow"),
+    "ray._private.worker": ("own_ray", "after_ray_worker"),
     "ray.train": ("frameworks", "after_ray_train"),
     "keras.src.callbacks.callback_list": ("steps", "after_keras_callbacks"),
     "tf_keras.src.callbacks": ("steps", "after_keras_callbacks"),
