@@ -114,6 +114,20 @@ def test_a_launcher_that_was_asked_for_more_ranks_than_there_are_is_said(command
     assert (want in warning) if want else (warning == ""), warning
 
 
+@pytest.mark.parametrize(
+    ("command", "ranks", "said"),
+    [
+        (("mpirun", "-np", "4", "python", "a.py"), 2, True),
+        (("/opt/openmpi/bin/mpiexec", "python", "a.py"), 2, True),
+        (("mpirun", "-np", "4", "python", "a.py"), 1, False),
+        (("python", "mpirun", "a.py"), 2, False),
+    ],
+)
+def test_an_mpi_launcher_in_every_rank_is_said(command: tuple[str, ...], ranks: int, said: bool) -> None:
+    warning = program_of(replace(contract([ranks]), command=command), PYTHON).warning
+    assert ("workers: 1 with all GPUs" in warning) is said, warning
+
+
 def test_ranks_of_an_elastic_job_may_be_fewer_than_its_command_line_says() -> None:
     job = replace(contract([2]), command=("torchrun", "--nproc_per_node=8", "a.py"), workers_min=1)
     assert program_of(job, PYTHON).warning == ""

@@ -33,7 +33,7 @@ class Program:
     local_rank_option: str = ""
     """An option that every rank gets, with its LOCAL_RANK."""
     too_few_ranks: str = ""
-    """A warning where the launcher was asked for more ranks than there are."""
+    """A warning where the launcher was asked for more ranks than there are, or would start its own in every rank."""
 
     @property
     def warning(self) -> str:
@@ -70,7 +70,9 @@ def program_of(contract: Contract, python: str) -> Program:
     behind = unwrap(contract.command)
     program = classify(behind.argv, python, behind.launcher)
     program = replace(
-        program, local_rank_option=behind.local_rank_option, too_few_ranks=too_few_ranks_warning(contract, behind)
+        program,
+        local_rank_option=behind.local_rank_option,
+        too_few_ranks=too_few_ranks_warning(contract, behind) or repeated_launch_warning(contract),
     )
     if not behind.launcher.startswith("accelerate"):
         return program
@@ -92,6 +94,21 @@ def too_few_ranks_warning(contract: Contract, behind: Unwrapped) -> str:
             f"{behind.launcher}: one rank has {several} GPUs: for a rank on each, say it as spec.workers, gpu.count: 1"
         )
     return ""
+
+
+_OF_ONE_POD = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "orterun"})
+"""Launchers that start the processes of one program, which here would begin once in every rank."""
+
+
+def repeated_launch_warning(contract: Contract) -> str:
+    """A warning where every one of several ranks runs the same MPI launcher; else empty."""
+    name = Path(contract.command[0]).name if contract.command else ""
+    if contract.mode != "command" or contract.world_size < 2 or name not in _OF_ONE_POD:
+        return ""
+    return (
+        f"{name}: each of the {contract.world_size} ranks runs it, and its processes meet inside one rank only."
+        " If the program reads torchrun's variables (Horovod does), leave it out; or ask for workers: 1 with all GPUs"
+    )
 
 
 def classify(argv: Sequence[str], python: str, launcher: str = "") -> Program:
