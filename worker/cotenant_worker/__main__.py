@@ -1,8 +1,13 @@
 """`python -P -m cotenant_worker`: PID 1 of a worker pod."""
 
+import os
 import sys
 
-from cotenant_worker.host.termination_signals import hold
+# PYTHONPATH is the program's. A `selectors.py` in it may be what the program wants; process 1 wants its own.
+_theirs = {os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(":") if part}
+sys.path[:] = [part for part in sys.path if part not in _theirs or os.path.isdir(os.path.join(part, "cotenant_worker"))]
+
+from cotenant_worker.host.termination_signals import hold  # noqa: E402 (the path comes before)
 
 hold()
 

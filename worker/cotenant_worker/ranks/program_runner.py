@@ -14,11 +14,12 @@ import importlib.machinery
 import importlib.util
 import inspect
 import os
+import pkgutil
 import sys
 import traceback
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant_worker.host import layout
 from cotenant_worker.ranks.program import Program
@@ -73,12 +74,16 @@ def _become_main(path: str, spec: Any = None) -> types.ModuleType:
 
 def _run_script(argv: tuple[str, ...]) -> None:
     path = Path(argv[0])
+    if _needs_interpreter(path):
+        os.execv(sys.executable, [sys.executable, "-u", *argv])
     if not path.is_file():
         print(f"cotenant: there is no file {argv[0]!r} in {Path.cwd()}: is `runtime.code` mounted?", file=sys.stderr)  # noqa: T201 - the tenant's log
         raise SystemExit(2)
     sys.argv = list(argv)
     sys.orig_argv = [sys.executable, "-u", *argv]
-    _prepend_to_path(str(path.resolve().parent))
+    if not sys.flags.safe_path:
+        _prepend_to_path(str(path.resolve().parent))
+        _forget_hidden(path.resolve().parent)
     name = os.path.join(os.getcwd(), argv[0])  # absolute, as the interpreter makes it
     module = _become_main(name)
     module.__loader__ = importlib.machinery.SourceFileLoader("__main__", name)
@@ -86,8 +91,17 @@ def _run_script(argv: tuple[str, ...]) -> None:
     exec(code, module.__dict__)  # noqa: S102 - running it is the purpose
 
 
+def _needs_interpreter(path: Path) -> bool:
+    """True for what is no text: a folder or an archive with a `__main__` (`python app.pyz`), bytecode, a pipe."""
+    if not path.is_file():
+        return path.exists()
+    return path.suffix == ".pyc" or pkgutil.get_importer(str(path)) is not None
+
+
 def _run_module(argv: tuple[str, ...]) -> None:
-    _prepend_to_path(str(Path.cwd()))
+    if not sys.flags.safe_path:
+        _prepend_to_path(str(Path.cwd()))
+        _forget_hidden(Path.cwd())
     name = argv[0]
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
@@ -95,7 +109,7 @@ def _run_module(argv: tuple[str, ...]) -> None:
         spec = importlib.util.find_spec(name)
     if spec is None or spec.loader is None or spec.origin is None:
         print(f"cotenant: no module named {argv[0]!r} on {sys.path[:3]}", file=sys.stderr)  # noqa: T201
-        raise SystemExit(2)
+        raise SystemExit(1)
     sys.argv = [spec.origin, *argv[1:]]
     sys.orig_argv = [sys.executable, "-u", "-m", *argv]
     module = _become_main(spec.origin, spec)
@@ -131,6 +145,27 @@ def _prepend_to_path(directory: str) -> None:
     if directory in sys.path:
         sys.path.remove(directory)
     sys.path.insert(0, directory)
+
+
+_OF_EVERY_START: Final = frozenset(
+    {"abc", "codecs", "encodings", "genericpath", "io", "os", "posixpath", "site", "stat"}
+)
+"""Modules of the standard library that no program can have one of its own for: they are there before it starts."""
+
+
+def _forget_hidden(directory: Path) -> None:
+    """Forget modules of the standard library that the program has its own for (`tokenize.py`): it would import its own,
+    and finds those here that this process imported for itself and for what was imported ahead.
+    """
+    there = set(os.listdir(directory))
+    hideable = sys.stdlib_module_names - _OF_EVERY_START - set(sys.builtin_module_names)
+    hidden = {name for name in hideable if f"{name}.py" in there or (name in there and _is_package(directory / name))}
+    for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
+        del sys.modules[name]
+
+
+def _is_package(folder: Path) -> bool:
+    return (folder / "__init__.py").is_file()
 
 
 def _print_exception(error: BaseException) -> None:
