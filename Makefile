@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help demo fuzz simulate-faults test test-plain test-live test-all test-for test-oldest test-platforms test-frameworks check docs format crds map package lock clean setup bench
+.PHONY: help demo fuzz simulate-faults test test-plain test-live test-all test-for test-oldest test-platforms test-frameworks test-images check docs format crds map package lock clean setup bench
 
 help: ## list the ways in
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ test-platforms: setup ## an ordinary job on each platform that the local cluster
 
 test-frameworks: setup ## the examples of the heavy frameworks, each in an environment of its own
 	@$(PY) -m pytest -m frameworks tests/live
+
+test-images: setup ## the images of the Dockerfile, built by buildah and tried on their own file systems (root; gigabytes of torch)
+	@COTENANT_TEST_WORKER_IMAGE=1 $(PY) -m pytest $(OPTIONS) tests/live/images
 
 check: setup ## format, lint, types, import contracts, dead code, stale names, generated files
 	@$(PY) -m ruff format --check .
