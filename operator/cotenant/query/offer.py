@@ -18,7 +18,6 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import WHOLE, GpuRequest, Job, TenantQueue
 from cotenant.core.model.plan import Refusal
 from cotenant.core.placement import BestFit
-from cotenant.core.queueing.priority_bounds import priority_bounds
 from cotenant.query.situation import Situation
 
 SHARE_STEP: Final = 10
@@ -123,7 +122,7 @@ def _probe(situation: Situation, queue: TenantQueue, namespace: str) -> Callable
     tree, now = situation.accounting.tree, situation.snapshot.now
     priority = 0
     if queue.name not in tree.broken:
-        priority = priority_bounds(tree, tree.index[queue.name], of_class=False).nearest(0)
+        priority = tree.priority_bounds(tree.index[queue.name], of_class=False).nearest(0)
 
     def made(gpu: GpuRequest, workers: int, *, preemptible: bool = True) -> Job:
         return Job(

@@ -9,24 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core.allocation.allocation import (
-    Allocation,
-    AllocationBatch,
-    allocation_of,
-    allocation_of_assignments,
-    tenant_of,
-)
+from cotenant.core.allocation.allocation import Allocation, AllocationBatch, allocation_of, tenant_of
 from cotenant.core.allocation.occupancy import Occupancy
-from cotenant.core.allocation.placements import placement_of
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import Job, Node, Placement, Sharing, TenantQueue
 from cotenant.core.placement import BestFit
-from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
+from tests.core.worlds.held_amounts import same_ledger, same_usage
 from tests.core.worlds.test_properties import clusters
 
 INVENTORY = Inventory.of(
@@ -132,23 +125,6 @@ def test_a_job_whose_queue_is_gone_is_charged_to_none_and_shares_with_no_queue_t
     assert [tenant_of(name, TREE) for name in ("blue", "red")] == [0, 1]
 
 
-@pytest.mark.parametrize(
-    "job",
-    [
-        pytest.param(JOB, id="whole GPUs"),
-        pytest.param(make_job("a", milli=333, cpu_milli=1, memory_mib=2), id="shares"),
-    ],
-)
-def test_assignments_hold_what_the_placement_made_of_them_holds(job: Job) -> None:
-    assignments = ((0, ((0,), (1,))), (1, ((1,),)), (2, ((0,),)))
-    shape = worker_shape(job)
-
-    found = allocation_of_assignments(assignments, job, shape, INVENTORY, TREE)
-
-    assert found == allocation_of(job, placement_of(assignments, shape, INVENTORY), INVENTORY, TREE)
-    assert [bucket for bucket, _, _ in found.charge.amounts] == [("A100", "east"), ("H100", "east"), ("H100", "west")]
-
-
 def allocations() -> list[Allocation]:
     """Of two users and two queues, whole GPUs and shares, on all nodes."""
     blue = make_job("b", queue="blue", user="bob", milli=200, sharing=Sharing.NEVER)
@@ -173,10 +149,10 @@ def test_a_stretch_of_a_batch_moves_like_its_allocations_one_by_one(start: int, 
             one_by_one.allocate(node)
 
     assert len(batch) == 4
-    assert at_once.same(one_by_one)
+    assert same_ledger(at_once, one_by_one)
     assert at_once.changed_rows.tolist() == sorted(set(one_by_one.changed_rows))
     batch.apply(at_once, start, stop, -1)
-    assert at_once.same(Ledger(INVENTORY))
+    assert same_ledger(at_once, Ledger(INVENTORY))
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1], [2], [], [1, 1, 0]])
@@ -189,7 +165,7 @@ def test_a_batch_in_another_order_is_that_of_its_allocations(order: list[int]) -
         ledgers = Ledger(INVENTORY), Ledger(INVENTORY)
         for ledger, batch in zip(ledgers, (taken, made), strict=True):
             batch.apply(ledger, 0, stop, 1)
-        assert ledgers[0].same(ledgers[1])
+        assert same_ledger(ledgers[0], ledgers[1])
         assert sorted(map(repr, taken.charges(0, stop))) == sorted(map(repr, made.charges(0, stop)))
 
 
@@ -272,8 +248,8 @@ def test_moving_many_at_once_is_moving_them_one_by_one(
     assert not any(fit and blocked for fit, blocked in zip(fits, bulk.blocked(at_once.ledger).tolist(), strict=True))
     for holding in holdings[::2]:
         at_once.release(holding)
-    assert at_once.ledger.same(one_by_one.ledger)
-    assert at_once.usage.same(one_by_one.usage)
+    assert same_ledger(at_once.ledger, one_by_one.ledger)
+    assert same_usage(at_once.usage, one_by_one.usage)
 
 
 def charged(*amounts: tuple[str, int, int], user: str = "ann") -> Allocation:

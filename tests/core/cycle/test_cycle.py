@@ -17,6 +17,7 @@ from cotenant.core.placement import BestFit
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.core.worlds.held_amounts import same_ledger, same_usage
 
 RUNNING = make_job("running", placement=make_placement(("n1", [[0]])))
 WAITING, OTHER = make_job("waiting"), make_job("other", at=1.0)
@@ -58,8 +59,8 @@ def test_a_cycle_writes_nothing_into_the_accounting_that_its_snapshot_carries() 
 
     again = Accounting.of(taken.nodes, taken.queues, taken.jobs)
     assert cycle.inventory is carried.inventory
-    assert carried.ledger.same(again.ledger)
-    assert carried.usage.same(again.usage)
+    assert same_ledger(carried.ledger, again.ledger)
+    assert same_usage(carried.usage, again.usage)
 
 
 @pytest.mark.parametrize("gpus", [0, 1])

@@ -32,5 +32,5 @@ def test_a_verdict_is_the_refusal_with_the_name_of_the_job() -> None:
 
     not_played_yet = {"estimated_start_at": None, "latest_start_at": None, "position": None, "ahead": ""}
     unbounded = {"starts_by": None, "starts_by_basis": ""}
-    told = {name: value for name, value in asdict(refusal).items() if name != "or_space"}
+    told = {name: value for name, value in asdict(refusal).items() if name not in {"or_space", "binding"}}
     assert asdict(refusal.verdict("red/a")) == {"job": "red/a", **told, **not_played_yet, **unbounded}

@@ -8,7 +8,7 @@ from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fit_cache import FitCache
-from cotenant.core.placement.fitting import Tenancy
+from cotenant.core.placement.fitting import Tenancy, may_share, room
 from cotenant.core.placement.scoring import Scores
 from cotenant.core.placement.shape_fit import ShapeFit
 from cotenant.core.placement.shapes import Shape
@@ -20,6 +20,12 @@ SHARE = NodeAllocation(
     row=1, columns=(0,), memory_mib=(40_960,), compute_milli=(500,), cpu_milli=0, host_mib=0, tenant=1
 )
 GPU = replace(SHARE, memory_mib=(81_920,), compute_milli=(1_000,))
+
+
+def fit(ledger: Ledger, shape: Shape, rows: IntArray, tenancy: Tenancy) -> BoolArray:
+    """[R, G] this GPU may serve one of the shape's GPUs now, judged without a cache."""
+    roomy = room(ledger, shape, rows)
+    return roomy if shape.whole else roomy & may_share(ledger, rows, tenancy)
 
 
 class CountingScorer(BestFit):

@@ -9,10 +9,11 @@ import pytest
 
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.placement.bestfit import BestFit
-from cotenant.core.placement.fitting import Tenancy, fit
+from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.scoring import Scores
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
+from tests.core.placement.kept_fits import fit
 
 SHARE = Shape(whole=False, memory_milli=200)
 HELD = NodeAllocation(row=0, columns=(0,), memory_mib=(1,), compute_milli=(800,), cpu_milli=0, host_mib=0, tenant=1)

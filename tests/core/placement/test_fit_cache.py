@@ -18,14 +18,14 @@ from cotenant.core.model.objects import Node, Sharing
 from cotenant.core.placement import Packing
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fit_cache import FitCache
-from cotenant.core.placement.fitting import Tenancy, capacity, fit
+from cotenant.core.placement.fitting import Tenancy, capacity
 from cotenant.core.placement.gang import max_workers, place_gang
 from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.room_scores import LOWEST
 from cotenant.core.placement.scoring import Placer, Scorer
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
-from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, cache
+from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, cache, fit
 
 
 @pytest.mark.parametrize(

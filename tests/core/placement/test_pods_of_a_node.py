@@ -13,6 +13,7 @@ from cotenant.core.model.objects import Node
 from cotenant.core.model.plan import Admit, Plan
 from cotenant.core.quota.tree import QueueTree
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.core.worlds.held_amounts import same_ledger
 
 SMALL, LARGE = make_node("n1", gpus=1), make_node("n2", gpus=4)
 
@@ -66,4 +67,4 @@ def test_what_a_job_gives_back_has_its_place_too() -> None:
     ledger.allocate(node)
     assert ledger.free_pods.tolist() == [1]
     ledger.release(node)
-    assert ledger.same(before)
+    assert same_ledger(ledger, before)

@@ -257,7 +257,7 @@ def test_a_gang_lies_inside_a_guarantee_that_counts_it_wherever_it_may_lie(
 ) -> None:
     usage = usage_of([*lines, ANY], held)
     inventory = Inventory.of(CLASSES)
-    request = Request(job, 0, options_of(job, inventory, usage.tree), ranked=False)
+    request = Request.of(job, options_of(job, inventory, usage.tree), usage.tree)
 
     assert within_guarantee(usage, request, 0) is inside
 

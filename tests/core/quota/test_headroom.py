@@ -9,14 +9,15 @@ import pytest
 
 from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.measure import Measure
+from cotenant.core.model.measure import BindingLimit, Measure
 from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
 from cotenant.core.model.plan import Admit, Reason
-from cotenant.core.quota.headroom import UNLIMITED, BindingLimit, headroom_of, raised_limit, within_lending_limits
+from cotenant.core.quota.headroom import UNLIMITED, headroom_of, raised_limit, within_lending_limits
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.testing import make_job, make_node, make_queue, make_snapshot
 from tests.core.quota.builders import A100, H100, MEMORY, of_users, tree_of
+from tests.core.worlds.held_amounts import same_usage
 
 
 def test_what_a_queue_does_not_lend_stays_free_for_it() -> None:
@@ -231,19 +232,19 @@ def test_what_a_zone_does_not_lend_binds_there_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("measure", "scope", "amount", "allowed"),
+    ("measure", "counter", "amount", "allowed"),
     [
-        pytest.param(Measure.GPU, "queue red, class H100, zone any", 999, [], id="too little"),
-        pytest.param(Measure.GPU, "queue red, class H100, zone any", 1_000, ["GPUs"], id="just enough GPUs"),
-        pytest.param(Measure.MEMORY, "queue red, class H100, zone any", 4, [], id="too little memory"),
-        pytest.param(Measure.MEMORY, "queue red, class H100, zone any", 5, ["memory"], id="just enough memory"),
-        pytest.param(Measure.GPU_OF_USER, "user ann in queue red", 1_000, ["GPUs of ann"], id="just enough for a user"),
-        pytest.param(Measure.GPU_OF_USER, "user bob in queue red", 1_000, [], id="enough for another user"),
-        pytest.param(Measure.GPU, "queue blue, class H100, zone any", 1_000, None, id="a limit that is not there"),
+        pytest.param(Measure.GPU, 0, 999, [], id="too little"),
+        pytest.param(Measure.GPU, 0, 1_000, ["GPUs"], id="just enough GPUs"),
+        pytest.param(Measure.MEMORY, 0, 4, [], id="too little memory"),
+        pytest.param(Measure.MEMORY, 0, 5, ["memory"], id="just enough memory"),
+        pytest.param(Measure.GPU_OF_USER, (0, "ann"), 1_000, ["GPUs of ann"], id="just enough for a user"),
+        pytest.param(Measure.GPU_OF_USER, (0, "bob"), 1_000, [], id="enough for another user"),
+        pytest.param(Measure.GPU, None, 1_000, None, id="no limit of a queue"),
     ],
 )
 def test_a_limit_that_is_raised_allows_what_is_missing_and_is_as_before_afterwards(
-    measure: Measure, scope: str, amount: int, allowed: list[str] | None
+    measure: Measure, counter: int | tuple[int, str] | None, amount: int, allowed: list[str] | None
 ) -> None:
     """All 6 GPUs and 80 of 100 MiB are held; ann holds the 4 GPUs that a user may have."""
     lines = (Quota(gpu_class="H100", limit=6_000, memory_limit_mib=100), Quota(gpu_class="A100", limit=1_000))
@@ -258,10 +259,10 @@ def test_a_limit_that_is_raised_allows_what_is_missing_and_is_as_before_afterwar
         "GPUs of ann": Charge(0, "ann", ((("A100", ""), 1_000, 0),)),
     }
     before = usage.copy()
-    with raised_limit(usage, 0, BindingLimit(measure, scope, 0, 0), amount) as raised:
+    with raised_limit(usage, BindingLimit(measure, "somewhere", 0, 0, counter), amount) as raised:
         assert [name for name, charge in asked.items() if usage.within_limits(charge)] == (allowed or [])
     assert raised == (allowed is not None)
-    assert usage.same(before)
+    assert same_usage(usage, before)
     assert not any(map(usage.within_limits, asked.values()))
 
 
@@ -288,10 +289,12 @@ def test_as_many_workers_of_a_user_fit_as_his_memory_leaves_room_for(
 
 def test_what_would_be_so_with_more_for_one_user_is_so_for_the_line_that_names_him() -> None:
     usage = of_users(UserLimit(user="ann", limit=1_000), UserLimit(limit=400))
-    limit = BindingLimit(Measure.GPU_OF_USER, "user ann in queue red", 1_000, 1_000)
+    limit = headroom_of(usage, 0, "ann", "H100", milli=1, mib=1).binding
+    assert limit is not None
+    assert limit == BindingLimit(Measure.GPU_OF_USER, "user ann in queue red", 1_000, 1_000)
     asks = Charge(0, "ann", ((H100, 300, 1),))
     assert usage.within_limits(asks) is False
-    with raised_limit(usage, 0, limit, 300) as is_limit:
+    with raised_limit(usage, limit, 300) as is_limit:
         assert (is_limit, usage.within_limits(asks)) == (True, True)
-    with raised_limit(usage, 0, limit, 299) as is_limit:
+    with raised_limit(usage, limit, 299) as is_limit:
         assert (is_limit, usage.within_limits(asks)) == (True, False)

@@ -14,6 +14,7 @@ from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 from tests.core.quota.builders import A100, H100, MEMORY, of_users, tree_of
+from tests.core.worlds.held_amounts import same_usage
 
 
 def admitted(plan: object) -> list[str]:
@@ -140,40 +141,6 @@ def test_a_user_is_limited_though_his_queue_is_not(user: str, milli: int, fits: 
     assert usage.within_limits(Charge(0, user, ((("H100", ""), milli, 60),))) == fits
 
 
-def changed(part: str) -> Usage:
-    """Usage of one job, with one of its parts other than it was counted."""
-    tree = QueueTree.of([make_queue("red", guaranteed=2, user_limit=9_000)], Inventory.of([make_node("n1")]))
-    usage = Usage(tree)
-    usage.add(Charge(0, "ann", ((("H100", ""), 1_000, 81_920),)))
-    match part:
-        case "milli of a line":
-            usage.quota_milli[0] += 1
-        case "memory of a line":
-            usage.quota_mib[0] += 1
-        case "a class":
-            usage.class_milli[0]["H100"] += 1
-        case "another class":
-            usage.class_milli[0]["A100"] = 1
-        case "a user":
-            usage.user_milli[0, "ann"] += 1
-        case "a class and a user that hold nothing":
-            usage.class_milli[0]["A100"] = 0
-            usage.user_milli[0, "bob"] = 0
-    return usage
-
-
-@pytest.mark.parametrize("part", ["milli of a line", "memory of a line", "a class", "another class", "a user"])
-def test_usages_are_not_the_same_that_differ_in(part: str) -> None:
-    assert not changed(part).same(changed("nothing"))
-    assert not changed("nothing").same(changed(part))
-
-
-@pytest.mark.parametrize("part", ["nothing", "a class and a user that hold nothing"])
-def test_usages_are_the_same_that_differ_in(part: str) -> None:
-    assert changed(part).same(changed("nothing"))
-    assert changed("nothing").same(changed(part))
-
-
 def test_a_charge_counts_for_the_whole_path_and_is_taken_back_without_a_trace() -> None:
     lines = (Quota(), Quota(gpu_class="A100"))
     tree = tree_of(
@@ -193,7 +160,7 @@ def test_a_charge_counts_for_the_whole_path_and_is_taken_back_without_a_trace() 
     usage.add(charge, -1)
     usage.add(Charge(0, "ann", ((A100, 100, 1),)), -1)
 
-    assert usage.same(Usage(tree))
+    assert same_usage(usage, Usage(tree))
 
 
 def test_what_belongs_to_no_queue_is_counted_nowhere_and_allowed_nothing() -> None:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.measure import Measure
+from cotenant.core.model.measure import BindingLimit, Measure
 from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
 from cotenant.core.model.plan import Admit, Plan, Reason
-from cotenant.core.quota.headroom import BindingLimit, headroom_of
+from cotenant.core.quota.headroom import headroom_of
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.core.scheduling.scheduler import schedule

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.policy import Policy
-from cotenant.core.queueing.priority_bounds import allowed_priority
 from cotenant.core.quota.tree import QueueTree
 
 
@@ -61,7 +60,7 @@ class EvictionRules:
 
     def with_allowed_priority(self, job: Job) -> Job:
         """The running job with the priority that counts: what its queue allows of what it asks."""
-        allowed = allowed_priority(self.tree, job)
+        allowed = self.tree.allowed_priority(job)
         return job if allowed == job.priority else replace(job, priority=allowed)
 
     def lost_work(self, job: Job, milli: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,8 +11,6 @@ from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import WHOLE, Job, Placement, Sharing
 from cotenant.core.model.share_cost import share_cost
-from cotenant.core.placement.gang_request import NodeAssignment
-from cotenant.core.placement.shapes import Shape
 from cotenant.core.quota.tree import Bucket, QueueTree
 from cotenant.core.quota.usage import Charge
 
@@ -59,46 +57,19 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
                 milli, mib = amounts.get(bucket, (0, 0))
                 cost = share_cost(grant.memory_mib, grant.compute_milli, kind.memory_mib)
                 amounts[bucket] = (milli + cost, mib + grant.memory_mib)
-        nodes.append(_node_allocation(job, row, (columns, memory, compute), len(part.ranks), tree))
+        nodes.append(
+            NodeAllocation(
+                row=row,
+                columns=tuple(columns),
+                memory_mib=tuple(memory),
+                compute_milli=tuple(compute),
+                cpu_milli=job.cpu_milli * len(part.ranks),
+                host_mib=job.memory_mib * len(part.ranks),
+                tenant=tenant_of(job.queue, tree),
+                sharing=job.gpu.sharing,
+            )
+        )
     return Allocation(tuple(nodes), _charge(job, amounts, tree), missing)
-
-
-def allocation_of_assignments(
-    assignments: Sequence[NodeAssignment], job: Job, shape: Shape, inventory: Inventory, tree: QueueTree
-) -> Allocation:
-    """Equal to `allocation_of` the placement that is made of the assignments, but for the order of nodes."""
-    nodes: list[NodeAllocation] = []
-    amounts: dict[Bucket, tuple[int, int]] = {}
-    of_kind = shape.per_kind(inventory)
-    for row, workers in assignments:
-        columns = [column for worker in workers for column in worker]
-        memory, compute = [], []
-        for column in columns:
-            number = inventory.kind[row, column]
-            mib, milli, kind = int(of_kind[0][number]), int(of_kind[1][number]), inventory.kinds[number]
-            memory.append(mib)
-            compute.append(milli)
-            bucket = (kind.gpu_class, inventory.nodes[row].zone)
-            before = amounts.get(bucket, (0, 0))
-            amounts[bucket] = (before[0] + share_cost(mib, milli, kind.memory_mib), before[1] + mib)
-        nodes.append(_node_allocation(job, row, (columns, memory, compute), len(workers), tree))
-    return Allocation(tuple(nodes), _charge(job, amounts, tree))
-
-
-def _node_allocation(
-    job: Job, row: int, grants: tuple[list[int], list[int], list[int]], workers: int, tree: QueueTree
-) -> NodeAllocation:
-    columns, memory, compute = grants
-    return NodeAllocation(
-        row=row,
-        columns=tuple(columns),
-        memory_mib=tuple(memory),
-        compute_milli=tuple(compute),
-        cpu_milli=job.cpu_milli * workers,
-        host_mib=job.memory_mib * workers,
-        tenant=tenant_of(job.queue, tree),
-        sharing=job.gpu.sharing,
-    )
 
 
 def _charge(job: Job, amounts: dict[Bucket, tuple[int, int]], tree: QueueTree) -> Charge:

@@ -1,13 +1,13 @@
 """Ledger and quota usage together: what a placement takes is taken from both, or from neither.
 
-Every change goes through `Occupancy`, is logged, and can be undone exactly: `with occupancy.trial() as trial: …
-trial.commit()`; leaving without `commit` rolls back (KAI-Scheduler's Statement, as a context manager).
+Every change goes through `Occupancy`, is logged, and can be undone exactly: what happens within `occupancy.trial()` is
+rolled back at its end (KAI-Scheduler's Statement, as a context manager).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import TracebackType
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation, AllocationBatch
@@ -85,8 +85,14 @@ class Occupancy:
         """The allocation, not yet held, leaves other queues what they do not lend."""
         return not self.tree.limits_lending or within_lending_limits(self.usage, allocation.charge, self.ledger.idle())
 
-    def trial(self) -> Trial:
-        return Trial(self, len(self._log))
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Undo every change that is made inside, at its end."""
+        mark = self.mark
+        try:
+            yield
+        finally:
+            self.roll_back(mark)
 
     def roll_back(self, mark: int) -> None:
         """Undo every change since `mark` was read."""
@@ -98,24 +104,3 @@ class Occupancy:
     @property
     def mark(self) -> int:
         return len(self._log)
-
-
-class Trial:
-    """Changes that are undone on exit unless they were committed."""
-
-    __slots__ = ("_committed", "_mark", "_occupancy")
-
-    def __init__(self, occupancy: Occupancy, mark: int) -> None:
-        self._occupancy, self._mark, self._committed = occupancy, mark, False
-
-    def __enter__(self) -> Trial:
-        return self
-
-    def commit(self) -> None:
-        self._committed = True
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._committed:
-            self._occupancy.roll_back(self._mark)

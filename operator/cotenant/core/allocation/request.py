@@ -6,8 +6,8 @@ cycle (Kueue calls this equivalence hashing).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -50,8 +50,14 @@ class Request:
     """In order of preference."""
     ranked: bool
     """The order is the tenant's. Otherwise the best placement over all options is taken."""
-    guarantee_terms: dict[int, GuaranteeTerms] = field(default_factory=dict)
-    """Queue on the path → terms under which it stays inside its guarantee; filled on demand."""
+    guarantee_terms: Mapping[int, GuaranteeTerms]
+    """Queue on the path → terms under which it stays inside its guarantee."""
+
+    @classmethod
+    def of(cls, job: Job, options: tuple[Option, ...], tree: QueueTree) -> Request:
+        queue = tree.index[job.queue]
+        terms = {above: _guarantee_terms(tree, job.workers_min, options, above) for above in tree.paths[queue]}
+        return cls(job, queue, options, bool(job.gpu.classes), terms)
 
     @property
     def workers(self) -> int:
@@ -61,6 +67,18 @@ class Request:
     def classes(self) -> tuple[str, ...]:
         """Classes of GPUs on which it may run."""
         return tuple(sorted({bucket[0] for option in self.options for bucket in option.buckets}))
+
+
+def _guarantee_terms(tree: QueueTree, workers: int, options: Iterable[Option], queue: int) -> GuaranteeTerms:
+    """One alternative per bucket that the gang could lie in: no line that guarantees something there is exceeded."""
+    found: set[tuple[tuple[int, int], ...]] = set()
+    for option in options:
+        milli = workers * option.milli
+        for bucket in option.buckets:
+            guaranteeing = [line for line in tree.quotas_of[queue] if line.quota.guaranteed and line.matches(bucket)]
+            if guaranteeing:
+                found.add(tuple((line.index, line.guaranteed - milli) for line in guaranteeing))
+    return tuple(sorted(found))
 
 
 def request_key(job: Job) -> RequestKey:

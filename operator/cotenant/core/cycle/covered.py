@@ -16,7 +16,6 @@ from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.queueing.priority_bounds import allowed_priority
 from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
 
 Covered: TypeAlias = frozenset[tuple[JobKey, bool]]
@@ -86,7 +85,7 @@ class CoveredJobs:
         """Place by priority, submission and key, in every queue above alike."""
         place = self._place.get(job.key)
         if place is None:
-            place = -allowed_priority(self._tree, job), job.submitted_at, job.key
+            place = -self._tree.allowed_priority(job), job.submitted_at, job.key
             self._place[job.key] = place
         return place
 

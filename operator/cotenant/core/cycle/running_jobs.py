@@ -17,7 +17,6 @@ from cotenant.core.cycle.covered import CoveredJobs
 from cotenant.core.cycle.holders import HolderTable
 from cotenant.core.gpus.inventory import IntArray
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.queueing.priority_bounds import allowed_priority
 from cotenant.core.quota.tree import Bucket, QueueTree
 from cotenant.core.snapshot.accounting import Accounting
 
@@ -136,7 +135,7 @@ class RunningJobs:
         """Lowest priority in this very queue, as far as it is allowed; None: there are none."""
         jobs = self.in_queue(queue)
         if queue not in self._lowest and jobs:
-            self._lowest[queue] = min(allowed_priority(self.tree, job) for job in jobs)
+            self._lowest[queue] = min(self.tree.allowed_priority(job) for job in jobs)
         return self._lowest.get(queue)
 
     def backfilled_in_queue(self, queue: int) -> Sequence[Job]:

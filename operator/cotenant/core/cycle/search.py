@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from cotenant.core.allocation.allocation import Allocation, allocation_of_assignments
+from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.placements import placement_of
 from cotenant.core.allocation.request import Option, Request
@@ -109,11 +109,11 @@ def _allowed_options(occupancy: Occupancy, request: Request, workers: int) -> It
 def _result(
     occupancy: Occupancy, request: Request, option: Option, assignments: tuple[NodeAssignment, ...]
 ) -> PlacementResult | None:
-    shape = option.placement_request.shape
-    allocation = allocation_of_assignments(assignments, request.job, shape, occupancy.inventory, occupancy.tree)
+    placement = placement_of(assignments, option.placement_request.shape, occupancy.inventory)
+    allocation = allocation_of(request.job, placement, occupancy.inventory, occupancy.tree)
     if not request.job.preemptible and not within_guarantees(occupancy, request, allocation):
         return None
-    return PlacementResult(placement_of(assignments, shape, occupancy.inventory), allocation)
+    return PlacementResult(placement, allocation)
 
 
 def _score(occupancy: Occupancy, wanted: PlacementRequest, assignments: tuple[NodeAssignment, ...]) -> int:

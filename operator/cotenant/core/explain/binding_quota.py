@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.search import headroom
+from cotenant.core.model.measure import BindingLimit
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.quota.guarantee_limits import GUARANTEE_OF
-from cotenant.core.quota.headroom import UNLIMITED, BindingLimit, Headroom
+from cotenant.core.quota.headroom import UNLIMITED, Headroom
 
 _WHY_A_ZONE = "Without this limit there would be room."
 _WHY_A_GUARANTEE = "It may not be evicted: such a job runs only inside a guarantee."

@@ -22,13 +22,13 @@ from cotenant.core.explain.unsatisfiable import exceeds_cluster, no_such_gpus
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import describe_request, format_amount, format_gpus, join_or
-from cotenant.core.model.measure import Measure
+from cotenant.core.model.measure import BindingLimit, Measure
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.queueing.fair_share import within_guarantee
-from cotenant.core.quota.headroom import UNLIMITED, BindingLimit, headroom_of, used_under
+from cotenant.core.quota.headroom import UNLIMITED, headroom_of, used_under
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
 
@@ -80,7 +80,7 @@ class RequestResolver:
         known = self._of_kind[key] = self._allowed(job) if known is None else known
         if isinstance(known, Refusal):
             return known
-        request = Request(job, known.queue, known.options, known.ranked, known.guarantee_terms)
+        request = replace(known, job=job)
         return exceeds_cluster(request, self._empty_nodes(), self._tree) or request
 
     def _allowed(self, job: Job) -> Request | Refusal:
@@ -98,7 +98,7 @@ class RequestResolver:
         options = options_of(job, inventory, tree)
         if not options:
             return _no_quota(job, tree)
-        request = Request(job, tree.index[job.queue], options, ranked=bool(job.gpu.classes))
+        request = Request.of(job, options, tree)
         return _exceeds_limit(request, tree) or _exceeds_guarantee(request, tree) or request
 
     def _empty_nodes(self) -> FitCache:
@@ -176,18 +176,13 @@ def _most_guaranteed(request: Request, tree: QueueTree, queue: int) -> int:
     return max(min((line.guaranteed for line in lines if line.matches(one)), default=0) for one in buckets)
 
 
-def as_used_now(refusal: Refusal, job: Job, usage: Usage) -> Refusal:
+def as_used_now(refusal: Refusal, usage: Usage) -> Refusal:
     """The refusal of a limit with what is used of it now: equal requests are judged once, of an empty cluster."""
-    evidence = dict(refusal.evidence)
-    limit, scope = evidence.get("limit"), evidence.get("scope")
-    if refusal.reason is not Reason.EXCEEDS_LIMIT or not isinstance(limit, int) or not isinstance(scope, str):
+    limit = refusal.binding
+    if refusal.reason is not Reason.EXCEEDS_LIMIT or limit is None or not (used := used_under(usage, limit)):
         return refusal
-    measure = Measure(str(evidence["metric"]))
-    used = used_under(usage, usage.tree.index[job.queue], measure, scope)
-    if not used:
-        return refusal
-    evidence |= {"used": used, "available": max(0, limit - used)}
-    message = f"{refusal.message.removesuffix('.')}, of which {format_amount(measure, used)} is used."
+    evidence = dict(refusal.evidence) | {"used": used, "available": max(0, limit.limit - used)}
+    message = f"{refusal.message.removesuffix('.')}, of which {format_amount(limit.measure, used)} is used."
     return replace(refusal, message=message, evidence=tuple(evidence.items()))
 
 
@@ -211,4 +206,5 @@ def exceeded(reason: Reason, request: Request, option: Option, limit: BindingLim
             ("asked", asked),
             ("available", limit.available),
         ),
+        binding=limit,
     )

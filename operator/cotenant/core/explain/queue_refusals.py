@@ -8,7 +8,6 @@ from __future__ import annotations
 from cotenant.core.model.formatting import format_gpus, format_money, join_or
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import Reason, Refusal
-from cotenant.core.queueing.priority_bounds import priority_bounds
 from cotenant.core.quota.tree import QueueTree
 
 
@@ -62,7 +61,7 @@ def queue_held(job: Job, tree: QueueTree) -> Refusal | None:
 
 
 def priority_not_allowed(job: Job, tree: QueueTree) -> Refusal | None:
-    bounds = priority_bounds(tree, tree.index[job.queue], of_class=bool(job.priority_class))
+    bounds = tree.priority_bounds(tree.index[job.queue], of_class=bool(job.priority_class))
     if job.priority == bounds.nearest(job.priority):
         return None
     high = job.priority > bounds.most

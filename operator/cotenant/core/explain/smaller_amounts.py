@@ -6,14 +6,14 @@ Searched by bisection, because less never needs more room.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from cotenant.core.cycle.gallop import first_true
 from cotenant.core.explain.spec_change import SpecChange, Starts, Surroundings, with_gpu
 from cotenant.core.model.formatting import counted, format_gpus, format_mib
 from cotenant.core.model.objects import WHOLE, Job
 
-_MIB_STEP = 256
 _MILLI_STEP = 10
 _CPU_STEP = 100
 _HOST_STEP = 64
@@ -73,77 +73,74 @@ def fewer_gpus(job: Job, starts: Starts) -> Iterator[SpecChange]:
 
 def smaller_share(job: Job, starts: Starts) -> Iterator[SpecChange]:
     """Less memory; less compute; less of both in proportion."""
-    if not job.gpu.is_share:
-        return
-    for shrink in (_less_share_memory, _less_share_compute, _less_of_both):
-        for change in shrink(job, starts):
+    if job.gpu.is_share:
+        shrinks = (_less_of(job, one, starts) for one in _DIMENSIONS)
+        change = next((one for one in shrinks if one is not None), None) or _less_of_both(job, starts)
+        if change is not None:
             yield change
-            return
 
 
-def _less_share_memory(job: Job, starts: Starts) -> Iterator[SpecChange]:
-    gpu = job.gpu
-    for step_mib, step_milli in ((_MIB_STEP, _MILLI_STEP), (1, 1)):
-        if gpu.memory_mib is not None:
-            most = _largest(_share_of(job, memory_mib=step_mib), _below(gpu.memory_mib, step_mib), starts, least=1)
-            if most is not None:
-                size = most.gpu.memory_mib or 0
-                yield SpecChange(f"its share were at most {format_mib(size)}", (_mib_field(size),), most)
-                return
-        elif gpu.memory_milli is not None:
-            most = _largest(
-                _share_of(job, memory_milli=step_milli), _below(gpu.memory_milli, step_milli), starts, least=1
-            )
-            if most is not None:
-                share = format_gpus(most.gpu.memory_milli or 0)
-                yield SpecChange(
-                    f"its share were at most {share} GPU", (("spec.gpu.memoryFraction", f'"{share}"'),), most
-                )
-                return
+@dataclass(frozen=True, slots=True)
+class _Dimension:
+    """One of the amounts that a share is given in."""
+
+    name: str
+    """Of the amount in a `GpuRequest`."""
+    step: int
+    """Amounts are rounded down to multiples, where such a one will do."""
+    path: str
+    of_what: str = ""
+
+    def shown(self, amount: int) -> str:
+        return format_mib(amount) if self.name == "memory_mib" else f"{format_gpus(amount)} GPU"
+
+    def written(self, amount: int) -> tuple[str, str]:
+        return self.path, f'"{amount}Mi"' if self.name == "memory_mib" else f'"{format_gpus(amount)}"'
 
 
-def _less_share_compute(job: Job, starts: Starts) -> Iterator[SpecChange]:
-    compute = job.gpu.compute_milli
-    if compute is None:
-        return
-    for step in (_MILLI_STEP, 1):
-        most = _largest(_share_of(job, compute_milli=step), _below(compute, step), starts, least=1)
+_COMPUTE = _Dimension("compute_milli", 10, "spec.gpu.computeFraction", " of the compute")
+_DIMENSIONS = (
+    _Dimension("memory_mib", 256, "spec.gpu.memory"),
+    _Dimension("memory_milli", 10, "spec.gpu.memoryFraction"),
+    _COMPUTE,
+)
+
+
+def _less_of(job: Job, dimension: _Dimension, starts: Starts) -> SpecChange | None:
+    before = getattr(job.gpu, dimension.name)
+    for step in () if before is None else (dimension.step, 1):
+        changed = partial(_with_share, job, dimension.name, step)
+        most = _largest(changed, _below(before, step), starts, least=1)
         if most is not None:
-            share = format_gpus(most.gpu.compute_milli or 0)
-            words = f"its share of the compute were at most {share} GPU"
-            yield SpecChange(words, (("spec.gpu.computeFraction", f'"{share}"'),), most)
-            return
+            amount = getattr(most.gpu, dimension.name)
+            words = f"its share{dimension.of_what} were at most {dimension.shown(amount)}"
+            return SpecChange(words, (dimension.written(amount),), most)
+    return None
 
 
-def _less_of_both(job: Job, starts: Starts) -> Iterator[SpecChange]:
+def _with_share(job: Job, name: str, step: int, units: int) -> Job:
+    """The job with this amount of its share at so many steps."""
+    amounts: dict[str, int] = {name: units * step}
+    return with_gpu(job, replace(job.gpu, **amounts))  # type: ignore[arg-type]
+
+
+def _less_of_both(job: Job, starts: Starts) -> SpecChange | None:
     gpu = job.gpu
-    if gpu.compute_milli is None or (gpu.memory_mib is None and gpu.memory_milli is None):
-        return
+    memory = next((one for one in _DIMENSIONS[:2] if getattr(gpu, one.name) is not None), None)
+    if gpu.compute_milli is None or memory is None:
+        return None
+    both = {one.name: getattr(gpu, one.name) for one in (memory, _COMPUTE)}
 
     def scaled(percent: int) -> Job:
-        return with_gpu(
-            job,
-            replace(
-                gpu,
-                memory_mib=None if gpu.memory_mib is None else max(1, gpu.memory_mib * percent // 100),
-                memory_milli=None if gpu.memory_milli is None else max(1, gpu.memory_milli * percent // 100),
-                compute_milli=max(1, (gpu.compute_milli or 0) * percent // 100),
-            ),
-        )
+        amounts = {name: max(1, amount * percent // 100) for name, amount in both.items()}
+        return with_gpu(job, replace(gpu, **amounts))
 
     most = _largest(scaled, 99, starts, least=1)
     if most is None:
-        return
-    compute = format_gpus(most.gpu.compute_milli or 0)
-    memory = most.gpu.memory_mib
-    size = format_mib(memory) if memory is not None else f"{format_gpus(most.gpu.memory_milli or 0)} GPU"
-    of_memory = (
-        _mib_field(memory)
-        if memory is not None
-        else ("spec.gpu.memoryFraction", f'"{format_gpus(most.gpu.memory_milli or 0)}"')
-    )
-    words = f"its share were at most {size} with {compute} of the compute"
-    yield SpecChange(words, (of_memory, ("spec.gpu.computeFraction", f'"{compute}"')), most)
+        return None
+    size, compute = getattr(most.gpu, memory.name), most.gpu.compute_milli or 0
+    words = f"its share were at most {memory.shown(size)} with {format_gpus(compute)} of the compute"
+    return SpecChange(words, (memory.written(size), _COMPUTE.written(compute)), most)
 
 
 def _largest(changed: Callable[[int], Job], most: int, starts: Starts, *, least: int = 0) -> Job | None:
@@ -159,18 +156,3 @@ def _largest(changed: Callable[[int], Job], most: int, starts: Starts, *, least:
 def _below(amount: int, step: int) -> int:
     """Whole steps that are less than the amount."""
     return (amount - 1) // step
-
-
-def _share_of(job: Job, **steps: int) -> Callable[[int], Job]:
-    """The job with one dimension of its share at so many steps."""
-    ((dimension, step),) = steps.items()
-
-    def changed(units: int) -> Job:
-        amounts: dict[str, int | None] = {dimension: units * step}
-        return with_gpu(job, replace(job.gpu, **amounts))  # type: ignore[arg-type]
-
-    return changed
-
-
-def _mib_field(mib: int) -> tuple[str, str]:
-    return "spec.gpu.memory", f'"{mib}Mi"'

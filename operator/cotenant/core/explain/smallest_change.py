@@ -23,15 +23,13 @@ from cotenant.core.explain.deadline import Deadline
 from cotenant.core.explain.job_changes import changes
 from cotenant.core.explain.spec_change import SpecChange, Surroundings
 from cotenant.core.model.formatting import format_amount
-from cotenant.core.model.measure import Measure
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.queueing.fair_share import within_guarantee
-from cotenant.core.queueing.priority_bounds import priority_bounds
-from cotenant.core.quota.headroom import BindingLimit, raised_limit
+from cotenant.core.quota.headroom import raised_limit
 
 _NO_CHANGE_HELPS = frozenset(
     {Reason.QUEUE_NOT_FOUND, Reason.NAMESPACE_NOT_SERVED, Reason.BUDGET_SPENT, Reason.TOO_MANY_PENDING}
@@ -112,7 +110,7 @@ class ChangeSearch:
         inventory, tree = self._current.inventory, self._current.tree
         asked = {kind.resource for kind in kinds_of(job.gpu, inventory)}
         resources: set[str | None] = {*asked} or {inventory.default_resource}
-        bounds = priority_bounds(tree, tree.index[job.queue], of_class=False)
+        bounds = tree.priority_bounds(tree.index[job.queue], of_class=False)
         above = {kept.job.priority + 1 for kept in ahead if kept.job.queue == job.queue}
         priorities = sorted({bounds.nearest(job.priority), *above} - {job.priority})
         return Surroundings(
@@ -198,14 +196,11 @@ class ChangeSearch:
 
     def _more_quota(self, job: Job, refusal: Refusal) -> SpecChange | None:
         """The limit that binds, raised by what is missing, where that is the only thing in the way."""
-        request = self._resolve(job)
-        if isinstance(request, Refusal):
+        request, limit = self._resolve(job), refusal.binding
+        if isinstance(request, Refusal) or limit is None:
             return None
-        facts = dict(refusal.evidence)
-        measure = Measure(str(facts["metric"]))
-        limit = BindingLimit(measure, str(facts["scope"]), int(facts["limit"]), int(facts["used"]))
-        missing = int(facts["asked"]) - (limit.limit - limit.used)
-        with raised_limit(self._current.usage, request.queue, limit, missing) as raised:
+        missing = int(dict(refusal.evidence)["asked"]) - (limit.limit - limit.used)
+        with raised_limit(self._current.usage, limit, missing) as raised:
             if not raised or not self._finds_place(request):
                 return None
-        return SpecChange(f"{limit.scope} had {format_amount(measure, missing)} more")
+        return SpecChange(f"{limit.scope} had {format_amount(limit.measure, missing)} more")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
+from cotenant.core.gpus.inventory import IntArray, Inventory
 from cotenant.core.model.objects import WHOLE, Node, Sharing
 
 
@@ -184,11 +184,6 @@ class Ledger:
         first, second = _OF_NODE + width, _OF_NODE + 2 * width
         return packed[:, 1], packed[:, 2], packed[:, _OF_NODE:first], packed[:, first:second]
 
-    def empty(self, rows: IntArray) -> BoolArray:
-        """[len(rows), G] no grant lies on the GPU."""
-        unheld: BoolArray = self.holders[rows] == 0
-        return unheld
-
     def idle(self) -> dict[tuple[str, str], int]:
         """(class, zone) → milli-GPU that are free on GPUs that take work."""
         inventory = self.inventory
@@ -199,10 +194,6 @@ class Ledger:
                 bucket = (kind.gpu_class, zone)
                 found[bucket] = found.get(bucket, 0) + int(self.free_compute[mask].clip(min=0).sum())
         return found
-
-    def same(self, other: Ledger) -> bool:
-        """Equal amounts everywhere, whatever led there."""
-        return bool(np.array_equal(self.packed, other.packed))
 
     def sound(self) -> bool:
         """Nothing is allocated twice: no free amount is below zero."""

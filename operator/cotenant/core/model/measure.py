@@ -1,7 +1,8 @@
-"""What quotas limit."""
+"""What quotas limit, and the limit that binds."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -16,3 +17,19 @@ class Measure(StrEnum):
     @property
     def is_memory(self) -> bool:
         return self in {Measure.MEMORY, Measure.MEMORY_OF_USER}
+
+
+@dataclass(frozen=True, slots=True)
+class BindingLimit:
+    """A rule that binds, with the numbers that a refusal names."""
+
+    measure: Measure
+    scope: str
+    limit: int
+    used: int
+    counter: int | tuple[int, str] | None = field(default=None, compare=False)
+    """Quota line, or line of users with the user, under which its use is counted. None: it is no limit of a queue."""
+
+    @property
+    def available(self) -> int:
+        return max(0, self.limit - self.used)

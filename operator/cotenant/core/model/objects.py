@@ -255,6 +255,10 @@ class Quota:
     lendable: int | None = None
     """Part of `guaranteed` that others may use while it is idle. None: all of it."""
 
+    @property
+    def scope(self) -> tuple[str | None, str | None]:
+        return self.gpu_class, self.zone
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLimit:
@@ -268,6 +272,10 @@ class UserLimit:
     zone: str | None = None
     limit: int | None = None
     memory_limit_mib: int | None = None
+
+    @property
+    def scope(self) -> tuple[str | None, str | None]:
+        return self.gpu_class, self.zone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from math import inf
 from typing import Final, TypeAlias
 
+from cotenant.core.model.measure import BindingLimit
 from cotenant.core.model.objects import JobKey, Placement
 
 
@@ -173,6 +174,8 @@ class Refusal:
     evidence: tuple[tuple[str, str | int], ...] = ()
     would_start_if: str = ""
     change: tuple[tuple[str, str], ...] = ()
+    binding: BindingLimit | None = field(default=None, compare=False)
+    """The limit that is in the way, if it is one."""
     or_space: bool = False
     """Of a reason that is no lack of space: a place that becomes free elsewhere would do as well."""
 

@@ -96,7 +96,7 @@ class FitCache:
         self._numbered = 0 if self._numbered == changes else -1
 
     def fits(self, shape: Shape, tenancy: Tenancy, rows: Rows) -> BoolArray:
-        """[R, G] as `fitting.fit`, put together from what is kept for the amounts and for the tenant."""
+        """[R, G] GPUs that may serve one of the shape's GPUs now."""
         fits = self._of_rows(one_gpu_of(shape), rows)
         return fits if shape.whole else fits & self._of_rows(tenancy, rows)
 

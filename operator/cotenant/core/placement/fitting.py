@@ -32,14 +32,6 @@ class Tenancy:
     sharing: Sharing = Sharing.QUEUE
 
 
-def fit(ledger: Ledger, shape: Shape, rows: Rows, tenancy: Tenancy) -> BoolArray:
-    """[R, G] this GPU may serve one of the shape's GPUs now."""
-    roomy = room(ledger, shape, rows)
-    if shape.whole:
-        return roomy
-    return roomy & may_share(ledger, rows, tenancy)
-
-
 def room(ledger: Ledger, shape: Shape, rows: Rows) -> BoolArray:
     """[R, G] the GPU has what one of the shape's GPUs takes, whoever holds the rest of it. A whole GPU is empty."""
     inventory = ledger.inventory

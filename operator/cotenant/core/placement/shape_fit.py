@@ -34,7 +34,7 @@ class ScoredLedger(Protocol):
     book: ScoreBook
 
     def fits(self, shape: Shape, tenancy: Tenancy, rows: Rows) -> BoolArray:
-        """[R, G] as `fitting.fit`."""
+        """[R, G] GPUs that may serve one of the shape's GPUs now."""
         ...
 
     def shareable(self, tenancy: Tenancy) -> BoolArray:

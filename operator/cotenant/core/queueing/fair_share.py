@@ -16,7 +16,7 @@ from copy import copy
 from math import log
 from typing import TypeAlias
 
-from cotenant.core.allocation.request import GuaranteeTerms, Request
+from cotenant.core.allocation.request import Request
 from cotenant.core.model.objects import WHOLE
 from cotenant.core.policy import Policy
 from cotenant.core.quota.tree import QueueTree
@@ -30,23 +30,8 @@ _LAST = 1 << 50
 
 def within_guarantee(usage: Usage, request: Request, queue: int) -> bool:
     """True if this queue of the path stays inside its guarantee with the whole gang on top."""
-    claim = request.guarantee_terms.get(queue)
-    if claim is None:
-        claim = request.guarantee_terms[queue] = _guarantee_terms(usage.tree, request, queue)
     held = usage.quota_milli
-    return any(all(held[line] <= most for line, most in alternative) for alternative in claim)
-
-
-def _guarantee_terms(tree: QueueTree, request: Request, queue: int) -> GuaranteeTerms:
-    """One alternative per bucket that the gang could lie in: no line that guarantees something there is exceeded."""
-    found: set[tuple[tuple[int, int], ...]] = set()
-    for option in request.options:
-        milli = request.workers * option.milli
-        for bucket in option.buckets:
-            guaranteeing = [line for line in tree.quotas_of[queue] if line.quota.guaranteed and line.matches(bucket)]
-            if guaranteeing:
-                found.add(tuple((line.index, line.guaranteed - milli) for line in guaranteeing))
-    return tuple(sorted(found))
+    return any(all(held[line] <= most for line, most in one) for one in request.guarantee_terms[queue])
 
 
 def charge_within_guarantee(usage: Usage, queue: int, charge: Charge) -> bool:

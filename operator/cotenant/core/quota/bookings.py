@@ -20,9 +20,8 @@ from typing import Final, TypeAlias
 
 from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.objects import WHOLE, Node, Quota, TenantQueue
+from cotenant.core.quota.scopes import Scope, covers, meet, scope_text
 
-Scope: TypeAlias = tuple[str | None, str | None]
-"""(GPU class, zone); None: any."""
 Capacity: TypeAlias = Mapping[tuple[str, str], int]
 """(class, zone) → milli-GPU that take work."""
 _NOBODY: Final = ""
@@ -110,7 +109,7 @@ def _standing(
     overlapping = [(other, need) for other, need in needs if other.overlaps(booking)]
     rooms = [
         (_capacity(capacity, scope) - _guaranteed(queues, scope)
-         - sum(need for other, need in overlapping if _covers(scope, other.scope)), scope)
+         - sum(need for other, need in overlapping if covers(scope, other.scope)), scope)
         for scope in _around(booking.scope)
     ]  # fmt: skip
     room, tightest = min(rooms, key=lambda one: one[0])
@@ -118,17 +117,17 @@ def _standing(
     own = sum(
         one.gpus * WHOLE
         for one in earlier
-        if one.booking.queue == booking.queue and _covers(booking.scope, one.booking.scope)
+        if one.booking.queue == booking.queue and covers(booking.scope, one.booking.scope)
     )
     unclaimed = max(0, _own_guarantee(queues[booking.queue], booking.scope) - own)
-    taken = sum(one.gpus * WHOLE for one in earlier if _meet(one.booking.scope, booking.scope))
+    taken = sum(one.gpus * WHOLE for one in earlier if meet(one.booking.scope, booking.scope))
     there = _capacity(capacity, booking.scope) - taken
     most = max(0, min(booking.gpus * WHOLE, there, max(0, room) + unclaimed)) // WHOLE
     need = max(0, most * WHOLE - unclaimed)
     if most == booking.gpus:
         return BookingStanding(booking=booking, gpus=most), need
     why = _shortage(booking, capacity, taken) if there < max(0, room) + unclaimed else _guarantees(queues, tightest)
-    others = [f"{other.name}" for other, need in overlapping if need and _covers(tightest, other.scope)]
+    others = [f"{other.name}" for other, need in overlapping if need and covers(tightest, other.scope)]
     if others and there >= max(0, room) + unclaimed:
         why += f"; at this time bookings {', '.join(others)} have what is left"
     return BookingStanding(booking=booking, gpus=most, why=f"{most} of {booking.what} can be had: {why}"), need
@@ -142,8 +141,7 @@ def _shortage(booking: BookingTerms, capacity: Capacity, taken: int) -> str:
 
 def _guarantees(queues: Mapping[str, TenantQueue], scope: Scope) -> str:
     amount = format_gpus(_guaranteed(queues, scope))
-    where = f"class {scope[0] or 'any'}, zone {scope[1] or 'any'}"
-    return f"{amount} GPUs of {where} are guaranteed to queues, which a booking takes nothing from"
+    return f"{amount} GPUs of {scope_text(scope)} are guaranteed to queues, which a booking takes nothing from"
 
 
 def _obstacle(queues: Mapping[str, TenantQueue], booking: BookingTerms) -> str:
@@ -152,8 +150,8 @@ def _obstacle(queues: Mapping[str, TenantQueue], booking: BookingTerms) -> str:
     if queue is None:
         return f"there is no queue {booking.queue}"
     for one in _path(queues, queue):
-        near = [quota for quota in one.quotas if _meet((quota.gpu_class, quota.zone), booking.scope)]
-        narrow = next((quota for quota in near if not _covers((quota.gpu_class, quota.zone), booking.scope)), None)
+        near = [quota for quota in one.quotas if meet(quota.scope, booking.scope)]
+        narrow = next((quota for quota in near if not covers(quota.scope, booking.scope)), None)
         if narrow is not None:
             return f"queue {one.name} has a line for zone {narrow.zone} alone; book each zone by itself"
         if not near and one.quotas and one is not queue:
@@ -170,7 +168,7 @@ def _raise_path(
     own = queues[booking.queue]
     for place, before in enumerate(_path(queues, own)):
         queue = found[before.name]
-        places = [n for n, one in enumerate(queue.quotas) if _covers((one.gpu_class, one.zone), booking.scope)]
+        places = [n for n, one in enumerate(queue.quotas) if covers(one.scope, booking.scope)]
         quotas = list(queue.quotas)
         if not places and place == 0:
             quotas.append(Quota(gpu_class=booking.gpu_class, zone=booking.zone, guaranteed=milli, limit=milli))
@@ -196,7 +194,7 @@ def _raised(quota: Quota, guaranteed: int, limit: int, *, at_least: int) -> Quot
 
 def _own_guarantee(queue: TenantQueue, scope: Scope) -> int:
     """Milli-GPU of the scope that lie inside every line of the queue which guarantees something there."""
-    lines = [one.guaranteed for one in queue.quotas if one.guaranteed and _covers((one.gpu_class, one.zone), scope)]
+    lines = [one.guaranteed for one in queue.quotas if one.guaranteed and covers(one.scope, scope)]
     return min(lines, default=0)
 
 
@@ -213,13 +211,11 @@ def _guaranteed(queues: Mapping[str, TenantQueue], scope: Scope) -> int:
 
 
 def _own_lines(queue: TenantQueue, scope: Scope) -> int:
-    lines = [one for one in queue.quotas if one.guaranteed and _covers(scope, (one.gpu_class, one.zone))]
+    lines = [one for one in queue.quotas if one.guaranteed and covers(scope, one.scope)]
     return sum(
         one.guaranteed
         for one in lines
-        if not any(
-            other is not one and _covers((other.gpu_class, other.zone), (one.gpu_class, one.zone)) for other in lines
-        )
+        if not any(other is not one and covers(other.scope, one.scope) for other in lines)
     )
 
 
@@ -232,19 +228,10 @@ def _path(queues: Mapping[str, TenantQueue], queue: TenantQueue) -> list[TenantQ
 
 
 def _capacity(capacity: Capacity, scope: Scope) -> int:
-    return sum(milli for bucket, milli in capacity.items() if _covers(scope, bucket))
+    return sum(milli for bucket, milli in capacity.items() if covers(scope, bucket))
 
 
 def _around(scope: Scope) -> tuple[Scope, ...]:
     """The scope and the wider ones, without repetition."""
     gpu_class, zone = scope
     return tuple(dict.fromkeys([scope, (gpu_class, None), (None, zone), (None, None)]))
-
-
-def _covers(wide: Scope, narrow: Scope) -> bool:
-    return wide[0] in (None, narrow[0]) and wide[1] in (None, narrow[1])
-
-
-def _meet(one: Scope, other: Scope) -> bool:
-    """Some GPU lies in both."""
-    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))

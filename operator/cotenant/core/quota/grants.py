@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
+from cotenant.core.quota.scopes import Scope, meet, scope_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,10 @@ class GrantLine:
     milli: int
     guaranteed: int = 0
     memory_mib: int = 0
+
+    @property
+    def scope(self) -> Scope:
+        return self.gpu_class, self.zone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +78,12 @@ def with_grants(
 
 def _with_line(queue: TenantQueue, line: GrantLine, *, has_children: bool) -> tuple[TenantQueue, str]:
     if not (line.milli or line.guaranteed or line.memory_mib):
-        return queue, f"it asks for nothing: 0 GPUs more for {_scope_text(line.gpu_class, line.zone)}"
+        return queue, f"it asks for nothing: 0 GPUs more for {scope_text(line.scope)}"
     if line.user is not None:
         return _with_user(queue, line)
-    scope = (line.gpu_class, line.zone)
-    place = next((place for place, one in enumerate(queue.quotas) if (one.gpu_class, one.zone) == scope), None)
-    others = [one for number, one in enumerate(queue.quotas) if number != place and _overlap(one, line)]
+    scope = line.scope
+    place = next((place for place, one in enumerate(queue.quotas) if one.scope == scope), None)
+    others = [one for number, one in enumerate(queue.quotas) if number != place and meet(one.scope, scope)]
     if place is not None:
         before = queue.quotas[place]
         shadowed = line.guaranteed > 0 and before.guaranteed == 0 and any(one.guaranteed for one in others)
@@ -109,7 +114,7 @@ def _raised(quota: Quota, line: GrantLine) -> Quota:
 
 
 def _with_user(queue: TenantQueue, line: GrantLine) -> tuple[TenantQueue, str]:
-    scope = (line.gpu_class, line.zone)
+    scope = line.scope
     limits = {(one.user, one.gpu_class, one.zone): one for one in queue.user_limits}
     everybody = limits.get((None, *scope))
     if everybody is None and scope == (None, None) and queue.user_limit is not None:
@@ -117,7 +122,7 @@ def _with_user(queue: TenantQueue, line: GrantLine) -> tuple[TenantQueue, str]:
     own = limits.get((line.user, *scope))
     before = own or everybody
     if before is None:
-        where = _scope_text(*scope)
+        where = scope_text(scope)
         return queue, f"queue {queue.name} has no limit of users for {where}, so there is none to raise for {line.user}"
     raised = replace(
         before,
@@ -129,22 +134,11 @@ def _with_user(queue: TenantQueue, line: GrantLine) -> tuple[TenantQueue, str]:
     return replace(queue, user_limits=(*others, raised)), ""
 
 
-def _overlap(quota: Quota, line: GrantLine) -> bool:
-    """Some GPU counts under both."""
-    return (quota.gpu_class is None or line.gpu_class is None or quota.gpu_class == line.gpu_class) and (
-        quota.zone is None or line.zone is None or quota.zone == line.zone
-    )
-
-
 def _guaranteed_elsewhere(others: list[Quota]) -> str:
     lines = [one for one in others if one.guaranteed]
     return f"{_lines(lines)} guarantee the same GPUs already; ask for a larger guarantee there. The limit is raised"
 
 
 def _lines(quotas: list[Quota]) -> str:
-    scopes = [_scope_text(one.gpu_class, one.zone) for one in quotas]
+    scopes = [scope_text(one.scope) for one in quotas]
     return f"the line{'s' if len(scopes) > 1 else ''} for {' and for '.join(scopes)}"
-
-
-def _scope_text(gpu_class: str | None, zone: str | None) -> str:
-    return f"class {gpu_class or 'any'}, zone {zone or 'any'}"

@@ -6,26 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from cotenant.core.model.measure import Measure
+from cotenant.core.model.measure import BindingLimit, Measure
+from cotenant.core.quota.scopes import Scope, covers, scope_text
 from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.core.quota.user_lines import UserLine
 
 UNLIMITED = 1 << 60
-
-
-@dataclass(frozen=True, slots=True)
-class BindingLimit:
-    """A rule that binds, with the numbers that a refusal names."""
-
-    measure: Measure
-    scope: str
-    limit: int
-    used: int
-
-    @property
-    def available(self) -> int:
-        return max(0, self.limit - self.used)
 
 
 @dataclass(slots=True)
@@ -52,52 +39,34 @@ class Headroom:
 
 
 @contextmanager
-def raised_limit(usage: Usage, queue: int, limit: BindingLimit, amount: int) -> Iterator[bool]:
-    """Raises this limit on the queue's path by so much, as a trial; false where it is no limit that could be set."""
-    held, of_users = _counters(usage, limit.measure)
-    numbers, users = _counted_under(usage, queue, limit.measure, limit.scope)
-    for number in numbers:
-        held[number] -= amount
-    for key in users:
-        of_users[key] -= amount
+def raised_limit(usage: Usage, limit: BindingLimit, amount: int) -> Iterator[bool]:
+    """Raises this limit by so much, as a trial; false where it is no limit that could be set."""
+    _count_under(usage, limit, -amount)
     try:
-        yield bool(numbers or users)
+        yield limit.counter is not None
     finally:
-        for number in numbers:
-            held[number] += amount
-        for key in users:
-            of_users[key] += amount
+        _count_under(usage, limit, amount)
 
 
-def used_under(usage: Usage, queue: int, measure: Measure, scope: str) -> int:
-    """What is used now of the limit of this scope on the queue's path."""
-    held, of_users = _counters(usage, measure)
-    numbers, users = _counted_under(usage, queue, measure, scope)
-    return max((*(held[number] for number in numbers), *(of_users[key] for key in users)), default=0)
+def used_under(usage: Usage, limit: BindingLimit) -> int:
+    """What is used of it now."""
+    lines, users = _counters(usage, limit)
+    if isinstance(limit.counter, int):
+        return lines[limit.counter]
+    return users.get(limit.counter, 0) if limit.counter else 0
 
 
-def _counters(usage: Usage, measure: Measure) -> tuple[list[int], dict[tuple[int, str], int]]:
+def _count_under(usage: Usage, limit: BindingLimit, amount: int) -> None:
+    lines, users = _counters(usage, limit)
+    if isinstance(limit.counter, int):
+        lines[limit.counter] += amount
+    elif limit.counter is not None:
+        users[limit.counter] = users.get(limit.counter, 0) + amount
+
+
+def _counters(usage: Usage, limit: BindingLimit) -> tuple[list[int], dict[tuple[int, str], int]]:
     """Use by quota line, and by line and user."""
-    return (usage.quota_mib, usage.user_mib) if measure.is_memory else (usage.quota_milli, usage.user_milli)
-
-
-def _counted_under(usage: Usage, queue: int, measure: Measure, scope: str) -> tuple[list[int], list[tuple[int, str]]]:
-    """Quota lines, and lines with users, that count for this scope."""
-    lines = (line for ancestor in usage.tree.paths[queue] for line in usage.tree.quotas_of[ancestor])
-    numbers = [line.index for line in lines if scope_text(usage.tree, line) == scope]
-    _, of_users = _counters(usage, measure)
-    return numbers, [key for key in of_users if _user_scope(usage, _user_line(usage, queue, key), key[1]) == scope]
-
-
-def _user_line(usage: Usage, queue: int, key: tuple[int, str]) -> UserLine | None:
-    return next((line for line in usage.tree.user_lines(queue, key[1]) if line.index == key[0]), None)
-
-
-def _user_scope(usage: Usage, line: UserLine | None, user: str) -> str:
-    if line is None:
-        return ""
-    where = "" if line.scope == (None, None) else f", {_scope_text(line.scope)}"
-    return f"user {user or '(none)'} in queue {usage.tree.queues[line.queue].name}{where}"
+    return (usage.quota_mib, usage.user_mib) if limit.measure.is_memory else (usage.quota_milli, usage.user_milli)
 
 
 def headroom_of(
@@ -131,24 +100,29 @@ def _limit_by_quota(usage: Usage, headroom: Headroom, line: QuotaLine, *, milli:
         used = usage.quota_milli[line.index]
         workers = (quota.limit - used) // max(1, milli)
         if headroom.is_above(workers, zone):
-            headroom.tighten(workers, BindingLimit(Measure.GPU, scope_text(usage.tree, line), quota.limit, used), zone)
+            headroom.tighten(workers, _of_line(usage, line, Measure.GPU, quota.limit, used), zone)
     if quota.memory_limit_mib is not None:
         used, limit = usage.quota_mib[line.index], quota.memory_limit_mib
         workers = (limit - used) // max(1, mib)
         if headroom.is_above(workers, zone):
-            headroom.tighten(workers, BindingLimit(Measure.MEMORY, scope_text(usage.tree, line), limit, used), zone)
+            headroom.tighten(workers, _of_line(usage, line, Measure.MEMORY, limit, used), zone)
+
+
+def _of_line(usage: Usage, line: QuotaLine, measure: Measure, limit: int, used: int) -> BindingLimit:
+    return BindingLimit(measure, line_text(usage.tree, line), limit, used, line.index)
 
 
 def _limit_by_user(usage: Usage, headroom: Headroom, line: UserLine, user: str, *, milli: int, mib: int) -> None:
     limit, key, zone = line.limit, (line.index, user), line.limit.zone
-    scope = _user_scope(usage, line, user)
+    where = "" if line.scope == (None, None) else f", {scope_text(line.scope)}"
+    scope = f"user {user or '(none)'} in queue {usage.tree.queues[line.queue].name}{where}"
     if limit.limit is not None:
         used = usage.user_milli.get(key, 0)
-        binding = BindingLimit(Measure.GPU_OF_USER, scope, limit.limit, used)
+        binding = BindingLimit(Measure.GPU_OF_USER, scope, limit.limit, used, key)
         headroom.tighten((limit.limit - used) // max(1, milli), binding, zone)
     if limit.memory_limit_mib is not None:
         used = usage.user_mib.get(key, 0)
-        binding = BindingLimit(Measure.MEMORY_OF_USER, scope, limit.memory_limit_mib, used)
+        binding = BindingLimit(Measure.MEMORY_OF_USER, scope, limit.memory_limit_mib, used, key)
         headroom.tighten((limit.memory_limit_mib - used) // max(1, mib), binding, zone)
 
 
@@ -156,9 +130,9 @@ def within_lending_limits(usage: Usage, charge: Charge, idle: Mapping[Bucket, in
     """True if others still find what they do not lend, with the charge taken from `idle` (milli-GPU a bucket)."""
     path = usage.tree.paths[charge.queue]
     for scope in {line.scope for line in usage.tree.quotas if line.quota.lendable is not None}:
-        wanted = sum(milli for bucket, milli, _ in charge.amounts if _in_scope(bucket, scope))
+        wanted = sum(milli for bucket, milli, _ in charge.amounts if covers(scope, bucket))
         withheld = sum(_withheld(usage, root, path, scope) for root in usage.tree.roots) if wanted else 0
-        if withheld and sum(milli for bucket, milli in idle.items() if _in_scope(bucket, scope)) - withheld < wanted:
+        if withheld and sum(milli for bucket, milli in idle.items() if covers(scope, bucket)) - withheld < wanted:
             return False
     return True
 
@@ -174,8 +148,8 @@ def _limit_by_lending(
         withheld = sum(_withheld(usage, root, path, scope) for root in usage.tree.roots)
         if not withheld:
             continue
-        free = sum(amount for bucket, amount in idle.items() if _in_scope(bucket, scope))
-        where = _scope_text(scope)
+        free = sum(amount for bucket, amount in idle.items() if covers(scope, bucket))
+        where = scope_text(scope)
         headroom.tighten(
             (free - withheld) // max(1, milli),
             BindingLimit(Measure.GPU, f"what other queues lend, {where}", free - withheld, 0),
@@ -183,7 +157,7 @@ def _limit_by_lending(
         )
 
 
-def _withheld(usage: Usage, queue: int, path: tuple[int, ...], scope: tuple[str | None, str | None]) -> int:
+def _withheld(usage: Usage, queue: int, path: tuple[int, ...], scope: Scope) -> int:
     """Milli-GPU inside the scope that this subtree does not lend; queues on `path` withhold nothing."""
     below = sum(_withheld(usage, child, path, scope) for child in usage.tree.children[queue])
     if queue in path:
@@ -195,19 +169,10 @@ def _withheld(usage: Usage, queue: int, path: tuple[int, ...], scope: tuple[str 
         withheld = max(0, line.guaranteed - line.quota.lendable - usage.quota_milli[line.index])
         if line.scope == scope:
             equal = max(equal, withheld)
-        elif all(mine is None or mine == theirs for mine, theirs in zip(scope, line.scope, strict=True)):
+        elif covers(scope, line.scope):
             narrower += withheld
     return max(equal, narrower, below)
 
 
-def scope_text(tree: QueueTree, line: QuotaLine) -> str:
-    return f"queue {tree.queues[line.queue].name}, {_scope_text(line.scope)}"
-
-
-def _in_scope(bucket: Bucket, scope: tuple[str | None, str | None]) -> bool:
-    return scope[0] in (None, bucket[0]) and scope[1] in (None, bucket[1])
-
-
-def _scope_text(scope: tuple[str | None, str | None]) -> str:
-    gpu_class, zone = scope
-    return f"class {gpu_class or 'any'}, zone {zone or 'any'}"
+def line_text(tree: QueueTree, line: QuotaLine) -> str:
+    return f"queue {tree.queues[line.queue].name}, {scope_text(line.scope)}"

@@ -17,12 +17,13 @@ does), so that no queue counts on GPUs that do not exist. Example: 8 + 8 guarant
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.objects import WHOLE, Quota, TenantQueue, TimeOrder
+from cotenant.core.model.objects import WHOLE, Job, Quota, TenantQueue, TimeOrder
+from cotenant.core.quota.priority_bounds import CLASSES, NUMBERS, PriorityBounds
+from cotenant.core.quota.scopes import covers
 from cotenant.core.quota.user_lines import UserLine, counting, lines_by_queue
 
 Bucket = tuple[str, str]
@@ -44,7 +45,7 @@ class QuotaLine:
 
     @property
     def scope(self) -> tuple[str | None, str | None]:
-        return self.quota.gpu_class, self.quota.zone
+        return self.quota.scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +69,8 @@ class QueueTree:
     capacity: Mapping[Bucket, int]
     """Milli-GPU that take work today."""
     limits_lending: bool
-    kept: dict[Hashable, Any] = field(default_factory=dict)
-    """What others have worked out of this tree."""
+    priorities: tuple[tuple[PriorityBounds, PriorityBounds], ...]
+    """Queue → bounds of numbers, and of PriorityClasses."""
     _path_quotas: dict[tuple[int, Bucket], tuple[QuotaLine, ...] | None] = field(default_factory=dict)
     _matching: dict[tuple[int, Bucket], tuple[int, ...]] = field(default_factory=dict)
     _user_lines: dict[tuple[int, str], tuple[UserLine, ...]] = field(default_factory=dict)
@@ -87,6 +88,7 @@ class QueueTree:
             if above >= 0:
                 children[above].append(index)
         roots = tuple(index for index, queue in enumerate(ordered) if parent[index] < 0 and queue.name not in broken)
+        paths = tuple(_path(index, parent) for index in range(len(ordered)))
         capacity = capacities(inventory)
         guaranteed = _scaled_guarantees(ordered, children, roots, capacity)
         quotas: list[QuotaLine] = []
@@ -104,7 +106,7 @@ class QueueTree:
             parent=parent,
             children=tuple(tuple(below) for below in children),
             roots=roots,
-            paths=tuple(_path(index, parent) for index in range(len(ordered))),
+            paths=paths,
             broken=broken,
             quotas=tuple(quotas),
             quotas_of=tuple(quotas_of),
@@ -115,6 +117,7 @@ class QueueTree:
                 for queue in ordered
                 for quota in queue.quotas
             ),
+            priorities=tuple(_priorities([ordered[queue] for queue in path]) for path in paths),
         )
 
     def half_life_s(self, queue: int) -> int | None:
@@ -124,6 +127,17 @@ class QueueTree:
     def order(self, queue: int) -> TimeOrder:
         """The order of the root, which the whole tree has."""
         return self.queues[self.paths[queue][-1]].order
+
+    def priority_bounds(self, queue: int, *, of_class: bool) -> PriorityBounds:
+        """`of_class`: for a job that names a PriorityClass."""
+        return self.priorities[queue][of_class]
+
+    def allowed_priority(self, job: Job) -> int:
+        """The priority with which a job counts that runs: its own, or the nearest that its queue allows."""
+        queue = self.index.get(job.queue)
+        if queue is None:
+            return job.priority
+        return self.priority_bounds(queue, of_class=bool(job.priority_class)).nearest(job.priority)
 
     def subtree(self, queue: int) -> tuple[int, ...]:
         """The queue and all below it."""
@@ -204,11 +218,7 @@ def capacities(inventory: Inventory) -> dict[Bucket, int]:
 
 def capacity_matching(capacity: Mapping[Bucket, int], quota: Quota) -> int:
     """Milli-GPU of the cluster that a line covers."""
-    return sum(
-        amount
-        for (gpu_class, zone), amount in capacity.items()
-        if quota.gpu_class in (None, gpu_class) and quota.zone in (None, zone)
-    )
+    return sum(amount for bucket, amount in capacity.items() if covers(quota.scope, bucket))
 
 
 def _path(queue: int, parent: Sequence[int]) -> tuple[int, ...]:
@@ -216,6 +226,10 @@ def _path(queue: int, parent: Sequence[int]) -> tuple[int, ...]:
     while parent[path[-1]] >= 0:
         path.append(parent[path[-1]])
     return tuple(path)
+
+
+def _priorities(path: Sequence[TenantQueue]) -> tuple[PriorityBounds, PriorityBounds]:
+    return PriorityBounds.of(path, NUMBERS), PriorityBounds.of(path, CLASSES)
 
 
 def _broken(queues: Sequence[TenantQueue], index_of: Mapping[str, int]) -> dict[str, str]:
@@ -248,12 +262,12 @@ def _scaled_guarantees(
         total_of: dict[tuple[str | None, str | None], int] = {}
         for index in siblings:
             for quota in queues[index].quotas:
-                scope = (quota.gpu_class, quota.zone)
+                scope = quota.scope
                 total_of[scope] = total_of.get(scope, 0) + quota.guaranteed
         for index in siblings:
             own: dict[tuple[str | None, str | None], int] = {}
             for place, quota in enumerate(queues[index].quotas):
-                scope = (quota.gpu_class, quota.zone)
+                scope = quota.scope
                 ceiling = min(above.get(scope, capacity_matching(capacity, quota)), capacity_matching(capacity, quota))
                 total = total_of[scope]
                 amount = quota.guaranteed if total <= ceiling else quota.guaranteed * ceiling // total

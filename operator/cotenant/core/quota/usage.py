@@ -6,7 +6,6 @@ inverses. What is still free under every rule is in `headroom`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cotenant.core.quota.tree import Bucket, QueueTree
@@ -106,17 +105,3 @@ class Usage:
 
     def held_milli(self, queue: int) -> int:
         return sum(self.class_milli[queue].values())
-
-    def same(self, other: Usage) -> bool:
-        return (
-            self.quota_milli == other.quota_milli
-            and self.quota_mib == other.quota_mib
-            and [{key: held for key, held in one.items() if held} for one in self.class_milli]
-            == [{key: held for key, held in one.items() if held} for one in other.class_milli]
-            and _present(self.user_milli) == _present(other.user_milli)
-            and _present(self.user_mib) == _present(other.user_mib)
-        )
-
-
-def _present(held: Mapping[tuple[int, str], int]) -> dict[tuple[int, str], int]:
-    return {key: amount for key, amount in held.items() if amount}

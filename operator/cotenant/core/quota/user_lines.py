@@ -28,7 +28,7 @@ class UserLine:
 
     @property
     def scope(self) -> tuple[str | None, str | None]:
-        return self.limit.gpu_class, self.limit.zone
+        return self.limit.scope
 
 
 def lines_by_queue(queues: Sequence[TenantQueue]) -> tuple[tuple[UserLine, ...], ...]:

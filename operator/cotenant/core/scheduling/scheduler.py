@@ -169,7 +169,7 @@ def reject_infeasible(requests: RequestResolver, entries: Iterable[Entry], usage
         resolved = requests.resolve(entry.job)
         if isinstance(resolved, Refusal):
             if (said := stated.get(resolved)) is None:
-                said = stated[resolved] = as_used_now(resolved, entry.job, usage)
+                said = stated[resolved] = as_used_now(resolved, usage)
             entry.reject(said)
         else:
             entry.request = resolved

@@ -15,7 +15,7 @@ from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import WHOLE, Node
 from cotenant.core.placement import Packing, Shape
 from cotenant.core.placement.fit_cache import FitCache
-from cotenant.core.placement.fitting import Tenancy, fit
+from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang import place_gang
 from cotenant.core.placement.gang_request import PlacementRequest, capacity_per_node
 from cotenant.core.placement.packing.dual_prices import UNIT, dual_prices
@@ -26,6 +26,7 @@ from cotenant.core.placement.packing.workload_mix import WorkloadMix
 from cotenant.core.placement.scoring import Scorer
 from cotenant.core.placement.shapes import Demand
 from cotenant.testing import make_node
+from tests.core.placement.kept_fits import fit
 
 ME = Tenancy(1)
 NODES = [

@@ -10,7 +10,7 @@ from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import TenantQueue
 from cotenant.core.model.plan import Evict, Reason
-from cotenant.core.queueing.priority_bounds import PriorityBounds, allowed_priority, priority_bounds
+from cotenant.core.quota.priority_bounds import PriorityBounds
 from cotenant.core.quota.tree import QueueTree
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -51,7 +51,7 @@ def test_the_narrowest_bounds_on_the_path_hold(
 ) -> None:
     counted = tree(top, red)
 
-    assert priority_bounds(counted, counted.index["red"], of_class=of_class) == want
+    assert counted.priority_bounds(counted.index["red"], of_class=of_class) == want
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_running_job_counts_with_the_nearest_priority_that_is_allowed(
 ) -> None:
     job = make_job("j", queue=queue, priority=priority, priority_class=priority_class)
 
-    assert allowed_priority(tree(TOP, RED), job) == want
+    assert tree(TOP, RED).allowed_priority(job) == want
 
 
 REFUSED = {
