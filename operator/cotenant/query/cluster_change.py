@@ -15,7 +15,7 @@ from cotenant.core.model.objects import Gpu, Job, JobKey, Node, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Plan
 from cotenant.core.outlook.estimates import Estimate
 from cotenant.core.policy import Policy
-from cotenant.core.scheduling.scheduler import schedule
+from cotenant.core.scheduling.scheduler import place
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.query.redaction import JobMention, Sees, size_of, uuids_of
 from cotenant.query.situation import Situation
@@ -95,8 +95,8 @@ class ClusterWhatIf:
 
 def what_if_cluster(situation: Situation, changed: ChangedCluster, clock: Clock) -> ClusterWhatIf:
     """What the change would do to jobs that wait or run."""
-    without = schedule(situation.snapshot, situation.policy)
-    plan = schedule(changed.snapshot, changed.policy)
+    without = place(situation.snapshot, situation.policy)
+    plan = place(changed.snapshot, changed.policy)
     classes = {gpu.uuid: gpu.gpu_class for node in changed.snapshot.nodes for gpu in node.gpus}
 
     def mention(key: JobKey, why: str = "") -> JobMention:

@@ -12,7 +12,7 @@ from typing import Final
 from cotenant.core.model.objects import Job, JobKey, Placement
 from cotenant.core.model.plan import Evict, EvictionKind
 from cotenant.core.scheduling.requested_moves import lies_elsewhere
-from cotenant.core.scheduling.scheduler import schedule
+from cotenant.core.scheduling.scheduler import place
 from cotenant.query.cluster_change import requeued
 from cotenant.query.situation import Situation
 
@@ -41,7 +41,7 @@ class MovePlan:
 def plan_move(situation: Situation, job: Job) -> MovePlan:
     """`job`: one that runs, as it is asked to lie."""
     jobs = tuple(job if one.key == job.key else one for one in situation.snapshot.jobs)
-    plan = schedule(replace(situation.snapshot, jobs=jobs, accounting=None), situation.policy)
+    plan = place(replace(situation.snapshot, jobs=jobs, accounting=None), situation.policy)
     moves = any(isinstance(one, Evict) and (one.job, one.kind) == (job.key, EvictionKind.MOVED) for one in plan.actions)
     unsaved = _unsaved_s(job, situation.planned.now)
     found = MovePlan(
@@ -63,7 +63,7 @@ def _why_not(situation: Situation, job: Job) -> str:
         return BEFORE
     waits = requeued(job, situation.snapshot.now)
     jobs = tuple(waits if one.key == job.key else one for one in situation.snapshot.jobs)
-    verdict = schedule(replace(situation.snapshot, jobs=jobs, accounting=None), situation.policy).verdicts.get(job.key)
+    verdict = place(replace(situation.snapshot, jobs=jobs, accounting=None), situation.policy).verdicts.get(job.key)
     return verdict.message if verdict is not None else "it cannot be moved now"
 
 

@@ -18,7 +18,7 @@ from cotenant.core.model.objects import Job, JobKey, Placement
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Verdict
 from cotenant.core.outlook.estimates import Estimate, Outlook
 from cotenant.core.policy import Policy
-from cotenant.core.scheduling.scheduler import schedule
+from cotenant.core.scheduling.scheduler import place, schedule
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.query.redaction import JobMention, Sees, mentioned, redacted, size_of
 from cotenant.query.situation import Situation
@@ -86,7 +86,7 @@ def what_if(situation: Situation, job: Job, goes_on: Callable[[], bool]) -> What
         for one in plan.actions
         if isinstance(one, Evict) and one.in_favour_of == job.key
     ]
-    without = schedule(situation.snapshot, situation.policy)
+    without = place(situation.snapshot, situation.policy)
     delayed = [mention(situation.jobs[key], "it would start now") for key in _displaced(without, plan, job.key)]
     found = _of_plan(plan, job)
     if found.outcome is ProposalOutcome.WAITS and not found.needs_change:

@@ -58,22 +58,11 @@ def test_departures_add_up(
     assert [key for key in ("a", "b", "c") if outcome.touches(key)] == sorted({*evictions, *resizes})
 
 
-WAITS = Refusal(
-    reason=Reason.WAITING_FOR_GPUS,
-    message="waits",
-    evidence=(("asked", 1),),
-    would_start_if="less",
-)
+WAITS = Refusal(reason=Reason.WAITING_FOR_GPUS, message="waits", evidence=(("asked", 1),))
 
 
 def verdict(name: str) -> Verdict:
-    return Verdict(
-        job=f"red/{name}",
-        reason=Reason.WAITING_FOR_GPUS,
-        message="waits",
-        evidence=(("asked", 1),),
-        would_start_if="less",
-    )
+    return Verdict(job=f"red/{name}", reason=Reason.WAITING_FOR_GPUS, message="waits", evidence=(("asked", 1),))
 
 
 def test_a_plan_has_evictions_then_resizes_then_admissions_each_by_key_and_a_verdict_for_all_others() -> None:

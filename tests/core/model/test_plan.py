@@ -23,14 +23,9 @@ def test_for_these_reasons_waiting_alone_does_not_help() -> None:
 
 
 def test_a_verdict_is_the_refusal_with_the_name_of_the_job() -> None:
-    refusal = Refusal(
-        reason=Reason.WAITING_FOR_GPUS,
-        message="waits",
-        evidence=(("asked", 1),),
-        would_start_if="less",
-    )
+    refusal = Refusal(reason=Reason.WAITING_FOR_GPUS, message="waits", evidence=(("asked", 1),))
 
     not_played_yet = {"estimated_start_at": None, "latest_start_at": None, "position": None, "ahead": ""}
-    unbounded = {"starts_by": None, "starts_by_basis": ""}
-    told = {name: value for name, value in asdict(refusal).items() if name not in {"or_space", "binding"}}
-    assert asdict(refusal.verdict("red/a")) == {"job": "red/a", **told, **not_played_yet, **unbounded}
+    untold = {"starts_by": None, "starts_by_basis": "", "would_start_if": "", "change": ()}
+    said = {name: value for name, value in asdict(refusal).items() if name not in {"or_space", "binding"}}
+    assert asdict(refusal.verdict("red/a")) == {"job": "red/a", **said, **not_played_yet, **untold}

@@ -91,11 +91,6 @@ class BookedPlaces:
         """(when, name, what is not kept any more), as jobs give back what they hold."""
         yield from ((place.booking.ends_at, place.name, place.allocation) for place in self.places)
 
-    def release(self) -> None:
-        """Give back what is kept, when nothing is handed out any more."""
-        for place in self.places:
-            self._cycle.accounts.release(place.allocation)
-
     @contextmanager
     def opened_to(self, queue: int) -> Iterator[None]:
         """Let a job of this queue find its place on what is kept for it, and keep what is left of it after."""

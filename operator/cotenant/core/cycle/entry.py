@@ -10,7 +10,7 @@ from enum import Enum
 
 from cotenant.core.allocation.request import Request
 from cotenant.core.model.objects import Job, Placement
-from cotenant.core.model.plan import NO_BOUND, Refusal, StartBound
+from cotenant.core.model.plan import Refusal
 
 
 class EntryOutcome(Enum):
@@ -35,10 +35,6 @@ class Entry:
     """Of a start on GPUs that are kept for another job."""
     reason: Refusal | None = None
     """For which it waits; equal requests share it."""
-    advised_end: float | None = None
-    """The advice to it tells the time that is left until then."""
-    bound: StartBound = NO_BOUND
-    """When it has started at the latest, whoever comes meanwhile."""
 
     def reject(self, reason: Refusal) -> None:
         self.outcome, self.reason = EntryOutcome.INADMISSIBLE, reason

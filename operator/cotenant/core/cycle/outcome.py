@@ -64,7 +64,7 @@ class CycleOutcome:
                 *admissions,
             ),
             verdicts={
-                entry.job.key: entry.reason.verdict(entry.job.key, entry.bound)
+                entry.job.key: entry.reason.verdict(entry.job.key)
                 for entry in ordered
                 if entry.admitted_to is None and entry.reason is not None
             },

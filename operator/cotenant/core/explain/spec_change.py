@@ -7,6 +7,7 @@ from typing import Protocol
 
 from cotenant.core.explain.deadline import Deadline
 from cotenant.core.model.objects import GpuRequest, Job
+from cotenant.core.model.plan import Verdict
 
 
 class Starts(Protocol):
@@ -26,6 +27,9 @@ class SpecChange:
     """The job with this change."""
     ends_by: float | None = field(default=None, compare=False)
     """What the change tells as the time that is left until then."""
+
+    def added_to(self, verdict: Verdict) -> Verdict:
+        return replace(verdict, would_start_if=self.words, change=self.fields)
 
 
 @dataclass(frozen=True, slots=True)

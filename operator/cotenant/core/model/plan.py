@@ -172,8 +172,6 @@ class Refusal:
     reason: Reason
     message: str
     evidence: tuple[tuple[str, str | int], ...] = ()
-    would_start_if: str = ""
-    change: tuple[tuple[str, str], ...] = ()
     binding: BindingLimit | None = field(default=None, compare=False)
     """The limit that is in the way, if it is one."""
     or_space: bool = False
@@ -183,17 +181,8 @@ class Refusal:
     def waits_for_space(self) -> bool:
         return self.or_space or self.reason in WAITING_FOR_SPACE
 
-    def verdict(self, job: JobKey, bound: StartBound = NO_BOUND) -> Verdict:
-        return Verdict(
-            job=job,
-            reason=self.reason,
-            message=self.message,
-            evidence=self.evidence,
-            starts_by=bound.at if bound.at < inf else None,
-            starts_by_basis=bound.basis,
-            would_start_if=self.would_start_if,
-            change=self.change,
-        )
+    def verdict(self, job: JobKey) -> Verdict:
+        return Verdict(job=job, reason=self.reason, message=self.message, evidence=self.evidence)
 
 
 @dataclass(frozen=True, slots=True)

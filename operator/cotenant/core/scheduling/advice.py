@@ -1,12 +1,14 @@
-"""Advice for jobs that wait: with each verdict, the smallest change that would start the job at once.
+"""What jobs that wait are told beside their reason: when they start at the latest, and the smallest change that helps.
 
-Last in a cycle, when all that it gives out is given out. Equal jobs behind the same kept places share one search.
+A second function, of what the turns of a cycle have left: it decides nothing and leaves all as it was. Questions that
+only ask who starts do without it (`scheduler.place`). Equal jobs behind the same kept places share one search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TypeAlias
 
 from cotenant.core.actions.backfill import Reservation
@@ -17,11 +19,15 @@ from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.explain.smallest_change import ChangeSearch, KeptFor
 from cotenant.core.explain.spec_change import SpecChange
-from cotenant.core.model.objects import GpuRequest, Job
-from cotenant.core.model.plan import Refusal
+from cotenant.core.model.objects import GpuRequest, Job, JobKey
+from cotenant.core.model.plan import NO_BOUND, Plan, Refusal, StartBound, Verdict
+from cotenant.core.queueing.fair_share import DominantShares
 from cotenant.core.queueing.line import Line
 from cotenant.core.queueing.order import order_in_queue
 from cotenant.core.quota.bookings import BookingTerms
+from cotenant.core.scheduling.admission import Admission
+from cotenant.core.scheduling.decision import Standings
+from cotenant.core.scheduling.overdue import bounds_of
 
 _NODES = 1_000_000
 """Nodes that all trials of one cycle look at together."""
@@ -30,27 +36,79 @@ _Kind: TypeAlias = tuple[RequestKey, int, int | None, int | None, Refusal, int]
 """What advice depends on: the request, width and run times, the reason, and how many places are kept ahead."""
 
 
-def advise(
-    cycle: Cycle,
-    requests: RequestResolver,
-    lines: Mapping[str, Line],
-    waiting: Sequence[Entry],
-    reservations: Sequence[Reservation],
-    *,
-    booked: Sequence[KeptFor] = (),
-) -> None:
-    """Add to every reason to wait the change that helps, as far as `Policy.advice` goes. `lines`: of queues that have
-    bounds; `waiting`: entries that had a turn and wait, in the order of their turns; `reservations`: those that were
-    made for them; `booked`: what is kept for bookings."""
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnsTaken:
+    """A cycle in which all that it gives out is given out."""
+
+    cycle: Cycle
+    requests: RequestResolver
+    lines: Mapping[str, Line]
+    """Of queues that have bounds."""
+    admission: Admission
+    booked: BookedPlaces
+    reservations: Sequence[Reservation]
+    """That were made while turns were taken."""
+    waiting: Sequence[Entry]
+    """Entries that had a turn and wait, in the order of their turns."""
+    shares: DominantShares
+    jobs: Sequence[Job]
+    """Those that had a turn, which these shares ordered."""
+
+    def standings(self, plan: Plan) -> Standings | None:
+        """None if the plan cannot be given again: it acts, or turns were ordered by what turns before them changed."""
+        is_quiet = not plan.actions and not self.admission.gave
+        return Standings.of(self.shares, self.admission.usage, self.jobs) if is_quiet else None
+
+    def plan(self, told: Told) -> Plan:
+        plan = self.cycle.plan()
+        verdicts = {key: told.added_to(verdict) for key, verdict in plan.verdicts.items()}
+        return replace(plan, verdicts=verdicts, booked=self.booked.found())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """By job that waits, as far as there is something to tell."""
+
+    bounds: Mapping[JobKey, StartBound] = field(default_factory=dict)
+    changes: Mapping[JobKey, SpecChange] = field(default_factory=dict)
+
+    def ends(self, entries: Iterable[Entry]) -> list[tuple[Job, float]]:
+        """Jobs that are advised to be sure to end by some instant, each with it."""
+        changes = ((one.job, self.changes.get(one.job.key)) for one in entries)
+        return [(job, change.ends_by) for job, change in changes if change is not None and change.ends_by is not None]
+
+    def added_to(self, verdict: Verdict) -> Verdict:
+        bound, change = self.bounds.get(verdict.job, NO_BOUND), self.changes.get(verdict.job)
+        if bound is not NO_BOUND:
+            starts_by = bound.at if bound.at < inf else None
+            verdict = replace(verdict, starts_by=starts_by, starts_by_basis=bound.basis)
+        return verdict if change is None else change.added_to(verdict)
+
+
+def tell(turns: TurnsTaken) -> Told:
+    bounds, current = bounds_of(turns.cycle, turns.admission, turns.waiting), turns.cycle.accounts.current
+    with current.trial():
+        # What is kept is in the way of those alone that come after it: `ChangeSearch` takes it for them.
+        for collection in turns.admission.collections.values():
+            current.release(collection.reservation.allocation)
+        for place in turns.booked.places:
+            current.release(place.allocation)
+        return Told(bounds, _changes(turns))
+
+
+def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
+    """The change that helps each job that waits, as far as there is one and `Policy.advice` goes."""
+    cycle, lines = turns.cycle, turns.lines
     search = ChangeSearch(
         cycle.accounts.current,
-        requests.resolve,
+        turns.requests.resolve,
         lambda changed: changed.queue not in lines or lines[changed.queue].takes(changed),
         moment=cycle.moment,
         trials=min(cycle.policy.advice, _NODES // max(1, len(cycle.inventory.nodes))),
     )
     known: dict[_Kind, SpecChange | None] = {}
-    for entry, ahead in behind_kept_places(cycle, waiting, reservations, booked):
+    found: dict[JobKey, SpecChange] = {}
+    for entry, ahead in _behind_kept_places(turns):
         job, reason = entry.job, entry.reason
         if entry.outcome is EntryOutcome.NOMINATED or reason is None or job.queue not in cycle.tree.index:
             continue
@@ -60,18 +118,34 @@ def advise(
         if kind not in known:
             known[kind] = search.smallest_change(job, reason, ahead)
         if (change := known[kind]) is not None:
-            entry.reason = replace(reason, would_start_if=change.words, change=change.fields)
-            entry.advised_end = change.ends_by
+            found[job.key] = change
     search.close()
+    return found
 
 
-def kept_for_bookings(booked: BookedPlaces) -> list[KeptFor]:
+def _behind_kept_places(turns: TurnsTaken) -> Iterator[tuple[Entry, Sequence[KeptFor]]]:
+    """Waiting entries, each with the places that had been kept when its turn came; then those that can never start as
+    written, which take no turn, with all that may come before them."""
+    kept = {reservation.job: reservation for reservation in turns.reservations}
+    ahead: tuple[KeptFor, ...] = tuple(_kept_for_bookings(turns.booked))
+    for entry in turns.waiting:
+        yield entry, ahead
+        if (reservation := kept.get(entry.job.key)) is not None:
+            ahead = (
+                *ahead,
+                KeptFor(entry.job, reservation.starts_at, reservation.allocation, reservation.is_collected),
+            )
+    for entry in turns.cycle.entries:
+        if entry.outcome is EntryOutcome.INADMISSIBLE:
+            yield entry, [kept for kept in ahead if kept.is_collected or not _comes_before(entry.job, kept.job)]
+
+
+def _kept_for_bookings(booked: BookedPlaces) -> Iterator[KeptFor]:
     """What was kept for bookings, as if for a job of the queue that starts with the booking."""
-    return [
-        KeptFor(_stand_in(place.booking), place.booking.starts_at, place.allocation, is_collected=True)
-        for place in booked.places
-        if place.allocation.nodes
-    ]
+    for place in booked.places:
+        if place.allocation.nodes:
+            job = _stand_in(place.booking)
+            yield KeptFor(job, place.booking.starts_at, place.allocation, is_collected=True)
 
 
 def _stand_in(booking: BookingTerms) -> Job:
@@ -85,25 +159,6 @@ def _stand_in(booking: BookingTerms) -> Job:
         gpu=GpuRequest(classes=(booking.gpu_class,)),
         submitted_at=booking.since,
     )
-
-
-def behind_kept_places(
-    cycle: Cycle, waiting: Sequence[Entry], reservations: Sequence[Reservation], booked: Sequence[KeptFor] = ()
-) -> Iterator[tuple[Entry, Sequence[KeptFor]]]:
-    """Waiting entries, each with the places that had been kept when its turn came; then those that can never start as
-    written, which take no turn, with all that may come before them."""
-    kept = {reservation.job: reservation for reservation in reservations}
-    ahead: tuple[KeptFor, ...] = tuple(booked)
-    for entry in waiting:
-        yield entry, ahead
-        if (reservation := kept.get(entry.job.key)) is not None:
-            ahead = (
-                *ahead,
-                KeptFor(entry.job, reservation.starts_at, reservation.allocation, reservation.is_collected),
-            )
-    for entry in cycle.entries:
-        if entry.outcome is EntryOutcome.INADMISSIBLE:
-            yield entry, [kept for kept in ahead if kept.is_collected or not _comes_before(entry.job, kept.job)]
 
 
 def _comes_before(job: Job, other: Job) -> bool:

@@ -75,8 +75,7 @@ class AdvisedEnds:
         """The same plan, in the words of this moment."""
         verdicts, moment = dict(plan.verdicts), Moment(now)
         for job, at in self.jobs:
-            change = bounded_runtime(job, Deadline.told(at, moment))
-            verdicts[job.key] = replace(verdicts[job.key], would_start_if=change.words, change=change.fields)
+            verdicts[job.key] = bounded_runtime(job, Deadline.told(at, moment)).added_to(verdicts[job.key])
         return replace(plan, verdicts=verdicts)
 
 
@@ -93,9 +92,15 @@ class Decision:
     advised_ends: AdvisedEnds
 
     @classmethod
-    def of(cls, cycle: Cycle, requests: RequestResolver, plan: Plan, standings: Standings | None) -> Decision:
-        """The plan that was made in the cycle."""
-        ends = [(entry.job, entry.advised_end) for entry in cycle.entries if entry.advised_end is not None]
+    def of(
+        cls,
+        cycle: Cycle,
+        requests: RequestResolver,
+        plan: Plan,
+        standings: Standings | None = None,
+        ends: Sequence[tuple[Job, float]] = (),
+    ) -> Decision:
+        """The plan that was made in the cycle. `ends`: see `AdvisedEnds`."""
         return cls(
             plan=plan,
             snapshot=cycle.snapshot,

@@ -68,19 +68,20 @@ def split_overdue(
     return sorted(overdue, key=lambda one: waiting_order(one[0].job)), coming
 
 
-def bound_starts(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -> None:
-    """Note the latest start of every entry, or why there is none. `waiting`: entries that had a turn and wait, with
-    nothing kept for them but what is collected."""
+def bounds_of(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -> dict[JobKey, StartBound]:
+    """The latest start of every entry, or why there is none. `waiting`: entries that had a turn and wait, with nothing
+    kept for them but what is collected."""
     tenures = admission.tenures
     if not tenures.patience_s or not waiting:
-        return
+        return {}
     holds = _longest_holds(cycle, admission)
+    found: dict[JobKey, StartBound] = {}
     entitled: list[Waiting] = []
     classes: set[str] = set()
     for entry in sorted(waiting, key=lambda entry: waiting_order(entry.job)):
         request = entry.request
         if request is None or not tenures.is_entitled(request):
-            entry.bound = NO_BOUND if request is None else StartBound(basis=_has_to_borrow(request))
+            found[entry.job.key] = NO_BOUND if request is None else StartBound(basis=_has_to_borrow(request))
             continue
         longest_s = max((_of_others(holds[name], entry.job.key) for name in request.classes), default=inf)
         is_first = classes.isdisjoint(request.classes)  # of the others it does not matter
@@ -88,11 +89,11 @@ def bound_starts(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -
         classes.update(request.classes)
         collection = admission.collections.get(entry.job.key)
         entitled.append(Waiting(entry.job, request.classes, longest_s, is_overdue, collection))
-    found = start_bounds(entitled, patience_s=tenures.patience_s)
+    found |= start_bounds(entitled, patience_s=tenures.patience_s)
     for entry in waiting:
-        entry.bound = found.get(entry.job.key, entry.bound)
         if entry.request is not None and admission.booked.is_behind(entry.request):
-            entry.bound = _BEHIND_BOOKINGS
+            found[entry.job.key] = _BEHIND_BOOKINGS
+    return found
 
 
 _BEHIND_BOOKINGS: Final = StartBound(

@@ -38,10 +38,10 @@ from cotenant.core.queueing.line import Line, form_lines, outside_lines
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
 from cotenant.core.quota.usage import Usage
 from cotenant.core.scheduling.admission import Admission
-from cotenant.core.scheduling.advice import advise, kept_for_bookings
-from cotenant.core.scheduling.decision import Decision, Standings
+from cotenant.core.scheduling.advice import Told, TurnsTaken, tell
+from cotenant.core.scheduling.decision import Decision
 from cotenant.core.scheduling.known import open_cycle
-from cotenant.core.scheduling.overdue import bound_starts, give_turns, split_overdue
+from cotenant.core.scheduling.overdue import give_turns, split_overdue
 from cotenant.core.scheduling.requested_moves import move_as_asked
 from cotenant.core.snapshot.snapshot import Snapshot
 
@@ -53,41 +53,52 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     return decide(snapshot, policy).plan
 
 
-def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None = None) -> Decision:
+def place(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
+    """The same without latest starts and advice, for questions that ask for neither."""
+    return decide(snapshot, policy, tells=False).plan
+
+
+def decide(
+    snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None = None, *, tells: bool = True
+) -> Decision:
     """The same, going on from the last decision: that is given again as long as it holds."""
     if last is not None and last.holds_for(snapshot, policy):
         return last.at(snapshot.now)
     # 1. Count who holds what. Right after a start, decide nothing before all that running jobs hold is observed.
     cycle, requests = open_cycle(snapshot, policy, None if last is None else last.known)
     if (incomplete := inventory_incomplete(snapshot, policy, cycle.running, cycle.moment)) is not None:
-        return Decision.of(cycle, requests, hold_cycle(cycle, requests, incomplete), None)
-    # 2. Requeue gangs that lost a node or a GPU; keep promised and booked places; move jobs as administrators asked.
+        return Decision.of(cycle, requests, hold_cycle(cycle, requests, incomplete))
+    # 2. Give out what there is.
+    turns = take_turns(cycle, requests)
+    # 3. Say when those that wait start at the latest, and what would start them now.
+    told = tell(turns) if tells else Told()
+    plan = turns.plan(told)
+    # 4. The decision can be given again if nothing was done, and the order of turns follows from the same shares.
+    return Decision.of(cycle, requests, plan, turns.standings(plan), told.ends(cycle.entries))
+
+
+def take_turns(cycle: Cycle, requests: RequestResolver) -> TurnsTaken:
+    """Admit, evict, nominate and move until nothing more is to be given out; all others wait with a reason."""
+    # 1. Requeue gangs that lost a node or a GPU; keep promised and booked places; move jobs as administrators asked.
     evict_lost(cycle)
     entries = renominate(cycle, requests, keep_nominations(cycle, requests))
     booked = BookedPlaces(cycle)
     booked.keep()
     move_as_asked(cycle, requests.resolve)
-    # 3. Of queues with very many entries take those in line; reject what can never start, once per kind of request.
+    # 2. Of queues with very many entries take those in line; reject what can never start, once per kind of request.
     lines = form_lines(cycle.tree, (entry.job for entry in entries), requests.least_milli)
     feasible = reject_infeasible(requests, in_line(lines, entries), cycle.accounts.current.usage)
-    # 4. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
-    shares = DominantShares(cycle.tree, past_shares(snapshot, policy))
+    # 3. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
+    shares = DominantShares(cycle.tree, past_shares(cycle.snapshot, cycle.policy))
     admission = Admission(cycle, booked, partial(explain, standings=GpuStandings(cycle.accounts.current)))
     for _ in give_turns(cycle, admission, *split_overdue(admission.tenures, feasible), order(cycle, shares, feasible)):
         pass
-    # 5. Lift reservations, except what is collected. Move jobs aside for who waits; elastic jobs take what is left.
+    # 4. Lift reservations, except what is collected. Move jobs aside for who waits; elastic jobs take what is left.
     reservations, waiting = admission.release_reservations(), admission.waiting()
     consolidate(cycle, requests, admission, waiting)
     grow(cycle, requests, booked)
-    # 6. Say when those that wait start at the latest, and what would start them now.
-    bound_starts(cycle, admission, waiting)
-    admission.release_collected()
-    booked.release()
-    advise(cycle, requests, lines, waiting, reservations, booked=kept_for_bookings(booked))
-    # 7. The decision can be given again if nothing was done, and the order of turns follows from these shares.
-    plan, jobs = replace(cycle.plan(), booked=booked.found()), (entry.job for entry, _ in feasible)
-    is_quiet = not plan.actions and not admission.gave
-    return Decision.of(cycle, requests, plan, Standings.of(shares, admission.usage, jobs) if is_quiet else None)
+    jobs = [entry.job for entry, _ in feasible]
+    return TurnsTaken(cycle, requests, lines, admission, booked, reservations, waiting, shares, jobs)
 
 
 def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan:
