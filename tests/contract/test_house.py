@@ -15,6 +15,8 @@ TREES = ("operator", "worker", "local")
 AREAS = (*TREES, "bench", "tests")
 MOST_ENTRIES = 16
 GENERATED = {"__pycache__", "results"}
+USUAL_NAMES = {"__init__.py", "__main__.py", "conftest.py"}
+MOST_OF_A_NAME = 2
 
 
 def folders(area: str) -> Iterator[Path]:
@@ -66,6 +68,17 @@ def test_one_name_is_one_class_in_a_tree(tree: str) -> None:
     for name, place in classes(ROOT / tree):
         places[name].append(place)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_the_name_of_a_file_says_what_it_is_about(area: str) -> None:
+    """A name that three files of a tree have finds none of them. Tests are named after what they test."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for folder in folders(area):
+        for path in sorted(folder.glob("*.py")):
+            if path.name not in USUAL_NAMES and not path.name.startswith("test_"):
+                places[path.name].append(str(path.relative_to(ROOT)))
+    assert {name: found for name, found in places.items() if len(found) > MOST_OF_A_NAME} == {}
 
 
 def files_of_tests() -> list[Path]:

@@ -44,7 +44,7 @@ NOT_OF_THE_CLIENT = (
 )  # fmt: skip
 EXTRAS = {
     "client": modules_of("cotenant", *NOT_OF_THE_CLIENT),
-    "operator": modules_of("cotenant", "cotenant.mcp.server") + LOCAL_VERBS,
+    "operator": modules_of("cotenant", "cotenant.mcp.tools") + LOCAL_VERBS,
     "agent": SHARED
     + modules_of("cotenant_agent")
     + [m for m in modules_of("cotenant") if m.startswith("cotenant.cli")],

@@ -44,7 +44,7 @@ from cotenant_agent.reports.writers import Writer
 if TYPE_CHECKING:
     from cotenant_agent.device_plugin.turns import PluginTurns
     from cotenant_agent.dra.turns import DriverTurns
-    from cotenant_agent.mps.turns import MpsTurns
+    from cotenant_agent.mps.daemon_turns import MpsTurns
 
 log = logging.getLogger("cotenant.agent")
 
@@ -184,8 +184,8 @@ def dra_turns(
 
 
 def mps_turns(args: argparse.Namespace, driver: DriverTurns, observer: NodeObserver, failures: Failures) -> MpsTurns:
+    from cotenant_agent.mps.daemon_turns import MpsTurns
     from cotenant_agent.mps.namespaces import ComputeNamespaces
-    from cotenant_agent.mps.turns import MpsTurns
 
     driver.namespaces = namespaces = ComputeNamespaces(args.mps)
     return MpsTurns(namespaces, observer, failures)

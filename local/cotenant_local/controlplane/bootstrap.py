@@ -12,7 +12,7 @@ from cotenant_local.controlplane.volume_provisioner import CLASS, PROVISIONER
 from cotenant_local.host.addresses import Addresses, is_v6
 from cotenant_local.host.api_client import MERGE, Api
 from cotenant_local.host.cluster_plan import NodePlan
-from cotenant_local.metrics import server as metrics
+from cotenant_local.metrics import metrics_api as metrics
 
 RBAC_V1: Final = "rbac.authorization.k8s.io/v1"
 RBAC = f"/apis/{RBAC_V1}"

@@ -183,7 +183,7 @@ def volumes(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
 
 
 def metrics(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
-    return [str(plan.python), "-m", "cotenant_local.metrics.server", str(state.path)]
+    return [str(plan.python), "-m", "cotenant_local.metrics.metrics_api", str(state.path)]
 
 
 def write_configuration(plan: ClusterPlan, state: ClusterFolder) -> None:

@@ -96,5 +96,5 @@ def test_programs_that_are_not_kubernetes_get_the_folder_of_the_cluster() -> Non
     ]
     assert [components.volumes(PLAN, state)[2:], components.metrics(PLAN, state)[2:]] == [
         ["cotenant_local.controlplane.volume_provisioner", "/state"],
-        ["cotenant_local.metrics.server", "/state"],
+        ["cotenant_local.metrics.metrics_api", "/state"],
     ]

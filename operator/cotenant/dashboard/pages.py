@@ -31,7 +31,7 @@ from cotenant.dashboard.views.history import cost_of, history_view
 from cotenant.dashboard.views.line import line_view
 from cotenant.dashboard.views.money import money_view
 from cotenant.dashboard.views.overview import overview_view
-from cotenant.dashboard.views.queues import local_view, tree_view
+from cotenant.dashboard.views.queue_bars import local_view, tree_view
 from cotenant.dashboard.views.reliability import reliability_view, showback_view
 from cotenant.dashboard.views.requests import requests_view
 from cotenant.dashboard.views.sessions import sessions_view

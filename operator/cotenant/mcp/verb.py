@@ -21,7 +21,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     try:
-        from cotenant.mcp.server import make_server
+        from cotenant.mcp.tools import make_server
     except ImportError as error:
         raise UserError(f"agents need more packages: pip install 'cotenant[mcp]' ({error})", EXIT_USAGE) from error
     from cotenant.sdk.api_session import ApiSession

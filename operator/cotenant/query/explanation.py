@@ -9,9 +9,9 @@ from typing import Final
 
 from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.query.line import WaitingLine
 from cotenant.query.redaction import JobMention, Sees, mentioned, redacted, size_of, uuids_of
 from cotenant.query.situation import Situation
+from cotenant.query.waiting_line import WaitingLine
 
 NAMED_AHEAD: Final = 20
 """Jobs of the line that one answer describes; the others are counted."""

@@ -21,9 +21,9 @@ from cotenant_agent.failures import Failures
 from cotenant_agent.gpus.readings import GpuInventory, GpuProcess, GpuSample
 from cotenant_agent.mps.configuration import gpu_folder, namespace_name
 from cotenant_agent.mps.control_program import ControlProgram
+from cotenant_agent.mps.daemon_turns import MpsTurns
 from cotenant_agent.mps.keeper import Keeper
 from cotenant_agent.mps.namespaces import ComputeNamespaces
-from cotenant_agent.mps.turns import MpsTurns
 from cotenant_agent.reports import node_status, published_limits
 from cotenant_agent.reports.node_view import NodeObserver
 from tests.agent.dra.gpus import NODE, A, B, FakeResourceApi, claim, result

@@ -14,7 +14,7 @@ import pytest
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.outlook.estimates import Calibration, Estimate, Outlook, chance_of
 from cotenant.core.outlook.remaining import RemainingTimes
-from cotenant.core.runtimes.history import RuntimeHistory
+from cotenant.core.runtimes.runtime_history import RuntimeHistory
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.facts import NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot

@@ -7,8 +7,8 @@ from math import e
 import pytest
 
 from cotenant.core.outlook.remaining import RemainingTimes
-from cotenant.core.runtimes.history import RuntimeHistory
 from cotenant.core.runtimes.learned import LearnedRuntimes
+from cotenant.core.runtimes.runtime_history import RuntimeHistory
 from cotenant.testing import make_job
 
 

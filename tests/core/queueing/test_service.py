@@ -24,8 +24,8 @@ from cotenant.core.queueing.service import (
     why_before,
 )
 from cotenant.core.quota.tree import QueueTree
-from cotenant.core.runtimes.history import RuntimeHistory
 from cotenant.core.runtimes.learned import NOTHING_LEARNED, LearnedRuntimes
+from cotenant.core.runtimes.runtime_history import RuntimeHistory
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
 
 NOW = 1_000_000.0

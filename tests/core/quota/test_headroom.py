@@ -16,7 +16,7 @@ from cotenant.core.quota.headroom import UNLIMITED, headroom_of, raised_limit, w
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.testing import make_job, make_node, make_queue, make_snapshot
-from tests.core.quota.builders import A100, H100, MEMORY, of_users, tree_of
+from tests.core.quota.quota_trees import A100, H100, MEMORY, of_users, tree_of
 from tests.core.worlds.held_amounts import same_usage
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from cotenant.decision_log.showback.charges import UsageCharge
-from cotenant.decision_log.showback.documents import priced_charge, showback_status
 from cotenant.decision_log.showback.prices import NO_PRICES, Price, PriceList
 from cotenant.decision_log.showback.report import added_up, priced, total
+from cotenant.decision_log.showback.showback_documents import priced_charge, showback_status
 
 
 def moment(text: str) -> int:

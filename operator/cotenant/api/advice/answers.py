@@ -17,8 +17,8 @@ from cotenant.api.advice.corrections import written
 from cotenant.api.advice.field_tree import as_taken, choices, model_at, places
 from cotenant.api.advice.near_names import nearest
 from cotenant.api.advice.tables import WrongName, tables
-from cotenant.api.validation.errors import MISSING, Rejection, field_path, problems_of
 from cotenant.api.validation.problems import Problem
+from cotenant.api.validation.rejection import MISSING, Rejection, field_path, problems_of
 from cotenant.api.validation.rules import VIOLATED_RULES, Model, ValueRefusedError
 
 _SHOWN_FIELDS = 24

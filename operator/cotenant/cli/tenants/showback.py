@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 def asked(connection: Connection, *, everywhere: bool, since: int | None, until: int | None) -> ShowbackAnswer:
     """What the operator has recorded. Raises UserError."""
-    from cotenant.decision_log.showback.documents import priced_charge
+    from cotenant.decision_log.showback.showback_documents import priced_charge
 
     within = "" if everywhere else f"/namespaces/{quote(connection.namespace, safe='')}"
     query = "" if since is None else f"?since={since}&until={until}"

@@ -6,7 +6,7 @@ from cotenant.controller.composites.bookings.kind import BookingKind
 from cotenant.controller.composites.composite import Composite
 from cotenant.controller.composites.quota_requests.kind import QuotaRequestKind
 from cotenant.controller.composites.sessions.composite import SessionComposite
-from cotenant.controller.composites.sweeps.plan import SweepKind
+from cotenant.controller.composites.sweeps.sweep_kind import SweepKind
 from cotenant.controller.informers.cache import ObjectCache
 
 

@@ -20,8 +20,8 @@ from cotenant.core.model.plan import Plan
 from cotenant.core.policy import Policy
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.query.explanation import Explanation, summarise
-from cotenant.query.line import WaitingLine
 from cotenant.query.situation import Situation
+from cotenant.query.waiting_line import WaitingLine
 
 T = TypeVar("T")
 WAITING_MAX: Final = 16

@@ -16,8 +16,8 @@ from cotenant.decision_log.cycles import CycleRecord
 from cotenant.decision_log.efficiency import advice
 from cotenant.decision_log.measured_use import MeasuredUse
 from cotenant.decision_log.runs import RunRecord
-from cotenant.decision_log.showback.documents import showback_status
 from cotenant.decision_log.showback.report import PricedCharge, ShowbackLine
+from cotenant.decision_log.showback.showback_documents import showback_status
 
 SHOWBACKS_MAX = 50_000
 """Items of one answer."""

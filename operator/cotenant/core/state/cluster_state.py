@@ -20,7 +20,7 @@ from cotenant.core.model.objects import Job, JobKey, Node, Placement, TenantQueu
 from cotenant.core.model.overlay import overlay
 from cotenant.core.model.plan import Action, Admit, Evict, Plan
 from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
-from cotenant.core.runtimes.history import RuntimeHistory
+from cotenant.core.runtimes.runtime_history import RuntimeHistory
 from cotenant.core.snapshot.accounting import AccountingCache
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.booked_queues import BookedQueues

@@ -8,9 +8,9 @@ from typing import Any
 
 from cotenant.core.model.formatting import format_money
 from cotenant.dashboard.views.wish import Wish
-from cotenant.decision_log.showback.documents import priced_charge
 from cotenant.decision_log.showback.prices import HOUR
 from cotenant.decision_log.showback.report import ShowbackLine, added_up, total
+from cotenant.decision_log.showback.showback_documents import priced_charge
 
 ROWS_MAX = 200
 

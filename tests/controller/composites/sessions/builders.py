@@ -11,7 +11,7 @@ from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import SESSIONS, Document
 from cotenant.controller.composites.composite import Create, Patch, Writes
-from cotenant.controller.composites.sessions.plan import SessionObserved, plan
+from cotenant.controller.composites.sessions.session_step import SessionObserved, plan
 from cotenant.controller.composites.sessions.times import times_of
 from tests.controller.builders import T0
 

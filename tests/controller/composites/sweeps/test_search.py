@@ -10,7 +10,7 @@ import pytest
 from cotenant.api.resources.sweeps.sweep import SweepSpec
 from cotenant.api.resources.sweeps.sweep_status import MAX_RUNGS, Rung, TrialPhase, TrialStatus
 from cotenant.controller.composites.sweeps.search import RungVerdict, Study, next_rung, trial_seed
-from tests.controller.composites.sweeps.world import sweep_document, sweep_of
+from tests.controller.composites.sweeps.played_sweep import sweep_document, sweep_of
 
 NUMBER = {"name": "x", "env": "X", "number": {"min": -1, "max": 1}}
 WHOLE = {"name": "n", "env": "N", "integer": {"min": 2, "max": 9, "step": 3}}

@@ -10,7 +10,7 @@ from cotenant import names
 from cotenant.api.conversion.to_core import parse_job
 from cotenant.controller.composites.sweeps.search import trial_seed
 from cotenant.controller.composites.sweeps.trial_jobs import TrialJob, job_name, trial_job
-from tests.controller.composites.sweeps.world import LR, TEMPLATE, sweep_document, sweep_of
+from tests.controller.composites.sweeps.played_sweep import LR, TEMPLATE, sweep_document, sweep_of
 
 
 def made(template: dict[str, Any], number: int = 3, member: int = 0, **spec: Any) -> dict[str, Any]:

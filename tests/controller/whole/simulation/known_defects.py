@@ -10,7 +10,7 @@ from unittest.mock import patch
 from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import UnreachableError
 from cotenant.controller.cluster.cluster_view import ClusterView
-from cotenant.controller.composites.sweeps import plan as sweep_plan
+from cotenant.controller.composites.sweeps import sweep_kind as sweep_plan
 from cotenant.controller.composites.sweeps import trials
 from cotenant.controller.execution.loop.scheduling_loop import SchedulingLoop
 from cotenant.controller.execution.writes.action_executor import ActionExecutor

@@ -14,9 +14,9 @@ from cotenant.api.conversion.to_core import parse_session
 from cotenant.api.resources.sessions.session import SessionSpec
 from cotenant.api.resources.trainingjobs import TrainingJobSpec
 from cotenant.controller.composites.composite import Observed, with_owner
-from cotenant.controller.composites.sessions.job import SPEC_DIGEST, job_document
+from cotenant.controller.composites.sessions.session_job import SPEC_DIGEST, job_document
 from cotenant.controller.composites.sweeps.trial_jobs import trial_job
-from tests.controller.composites.sweeps.world import TEMPLATE, sweep_document, sweep_of
+from tests.controller.composites.sweeps.played_sweep import TEMPLATE, sweep_document, sweep_of
 from tests.live.chart.policies.stolen_token import MERGE, OPERATOR, said
 
 if TYPE_CHECKING:

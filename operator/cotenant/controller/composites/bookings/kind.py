@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cotenant.api.conversion.booking_terms import terms_of
 from cotenant.api.conversion.to_core import parse_booking
 from cotenant.controller.client.kube import BOOKINGS, Resource
-from cotenant.controller.composites.bookings.plan import LastDecision, next_step
+from cotenant.controller.composites.bookings.booking_step import LastDecision, next_step
 from cotenant.controller.composites.composite import Observed, Writes
 from cotenant.controller.informers.cache import ObjectCache
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from cotenant.api.conversion.to_core import parse_quota_request, to_queue
 from cotenant.controller.client.kube import QUOTA_REQUESTS, Resource
 from cotenant.controller.composites.composite import Observed, Writes
-from cotenant.controller.composites.quota_requests.plan import next_step
+from cotenant.controller.composites.quota_requests.request_step import next_step
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.core.model.objects import TenantQueue
 

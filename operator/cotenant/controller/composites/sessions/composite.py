@@ -9,8 +9,8 @@ from cotenant.api.conversion.to_core import parse_session
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import SESSIONS, TRAINING_JOBS, Resource
 from cotenant.controller.composites.composite import Observed, Writes
-from cotenant.controller.composites.sessions.job import job_name
-from cotenant.controller.composites.sessions.plan import SessionObserved, plan
+from cotenant.controller.composites.sessions.session_job import job_name
+from cotenant.controller.composites.sessions.session_step import SessionObserved, plan
 from cotenant.controller.composites.sessions.times import times_of
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.lifecycle.policies.idle_timeout import any_gpu_busy

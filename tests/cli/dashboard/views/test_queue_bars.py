@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotenant.dashboard.views.queues import WIDE, QuotaBar, local_view, tree_view
+from cotenant.dashboard.views.queue_bars import WIDE, QuotaBar, local_view, tree_view
 from cotenant.dashboard.views.wish import Wish
 from tests.cli.dashboard.played_cluster import queue_tree
 

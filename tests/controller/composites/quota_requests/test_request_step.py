@@ -11,7 +11,7 @@ import pytest
 from cotenant.api.conversion.quota_grants import effective_queues, grant_of
 from cotenant.api.conversion.to_core import parse_quota_request
 from cotenant.api.resources.quota_requests import QuotaRequest
-from cotenant.controller.composites.quota_requests.plan import next_step
+from cotenant.controller.composites.quota_requests.request_step import next_step
 from cotenant.core.model.objects import Quota, TenantQueue
 from cotenant.testing import make_queue
 from tests.controller.builders import T0

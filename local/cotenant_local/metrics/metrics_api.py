@@ -1,7 +1,7 @@
 """Serves the metrics API to the API server, which has checked the rights; no other client has its certificate.
 
-`python -m cotenant_local.metrics.server STATE`. The certificate is the front proxy's. Names, labels and selectors are
-the API server's own: a query of some pods is passed on to it, and the figures are added to its answer.
+`python -m cotenant_local.metrics.metrics_api STATE`. The certificate is the front proxy's. Names, labels and
+selectors are the API server's own: a query of some pods is passed on to it, and the figures are added to its answer.
 """
 
 import datetime

@@ -11,8 +11,8 @@ import pytest
 
 from cotenant_local.cluster.certificates import CertificateAuthority
 from cotenant_local.host.api_client import ApiError
+from cotenant_local.metrics.metrics_api import MetricsApi, listen
 from cotenant_local.metrics.rates import UsageRate
-from cotenant_local.metrics.server import MetricsApi, listen
 
 
 class Kubelets:

@@ -19,7 +19,7 @@ from cotenant.api.scalars.fields import moment
 from cotenant.controller.client.kube import SESSIONS, TRAINING_JOBS, Document
 from cotenant.controller.client.merge_patch import difference
 from cotenant.controller.composites.composite import Create, Patch, Writes
-from cotenant.controller.composites.sessions.job import (
+from cotenant.controller.composites.sessions.session_job import (
     SPEC_DIGEST,
     digest,
     job_document,

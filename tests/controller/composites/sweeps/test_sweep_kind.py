@@ -10,8 +10,8 @@ import pytest
 from cotenant import names
 from cotenant.controller.client.kube import SWEEPS, TRAINING_JOBS, Outcome, Reply
 from cotenant.controller.composites.composite import Composite, Observed
-from cotenant.controller.composites.sweeps.plan import SweepKind
-from tests.controller.composites.sweeps.world import World, sweep_document
+from cotenant.controller.composites.sweeps.sweep_kind import SweepKind
+from tests.controller.composites.sweeps.played_sweep import World, sweep_document
 from tests.controller.execution.replica import simulate_time
 from tests.support.api_faults import Fault
 

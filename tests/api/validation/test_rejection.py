@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from cotenant.api.scalars.fields import Str, whole
-from cotenant.api.validation.errors import field_path, problems_of
 from cotenant.api.validation.problems import Problem
+from cotenant.api.validation.rejection import field_path, problems_of
 from cotenant.api.validation.rules import Model, Rule
 
 

@@ -9,7 +9,7 @@ import pytest
 from cotenant.api.conversion.booking_terms import terms_of
 from cotenant.api.conversion.to_core import parse_booking
 from cotenant.api.resources.bookings import Booking
-from cotenant.controller.composites.bookings.plan import LastDecision, next_step
+from cotenant.controller.composites.bookings.booking_step import LastDecision, next_step
 from cotenant.core.model.plan import BookedGpus
 from cotenant.core.quota.bookings import BookingStanding
 

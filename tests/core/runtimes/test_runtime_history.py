@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.core.runtimes.history import RuntimeHistory
+from cotenant.core.runtimes.runtime_history import RuntimeHistory
 from cotenant.testing import make_job
 
 

@@ -13,7 +13,7 @@ from cotenant.api.resources.sweeps.sweep_status import SweepStatus
 from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import SWEEPS, TRAINING_JOBS, Document
 from cotenant.controller.composites.controller import CompositeController
-from cotenant.controller.composites.sweeps.plan import SweepKind
+from cotenant.controller.composites.sweeps.sweep_kind import SweepKind
 from cotenant.controller.execution.writes.event_recorder import EventRecorder
 from cotenant.controller.informers.feed.reflector import Reflector
 from cotenant.controller.leader.leadership import Leadership

@@ -10,7 +10,7 @@ from mcp.client import Client
 
 from cotenant.controller.client import kube
 from cotenant.mcp.proposals import KEPT, LIFE_S, Proposals, UnknownProposalError
-from cotenant.mcp.server import make_server
+from cotenant.mcp.tools import make_server
 from cotenant.sdk.async_client import AsyncClient
 from tests.cli.sdk.served_kube import ServedKube
 
