@@ -20,7 +20,7 @@ from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang import place_gang
 from cotenant.core.placement.gang_request import PlacementRequest
-from cotenant.core.placement.room_scores import LOWEST
+from cotenant.core.placement.scoring import LOWEST
 
 _TENANCY = Tenancy(1)
 

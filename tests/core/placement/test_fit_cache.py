@@ -21,8 +21,7 @@ from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy, capacity
 from cotenant.core.placement.gang import max_workers, place_gang
 from cotenant.core.placement.gang_request import PlacementRequest
-from cotenant.core.placement.room_scores import LOWEST
-from cotenant.core.placement.scoring import Placer, Scorer
+from cotenant.core.placement.scoring import LOWEST, Placer, Scorer
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
 from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, cache, fit

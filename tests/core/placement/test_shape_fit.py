@@ -11,7 +11,7 @@ import pytest
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fit_cache import FitCache
-from cotenant.core.placement.room_scores import LOWEST
+from cotenant.core.placement.scoring import LOWEST
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
 from tests.core.placement.kept_fits import GPU, HALF, SHARE, US, answers, cache

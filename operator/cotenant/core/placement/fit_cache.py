@@ -3,8 +3,8 @@
 Kept per row and brought up to date for the rows that were written since (`Ledger.changed_rows`). A GPU fits where it
 has room for the amounts and where the tenant may share it: each half is kept by itself, for all who ask for it. If no
 node has GPUs of several kinds, all classes share the fits of the shape without classes, and a request looks at rows of
-its classes alone. Scores come from a `ScoreBook`, which copies of the ledger share; those of shares are laid out by row
-for all tenants at once (`room_scores`). Nothing is judged before it is looked at.
+its classes alone. Scores come from a `ScoreBook`, which copies of the ledger share. Nothing is judged before it is
+looked at.
 A cache can follow the ledger of the next cycle (`follow`): only rows that differ are judged again.
 Bounded: of shapes beyond `_ROWS` rows together the one that was not asked for longest is forgotten.
 """
@@ -19,8 +19,8 @@ import numpy as np
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Sharing
+from cotenant.core.placement.changed_rows import distinct_rows
 from cotenant.core.placement.fitting import Rows, Tenancy, may_share, room
-from cotenant.core.placement.room_scores import RoomScores, distinct_rows
 from cotenant.core.placement.score_book import ScoreBook
 from cotenant.core.placement.scoring import Scorer
 from cotenant.core.placement.shape_fit import ShapeFit
@@ -44,8 +44,6 @@ class FitCache:
         """Last asked last."""
         self._masks: dict[Shape | Tenancy, tuple[BoolArray, int]] = {}
         """Amounts on one GPU, or a tenant → (mask, changes of the ledger that it follows). Last asked last."""
-        self._room_scores: dict[Shape, RoomScores] = {}
-        """Last asked last."""
         self._most = max(64, _ROWS // max(1, len(ledger.packed)))
         self._states: IntArray = np.zeros(0, dtype=np.int64)
         """[N] state that each row was in when `_numbered` changes had been made."""
@@ -82,7 +80,6 @@ class FitCache:
             self._states, self._numbered, self._generation = np.zeros(0, dtype=np.int64), 0, -1
         ledger.changed_rows[:] = changes + rows
         self.ledger, self.scorer, self.book = ledger, scorer, ScoreBook(scorer, self.book)
-        self._room_scores.clear()
         for fit in self._shape_fits.values():
             fit.score_anew()
         return self
@@ -99,21 +96,6 @@ class FitCache:
         """[R, G] GPUs that may serve one of the shape's GPUs now."""
         fits = self._of_rows(one_gpu_of(shape), rows)
         return fits if shape.whole else fits & self._of_rows(tenancy, rows)
-
-    def shareable(self, tenancy: Tenancy) -> BoolArray:
-        """[N, G] GPUs whose holders, if there are any, and the tenant may share them."""
-        return self._mask(tenancy)
-
-    def room_scores(self, shape: Shape) -> RoomScores:
-        """Scores of a shape whose GPUs are scored one by one."""
-        bare = without_classes(shape)
-        known = self._room_scores.pop(bare, None)
-        if known is None:
-            while len(self._room_scores) >= max(8, self._most // 8):
-                del self._room_scores[next(iter(self._room_scores))]
-            known = RoomScores(self, bare)
-        self._room_scores[bare] = known
-        return known
 
     def roomy(self, shape: Shape) -> BoolArray:
         """[N, G] GPUs of any class that have what one of the shape's GPUs takes, whoever holds the rest."""

@@ -29,7 +29,7 @@ from cotenant.core.placement.gang_request import (
 )
 from cotenant.core.placement.node_gpus import assign
 from cotenant.core.placement.nvlink import ALL_LINKED, link_levels
-from cotenant.core.placement.room_scores import LOWEST
+from cotenant.core.placement.scoring import LOWEST
 from cotenant.core.placement.shape_fit import ShapeFit
 from cotenant.core.placement.spreading import crowding, even_spread, regions, spread_capacity
 

@@ -87,30 +87,21 @@ class StateScores:
     def size(self) -> int:
         return int(self._node.size + self._gpu.size + self._slots.size + 32 * len(self._slots_of_fits))
 
-    def of(
-        self, ledger: Ledger, rows: IntArray, states: IntArray, fits: BoolArray
-    ) -> tuple[IntArray | None, IntArray | None]:
-        """([R] score of each row, [R, G] scores of its GPUs); None for what the scope leaves out: a row is as good as
-        its best GPU, or all its GPUs are as good. `fits`: [R, G] GPUs that may serve whoever asks; where each is
-        scored by itself all that have room, because the answer is everybody's."""
-        if self.scope is ScoreScope.FIT:
-            slots = self._slots_by_fits(ledger, rows, states, fits)
-        else:
+    def of(self, ledger: Ledger, rows: IntArray, states: IntArray, fits: BoolArray) -> tuple[IntArray, IntArray | None]:
+        """([R] score of each row, [R, G] scores of its GPUs, or None if all are as good). `fits`: [R, G] GPUs that may
+        serve whoever asks."""
+        if self.scope is ScoreScope.NODE:
             slots = self._slots_by_state(ledger, rows, states, fits)
-        node = None if self.scope is ScoreScope.GPU else self._node.take(slots)
-        return node, None if self.scope is ScoreScope.NODE else self._gpu.take(slots, axis=0)
+            return self._node.take(slots), None
+        slots = self._slots_by_fits(ledger, rows, states, fits)
+        return self._node.take(slots), self._gpu.take(slots, axis=0)
 
     def known_gpus(self, state: int, fits: BoolArray) -> IntArray | None:
         """[G] scores of the GPUs of a row in this state; None where they were not asked for."""
-        if self.scope is ScoreScope.NODE:
-            return None
-        if self.scope is ScoreScope.FIT:
-            slot = self._slots_of_fits.get(_questions([state], fits[None])[0], _UNKNOWN)
-        else:
-            slot = int(self._slots[state]) if state < len(self._slots) else _UNKNOWN
+        slot = self._slots_of_fits.get(_questions([state], fits[None])[0], _UNKNOWN)
         return None if slot == _UNKNOWN else self._gpu[slot]
 
-    def _slots_by_state(self, ledger: Ledger, rows: IntArray, states: IntArray, room: BoolArray) -> IntArray:
+    def _slots_by_state(self, ledger: Ledger, rows: IntArray, states: IntArray, fits: BoolArray) -> IntArray:
         most = int(states.max(initial=0))
         if most >= len(self._slots):
             self._slots = _longer(self._slots, 2 * most + 1, _UNKNOWN)
@@ -120,7 +111,7 @@ class StateScores:
             unknown = states.take(new)
             self._slots[unknown] = new  # of rows in one state one is left, and stands for all
             of = new[self._slots.take(unknown) == new]
-            self._slots[states.take(of)] = self._score(ledger, rows.take(of), room.take(of, axis=0))
+            self._slots[states.take(of)] = self._score(ledger, rows.take(of), fits.take(of, axis=0))
             slots = self._slots.take(states)
         return slots
 
@@ -141,8 +132,7 @@ class StateScores:
         """Their places in the answers."""
         scores = self._scorer.score(ledger, self._shape, rows, fits)
         before, self._known = self._known, self._known + len(rows)
-        if self.scope is not ScoreScope.GPU:
-            self._node = _filled(self._node, before, scores.node)
+        self._node = _filled(self._node, before, scores.node)
         if self.scope is not ScoreScope.NODE:
             self._gpu = _filled(self._gpu, before, scores.gpu)
         return np.arange(before, self._known)

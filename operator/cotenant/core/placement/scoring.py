@@ -11,11 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
+
+import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.placement.shapes import Demand, Shape
+
+LOWEST: Final = np.iinfo(np.int64).min
+"""Score of a row that does not take the shape."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,16 +38,14 @@ class ScoreScope(Enum):
 
     NODE = "Node"
     """Nothing, as long as enough GPUs fit: the row's score is the same whichever they are, and so are its GPUs'."""
-    GPU = "GPU"
-    """A GPU's score depends on no other GPU that fits, and a row's score is the best of its GPUs that fit."""
     FIT = "Fit"
     """The set of GPUs that fit."""
 
 
 class Scorer(Protocol):
     def scope(self, shape: Shape) -> ScoreScope:
-        """What of `fit` the answers of `score` depend on. NODE and GPU: whose GPUs they are, and of which classes the
-        request may have them, makes no difference, so the shape is judged once for all tenants and class options."""
+        """What of `fit` the answers of `score` depend on. NODE: whose GPUs they are, and of which classes the request
+        may have them, makes no difference, so the shape is judged once for all tenants and class options."""
         ...
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:

@@ -15,11 +15,10 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.gpus.row_reductions import most
+from cotenant.core.placement.changed_rows import distinct_rows, few_rows
 from cotenant.core.placement.fitting import Rows, Tenancy, capacity
-from cotenant.core.placement.room_scores import LOWEST, RoomScores, distinct_rows, few_rows
 from cotenant.core.placement.score_book import ScoreBook
-from cotenant.core.placement.scoring import Scorer, ScoreScope
+from cotenant.core.placement.scoring import LOWEST, Scorer, ScoreScope
 from cotenant.core.placement.shapes import Shape
 
 _JUDGED = 512
@@ -37,14 +36,6 @@ class ScoredLedger(Protocol):
         """[R, G] GPUs that may serve one of the shape's GPUs now."""
         ...
 
-    def shareable(self, tenancy: Tenancy) -> BoolArray:
-        """[N, G] as `fitting.may_share`."""
-        ...
-
-    def room_scores(self, shape: Shape) -> RoomScores:
-        """Scores of a shape whose GPUs are scored one by one."""
-        ...
-
     def states(self) -> IntArray:
         """[N] numbers of the states that the rows are in now."""
         ...
@@ -60,7 +51,6 @@ class ShapeFit:
         "_generation",
         "_judged",
         "_node_scores",
-        "_of_classes",
         "_scope",
         "_scored",
         "_shape",
@@ -71,7 +61,6 @@ class ShapeFit:
 
     def __init__(self, source: ScoredLedger, shape: Shape, tenancy: Tenancy, *, distinct: bool) -> None:
         self._source, self._shape, self._tenancy, self._distinct = source, shape, tenancy, distinct
-        self._of_classes = bool(shape.classes or shape.only_class)
         height, width = source.ledger.inventory.kind.shape
         self._capacity: IntArray = np.zeros(height, dtype=np.int64)
         self._fits: BoolArray = np.zeros((height, width), dtype=np.bool_)
@@ -110,8 +99,6 @@ class ShapeFit:
         """The GPU with the highest score, of equal ones the first."""
         if self._scope is ScoreScope.NODE:
             return int(self.fits(row).argmax())
-        if self._scope is ScoreScope.GPU:  # whole rows need not be up to date
-            return int(np.where(self._ours(slice(row, row + 1))[0], self.gpu_scores(row), LOWEST).argmax())
         return int(np.where(self.fits(row), self.gpu_scores(row), LOWEST).argmax())
 
     def gpu_scores(self, row: int) -> IntArray:
@@ -119,9 +106,6 @@ class ShapeFit:
         source = self._source
         if self._scope is ScoreScope.NODE:
             return np.zeros(self._fits.shape[1], dtype=np.int64)
-        if self._scope is ScoreScope.GPU:
-            scores: IntArray = source.room_scores(self._shape).scores()[row]
-            return scores
         known = source.book.answers(self._shape).known_gpus(int(source.states()[row]), self.fits(row))
         if known is not None:
             return known
@@ -137,7 +121,7 @@ class ShapeFit:
             self._score(self._node_scores, np.arange(len(self._capacity)))
         elif self._scored < len(changes):
             recent = changes[self._scored :]
-            few = None if self._scope is ScoreScope.GPU else few_rows(recent)
+            few = few_rows(recent)
             if few is None:
                 self._score(self._node_scores, distinct_rows(recent, len(self._capacity)))
             elif unknown := self._recall_scores(self._node_scores, few):
@@ -214,33 +198,20 @@ class ShapeFit:
             if (known := self._judged.get(int(states[row]))) is not None:
                 known.score = int(scores[row])
 
-    def _answers(self, rows: IntArray) -> tuple[IntArray | None, IntArray | None]:
+    def _answers(self, rows: IntArray) -> tuple[IntArray, IntArray | None]:
         states = self._source.states().take(rows)
         return self._source.book.answers(self._shape).of(
             self._source.ledger, rows, states, self._fits.take(rows, axis=0)
         )
 
-    def _ours(self, rows: Rows) -> BoolArray:
-        """[R, G] GPUs that fit, and maybe others whose scores are the lowest, for want of room."""
-        if self._of_classes:
-            return self._source.fits(self._shape, self._tenancy, rows)
-        ours = self._source.shareable(self._tenancy)
-        return ours[rows] if isinstance(rows, slice) else ours.take(rows, axis=0)
-
     def _score(self, scores: IntArray, rows: IntArray) -> None:
-        if self._scope is ScoreScope.GPU:
-            of_gpus = self._source.room_scores(self._shape).scores()
-            scores[rows] = most(np.where(self._ours(rows), of_gpus.take(rows, axis=0), LOWEST))
-            return
         takes = self.capacity.take(rows) > 0
         if not takes.all():
             scores[rows[~takes]] = LOWEST
             rows = rows[takes]
             if not len(rows):
                 return
-        node, _ = self._answers(rows)
-        if node is not None:
-            scores[rows] = node
+        scores[rows], _ = self._answers(rows)
 
 
 @dataclass(slots=True)

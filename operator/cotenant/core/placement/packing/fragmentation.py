@@ -138,9 +138,7 @@ class PackingScorer:
         return _NodeSlots(ledger, slots, free)
 
     def scope(self, shape: Shape) -> ScoreScope:
-        if shape.whole and self._plain:
-            return ScoreScope.NODE
-        return ScoreScope.GPU if shape.count == 1 else ScoreScope.FIT
+        return ScoreScope.NODE if shape.whole and self._plain else ScoreScope.FIT
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         able = (counts(fit) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
