@@ -39,6 +39,7 @@ WITH_STATUS: Final = (
     kube.GPU_NODES,
     kube.QUOTA_REQUESTS,
     kube.BOOKINGS,
+    kube.REMOTE_CLUSTERS,
     kube.SWEEPS,
 )
 T = TypeVar("T")
@@ -115,9 +116,18 @@ class FakeKube:
         return await self._on("PATCH", (resource, name, namespace), change, subresource)
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", grace_s: int | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        version: int = 0,
+        grace_s: int | None = None,
     ) -> Reply:
         def change(old: Document) -> Reply:
+            if version and str(version) != old["metadata"]["resourceVersion"]:
+                return Reply(Outcome.CONFLICT, message="Precondition failed: ResourceVersion in precondition", code=409)
             if uid and uid != old["metadata"]["uid"]:
                 return Reply(Outcome.CONFLICT, message="Precondition failed: UID in precondition", code=409)
             ended = resource != kube.PODS or old["status"].get("phase") in {"Succeeded", "Failed"}

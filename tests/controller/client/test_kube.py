@@ -132,6 +132,16 @@ async def test_only_its_subresource_writes_a_status_and_only_a_spec_is_a_new_gen
     ] == [(None, False, 1), (None, True, 2), ({"message": "m"}, True, 2)]
 
 
+async def test_what_has_changed_is_not_deleted_by_who_has_seen_an_earlier_version(kube: Kube) -> None:
+    metadata = (await kube.create(CONFIG_MAPS, config_map(), NAMESPACE)).document["metadata"]
+    seen = int(metadata["resourceVersion"])
+    await changed(kube, {"data": {"a": "second"}})
+    spared = await kube.delete(CONFIG_MAPS, "one", NAMESPACE, uid=metadata["uid"], version=seen)
+    now = version_of((await kube.get(CONFIG_MAPS, "one", NAMESPACE)).document)
+    gone = await kube.delete(CONFIG_MAPS, "one", NAMESPACE, uid=metadata["uid"], version=now)
+    assert (spared.outcome, gone.outcome) == (Outcome.CONFLICT, Outcome.DONE)
+
+
 async def test_what_is_deleted_is_gone_and_a_namesake_has_another_uid(kube: Kube) -> None:
     uid = (await kube.create(CONFIG_MAPS, config_map(), NAMESPACE)).document["metadata"]["uid"]
     gone = await kube.delete(CONFIG_MAPS, "one", NAMESPACE, uid=uid)

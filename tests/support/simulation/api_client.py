@@ -135,11 +135,18 @@ class ApiClient:
         )
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", grace_s: int | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        version: int = 0,
+        grace_s: int | None = None,
     ) -> Reply:
         return await self._call(
             f"DELETE {resource.plural}/{name}",
-            lambda kube: kube.delete(resource, name, namespace, uid=uid, grace_s=grace_s),
+            lambda kube: kube.delete(resource, name, namespace, uid=uid, version=version, grace_s=grace_s),
         )
 
     async def _call(

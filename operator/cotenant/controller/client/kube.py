@@ -40,6 +40,7 @@ QUEUES: Final = Resource(names.GROUP, names.VERSION, "queues", namespaced=False)
 LOCAL_QUEUES: Final = Resource(names.GROUP, names.VERSION, "localqueues")
 QUOTA_REQUESTS: Final = Resource(names.GROUP, names.VERSION, "quotarequests")
 BOOKINGS: Final = Resource(names.GROUP, names.VERSION, "bookings", namespaced=False)
+REMOTE_CLUSTERS: Final = Resource(names.GROUP, names.VERSION, "remoteclusters", namespaced=False)
 SESSIONS: Final = Resource(names.GROUP, names.VERSION, "sessions")
 PROFILES: Final = Resource(names.GROUP, names.VERSION, "trainingprofiles")
 CLUSTER_PROFILES: Final = Resource(names.GROUP, names.VERSION, "clustertrainingprofiles", namespaced=False)
@@ -117,6 +118,14 @@ class UnreachableError(ConnectionError):
     """
 
 
+class RefusedListError(UnreachableError):
+    """The API server answers, and refuses the list: it does not know who asks (`code` 401), or they may not (403)."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class MissingKindError(UnreachableError):
     """The API server has no such kind (yet): its CustomResourceDefinition is not installed."""
 
@@ -163,9 +172,18 @@ class Kube(Protocol):
         """Apply a JSON merge patch; a stale `metadata.resourceVersion` in the body makes it a CONFLICT."""
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", grace_s: int | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        version: int = 0,
+        grace_s: int | None = None,
     ) -> Reply:
-        """Delete one object; with `uid`, a later object of the same name is left alone (CONFLICT)."""
+        """Delete one object. With `uid`, a later object of the same name is left alone (CONFLICT); with `version`, one
+        that has changed since.
+        """
 
 
 def version_of(document: Mapping[str, Any]) -> int:

@@ -26,6 +26,7 @@ from cotenant.controller.client.kube import (
     FencedError,
     Listing,
     MissingKindError,
+    RefusedListError,
     Reply,
     Resource,
     UnreachableError,
@@ -109,7 +110,7 @@ class RestKube:
                 refused = f"list of {resource.plural} refused ({reply.code}): {reply.message}"
                 if reply.code == 404:
                     raise MissingKindError(f"{refused}; is its CustomResourceDefinition installed?")
-                raise UnreachableError(refused)
+                raise RefusedListError(refused, reply.code)
             items.extend(reply.document.get("items") or [])
             metadata = reply.document["metadata"]
             if about or not metadata.get("continue"):
@@ -160,11 +161,18 @@ class RestKube:
         return await self._call("PATCH", resource.path(namespace, name, subresource), body=body)
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", grace_s: int | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        version: int = 0,
+        grace_s: int | None = None,
     ) -> Reply:
         options: Document = {"propagationPolicy": "Background"}
         if uid:
-            options["preconditions"] = {"uid": uid}
+            options["preconditions"] = {"uid": uid} | ({"resourceVersion": str(version)} if version else {})
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
         return await self._call("DELETE", resource.path(namespace, name), body=options)
