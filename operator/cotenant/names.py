@@ -37,6 +37,18 @@ LABEL_SWEEP: Final = f"{GROUP}/sweep"
 LABEL_TRIAL: Final = f"{GROUP}/trial"
 """On the same: the trial's number."""
 
+# Labels on a TrainingJob that another cluster has handed over.
+LABEL_ORIGIN: Final = f"{GROUP}/origin"
+"""The cluster that it is from: the uid of its namespace kube-system."""
+LABEL_ORIGIN_NAME: Final = f"{GROUP}/origin-remote-cluster"
+"""Name of the RemoteCluster in that cluster."""
+LABEL_ORIGIN_JOB: Final = f"{GROUP}/origin-job"
+"""The uid of the TrainingJob in that cluster."""
+ANNOTATION_ORIGIN: Final = f"{GROUP}/origin"
+"""On the same: `namespace/name` there."""
+ANNOTATION_RELEASED: Final = f"{GROUP}/released"
+"""On the same, by the cluster that it is from: it may start since then. Before, it is suspended."""
+
 # Labels on nodes.
 LABEL_GPU_CLASS: Final = f"{GROUP}/gpu-class"
 LABEL_VELERO_RESTORE: Final = "velero.io/restore-name"

@@ -138,6 +138,12 @@ def test_of_an_attempt_whose_pods_are_gone_its_last_lines_are_printed(
     [
         (Pods({}), JOB, ("--attempt", "4"), "there is no attempt 4 of train: it has had 3 of them"),
         (Pods({}), {**JOB, "status": {"reason": "WaitingForGPUs"}}, (), "it has not started yet (WaitingForGPUs)"),
+        (
+            Pods({}),
+            {**JOB, "status": {"cluster": {"name": "west", "namespace": "red", "job": "train-1", "attempts": 1}}},
+            (),
+            "train ran on cluster west, whose pods are not here. There: cotenant logs red/train-1",
+        ),
         (Pods({}), JOB, (), "the pods of attempt 3 are gone, and nothing is known of its end any more"),
         (Pods({"train-3-0": ([0], [])}), JOB, ("--rank", "7"), "attempt 3 of train has no rank 7"),
         (Pods({f"train-3-{n}": ([n], []) for n in range(65)}), JOB, (), "65 pods are too many to read at once"),

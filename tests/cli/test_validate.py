@@ -69,7 +69,7 @@ def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch, capsys: p
         ("kind: TrainingJob\napiVersion: cotenant.dev/v2\n", "apiVersion: must be cotenant.dev/v1beta1"),
         (
             "kind: TrainJob\napiVersion: cotenant.dev/v1beta1\n",
-            "kind: must be one of TrainingJob, Queue, GPUNode, QuotaRequest, Booking, Sweep, ",
+            "kind: must be one of TrainingJob, Queue, GPUNode, QuotaRequest, Booking, RemoteCluster, Sweep, ",
         ),
     ],
 )

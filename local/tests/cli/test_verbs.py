@@ -15,6 +15,7 @@ from cotenant_local.cli import extra
             "cotenant",
             [
                 "audit",
+                "clusters",
                 "doctor",
                 "drain",
                 "gpus",
@@ -64,6 +65,7 @@ from cotenant_local.cli import extra
             "kubectl cotenant",
             [
                 "audit",
+                "clusters",
                 "doctor",
                 "drain",
                 "gpus",

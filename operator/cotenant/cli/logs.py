@@ -103,6 +103,12 @@ def show(connection: Connection, job: Mapping[str, Any], args: argparse.Namespac
     """Print one attempt of the job, from its pods or, where they are gone, from its status."""
     status = job.get("status") or {}
     metadata, last = job["metadata"], status.get("attempts", 0)
+    cluster = status.get("cluster")
+    if cluster is not None and cluster.get("attempts"):
+        there = f"cotenant logs {cluster['namespace']}/{cluster['job']}"
+        raise UserError(
+            f"{metadata['name']} ran on cluster {cluster['name']}, whose pods are not here. There: {there}", 3
+        )
     number = args.attempt or last - bool(args.previous)
     if not 1 <= number <= last:
         had = f"it has had {last} of them" if last else f"it has not started yet ({status.get('reason', 'Pending')})"

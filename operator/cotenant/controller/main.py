@@ -23,6 +23,7 @@ from cotenant.controller.client.kube import (
     Kube,
 )
 from cotenant.controller.client.rest import RestKube, RetryPolicy
+from cotenant.controller.composites.remote_clusters.connection import rest_connect
 from cotenant.controller.leader.definitions import Definitions
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.leadership import Leadership
@@ -62,7 +63,9 @@ async def run(settings: Settings) -> int:
         reviews as review_kube,
         RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call, before_write=fence.check) as kube,
     ):
-        operator, definitions = Operator(kube, leadership, settings, metrics), Definitions(review_kube)
+        connect = rest_connect(fence.check)
+        operator = Operator(kube, leadership, settings, metrics, connect=connect)
+        definitions = Definitions(review_kube)
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)

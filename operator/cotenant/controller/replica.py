@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import Kube
 from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.composites.controller import CompositeController
 from cotenant.controller.composites.kinds import kinds
+from cotenant.controller.composites.remote_clusters.connection import Connect, rest_connect
+from cotenant.controller.composites.remote_clusters.registry import RemoteClusters
 from cotenant.controller.decision_log.archive import Archive
 from cotenant.controller.decision_log.past_capsules import PastCapsules
 from cotenant.controller.decision_log.recorder import DecisionRecorder
@@ -60,8 +63,10 @@ class Operator:
         settings: Settings,
         metrics: Metrics,
         *,
+        connect: Connect | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`connect` opens the client of another cluster; by default over HTTP, with the same fence."""
         self.clock = clock
         """Unix seconds."""
         self.kube = kube
@@ -136,6 +141,16 @@ class Operator:
             settings=settings,
         )
         self.loop = self._build_loop()
+        self.remote_clusters = RemoteClusters(
+            kube=self.kube,
+            cache=self.cache,
+            executor=self.loop.executor,
+            metrics=metrics,
+            leadership=leadership,
+            connect=connect or rest_connect(Fence(lambda: leadership.held).check),
+            namespace=settings.namespace,
+            clock=clock,
+        )
 
     def _build_loop(self) -> SchedulingLoop:
         kube, cache, cluster, memories = self.kube, self.cache, self.cluster, self.memories
@@ -220,5 +235,6 @@ class Operator:
             "conditions of GPUNodes": self.gpu_node_conditions.run(),
             "kubelet Events": self.kubelet_events.run(),
             "use of GPUs": self.use_watch.run(),
+            "remote clusters": self.remote_clusters.run(),
             **{name: task for composite in self.composites for name, task in composite.tasks().items()},
         }

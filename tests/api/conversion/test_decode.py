@@ -10,7 +10,10 @@ from cotenant.api.conversion.decode import check
 from cotenant.api.resources.queues import Queue
 from cotenant.api.validation.problems import Problem
 
-KINDS = "TrainingJob, Queue, GPUNode, QuotaRequest, Booking, Sweep, Session, TrainingProfile, ClusterTrainingProfile"
+KINDS = (
+    "TrainingJob, Queue, GPUNode, QuotaRequest, Booking, RemoteCluster, Sweep, Session, TrainingProfile,"
+    " ClusterTrainingProfile"
+)
 QUEUE: dict[str, Any] = {
     "apiVersion": "cotenant.dev/v1beta1",
     "kind": "Queue",

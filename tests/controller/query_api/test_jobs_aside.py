@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.controller.client.kube import TRAINING_JOBS
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.query_api.jobs_aside import aside_status, jobs_aside
+from cotenant.controller.query_api.jobs_aside import aside_status, elsewhere, jobs_aside
 from tests.controller.execution.replica import new_kube, submit
 
 QUARANTINED = {
@@ -93,3 +93,26 @@ def test_jobs_of_others_and_jobs_that_were_decided_on_are_left_out(
 ) -> None:
     cache = cache_with("aside", {"suspend": True}, {"phase": "Suspended"})
     assert len(list(jobs_aside(cache, namespace, decided))) == found
+
+
+AWAY = {"name": "west", "namespace": "red", "job": "aside-1", "since": "2026-01-01T00:00:00Z", "message": "no GPUs"}
+
+
+def test_a_job_that_runs_on_another_cluster_says_where() -> None:
+    message = "on cluster west: 2 workers running in 1 pod"
+    cache = cache_with("aside", {}, {"phase": "Running", "message": message, "cluster": AWAY})
+    (record,) = jobs_aside(cache, "red", {})
+    status = aside_status(record, {})
+    assert (status["standing"], status["message"]) == ("Away", message)
+
+
+def test_a_job_in_line_here_says_what_it_waits_for_on_another_cluster_or_why_it_is_not_there() -> None:
+    there = cache_with("aside", {}, {"phase": "Pending", "cluster": AWAY}).jobs["red/aside"]
+    stays = {"type": "Spillover", "status": "False", "reason": "StaysHere", "message": "the job is not handed over"}
+    here = cache_with(
+        "aside", {}, {"phase": "Pending", "conditions": [stays | {"lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+    ).jobs["red/aside"]
+    plain = cache_with("aside", {}, {"phase": "Pending"}).jobs["red/aside"]
+    assert elsewhere(there) == {"elsewhere": "It is also in line on cluster west: no GPUs"}
+    assert elsewhere(here) == {"elsewhere": "the job is not handed over"}
+    assert (elsewhere(plain), elsewhere(None)) == ({}, {})

@@ -56,6 +56,7 @@ OWN_KINDS = {
     Right("operator", "sweeps.cotenant.dev", "delete"),
     Right("operator", "quotarequests.cotenant.dev/status", "patch"),
     Right("operator", "bookings.cotenant.dev/status", "patch"),
+    Right("operator", "remoteclusters.cotenant.dev/status", "patch"),
     Right("operator", "sessions.cotenant.dev/status", "patch"),
     Right("operator", "sessions.cotenant.dev", "patch"),
     Right("operator", "secrets", "patch"),

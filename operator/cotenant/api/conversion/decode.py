@@ -17,6 +17,7 @@ from cotenant.api.conversion.to_core import (
     parse_profile,
     parse_queue,
     parse_quota_request,
+    parse_remote_cluster,
     parse_session,
     parse_sweep,
 )
@@ -29,6 +30,7 @@ PARSERS = {
     "GPUNode": parse_gpunode,
     "QuotaRequest": parse_quota_request,
     "Booking": parse_booking,
+    "RemoteCluster": parse_remote_cluster,
     "Sweep": parse_sweep,
     "Session": parse_session,
     "TrainingProfile": parse_profile,

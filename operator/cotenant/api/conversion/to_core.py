@@ -22,6 +22,7 @@ from cotenant.api.resources.job_spec.machine import GpuSpec
 from cotenant.api.resources.job_spec.runtime import Collective
 from cotenant.api.resources.queues import EVERY_USER, Queue, QueueSpec, QuotaSpec
 from cotenant.api.resources.quota_requests import QuotaRequest
+from cotenant.api.resources.remote_clusters import RemoteCluster
 from cotenant.api.resources.sessions.session import Session
 from cotenant.api.resources.sweeps.sweep import Sweep
 from cotenant.api.resources.training_profiles import ClusterTrainingProfile, TrainingProfile
@@ -56,6 +57,10 @@ def parse_quota_request(document: Document) -> QuotaRequest:
 
 def parse_booking(document: Document) -> Booking:
     return _parse(Booking, document)
+
+
+def parse_remote_cluster(document: Document) -> RemoteCluster:
+    return _parse(RemoteCluster, document)
 
 
 def parse_sweep(document: Document) -> Sweep:

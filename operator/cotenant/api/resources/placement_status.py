@@ -1,4 +1,4 @@
-"""The committed placement of a TrainingJob: GPUs by node and rank, with what is enforced on them."""
+"""Where a TrainingJob is: GPUs by node and rank, with what is enforced on them, or another cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from cotenant.api.resources.job_spec.machine import MAX_GPUS_PER_RANK, MAX_RANKS
 from cotenant.api.resources.job_spec.parameter_servers import MAX_SERVERS
 from cotenant.api.scalars.fields import Timestamp
-from cotenant.api.scalars.status_fields import at_most_by_admission
+from cotenant.api.scalars.status_fields import NameOfObject, ShortSentence, Word, at_most_by_admission
 from cotenant.api.validation.rules import StatusModel
 
 
@@ -62,3 +62,31 @@ class PlacementStatus(StatusModel):
     """Priority that it was admitted with. It counts while the PriorityClass of the job is gone."""
     servers: int | None = Field(default=None, ge=0, le=MAX_SERVERS)
     """Pods of parameter servers beside those of the nodes: the kube-scheduler places them, and they hold no GPU."""
+
+
+class ClusterRun(StatusModel):
+    """Of a job that was handed to another cluster: where it is, and what becomes of it there."""
+
+    name: NameOfObject
+    """The RemoteCluster."""
+    namespace: NameOfObject
+    """Namespace of the job there."""
+    job: NameOfObject
+    """Name of the TrainingJob there."""
+    since: Timestamp
+    """When it was handed over."""
+    uid: Word = ""
+    """Of the TrainingJob there, once it is made."""
+    server: NameOfObject = ""
+    """Address of the API server there, once it is made."""
+    phase: Word = ""
+    """Of the job there."""
+    reason: Word = ""
+    message: ShortSentence = ""
+    """The same as a sentence."""
+    attempts: int = Field(default=0, ge=0)
+    """Attempts there."""
+    gpu_seconds: int = Field(default=0, ge=0)
+    """GPUs × seconds held there. The queue there is charged for them, the queue here is not."""
+    returning: ShortSentence | None = None
+    """Set: the job is fetched back, for this reason. It starts nowhere until it is gone there."""

@@ -10,12 +10,12 @@ from pydantic import Field
 
 from cotenant.api.resources.namespace_selectors import NamespaceSelector
 from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
-from cotenant.api.resources.queue_budget import Budget
 from cotenant.api.resources.queue_status import QueueStatus
-from cotenant.api.scalars.amounts import Duration, GpuAmount, PooledMemory
+from cotenant.api.resources.remote_clusters import SpilloverSpec
+from cotenant.api.scalars.amounts import Duration, GpuAmount, GpuHours, Money, PooledMemory
 from cotenant.api.scalars.fields import DNS_LABEL, Label, LabelValue, UserName, cel_text, whole
 from cotenant.api.validation.rules import Model, Rule
-from cotenant.core.model.objects import TimeOrder
+from cotenant.core.model.objects import Period, TimeOrder
 
 EVERY_USER = "*"
 
@@ -105,6 +105,40 @@ class FairShare(Model):
     evicted that has had more."""
 
 
+class CarryOver(StrEnum):
+    NONE = "None"
+    UNUSED = "Unused"
+
+
+class Budget(Model):
+    gpu_hours: GpuHours | None = None
+    """GPUs × hours that the queue's jobs may use in each period. Default: as many as the money pays."""
+    money: Money | None = None
+    """What they may cost in each period, in the currency of the operator's price list. A class without a price costs
+    nothing. Default: no such limit."""
+    period: Period
+    """Periods begin at 00:00 UTC: every day, on Mondays, on the first of the month."""
+    carry_over: CarryOver = CarryOver.NONE
+    """Whether what is left at the end of a period is added to the next."""
+    carry_over_percent: Annotated[int, *whole(1, 1000)] | None = None
+    """The most that is added, in percent of the budget of one period. Default: 100."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "gpuHours",
+            "has(self.gpuHours) || has(self.money)",
+            "a budget needs gpuHours, money or both; write for example gpuHours: 100",
+            lambda it: it.gpu_hours is not None or it.money is not None,
+        ),
+        Rule(
+            "carryOverPercent",
+            "!has(self.carryOverPercent) || (has(self.carryOver) && self.carryOver == 'Unused')",
+            "carryOverPercent bounds what is carried over; write carryOver: Unused beside it, or leave it out",
+            lambda it: it.carry_over_percent is None or it.carry_over is CarryOver.UNUSED,
+        ),
+    )
+
+
 class ConsolidationPolicy(StrEnum):
     NEVER = "Never"
     ALLOWED = "Allowed"
@@ -146,6 +180,8 @@ class QueueSpec(Model):
     is guaranteed does not wait for it. Default: the operator's setting."""
     fair_share: FairShare | None = None
     """How the whole tree below this queue remembers and orders; for queues without a parent."""
+    spillover: SpilloverSpec | None = None
+    """Hand jobs that wait for long to another cluster. For the jobs of this queue, not for those of queues below."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from cotenant.api.resources.job_spec.machine import MAX_GPUS_PER_RANK
 from cotenant.api.resources.job_spec.profile import ProfileSpec
-from cotenant.api.resources.placement_status import Isolation, IsolationLevels, PlacementStatus
+from cotenant.api.resources.placement_status import ClusterRun, Isolation, IsolationLevels, PlacementStatus
 from cotenant.api.resources.staging_status import StagingStatus
 from cotenant.api.scalars.fields import Timestamp, keyed_by
 from cotenant.api.scalars.status_fields import (
@@ -285,6 +285,8 @@ class TrainingJobStatus(StatusModel):
     profile: ProfileStatus | None = None
     """With `spec.profile`: what that stands for, whatever becomes of the profile."""
     placement: PlacementStatus | None = None
+    cluster: ClusterRun | None = None
+    """Of a job that was handed to another cluster, until it is back; of one that ended there, for good."""
     pending: PendingStatus | None = None
     """While it waits: why."""
     progress: ProgressStatus | None = None

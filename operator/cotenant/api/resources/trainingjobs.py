@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -24,6 +25,13 @@ from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.scalars.amounts import Delay, Duration, GracePeriod
 from cotenant.api.scalars.fields import Bool, Label, ObjectName, Str, cel_text, keyed_by, whole
 from cotenant.api.validation.rules import Model, Rule, TransitionRule
+
+
+class Spillover(StrEnum):
+    NEVER = "Never"
+    AUTO = "Auto"
+    ALWAYS = "Always"
+
 
 MAX_WORKERS = MAX_RANKS
 MAX_GPUS = 2048
@@ -75,6 +83,9 @@ class TrainingJobSpec(Model):
     """How often it is started again after a fault of its own. Faults of the platform and evictions do not count."""
     ttl_after_finished: Delay | None = None
     """The job is deleted this long after it has finished. Default: kept."""
+    spillover: Spillover = Spillover.AUTO
+    """Whether the job may run on another cluster that its queue names: `Never`; `Auto`, if it mounts and names nothing
+    of its namespace; `Always`, where ConfigMaps, Secrets and claims of the same names are there too."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -194,10 +205,10 @@ _STATUS_WRITTEN = (
 """True of nearly every write of a running job's status, and of no other write. It leaves the spec as it is, which need
 not be compared then: that costs the API server several times as much as all its other rules."""
 _HOLDS = (
-    "has(oldSelf.status) && (has(oldSelf.status.placement)"
+    "has(oldSelf.status) && (has(oldSelf.status.placement) || has(oldSelf.status.cluster)"
     " || has(oldSelf.status.phase) && oldSelf.status.phase in ['Succeeded', 'Failed'])"
 )
-_FIXED = "these cannot change while the job holds GPUs, nor after it has finished:"
+_FIXED = "these cannot change while the job holds GPUs or is on another cluster, nor after it has finished:"
 _INSTEAD = "; set suspend: true, wait until its phase is Suspended, change them, and resume; or make a new job"
 
 

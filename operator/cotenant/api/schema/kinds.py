@@ -10,6 +10,7 @@ from cotenant.api.resources.gpunodes import GPUNode, GPUNodeStatus
 from cotenant.api.resources.queue_status import LocalQueue, LocalQueueStatus, QueueStatus
 from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.quota_requests import QuotaRequest, QuotaRequestStatus
+from cotenant.api.resources.remote_clusters import RemoteCluster, RemoteClusterStatus
 from cotenant.api.resources.sessions.session import Session
 from cotenant.api.resources.sessions.session_status import SessionStatus
 from cotenant.api.resources.sweeps.sweep import Sweep
@@ -78,6 +79,7 @@ RESOURCES = (
             Column("Attempts", ".status.attempts", "integer", wide=True),
             Column("Isolation", ".status.isolation", wide=True),
             Column("Compute", ".status.isolationLevels.compute", wide=True),
+            Column("Cluster", ".status.cluster.name", wide=True),
             Column("Message", ".status.message", wide=True),
         ),
     ),
@@ -137,6 +139,22 @@ RESOURCES = (
             Column("By", ".status.approval.by", wide=True),
             AGE,
             Column("Reason", ".spec.reason", wide=True),
+            Column("Message", ".status.message", wide=True),
+        ),
+    ),
+    CustomResource(
+        model=RemoteCluster,
+        status=RemoteClusterStatus,
+        plural="remoteclusters",
+        short=("rc",),
+        namespaced=False,
+        columns=(
+            Column("Reachable", ".status.reachable"),
+            Column("Jobs", ".status.jobs", "integer"),
+            Column("Running", ".status.running", "integer"),
+            Column("Last seen", ".status.lastSeen", "date"),
+            AGE,
+            Column("Server", ".status.server", wide=True),
             Column("Message", ".status.message", wide=True),
         ),
     ),

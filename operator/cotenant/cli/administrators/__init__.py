@@ -2,9 +2,9 @@
 
 import argparse
 
-from cotenant.cli.administrators import audit, doctor, drain, gpus, hold, migrate, move, nodes, replay, top
+from cotenant.cli.administrators import audit, clusters, doctor, drain, gpus, hold, migrate, move, nodes, replay, top
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    for verb in (audit, doctor, drain, gpus, hold, migrate, move, nodes, replay, top):
+    for verb in (audit, clusters, doctor, drain, gpus, hold, migrate, move, nodes, replay, top):
         verb.register(verbs)

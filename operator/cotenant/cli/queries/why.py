@@ -79,13 +79,19 @@ def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]
     reason = painted(status.get("reason") or "Pending", Colour.RED if status.get("needsChange") else Colour.YELLOW)
     yield f"{painted(job, Colour.BOLD)} waits in queue {status['queue']} for {status['asks']}: {reason}"
     yield status.get("message", "")
+    if status.get("elsewhere"):
+        yield status["elsewhere"]
     yield from _line(status, wide=wide)
     yield from _start(status)
     yield from _change(status)
 
 
 def _of_standing(standing: str) -> str:
-    known = {"Admitted": "it has GPUs, and starts or runs.", "Leaving": "it was asked to give its GPUs back."}
+    known = {
+        "Admitted": "it has GPUs, and starts or runs.",
+        "Leaving": "it was asked to give its GPUs back.",
+        "Away": "it is on another cluster.",
+    }
     return known.get(standing, f"it is {standing or 'unknown to the operator'}.")
 
 

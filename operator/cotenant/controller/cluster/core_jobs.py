@@ -55,10 +55,13 @@ class CoreJobs:
         return memory.reading
 
     def job(self, record: JobRecord, now: float) -> Job | None:
-        """The job if it waits or holds; None when it is finished, suspended, invalid, quarantined or on its way out."""
+        """The job if it waits or holds; None when it is finished, suspended, invalid, quarantined, on its way out, or
+        on another cluster."""
         if record.status_problem is not None:
             held = self.as_it_holds(record)
             return None if held is None else replace(held, preemptible=False)
+        if record.is_away and not record.waits_away:
+            return None
         if record.phase in HOLDING and record.placement is not None:
             if self.gave_back(record):
                 return None

@@ -14,10 +14,11 @@ from typing import Any
 
 from cotenant import names
 from cotenant.api.conversion.quota_grants import grant_of
-from cotenant.api.conversion.to_core import parse_booking, parse_queue, parse_quota_request
+from cotenant.api.conversion.to_core import parse_booking, parse_queue, parse_quota_request, parse_remote_cluster
 from cotenant.api.resources.bookings import Booking
 from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.quota_requests import QuotaRequest
+from cotenant.api.resources.remote_clusters import RemoteCluster
 from cotenant.api.validation.problems import DocumentError
 from cotenant.controller.client.kube import (
     BOOKINGS,
@@ -33,6 +34,7 @@ from cotenant.controller.client.kube import (
     PROFILES,
     QUEUES,
     QUOTA_REQUESTS,
+    REMOTE_CLUSTERS,
     RESOURCE_CLAIMS,
     TRAINING_JOBS,
     Document,
@@ -77,6 +79,8 @@ class ObjectCache:
         self.bookings: dict[str, Booking] = {}
         self.booked: dict[str, tuple[BookingStanding, BookedGpus]] = {}
         """Name of a booking → what the last plan came to for it."""
+        self.remote_clusters: dict[str, tuple[RemoteCluster, Mapping[str, Any]]] = {}
+        """With the status as written."""
         self.namespaces: dict[str, dict[str, str]] = {}
         self.priority_classes: dict[str, int] = {}
         self.base_network_policies: dict[str, Document] = {}
@@ -191,6 +195,8 @@ class ObjectCache:
             self._changes.note_pods(self.pods.keep_same(key, document["metadata"]["uid"], self._clock()))
         elif resource in {QUEUES, QUOTA_REQUESTS, BOOKINGS}:
             self._drop_queue_part(resource, key)  # it grants nothing
+        elif resource == REMOTE_CLUSTERS:
+            self.remote_clusters.pop(key, None)
         elif resource in {PROFILES, CLUSTER_PROFILES}:
             self._drop_profile(resource, key)  # no job is begun by an earlier version of it
 
@@ -218,6 +224,8 @@ class ObjectCache:
             self._store_gpu_node(name, document)
         elif resource in {QUEUES, NAMESPACES, QUOTA_REQUESTS, BOOKINGS}:
             self._store_queue_part(resource, key, document)
+        elif resource == REMOTE_CLUSTERS:
+            self.remote_clusters[name] = parse_remote_cluster(document), document.get("status") or {}
         elif resource in {PROFILES, CLUSTER_PROFILES}:
             self.profiles.put(resource, key, document)
             self.unreadable.pop((resource.plural, key), None)
@@ -260,6 +268,8 @@ class ObjectCache:
             changes.nodes.add(key)
         elif resource in {QUEUES, NAMESPACES, QUOTA_REQUESTS, BOOKINGS}:
             self._drop_queue_part(resource, key)
+        elif resource == REMOTE_CLUSTERS:
+            self.remote_clusters.pop(key, None)
         elif resource in {PROFILES, CLUSTER_PROFILES}:
             self._drop_profile(resource, key)
         elif resource == NETWORK_POLICIES and key.endswith(f"/{names.BASE_NETWORK_POLICY}"):

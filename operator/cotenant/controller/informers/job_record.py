@@ -23,7 +23,7 @@ from cotenant.api.validation.problems import DocumentError
 from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.client.kube import Document, version_of
 from cotenant.controller.informers.status_reading import StatusRead, read_status
-from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.lifecycle import TERMINAL, Phase
 from cotenant.core.model.objects import JobKey, Placement
 
 PROBLEM_CHARS_MAX: Final = 2000
@@ -98,6 +98,17 @@ class JobRecord:
         if self.status_problem and self.status.phase is None and self.status.placement:
             return Phase.RUNNING
         return Phase(self.status.phase or Phase.PENDING)
+
+    @property
+    def is_away(self) -> bool:
+        """It was handed to another cluster, and is not over: nothing of it may start here."""
+        return self.status.cluster is not None and self.phase not in TERMINAL
+
+    @property
+    def waits_away(self) -> bool:
+        """It has no GPUs on the other cluster, as far as is known, and is in line here too."""
+        cluster = self.status.cluster
+        return cluster is not None and self.phase is Phase.PENDING and cluster.returning is None
 
     @property
     def awaits_word(self) -> bool:

@@ -89,16 +89,19 @@ def _reconcile_phase(o: Observation, settings: Settings) -> ReconcileResult:
     # 2. Succeeded or failed: nothing of it may run, and in the end the document goes.
     if o.phase in TERMINAL:
         return _reconcile_finished(o)
-    # 3. Asked to leave: it holds its GPUs until its last pod is gone.
+    # 3. On another cluster: `composites.remote_clusters` writes its status.
+    if o.record.is_away:
+        return ReconcileResult(delete_pods=o.stoppable)
+    # 4. Asked to leave: it holds its GPUs until its last pod is gone.
     if o.phase is Phase.EVICTING:
         return reconcile_evicting(o, settings)
-    # 4. Starting or running.
+    # 5. Starting or running.
     if o.phase in HOLDING:
         return _reconcile_admitted(o, settings)
-    # 5. Restored from a backup: what became of it is not known.
+    # 6. Restored from a backup: what became of it is not known.
     if o.record.awaits_word:
         return _reconcile_restored(o)
-    # 6. Pending, suspended or invalid: it holds nothing, and waits for the scheduler or for an edit.
+    # 7. Pending, suspended or invalid: it holds nothing, and waits for the scheduler or for an edit.
     return _reconcile_waiting(o)
 
 

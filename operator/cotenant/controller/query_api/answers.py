@@ -17,7 +17,7 @@ from cotenant.controller.query_api import documents
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.cluster_proposals import cluster_proposal
 from cotenant.controller.query_api.front_proxy import Caller
-from cotenant.controller.query_api.jobs_aside import aside_status, jobs_aside
+from cotenant.controller.query_api.jobs_aside import aside_status, elsewhere, jobs_aside
 from cotenant.controller.query_api.proposals import ProposalError, annotated_user, proposed_job, spec_of
 from cotenant.controller.query_api.questions import NoSituationError, Questions, Subject
 from cotenant.core.model.lifecycle import Phase
@@ -65,7 +65,8 @@ class Answers:
         )
         if about is not None:
             seen = about.as_seen(await self.access.sees(caller, about.namespaces))
-            return documents.answer("Explanation", name, namespace, documents.explanation_status(seen))
+            status = documents.explanation_status(seen) | elsewhere(self.cache.jobs.get(key))
+            return documents.answer("Explanation", name, namespace, status)
         record = self.cache.jobs.get(key)
         if record is None:
             raise NotFoundError(f'trainingjobs.{names.GROUP} "{name}" not found in namespace "{namespace}"')

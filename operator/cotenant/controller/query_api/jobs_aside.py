@@ -12,7 +12,7 @@ from cotenant.api.validation.problems import DocumentError
 from cotenant.controller.informers import quarantine
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import STATUS_UNREADABLE, JobRecord
-from cotenant.controller.lifecycle.status_transitions import START_BLOCKED
+from cotenant.controller.lifecycle.status_transitions import SPILLOVER, START_BLOCKED
 from cotenant.controller.query_api.documents import Document, timestamp
 from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.lifecycle import TERMINAL, Phase
@@ -22,9 +22,12 @@ _RETURNS: Final[Mapping[str, str]] = {
     Phase.SUSPENDED: "spec.suspend is false: kubectl cotenant resume {key}",
     Phase.INVALID: "its spec is mended",
     STATUS_UNREADABLE: "the release that wrote its status is installed again, or its status is mended",
+    "Away": "it is suspended and resumed, which takes it off that cluster",
     START_BLOCKED: "its pause is over, or its spec is edited; it is tried again by itself",
     quarantine.CONDITION: "the operator's next try works: it tries by itself, and soon after an edit",
 }
+AWAY: Final = "Away"
+"""Standing of a job that has GPUs on another cluster, or is being fetched back from it."""
 COMING: Final = "It has come since the last decision; ask again in a moment."
 
 
@@ -61,9 +64,23 @@ def aside_status(record: JobRecord, classes: Mapping[str, int]) -> Document:
     return kept | {"queue": record.queue_named, "message": message, "needsChange": needs_change}
 
 
+def elsewhere(record: JobRecord | None) -> Document:
+    """What another cluster has to do with a job that waits here; empty if nothing."""
+    if record is None:
+        return {}
+    cluster = record.status.cluster
+    if cluster is not None:
+        there = f": {cluster.message}" if cluster.message else ""
+        return {"elsewhere": f"It is also in line on cluster {cluster.name}{there}"}
+    said = next((one for one in record.status.conditions if one.type == SPILLOVER and one.status == "False"), None)
+    return {"elsewhere": said.message} if said is not None else {}
+
+
 def _standing(record: JobRecord) -> str:
     if record.status_problem is not None:
         return STATUS_UNREADABLE
+    if record.is_away:
+        return AWAY
     conditions = record.status.conditions
     if any(one.type == quarantine.CONDITION and one.status == "True" for one in conditions):
         return quarantine.CONDITION

@@ -93,7 +93,7 @@ class ProgressPoller:
 
     def _running(self) -> list[JobRecord]:
         jobs = self._cache.jobs.values() if self._leadership.held else ()
-        return [one for one in jobs if one.phase is Phase.RUNNING]
+        return [one for one in jobs if one.phase is Phase.RUNNING and not one.is_away]
 
     async def _poll_all(self, running: Sequence[JobRecord]) -> None:
         """Poll those that are not being asked from an earlier round."""

@@ -5,6 +5,7 @@ Names end in the unit. Labels are few and bounded: never a job's name, nor a tex
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -90,6 +91,14 @@ class Metrics:
         self.outdated_agents = gauge(
             "cotenant_agents_outdated", "Agents of another release than the operator, as they say in their GPUNodes."
         )
+        self.remote_cluster_reachable = gauge(
+            "cotenant_remote_cluster_reachable", "1 if the cluster answers, as the leader sees it.", ["cluster"]
+        )
+        self.remote_cluster_jobs = gauge(
+            "cotenant_remote_cluster_jobs",
+            "TrainingJobs on another cluster, by what they do there.",
+            ["cluster", "state"],
+        )
         self.unreadable = gauge("cotenant_objects_unreadable", "Objects that cannot be read, by kind.", ["resource"])
 
         for ok in ("true", "false"):
@@ -99,6 +108,16 @@ class Metrics:
     def count_call(self, verb: str, path: str, code: int) -> None:
         """Count one call to the API server; code 0 is a call that got no answer."""
         self.calls.labels(verb, _resource_of(path), str(code)).inc()
+
+    def forget_remote_cluster(self, name: str) -> None:
+        """Drop the series of a cluster that this replica does not look after."""
+        for gauge, labels in (
+            (self.remote_cluster_reachable, ((name,),)),
+            (self.remote_cluster_jobs, ((name, "running"), (name, "waiting"))),
+        ):
+            for one in labels:
+                with contextlib.suppress(KeyError):
+                    gauge.remove(*one)
 
     def exposition(self) -> bytes:
         return generate_latest(self.registry)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.api.resources.queue_budget import Budget
+from cotenant.api.resources.queues import Budget
 from cotenant.controller.cluster.budgets.account import Account
 from cotenant.controller.cluster.budgets.budget_usage import budget_usage
 from cotenant.decision_log.showback.prices import HOUR, PriceList

@@ -20,6 +20,7 @@ KINDS: Final = (
     "queues",
     "quotarequests",
     "bookings",
+    "remoteclusters",
     "clustertrainingprofiles",
     "trainingprofiles",
     "sessions",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cotenant.api.resources.queue_budget import Budget, CarryOver
 from cotenant.api.resources.queue_status import BudgetUsage, MoneyUsage
+from cotenant.api.resources.queues import Budget, CarryOver
 from cotenant.core.quota.budget import BudgetStanding, carried_over
 from cotenant.decision_log.showback.periods import end_of, shown, start_of
 from cotenant.decision_log.showback.prices import HOUR, PriceList

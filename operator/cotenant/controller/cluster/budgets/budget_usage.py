@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from cotenant.api.resources.queue_budget import Budget
 from cotenant.api.resources.queue_status import BudgetUsage, MoneyUsage
+from cotenant.api.resources.queues import Budget
 from cotenant.controller.cluster.budgets.account import Account
 from cotenant.core.model.formatting import format_money
 from cotenant.core.quota.budget import left, seconds_left

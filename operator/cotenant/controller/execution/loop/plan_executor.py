@@ -40,6 +40,7 @@ class PlanExecutor:
                 self.memories[job].plan_missed = True
         for action in plan.actions:
             self._end_if_quarantined(action, now)
+            self._call_back(action, now)
         actions = tuple(action for action in plan.actions if self._can_carry_out(action, now))
         # 2. Assume: the next snapshot has it.
         self.cluster.assume(replace(plan, actions=actions), now)
@@ -67,6 +68,19 @@ class PlanExecutor:
         if stays and self.memories[record.id].is_quarantined(record.generation, now):
             self.writes.start(record.id, self.executor.end_pods(record))
 
+    def _call_back(self, action: Action, now: float) -> None:
+        """Fetch a job back that is in line on another cluster too, if the plan has a place for it here. It is admitted
+        by a later plan, once it is gone there.
+        """
+        record = self._beneficiary(action)
+        if record is not None and record.waits_away and self._is_idle(record.key, now):
+            self.writes.start(record.id, self.action_executor.call_back(record))
+
+    def _beneficiary(self, action: Action) -> JobRecord | None:
+        """The job that gets a place by the action."""
+        key = action.in_favour_of if isinstance(action, Evict) else action.job
+        return None if key is None else self.cache.jobs.get(key)
+
     def _write_verdicts(self, verdicts: Mapping[JobKey, Verdict], now: float) -> None:
         def is_idle(key: JobKey) -> bool:
             return self._is_idle(key, now)
@@ -88,7 +102,9 @@ class PlanExecutor:
         """True if the job is still in the phase that the plan was made for."""
         if not self._is_idle(action.job, now):
             return False
-        record = self.cache.jobs[action.job]
+        record, beneficiary = self.cache.jobs[action.job], self._beneficiary(action)
+        if beneficiary is not None and beneficiary.is_away:
+            return False
         if isinstance(action, Admit):
             return record.phase is Phase.PENDING
         return record.phase in HOLDING and record.placement is not None

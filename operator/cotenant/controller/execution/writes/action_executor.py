@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import FencedError, RefusedError, UnreachableError
@@ -26,6 +27,9 @@ from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import LifecycleEvent
 from cotenant.core.model.plan import Action, Admit, Evict, Resize, Verdict
+
+PLACE_HERE: Final = "there is a place for it here"
+"""Why a job is fetched back from another cluster."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,6 +102,13 @@ class ActionExecutor:
         )
         event = EventToRecord(reason="Resized", message=action.message)
         return await self._commit_departure(record, action, status, event)
+
+    async def call_back(self, record: JobRecord) -> ExecutionResult:
+        """Ask for a job back that waits on another cluster. It stays in no line until it is gone there."""
+        if record.status.cluster is not None:
+            cluster = record.status.cluster.model_copy(update={"returning": PLACE_HERE})
+            await self.executor.write(record, record.status.model_copy(update={"cluster": cluster}))
+        return ExecutionResult()
 
     async def report_pending(self, record: JobRecord, verdict: Verdict) -> ExecutionResult:
         """Write why a job waits."""

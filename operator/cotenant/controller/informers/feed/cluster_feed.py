@@ -21,6 +21,7 @@ from cotenant.controller.client.kube import (
     NETWORK_POLICIES,
     PROFILES,
     QUOTA_REQUESTS,
+    REMOTE_CLUSTERS,
     SESSIONS,
     SWEEPS,
     TRAINING_JOBS,
@@ -44,7 +45,9 @@ log = logging.getLogger(__name__)
 OBSERVED: Final = (*kopf_feed.WATCHED, *reflector.REFLECTED)
 """Whatever the settings are."""
 
-ADDED_LATER: Final = frozenset({QUOTA_REQUESTS, BOOKINGS, PROFILES, CLUSTER_PROFILES, SESSIONS, SWEEPS})
+ADDED_LATER: Final = frozenset(
+    {QUOTA_REQUESTS, BOOKINGS, REMOTE_CLUSTERS, PROFILES, CLUSTER_PROFILES, SESSIONS, SWEEPS}
+)
 """Kinds that are new in a release. If an upgrade has not installed their definitions yet, they count as empty."""
 MISSING_S: Final = 30.0
 """Pause between two looks for kinds that are missing."""

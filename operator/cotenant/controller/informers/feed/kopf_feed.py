@@ -33,6 +33,7 @@ from cotenant.controller.client.kube import (
     PROFILES,
     QUEUES,
     QUOTA_REQUESTS,
+    REMOTE_CLUSTERS,
     RESOURCE_CLAIMS,
     SESSIONS,
     SWEEPS,
@@ -53,6 +54,7 @@ OWN_KINDS: Final = (
     SWEEPS,
     QUOTA_REQUESTS,
     BOOKINGS,
+    REMOTE_CLUSTERS,
 )
 """All kinds except LocalQueues, which the operator only writes. Profiles come before the jobs that use them."""
 BUILT_IN: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS)

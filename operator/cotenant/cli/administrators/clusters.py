@@ -1,0 +1,65 @@
+"""`cotenant clusters`: the other clusters that queues hand jobs to: whether each answers, and what is there."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.cli.terminal.connection import add_arguments, connect
+from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
+from cotenant.cli.terminal.watch import add_watch, show
+
+PATH: Final = f"/apis/{names.API_VERSION}/remoteclusters"
+HEADER: Final = ("CLUSTER", "REACHABLE", "JOBS", "RUNNING", "SEEN", "SERVER")
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("clusters", help="the other clusters that queues hand jobs to, and what is there")
+    add_arguments(parser)
+    add_format(parser)
+    add_watch(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    connection = connect(args)
+
+    def answer() -> str:
+        found = connection.read(PATH)
+        return printed(
+            found,
+            args.output,
+            lambda: [f"remotecluster.cotenant.dev/{one['metadata']['name']}" for one in found["items"]],
+            lambda wide: "\n".join(lines(found["items"], datetime.now(UTC))),
+        )
+
+    return show(args, answer)
+
+
+def lines(clusters: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[str]:
+    """The table; below it, what is the matter with which cluster."""
+    ordered = sorted(clusters, key=lambda one: str(one["metadata"]["name"]))
+    yield table(HEADER, [cells(one, now) for one in ordered]) if ordered else "There is no RemoteCluster."
+    for one in ordered:
+        status = one.get("status") or {}
+        if status.get("reachable") != "True":
+            message = status.get("message") or "the operator has not looked at it yet"
+            yield f"{one['metadata']['name']}: {message}"
+
+
+def cells(cluster: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    status = cluster.get("status") or {}
+    reachable = status.get("reachable") or "Unknown"
+    seen = status.get("lastSeen")
+    minutes = max(0, int((now - datetime.fromisoformat(seen)).total_seconds() // 60)) if seen else None
+    return (
+        cluster["metadata"]["name"],
+        painted(reachable, Colour.GREEN if reachable == "True" else Colour.RED),
+        str(status.get("jobs", 0)),
+        str(status.get("running", 0)),
+        "never" if minutes is None else f"{minutes} min ago" if minutes else "now",
+        status.get("server", ""),
+    )

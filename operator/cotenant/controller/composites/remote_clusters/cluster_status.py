@@ -1,0 +1,48 @@
+"""The status of a RemoteCluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.api.resources.remote_clusters import RemoteCluster, RemoteClusterStatus
+from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.api.scalars.fields import moment
+from cotenant.api.scalars.status_text import plain_sentence
+from cotenant.controller.composites.remote_clusters.trouble import Trouble
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.core.model.lifecycle import HOLDING
+
+REACHABLE = "Reachable"
+SEEN_EVERY_S = 60
+"""How often `lastSeen` is written while nothing else changes."""
+
+
+def cluster_status(
+    remote: RemoteCluster, trouble: Trouble | None, *, server: str, away: Iterable[JobRecord], now: float
+) -> RemoteClusterStatus:
+    """`trouble`: None if the cluster has answered just now; `away`: jobs that are there."""
+    before, records = remote.status, list(away)
+    last = before.last_seen
+    if trouble is None:
+        message, reason = "the cluster answers", "Answers"
+        if last is None or now - last.timestamp() >= SEEN_EVERY_S:
+            last = moment(int(now))
+    else:
+        message, reason = plain_sentence(trouble.message), trouble.reason
+    value = str(trouble is None)
+    known = next((one for one in before.conditions if one.type == REACHABLE), None)
+    since = known.last_transition_time if known is not None and known.status == value else moment(int(now))
+    condition = Condition(
+        type=REACHABLE, status=value, reason=reason, message=message, last_transition_time=since,
+        observed_generation=remote.metadata.generation,
+    )  # fmt: skip
+    return RemoteClusterStatus(
+        reachable=value,
+        message=message,
+        server=server or before.server,
+        jobs=len(records),
+        running=sum(one.phase in HOLDING for one in records),
+        last_seen=last,
+        conditions=(condition,),
+        observed_generation=remote.metadata.generation,
+    )

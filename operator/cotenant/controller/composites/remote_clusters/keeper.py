@@ -1,0 +1,290 @@
+"""Looks after the jobs on one RemoteCluster, in a task of its own, so that no other cluster and no job here waits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from cotenant.api.resources.placement_status import ClusterRun
+from cotenant.api.resources.remote_clusters import RemoteCluster
+from cotenant.controller.client.kube import (
+    NAMESPACES,
+    REMOTE_CLUSTERS,
+    TRAINING_JOBS,
+    FencedError,
+    Kube,
+    Outcome,
+    RefusedError,
+    UnreachableError,
+)
+from cotenant.controller.client.merge_patch import difference
+from cotenant.controller.composites.remote_clusters import handover, steps
+from cotenant.controller.composites.remote_clusters.cluster_status import cluster_status
+from cotenant.controller.composites.remote_clusters.connection import RemoteConnection
+from cotenant.controller.composites.remote_clusters.mirror import Origin, SeenMirror, mirror_document, queue_there
+from cotenant.controller.composites.remote_clusters.mirror_access import MirrorAccess, MirrorRefusedError
+from cotenant.controller.composites.remote_clusters.steps import MakeMirror, PatchMirror, Step, WriteJob
+from cotenant.controller.composites.remote_clusters.trouble import Trouble, TroubleError
+from cotenant.controller.execution.writes.executor import Executor
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.informers.status_reading import read_status
+from cotenant.controller.lifecycle.observation import EventToRecord
+from cotenant.controller.telemetry.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 3.0
+"""Pause between two looks at the cluster."""
+LOST_S: Final = 30.0
+"""Nothing heard for so long is told to the jobs there."""
+RETURNED_S: Final = 600.0
+"""A job that has come back is not handed over again for so long."""
+STEPS_MAX: Final = 6
+"""Of one job in one look."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RemoteKeeper:
+    name: str
+    kube: Kube
+    cache: ObjectCache
+    executor: Executor
+    connection: RemoteConnection
+    metrics: Metrics
+    clock: Callable[[], float] = time.time
+    """Unix seconds."""
+    heard_at: float = 0.0
+    """When the cluster answered last; 0: not known."""
+    _origin: Origin | None = None
+    _not_before: dict[str, float] = field(default_factory=dict)
+    """uid of a job that came back → when it may be handed over again."""
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        try:
+            while True:
+                try:
+                    await self.look()
+                except FencedError:
+                    log.debug("RemoteCluster %s: another replica leads", self.name)
+                except UnreachableError as error:
+                    log.warning("RemoteCluster %s: %s; tried again soon", self.name, error)
+                except Exception:
+                    self.metrics.failures_contained.labels("RemoteClusterFailed").inc()
+                    log.exception("RemoteCluster %s could not be looked at", self.name)
+                await asyncio.sleep(LOOK_S)
+        finally:
+            await self.connection.close()
+
+    async def look(self) -> None:
+        """Look at the cluster once. Raises UnreachableError of the API server here."""
+        known = self.cache.remote_clusters.get(self.name)
+        if known is None:
+            return
+        trouble: Trouble | None = None
+        try:
+            await self._look_there(known[0])
+            self.heard_at = self.clock()
+        except TroubleError as error:
+            trouble = error.trouble
+            await self._note_lost(known[0], trouble)
+        await self._write_status(trouble)
+
+    def away(self) -> Iterator[tuple[JobRecord, ClusterRun]]:
+        """Jobs that are on this cluster, and have not finished."""
+        for record in list(self.cache.jobs.values()):
+            cluster = record.status.cluster
+            if cluster is not None and cluster.name == self.name and record.is_away:
+                yield record, cluster
+
+    async def _look_there(self, remote: RemoteCluster) -> None:
+        there = await self.connection.client(remote.spec.kubeconfig_secret)
+        access = MirrorAccess(self.connection, there, await self._origin_here(), remote.spec.pass_users)
+        seen = await access.listed(remote.spec.namespace or "")
+        await self._end_strays(access, seen)
+        for record, cluster in self.away():
+            await self._contained(record, access, seen.get((cluster.namespace, cluster.job)))
+        jobs, queues = self.cache.jobs.values(), self.cache.queues
+        for one in handover.handovers(jobs, queues, self.name, self.clock(), not_before=self._not_before):
+            await self._hand_over(one, access, remote)
+
+    async def _origin_here(self) -> Origin:
+        if self._origin is None:
+            listing = await self.kube.list(NAMESPACES, name="kube-system")
+            uid = next((str(one["metadata"]["uid"]) for one in listing.items), "")
+            if not uid:
+                raise UnreachableError("the namespace kube-system, whose uid names this cluster, was not found")
+            self._origin = Origin(uid, self.name)
+        return self._origin
+
+    async def _end_strays(self, access: MirrorAccess, seen: dict[tuple[str, str], SeenMirror]) -> None:
+        """End jobs there that are not on this cluster by their record here: deleted, or given up. The record is read
+        anew, because a leader that has just begun may not have seen it yet.
+        """
+        expected = {place for one in self.cache.jobs.values() if (place := _place_of(one.status.cluster, self.name))}
+        for place, mirror in list(seen.items()):
+            if place in expected or mirror.is_deleting or not mirror.origin_key:
+                continue
+            namespace, _, name = mirror.origin_key.partition("/")
+            reply = await self.kube.get(TRAINING_JOBS, name, namespace)
+            if reply.outcome is Outcome.MISSING or (
+                reply.done
+                and (
+                    reply.document["metadata"]["uid"] != mirror.origin_uid
+                    or _place_of(read_status(reply.document.get("status") or {}).status.cluster, self.name) != place
+                )
+            ):
+                log.info("%s/%s on cluster %s is ended: %s is not there any more", *place, self.name, mirror.origin_key)
+                await access.end(mirror)
+                del seen[place]
+
+    async def _hand_over(self, one: handover.Handover, access: MirrorAccess, remote: RemoteCluster) -> None:
+        record, now = one.record, self.clock()
+        if one.problem:
+            status = handover.stays(record, self.name, one.problem, now)
+            if status is not None:
+                await self._write(record, WriteJob(status))
+            return
+        message = f"handed to cluster {self.name}; it still waits here, and starts where there is a place first"
+        status = handover.handed_over(record, self.name, remote.spec, now)
+        if await self._write(record, WriteJob(status, EventToRecord(reason="HandedOver", message=message))):
+            await self._contained(record, access, None)
+
+    async def _contained(self, record: JobRecord, access: MirrorAccess, seen: SeenMirror | None) -> None:
+        """Whatever fails of one job stops no other."""
+        try:
+            await self._advance(record.id, access, seen)
+        except (TroubleError, UnreachableError):
+            raise
+        except RefusedError as error:
+            log.warning("%s on cluster %s: %s", record.key, self.name, error)
+        except Exception:
+            self.metrics.failures_contained.labels("RemoteJobFailed").inc()
+            log.exception("%s on cluster %s could not be looked at", record.key, self.name)
+
+    async def _advance(self, job: JobId, access: MirrorAccess, seen: SeenMirror | None) -> None:
+        """Take the steps of one job that can be taken now, each decided on the record as it is by then."""
+        if seen is not None and seen.origin_uid != job.uid:
+            seen = None  # somebody else's, with our labels
+        server, looked = self.connection.server, seen is not None
+        for _ in range(STEPS_MAX):
+            record = self.cache.job(job)
+            cluster = record.status.cluster if record is not None and record.is_away else None
+            if record is None or cluster is None or cluster.name != self.name:
+                return
+            if not looked and cluster.uid:  # it may be in another namespace, or have lost its labels
+                seen, looked = await access.find(cluster), True
+            if seen is None and cluster.uid and cluster.server != server:
+                await self._note_moved(record, cluster)
+                return
+            step = steps.next_step(record, cluster, seen, self.clock(), server=server)
+            if step is None:
+                return
+            goes_on, seen = await self._carry_out(step, record, cluster, access, seen)
+            if not goes_on:
+                return
+
+    async def _carry_out(
+        self,
+        step: Step,
+        record: JobRecord,
+        cluster: ClusterRun,
+        access: MirrorAccess,
+        seen: SeenMirror | None,
+    ) -> tuple[bool, SeenMirror | None]:
+        """Whether the next step can be decided at once, and the job there as it is by now."""
+        if isinstance(step, WriteJob):
+            return await self._write(record, step), seen
+        if isinstance(step, MakeMirror):
+            return await self._make(record, cluster, access)
+        if isinstance(step, PatchMirror):
+            changed = await access.change(step)
+            return changed is not None, changed
+        return await access.delete(step), None
+
+    async def _make(
+        self, record: JobRecord, cluster: ClusterRun, access: MirrorAccess
+    ) -> tuple[bool, SeenMirror | None]:
+        queue, job = self.cache.queues.get(record.queue_named), record.job
+        spillover = queue.spec.spillover if queue is not None else None
+        named = queue_there(spillover, record.queue_named) if spillover is not None else record.queue_named
+        if job is None:
+            return False, None
+        document = mirror_document(record, job, access.origin, queue=named, pass_users=access.pass_users)
+        try:
+            made = await access.make(document, cluster, record.uid)
+        except MirrorRefusedError as error:
+            refusal = cluster.model_copy(update={"returning": f"cluster {self.name} refuses it: {error}"})
+            step = WriteJob(record.status.model_copy(update={"cluster": refusal}))
+            return await self._write(record, step), None
+        return not made.is_deleting, made
+
+    async def _note_moved(self, record: JobRecord, cluster: ClusterRun) -> None:
+        """Nothing follows from a job that is missing on another server than it was handed to."""
+        now = self.clock()
+        why = (
+            f"it was handed to {cluster.server}, and the kubeconfig names {self.connection.server} now, where the job"
+            " is not; write the kubeconfig of the first into the Secret, or delete the job"
+        )
+        status = steps.lost(record, cluster, why, now, now)
+        if status is not None:
+            await self._write(record, WriteJob(status))
+
+    async def _write(self, record: JobRecord, step: WriteJob) -> bool:
+        """True if the status is written. Another write may have come first."""
+        try:
+            if await self.executor.write(record, step.status) is None:
+                return False
+        except RefusedError as error:
+            log.warning("%s on cluster %s: %s", record.key, self.name, error)
+            return False
+        if step.event is not None:
+            self.executor.event_recorder.record(record, step.event)
+        if record.status.cluster is not None and step.status.cluster is None:
+            self._not_before[record.uid] = self.clock() + RETURNED_S
+        return True
+
+    async def _note_lost(self, remote: RemoteCluster, trouble: Trouble) -> None:
+        now, last, give_up_s = self.clock(), remote.status.last_seen, remote.spec.give_up_after
+        self.heard_at = self.heard_at or (last.timestamp() if last is not None else now)
+        if now < self.heard_at + LOST_S:
+            return
+        for record, cluster in self.away():
+            status = steps.lost(record, cluster, trouble.message, self.heard_at, now)
+            if status is not None:
+                event = EventToRecord(reason="ClusterLost", message=steps.said_of_loss(status), warning=True)
+                await self._write(record, WriteJob(status, event))
+            elif give_up_s is not None and (step := steps.given_up(record, cluster, give_up_s, now)) is not None:
+                await self._write(record, step)
+
+    async def _write_status(self, trouble: Trouble | None) -> None:
+        known = self.cache.remote_clusters.get(self.name)
+        if known is None:
+            return
+        remote, raw = known
+        away = [record for record, _ in self.away()]
+        status = cluster_status(remote, trouble, server=self.connection.server, away=away, now=self.clock())
+        self.metrics.remote_cluster_reachable.labels(self.name).set(int(trouble is None))
+        self.metrics.remote_cluster_jobs.labels(self.name, "running").set(status.running)
+        self.metrics.remote_cluster_jobs.labels(self.name, "waiting").set(status.jobs - status.running)
+        change = difference(raw, status.to_document())
+        if not change:
+            return
+        reply = await self.kube.patch(REMOTE_CLUSTERS, self.name, {"status": change}, subresource="status")
+        if reply.done:
+            self.cache.put(REMOTE_CLUSTERS, reply.document)
+        if "reachable" in change:
+            reason = "Reachable" if trouble is None else trouble.reason
+            event = EventToRecord(reason=reason, message=status.message, warning=trouble is not None)
+            cluster = JobId("", self.name, remote.metadata.uid)
+            self.executor.event_recorder.record(cluster, event, kind="RemoteCluster")
+
+
+def _place_of(cluster: ClusterRun | None, remote: str) -> tuple[str, str] | None:
+    """Namespace and name of the job on this cluster."""
+    return (cluster.namespace, cluster.job) if cluster is not None and cluster.name == remote else None

@@ -1,0 +1,189 @@
+"""The TrainingJob on the other cluster: what may go there, its document, and what is seen of it. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.api.resources.remote_clusters import RemoteClusterSpec, SpilloverSpec
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.api.resources.trainingjobs import Spillover, TrainingJob, TrainingJobSpec
+from cotenant.controller.client.kube import Document, version_of
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.informers.status_reading import read_status
+from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase
+
+_NAME_KEPT: Final = 41
+"""Letters of the job's name in the name there: with a stroke and eight digits they are at most 50."""
+SHOWN: Final = 3
+"""Objects that a job names, as far as a message lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose jobs they are on the other cluster."""
+
+    cluster: str
+    """The uid of the namespace kube-system here."""
+    remote_cluster: str
+    """Name of the RemoteCluster here."""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {names.LABEL_ORIGIN: self.cluster, names.LABEL_ORIGIN_NAME: self.remote_cluster}
+
+    @property
+    def selector(self) -> str:
+        return ",".join(f"{key}={value}" for key, value in self.labels.items())
+
+
+@dataclass(frozen=True, slots=True)
+class SeenMirror:
+    """The job on the other cluster, as last seen."""
+
+    document: Document
+
+    @property
+    def name(self) -> str:
+        return str(self.document["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.document["metadata"]["namespace"])
+
+    @property
+    def uid(self) -> str:
+        return str(self.document["metadata"]["uid"])
+
+    @property
+    def version(self) -> int:
+        return version_of(self.document)
+
+    @property
+    def origin_uid(self) -> str:
+        """The uid of the job here."""
+        return str((self.document["metadata"].get("labels") or {}).get(names.LABEL_ORIGIN_JOB, ""))
+
+    @property
+    def origin_key(self) -> str:
+        """`namespace/name` of the job here."""
+        return str((self.document["metadata"].get("annotations") or {}).get(names.ANNOTATION_ORIGIN, ""))
+
+    @property
+    def is_deleting(self) -> bool:
+        return "deletionTimestamp" in self.document["metadata"]
+
+    @property
+    def is_suspended(self) -> bool:
+        return bool((self.document.get("spec") or {}).get("suspend"))
+
+    @property
+    def is_released(self) -> bool:
+        return names.ANNOTATION_RELEASED in (self.document["metadata"].get("annotations") or {})
+
+    @property
+    def status(self) -> TrainingJobStatus:
+        return read_status(self.document.get("status") or {}).status
+
+    @property
+    def phase(self) -> Phase:
+        raw = (self.document.get("status") or {}).get("phase") or Phase.PENDING
+        return Phase(raw) if raw in set(Phase) else Phase.RUNNING  # of a newer release: it may hold something
+
+    @property
+    def holds(self) -> bool:
+        """It has GPUs there, or its pods are still there."""
+        placed = bool((self.document.get("status") or {}).get("placement"))
+        return self.phase in HOLDING or (placed and self.phase not in TERMINAL)
+
+
+def mirror_name(record: JobRecord) -> str:
+    """Follows from the job alone, so that a second creation finds the first; no job of somebody else's is called so."""
+    digest = hashlib.sha256(record.uid.encode()).hexdigest()[:8]
+    return f"{record.name[:_NAME_KEPT].rstrip('-')}-{digest}"
+
+
+def mirror_document(record: JobRecord, job: TrainingJob, origin: Origin, *, queue: str, pass_users: bool) -> Document:
+    """The job there, suspended. `queue`: the one there."""
+    annotations = {names.ANNOTATION_ORIGIN: record.key}
+    user = job.metadata.annotations.get(names.ANNOTATION_USER)
+    if pass_users and user:
+        annotations[names.ANNOTATION_USER] = user
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "TrainingJob",
+        "metadata": {
+            "name": mirror_name(record),
+            "labels": {**origin.labels, names.LABEL_ORIGIN_JOB: record.uid},
+            "annotations": annotations,
+        },
+        "spec": _spec(record, job.spec) | {"queue": queue, "suspend": True},
+    }
+
+
+def _spec(record: JobRecord, spec: TrainingJobSpec) -> dict[str, Any]:
+    """As it was written; with a profile, as that was filled in: there it may stand for something else."""
+    written = dict(record.raw_spec) if spec.profile is None else spec.to_document()
+    for own in ("profile", "ttlAfterFinished", "spillover"):  # what follows its end is decided here
+        written.pop(own, None)
+    if spec.checkpoint is not None and spec.checkpoint.volume is not None and spec.checkpoint.path is None:
+        written["checkpoint"] = {**written["checkpoint"], "path": record.name}  # by default it is the job's name
+    return written
+
+
+def namespace_there(record: JobRecord, remote: RemoteClusterSpec) -> str:
+    return remote.namespace or record.namespace
+
+
+def queue_there(spillover: SpilloverSpec, queue: str) -> str:
+    return spillover.queue or queue
+
+
+def travel_problem(job: TrainingJob, remote: str) -> str:
+    """Why the job stays here though its queue names another cluster; empty if nothing keeps it."""
+    if names.LABEL_ORIGIN in job.metadata.labels:
+        return "it came from another cluster itself"
+    for owner in job.metadata.owner_references:
+        if owner.get("apiVersion") in names.API_VERSIONS:
+            return f"it belongs to the {owner.get('kind')} {owner.get('name')}, which works with it here"
+    named = list(dict.fromkeys(_named_objects(job.spec))) if job.spec.spillover is Spillover.AUTO else []
+    if not named:
+        return ""
+    more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+    return (
+        f"it names {', '.join(named[:SHOWN])}{more} of its namespace, which cluster {remote} may not have; if objects"
+        " of the same names are there, write spec.spillover: Always"
+    )
+
+
+def _named_objects(spec: TrainingJobSpec) -> Iterator[str]:
+    code, checkpoint = spec.runtime.code, spec.checkpoint
+    if code is not None and code.config_map is not None:
+        yield f"ConfigMap {code.config_map.name}"
+    if code is not None and code.persistent_volume_claim is not None:
+        yield f"claim {code.persistent_volume_claim.claim_name}"
+    for volume in spec.runtime.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield f"claim {volume.persistent_volume_claim.claim_name}"
+        if volume.config_map is not None:
+            yield f"ConfigMap {volume.config_map.name}"
+        if volume.secret is not None:
+            yield f"Secret {volume.secret.secret_name}"
+    for variable in spec.runtime.env:
+        source = variable.value_from
+        if source is not None and source.secret_key_ref is not None:
+            yield f"Secret {source.secret_key_ref.name}"
+        if source is not None and source.config_map_key_ref is not None:
+            yield f"ConfigMap {source.config_map_key_ref.name}"
+    for secret in spec.runtime.image_pull_secrets:
+        yield f"Secret {secret.name}"
+    if checkpoint is not None and checkpoint.volume is not None:
+        yield f"claim {checkpoint.volume.persistent_volume_claim.claim_name}"
+
+
+def by_place(documents: Iterable[Document]) -> dict[tuple[str, str], SeenMirror]:
+    """Namespace and name there → the job there."""
+    return {(one.namespace, one.name): one for one in map(SeenMirror, documents)}

@@ -1,0 +1,80 @@
+"""Reads and writes the jobs on one other cluster. A write that meets a job that has changed does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.api.resources.placement_status import ClusterRun
+from cotenant.controller.client.kube import TRAINING_JOBS, Kube, Outcome, RefusedError
+from cotenant.controller.composites.remote_clusters.connection import RemoteConnection
+from cotenant.controller.composites.remote_clusters.mirror import Origin, SeenMirror, by_place
+from cotenant.controller.composites.remote_clusters.steps import DeleteMirror, PatchMirror
+from cotenant.controller.telemetry.logs import shorten
+
+
+class MirrorRefusedError(RefusedError):
+    """The other cluster does not take the job. The message has its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorAccess:
+    """All methods raise TroubleError if the cluster does not answer, and RefusedError if it refuses."""
+
+    connection: RemoteConnection
+    there: Kube
+    origin: Origin
+    pass_users: bool
+    """Jobs name their users there."""
+
+    async def listed(self, namespace: str) -> dict[tuple[str, str], SeenMirror]:
+        """Namespace and name → jobs there that were handed over from here; of all namespaces if that is empty."""
+        listing = await self.connection.ask(self.there.list(TRAINING_JOBS, namespace, self.origin.selector))
+        return by_place(listing.items)
+
+    async def find(self, cluster: ClusterRun) -> SeenMirror | None:
+        """The job there that was made; None if it is gone."""
+        reply = await self.connection.ask(self.there.get(TRAINING_JOBS, cluster.job, cluster.namespace))
+        if reply.outcome is Outcome.REFUSED:
+            raise RefusedError(f"it cannot be read there ({reply.code}): {shorten(reply.message)}")
+        return SeenMirror(reply.document) if reply.done and reply.document["metadata"]["uid"] == cluster.uid else None
+
+    async def make(self, document: Mapping[str, Any], cluster: ClusterRun, uid: str) -> SeenMirror:
+        """Make the job there, or find the one that was made before; `uid`: of the job here."""
+        reply = await self.connection.ask(self.there.create(TRAINING_JOBS, document, cluster.namespace))
+        if reply.outcome is Outcome.EXISTS:
+            reply = await self.connection.ask(self.there.get(TRAINING_JOBS, cluster.job, cluster.namespace))
+        if not reply.done:
+            raise MirrorRefusedError(shorten(reply.message))
+        found = SeenMirror(reply.document)
+        if found.origin_uid != uid:
+            raise MirrorRefusedError(f"{cluster.namespace}/{cluster.job} is another job there")
+        return found
+
+    async def change(self, step: PatchMirror) -> SeenMirror | None:
+        """The job as it is then; None if it has changed meanwhile, or is gone."""
+        seen = step.seen
+        metadata = {**step.patch.get("metadata", {}), "uid": seen.uid, "resourceVersion": str(seen.version)}
+        body = {**step.patch, "metadata": metadata}
+        reply = await self.connection.ask(self.there.patch(TRAINING_JOBS, seen.name, body, namespace=seen.namespace))
+        if reply.outcome is Outcome.REFUSED:
+            raise RefusedError(f"it cannot be changed there ({reply.code}): {shorten(reply.message)}")
+        return SeenMirror(reply.document) if reply.done else None
+
+    async def delete(self, step: DeleteMirror) -> bool:
+        """True once it was seen to be gone."""
+        seen = step.seen
+        reply = await self.connection.ask(
+            self.there.delete(TRAINING_JOBS, seen.name, seen.namespace, uid=seen.uid, version=seen.version)
+        )
+        if reply.outcome is Outcome.REFUSED:
+            raise RefusedError(f"it cannot be deleted there ({reply.code}): {shorten(reply.message)}")
+        if reply.outcome is Outcome.CONFLICT:
+            return False
+        left = await self.connection.ask(self.there.get(TRAINING_JOBS, seen.name, seen.namespace))
+        return left.outcome is Outcome.MISSING
+
+    async def end(self, seen: SeenMirror) -> None:
+        """Delete it, whatever it does."""
+        await self.connection.ask(self.there.delete(TRAINING_JOBS, seen.name, seen.namespace, uid=seen.uid))

@@ -1,0 +1,44 @@
+"""Why a RemoteCluster cannot be worked with, in words that say what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant import names
+from cotenant.controller.client.kube import MissingKindError, RefusedListError, UnreachableError
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    reason: str
+    """Of the condition `Reachable`."""
+    message: str
+
+
+class TroubleError(RuntimeError):
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(trouble.message)
+        self.trouble = trouble
+
+
+def trouble_of(error: UnreachableError, secret: str) -> Trouble:
+    """What an answer of the cluster there means, or none."""
+    if isinstance(error, MissingKindError):
+        return Trouble(
+            "NoCotenant",
+            f"the cluster serves no TrainingJobs of {names.API_VERSION}: install Cotenant there, of this release or a"
+            " newer one",
+        )
+    if isinstance(error, RefusedListError) and error.code == 401:
+        return Trouble(
+            "Unauthorized",
+            f"the cluster does not know the account of Secret {secret}: its token or certificate is wrong or has"
+            " expired; write a new kubeconfig into the Secret",
+        )
+    if isinstance(error, RefusedListError) and error.code == 403:
+        return Trouble(
+            "Forbidden",
+            "the account of the kubeconfig may not list TrainingJobs there: bind it to the role cotenant-remote-jobs"
+            f" there ({error})",
+        )
+    return Trouble("Unreachable", f"the cluster does not answer: {error}")
