@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,6 +74,17 @@ async def test_a_job_that_is_deleted_here_is_ended_there() -> None:
     two.here.kube.remove(TRAINING_JOBS, "train", "red")
     await two.look()
     assert two.mirrors() == []
+
+
+async def test_a_leader_that_has_not_seen_a_handover_yet_ends_nothing_there() -> None:
+    two = await with_a_job_there()
+    two.crash()
+    await two.here.operator.feed.resync()
+    cache = two.here.operator.cache
+    record = cache.jobs["red/train"]
+    cache.jobs["red/train"] = replace(record, status=record.status.model_copy(update={"cluster": None}))
+    await two.keeper.look()
+    assert two.mirror()["status"]["phase"] == "Running"
 
 
 async def test_a_job_that_is_suspended_here_leaves_the_other_cluster_and_waits_here_when_it_is_resumed() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from cotenant import names
-from cotenant.controller.client.kube import TRAINING_JOBS, UnreachableError
+from cotenant.controller.client.kube import TRAINING_JOBS, Outcome, Reply, UnreachableError
 from tests.controller.composites.remote_clusters.two_clusters import TwoClusters, forward
 from tests.controller.execution.replica import simulate_time, submit
 from tests.support.api_faults import Fault
@@ -78,7 +79,7 @@ async def anything(two: TwoClusters, chance: random.Random) -> None:
     await chance.choice(events)()
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 async def test_a_job_runs_on_one_cluster_at_most(seed: int) -> None:
     two, chance = TwoClusters(), random.Random(seed)
     submit(two.here.kube, "big")
@@ -158,3 +159,74 @@ async def test_a_creation_that_arrives_after_the_job_is_back_starts_nothing_and_
     assert runs_at(two) == []
     await two.look()
     assert two.mirrors() == []
+
+
+async def in_line_on_both() -> TwoClusters:
+    """`train` waits on both clusters, and there is a place for it here by now."""
+    two = TwoClusters()
+    submit(two.here.kube, "big")
+    submit(two.there.kube, "theirs")
+    await two.both()
+    submit(two.here.kube, "train")
+    for _ in range(2):
+        await two.both()
+        await two.look()
+    two.here.kube.remove(TRAINING_JOBS, "big", "red")
+    await two.both()
+    assert two.status()["cluster"]["returning"]
+    return two
+
+
+def mirror_of(two: TwoClusters) -> dict[str, Any]:
+    return next(one for one in two.mirrors() if one["metadata"]["name"].startswith("train-"))
+
+
+async def test_a_job_that_is_admitted_there_just_before_it_is_deleted_there_stays_there() -> None:
+    two = await in_line_on_both()
+
+    def admit() -> None:
+        mirror = mirror_of(two)
+        two.there.kube.put(TRAINING_JOBS, mirror | {"status": mirror["status"] | {"phase": "Starting"}})
+
+    two.there.kube.faults.add(Fault(call="DELETE trainingjobs/train-*", first=admit))
+    await two.look()
+    assert (two.status()["cluster"]["returning"], mirror_of(two)["status"]["phase"]) == (
+        "there is a place for it here",
+        "Starting",
+    )
+    await two.look()
+    assert (two.status()["phase"], two.status()["cluster"].get("returning")) == ("Starting", None)
+
+
+async def test_a_job_whose_deletion_there_takes_time_does_not_start_here_meanwhile() -> None:
+    two = await in_line_on_both()
+    going = dict(mirror_of(two))
+    going["metadata"] = going["metadata"] | {"deletionTimestamp": "2026-01-01T00:10:00Z", "finalizers": ["theirs"]}
+    two.there.kube.faults.add(
+        Fault(call="DELETE trainingjobs/train-*", answer=Reply(Outcome.DONE, going)),
+        Fault(call="GET trainingjobs/train-*", answer=Reply(Outcome.DONE, going)),
+    )
+    await two.look()
+    await two.both()
+    assert ("cluster" in two.status(), two.status()["phase"]) == (True, "Pending")
+    await two.look()
+    await two.both()
+    assert ("cluster" in two.status(), two.status()["phase"]) == (False, "Running")
+
+
+async def test_a_job_that_has_changed_there_since_it_was_seen_is_not_released() -> None:
+    two = TwoClusters()
+    submit(two.here.kube, "big")
+    await two.both()
+    submit(two.here.kube, "train")
+    await two.both()
+
+    def change() -> None:
+        mirror = two.mirror()
+        two.there.kube.put(TRAINING_JOBS, mirror | {"spec": mirror["spec"] | {"priority": 7}})
+
+    two.there.kube.faults.add(Fault(call="PATCH trainingjobs/train-*", first=change))
+    await two.look()
+    assert two.mirror()["spec"]["suspend"] is True
+    await two.look()
+    assert (two.mirror()["spec"]["suspend"], two.mirror()["spec"]["priority"]) == (False, 7)
