@@ -80,6 +80,8 @@ PROGRAMS = (
         ("torchrun", "--nproc-per-node=2", "distributed.py", *OPTIONS),
         ranks=2,
     ),
+    Program("Ray actors in one worker", "launchers", ("python", "ray_actors.py", *OPTIONS)),
+    Program("torch's elastic agent by its API", "launchers", ("python", "elastic_api.py", *OPTIONS), gpus=2),
     Program(
         "mp.spawn on two GPUs of one worker",
         "launchers",
