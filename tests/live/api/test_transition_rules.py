@@ -182,6 +182,7 @@ def test_a_table_of_jobs_shows_what_people_ask_first(job: Job, server: Server) -
         "Isolation": "Watched",
         "Compute": "None",
         "Message": "runs on node-1",
+        "Cluster": None,
     }
 
 
@@ -206,4 +207,5 @@ def test_what_is_left_out_is_filled_in(server: Server) -> None:
         },
         "gracePeriod": "30s",
         "retries": 0,
+        "spillover": "Auto",
     }

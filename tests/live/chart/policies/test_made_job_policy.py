@@ -221,7 +221,7 @@ SPEC: dict[str, Any] = {
     "idleTimeout": "1h", "gracePeriod": "1h",
     "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": "another"}}},
     "data": [{"from": "s3://other/set", "to": "/data/other", "sizeLimit": "1Gi"}],
-    "retries": 9, "ttlAfterFinished": "1h",
+    "retries": 9, "ttlAfterFinished": "1h", "spillover": "Never",
 }  # fmt: skip
 """A change of every field but `suspend`."""
 

@@ -41,9 +41,12 @@ def test_a_gpu_that_two_tenants_found_slow_is_shown_as_such_until_the_administra
             what="it is noted for the administrator",
         )
 
+    def warnings() -> list[str]:
+        found: list[str] = tenancy.job("uneven")["status"]["progress"]["warnings"]
+        return found
+
     found_slow_by("team-a")
-    warnings = tenancy.job("uneven")["status"]["progress"]["warnings"]
-    assert any("suspect" in warning and slow in warning for warning in warnings), warnings
+    tenancy.wait(lambda: any("suspect" in one and slow in one for one in warnings()), what="the job is told")
     assert f"suspect.cotenant.dev/{slow}" not in annotations(tenancy)
     assert health(tenancy) == {fast: (True, ""), slow: (True, "")}  # one tenant's word is nobody else's
 
