@@ -214,3 +214,8 @@ async def test_a_list_has_what_is_in_the_namespace_and_has_the_labels(kube: Kube
         [],
     ]
     assert await names("elsewhere", "") == []
+
+
+def test_a_name_is_one_part_of_an_address() -> None:
+    assert TRAINING_JOBS.path("red", "train", "status").endswith("/namespaces/red/trainingjobs/train/status")
+    assert TRAINING_JOBS.path("red", "../../x?watch=1").endswith("/namespaces/red/trainingjobs/..%2F..%2Fx%3Fwatch%3D1")

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias
+from urllib.parse import quote
 
 from cotenant import names
 
@@ -28,9 +29,10 @@ class Resource:
     namespaced: bool = True
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """A name is one part of it, whatever it holds."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
-        tail = f"/{name}" if name else ""
+        scope = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
+        tail = f"/{quote(name, safe='')}" if name else ""
         return f"{root}{scope}/{self.plural}{tail}" + (f"/{subresource}" if subresource else "")
 
 

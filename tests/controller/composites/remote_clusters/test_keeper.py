@@ -10,6 +10,7 @@ import pytest
 
 from cotenant import names
 from cotenant.controller.client.kube import PODS, QUEUES, REMOTE_CLUSTERS, SECRETS, TRAINING_JOBS, Outcome, Reply
+from cotenant.controller.composites.remote_clusters.keeper import STRAYS_MAX
 from tests.controller.composites.remote_clusters.two_clusters import SYSTEM, TwoClusters, forward, secret
 from tests.controller.execution.replica import simulate_time, submit
 from tests.support.api_faults import Fault
@@ -74,6 +75,21 @@ async def test_a_job_that_is_deleted_here_is_ended_there() -> None:
     two.here.kube.remove(TRAINING_JOBS, "train", "red")
     await two.look()
     assert two.mirrors() == []
+
+
+async def test_who_labels_jobs_there_as_ours_holds_nobody_up() -> None:
+    two = await with_a_job_there()
+    labels, mirror = two.mirror()["metadata"]["labels"], two.mirror()["metadata"]["name"]
+    for number in range(STRAYS_MAX + 5):
+        annotations = {names.ANNOTATION_ORIGIN: "../x" if number < 5 else f"red/gone-{number}"}
+        metadata = {"name": f"ours-{number}", "namespace": "blue", "labels": labels, "annotations": annotations}
+        two.there.kube.put(TRAINING_JOBS, {"metadata": metadata | {"uid": f"u{number}"}, "spec": {}})
+    two.here.kube.calls.clear()
+    await two.look()
+    asked = [call for call in two.here.kube.calls if call.startswith("GET trainingjobs/")]
+    assert len(asked) == STRAYS_MAX
+    assert {one["metadata"]["name"] for one in two.mirrors()} == {mirror, *(f"ours-{number}" for number in range(5))}
+    assert two.remote()["reachable"] == "True"
 
 
 async def test_a_leader_that_has_not_seen_a_handover_yet_ends_nothing_there() -> None:

@@ -31,6 +31,23 @@ def made(one: JobRecord, *, pass_users: bool = False) -> dict[str, Any]:
     return mirror_document(one, one.job, ORIGIN, queue="shared", pass_users=pass_users)
 
 
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        pytest.param("red/train", "red/train", id="by this operator"),
+        pytest.param("red/", "", id="a list of jobs"),
+        pytest.param("red/train?watch=1", "", id="a watch that does not end"),
+        pytest.param("red/../../secrets/key", "", id="another object"),
+        pytest.param("../red/train", "", id="from further up"),
+        pytest.param("red/train\n", "", id="two lines"),
+        pytest.param("train", "", id="no namespace"),
+    ],
+)
+def test_what_a_tenant_there_writes_about_the_origin_leads_to_no_other_address(written: str, key: str) -> None:
+    metadata = {"name": "a", "annotations": {names.ANNOTATION_ORIGIN: written}}
+    assert SeenMirror({"metadata": metadata}).origin_key == key
+
+
 def test_the_name_there_follows_from_the_job_alone_and_fits() -> None:
     long = record("a" * 50)
     assert mirror_name(record()) == mirror_name(record())

@@ -46,6 +46,8 @@ RETURNED_S: Final = 600.0
 """A job that has come back is not handed over again for so long."""
 STEPS_MAX: Final = 6
 """Of one job in one look."""
+STRAYS_MAX: Final = 20
+"""Ended in one look: who labels many jobs there as ours holds nobody up."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,9 +129,10 @@ class RemoteKeeper:
         anew, because a leader that has just begun may not have seen it yet.
         """
         expected = {place for one in self.cache.jobs.values() if (place := _place_of(one.status.cluster, self.name))}
-        for place, mirror in list(seen.items()):
-            if place in expected or mirror.is_deleting or not mirror.origin_key:
-                continue
+        others = [
+            one for one in seen.items() if one[0] not in expected and not one[1].is_deleting and one[1].origin_key
+        ]
+        for place, mirror in others[:STRAYS_MAX]:
             namespace, _, name = mirror.origin_key.partition("/")
             reply = await self.kube.get(TRAINING_JOBS, name, namespace)
             if reply.outcome is Outcome.MISSING or (
@@ -139,8 +142,8 @@ class RemoteKeeper:
                     or _place_of(read_status(reply.document.get("status") or {}).status.cluster, self.name) != place
                 )
             ):
-                log.info("%s/%s on cluster %s is ended: %s is not there any more", *place, self.name, mirror.origin_key)
-                await access.end(mirror)
+                if await access.end(mirror):
+                    log.info("%s/%s on cluster %s is ended: no job %s is there", *place, self.name, mirror.origin_key)
                 del seen[place]
 
     async def _hand_over(self, one: handover.Handover, access: MirrorAccess, remote: RemoteCluster) -> None:

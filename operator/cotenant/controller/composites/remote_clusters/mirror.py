@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +19,7 @@ from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase
 
 _NAME_KEPT: Final = 41
 """Letters of the job's name in the name there: with a stroke and eight digits they are at most 50."""
+_KEY: Final = re.compile(r"[a-z0-9][-a-z0-9]{0,62}/[a-z0-9][-.a-z0-9]{0,252}")
 SHOWN: Final = 3
 """Objects that a job names, as far as a message lists them."""
 
@@ -69,8 +71,11 @@ class SeenMirror:
 
     @property
     def origin_key(self) -> str:
-        """`namespace/name` of the job here."""
-        return str((self.document["metadata"].get("annotations") or {}).get(names.ANNOTATION_ORIGIN, ""))
+        """`namespace/name` of the job here; empty if it says no such thing: tenants there may write it, and it becomes
+        a part of an address.
+        """
+        said = str((self.document["metadata"].get("annotations") or {}).get(names.ANNOTATION_ORIGIN, ""))
+        return said if _KEY.fullmatch(said) else ""
 
     @property
     def is_deleting(self) -> bool:

@@ -75,6 +75,7 @@ class MirrorAccess:
         left = await self.connection.ask(self.there.get(TRAINING_JOBS, seen.name, seen.namespace))
         return left.outcome is Outcome.MISSING
 
-    async def end(self, seen: SeenMirror) -> None:
-        """Delete it, whatever it does."""
-        await self.connection.ask(self.there.delete(TRAINING_JOBS, seen.name, seen.namespace, uid=seen.uid))
+    async def end(self, seen: SeenMirror) -> bool:
+        """Delete it, whatever it does. True if the cluster has taken that."""
+        reply = await self.connection.ask(self.there.delete(TRAINING_JOBS, seen.name, seen.namespace, uid=seen.uid))
+        return reply.done
