@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import aiohttp
 
+from cotenant_local.host.patience import Patience, stretched
+
 PROGRAM: Final = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS: Final = (
     "--headless=new",
@@ -45,7 +47,7 @@ class Chromium:
     async def call(self, method: str, **params: Any) -> Any:
         number = next(self._numbers)
         await self._socket.send_json({"id": number, "method": method, "params": params})
-        async with asyncio.timeout(CALL_S):
+        async with asyncio.timeout(stretched(CALL_S)):
             while True:
                 message = await self._socket.receive_json()
                 if message.get("method") in ("Log.entryAdded", "Runtime.exceptionThrown"):
@@ -80,9 +82,11 @@ class Chromium:
 
     async def until(self, expression: str, most_s: float = CALL_S) -> None:
         """Wait until it is true on the page. Between two pages there is a document without a body."""
-        async with asyncio.timeout(most_s):
-            while not await self.evaluate(f"document.body !== null && ({expression})"):  # noqa: ASYNC110 - a page has no event for any expression
-                await asyncio.sleep(0.05)
+        patience = Patience(most_s)
+        while not await self.evaluate(f"document.body !== null && ({expression})"):
+            if patience.exhausted():
+                raise TimeoutError(f"not within {patience}: {expression}")
+            await asyncio.sleep(0.05)
 
     async def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):
@@ -119,7 +123,7 @@ async def chromium(*flags: str) -> AsyncIterator[Chromium]:
 
 
 async def _port(path: Path) -> str:
-    async with asyncio.timeout(START_S):
+    async with asyncio.timeout(stretched(START_S)):
         while not (text := await asyncio.to_thread(_read, path)).count("\n"):  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(0.1)
     return text.split("\n")[0]
