@@ -15,6 +15,7 @@ import yaml
 
 from tests.live.e2e.leadership import another_holder, holder, kill
 from tests.live.e2e.tenancy import CHECKOUT, SYSTEM, Tenancy, product, training_job
+from tests.live.waiting import timeout
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]  # the programs are built first, where that was not done
 
@@ -53,7 +54,7 @@ def test_two_tenants_train_one_is_evicted_the_leader_is_killed_and_nothing_stays
     assert again["attempts"] == 2
 
     tenancy.delete_all()
-    uninstall = tenancy.cluster.command("helm", "uninstall", "cotenant", "-n", SYSTEM, "--wait", "--timeout", "120s")
+    uninstall = tenancy.cluster.command("helm", "uninstall", "cotenant", "-n", SYSTEM, "--wait", timeout(120))
     subprocess.run(uninstall, check=True, capture_output=True, text=True)
     tenancy.wait(
         lambda: not tenancy.get("pods", "-A", "-l", "app.kubernetes.io/name=cotenant")["items"], what="pods end"

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
+from cotenant_local.host.patience import Patience
 from tests.support.pod import Pod
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -239,11 +240,11 @@ def run(*command: str, check: bool = True) -> None:
 
 def until(condition: Callable[[], Any], deadline_s: float, what: str) -> Any:
     """The first true value of `condition`; TimeoutError with `what` after the deadline."""
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
+    patience = Patience(deadline_s)
+    while not patience.exhausted():
         with contextlib.suppress(subprocess.CalledProcessError, json.JSONDecodeError, IndexError, OSError):
             value = condition()
             if value:
                 return value
         time.sleep(0.05)
-    raise TimeoutError(f"not within {deadline_s} s: {what}")
+    raise TimeoutError(f"not within {patience}: {what}")

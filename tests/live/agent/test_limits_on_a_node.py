@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
+from tests.live.waiting import wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -83,13 +83,15 @@ class World:
         return dict(json.loads(text).get("status", {})) if text else {}
 
     def wait(self, true: Callable[[dict[str, Any]], object], what: str) -> dict[str, Any]:
-        deadline = time.monotonic() + 90
-        while not true(status := self.status()):
-            said = self.log.read_text()
-            assert self.agent.poll() is None, f"the agent ended: {said}"
-            assert time.monotonic() < deadline, f"never happened: {what}; {status}; {said}"
-            time.sleep(0.3)
-        return status
+        def told() -> str:
+            return f"{what}; {self.status()}; {self.log.read_text()}"
+
+        def as_wanted() -> dict[str, Any]:
+            assert self.agent.poll() is None, f"the agent ended: {told()}"
+            status = self.status()
+            return status if true(status) else {}
+
+        return wait_until(as_wanted, told)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import pytest
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 from cotenant_agent.reports.node_status import parse_time
+from tests.live.waiting import wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -67,13 +68,15 @@ class World:
         return dict(json.loads(text).get("status", {})) if text else {}
 
     def wait(self, true: Callable[[dict[str, Any]], object], what: str) -> dict[str, Any]:
-        deadline = time.monotonic() + 90
-        while not true(status := self.status()):
-            said = (self.folder / "log").read_text()
-            assert self.agent.poll() is None, f"the agent ended: {said}"
-            assert time.monotonic() < deadline, f"never happened: {what}; {status}; {said}"
-            time.sleep(0.3)
-        return status
+        def told() -> str:
+            return f"{what}; {self.status()}; {(self.folder / 'log').read_text()}"
+
+        def as_wanted() -> dict[str, Any]:
+            assert self.agent.poll() is None, f"the agent ended: {told()}"
+            status = self.status()
+            return status if true(status) else {}
+
+        return wait_until(as_wanted, told)
 
     def end(self) -> int:
         self.agent.terminate()

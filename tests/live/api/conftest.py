@@ -6,7 +6,6 @@ import base64
 import http.client
 import json
 import ssl
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ import yaml
 
 from cotenant import names
 from cotenant.api.schema import crds, kinds
+from tests.live.waiting import wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -91,8 +91,9 @@ def server(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ser
             "PATCH", f"{path}?fieldManager=tests&force=true", document, kind="application/apply-patch+yaml"
         )
         assert answer.status in {200, 201}, answer.message
-    deadline = time.monotonic() + READY_S
-    # What discovery names is answered a moment later.
-    while any(made.call("GET", f"{GROUP}/{resource.plural}").status != 200 for resource in kinds.RESOURCES):
-        assert time.monotonic() < deadline, "the CRDs are not served"
+
+    def served() -> bool:
+        return all(made.call("GET", f"{GROUP}/{resource.plural}").status == 200 for resource in kinds.RESOURCES)
+
+    wait_until(served, "what discovery names is answered a moment later", seconds=READY_S)
     return made

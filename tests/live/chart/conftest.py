@@ -1,7 +1,6 @@
 """The chart, installed on the local cluster."""
 
 import subprocess
-import time
 import uuid
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from cotenant_local.host.patience import stretched
 from tests.chart.conftest import CHART, NAMESPACE, helm, render
+from tests.live.waiting import timeout, wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -33,11 +34,11 @@ class Installed:
 
     def _helm(self, *arguments: str, stdin: str | None = None) -> None:
         command = self._cluster.command("helm", *arguments, "--namespace", NAMESPACE)
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=180)
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=stretched(180))
         assert done.returncode == 0, done.stderr
 
     def __enter__(self) -> "Installed":
-        wait = ["--wait", "--timeout", "2m"] if self._wait else []
+        wait = ["--wait", timeout(120)] if self._wait else []
         arguments = ["install", self._release, str(CHART), "--create-namespace", *wait, "--values", "-"]
         self._helm(*arguments, stdin=yaml.safe_dump(dict(self._values)))
         return self
@@ -47,17 +48,17 @@ class Installed:
             self._helm("uninstall", self._release, "--wait", "--cascade", "foreground")  # until the pods are gone
             # Helm has been seen to return before what owned them was: the next release may not take it over.
             owners = ("daemonset/cotenant-agent", "deployment/cotenant-operator")
-            self._cluster.kubectl("wait", "--for=delete", *owners, "-n", NAMESPACE, "--timeout=120s")
+            self._cluster.kubectl("wait", "--for=delete", *owners, "-n", NAMESPACE, timeout(120))
         finally:
             self._cluster.kubectl("delete", "gpunodes", "--all")
 
     def upgrade(self, values: Mapping[str, Any], *, wait: bool = False) -> None:
-        patience = ["--wait", "--timeout", "150s"] if wait else []
+        patience = ["--wait", timeout(150)] if wait else []
         document = yaml.safe_dump(dict(values))
         self._helm("upgrade", self._release, str(CHART), *patience, "--values", "-", stdin=document)
 
     def rollback(self) -> None:
-        self._helm("rollback", self._release, "--wait", "--timeout", "150s")
+        self._helm("rollback", self._release, "--wait", timeout(150))
 
 
 SHARED = pytest.StashKey[Installed]()
@@ -126,10 +127,11 @@ def wait_until_in_force(cluster: "Cluster") -> None:
     }
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([policy, binding]))
     attempt = cluster.command("kubectl", "create", "configmap", name, "--dry-run=server")
-    deadline = time.monotonic() + 60
-    while "in force" not in subprocess.run(attempt, capture_output=True, text=True, check=False).stderr:
-        assert time.monotonic() < deadline, "policies do not come into force"
-        time.sleep(0.2)
+
+    def in_force() -> bool:
+        return "in force" in subprocess.run(attempt, capture_output=True, text=True, check=False).stderr
+
+    wait_until(in_force, "policies come into force", seconds=60)
     for kind in ("validatingadmissionpolicy", "validatingadmissionpolicybinding"):
         cluster.kubectl("delete", kind, name)
     wait_until_jobs_are_mutated(cluster)
@@ -148,7 +150,4 @@ def wait_until_jobs_are_mutated(cluster: "Cluster") -> None:
     def refused() -> str:
         return subprocess.run(attempt, input=document, capture_output=True, text=True, check=False).stderr
 
-    deadline = time.monotonic() + 60
-    while "There can be a delay" in refused():
-        assert time.monotonic() < deadline, "jobs are not taken"
-        time.sleep(0.5)
+    wait_until(lambda: "There can be a delay" not in refused(), "jobs are taken", seconds=60)

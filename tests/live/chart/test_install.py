@@ -1,11 +1,12 @@
 """The chart installed by Helm on real kubelets: operator and agents as its pods, with its accounts and no others."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+
+from tests.live.waiting import wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -38,11 +39,14 @@ spec:
 
 
 def wait_for(what: Callable[[], T], wanted: Callable[[T], bool], *, seconds: float = 120.0) -> T:
-    deadline = time.monotonic() + seconds
-    while not wanted(found := what()):
-        assert time.monotonic() < deadline, f"still {found!r} after {seconds:.0f} s"
-        time.sleep(0.5)
-    return found
+    found: list[T] = []
+
+    def as_wanted() -> bool:
+        found[:] = [what()]
+        return wanted(found[0])
+
+    wait_until(as_wanted, lambda: f"still {found[0]!r}", seconds=seconds)
+    return found[0]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from cotenant_local.host.errors import LocalError
+from tests.live.waiting import timeout
 from tests.support.pod_sandbox import until
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def cluster(local_cluster: "Cluster", install: Callable[..., Any]) -> Iterator["
             documents += pod("reader", name, certificate) + pod("stranger", name, certificate)
         local_cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
         for name in (SCRAPERS, ELSEWHERE):
-            local_cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "-n", name, "--timeout=120s")
+            local_cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "-n", name, timeout(120))
         for component in ("operator", "agent"):  # the kubelets bring the certificate into pods within two minutes
             asked = server(local_cluster, component)
             until(partial(served, local_cluster, asked), 180, f"/metrics of the {component}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 import yaml
 
 from cotenant_local.host.errors import LocalError
+from tests.live.waiting import wait_until
 from tests.support.pod_sandbox import until
 
 if TYPE_CHECKING:
@@ -258,10 +258,7 @@ def live(cluster: Cluster) -> None:
 
 
 def wait_for(true: Callable[[], bool], state: Callable[[], str], seconds: float = 180.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, state()
-        time.sleep(0.5)
+    wait_until(true, state, seconds=seconds)
 
 
 def test_what_is_used_is_in_the_table_and_what_is_in_the_table_is_used(cluster: Cluster) -> None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from tests.live.waiting import timeout, wait_until
+
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
@@ -79,11 +81,11 @@ def job(namespace: str, name: str, gpus: int, workers: int = 1) -> dict[str, Any
 
 
 def answered(ask: Callable[[], subprocess.CompletedProcess[str]], *, seconds: float = 90.0) -> str:
-    deadline = time.monotonic() + seconds
-    while (done := ask()).returncode:
-        assert time.monotonic() < deadline, done.stderr
-        time.sleep(0.5)
-    return done.stdout
+    def success() -> subprocess.CompletedProcess[str] | None:
+        done = ask()
+        return None if done.returncode else done
+
+    return wait_until(success, lambda: ask().stderr, seconds=seconds).stdout
 
 
 @pytest.fixture(scope="module")
@@ -113,13 +115,15 @@ def raw(cluster: Cluster, path: str, who: str) -> subprocess.CompletedProcess[st
 
 def explanation(cluster: Cluster, namespace: str, name: str, who: str) -> dict[str, Any]:
     """As soon as the job waits and everybody in line is placed."""
-    deadline = time.monotonic() + 90.0
-    while True:
-        found: dict[str, Any] = json.loads(answered(lambda: raw(cluster, path_of(namespace, name), who)))
-        if found["status"].get("position") == 3:
-            return found
-        assert time.monotonic() < deadline, json.dumps(found)
-        time.sleep(0.5)
+
+    def answer() -> dict[str, Any]:
+        return dict(json.loads(answered(lambda: raw(cluster, path_of(namespace, name), who))))
+
+    def third() -> dict[str, Any]:
+        found = answer()
+        return found if found["status"].get("position") == 3 else {}
+
+    return wait_until(third, answer)
 
 
 def test_a_tenant_sees_their_own_jobs_by_name_and_those_of_others_by_size(cluster: Cluster) -> None:
@@ -215,10 +219,7 @@ def test_another_leader_goes_on_answering(cluster: Cluster) -> None:
     explanation(cluster, RED, "asked", RED)
     before, led = addresses(), holder()
     cluster.kubectl("delete", "pod", led, "-n", SYSTEM)
-    deadline = time.monotonic() + 90.0
-    while addresses() == before:
-        assert time.monotonic() < deadline, "the new leader does not publish its address"
-        time.sleep(0.5)
+    wait_until(lambda: addresses() != before, "the new leader publishes its address")
     assert explanation(cluster, RED, "asked", RED)["status"]["position"] == 3
     assert holder() != led
 
@@ -237,12 +238,11 @@ def test_a_run_is_stopped_resumed_and_told_of_when_its_object_is_gone(cluster: C
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, env=environment)
 
     explanation(cluster, RED, "asked", RED)
-    deadline = time.monotonic() + 120.0
-    while (
-        "hello" not in (attached := cotenant("attach", f"{GREEN}/first", "--rank", "1", "--", "echo", "hello")).stdout
-    ):
-        assert time.monotonic() < deadline, attached
-        time.sleep(1.0)
+
+    def attached() -> subprocess.CompletedProcess[str]:
+        return cotenant("attach", f"{GREEN}/first", "--rank", "1", "--", "echo", "hello")
+
+    wait_until(lambda: "hello" in attached().stdout, attached, seconds=120)
     assert "names no checkpoint" in cotenant("drill", f"{GREEN}/first", "--yes").stderr
     stopped = cotenant("stop", f"{GREEN}/first", "--wait", "--timeout", "120")
     assert f"{GREEN}/first has given its GPUs back after" in stopped.stdout, stopped
@@ -251,11 +251,8 @@ def test_a_run_is_stopped_resumed_and_told_of_when_its_object_is_gone(cluster: C
     refused = cotenant("retry", f"{GREEN}/first")
     assert (refused.returncode, "not over" in refused.stderr) == (1, True)
     cluster.kubectl("delete", "trainingjob", "first", "-n", GREEN)
-    deadline = time.monotonic() + 60.0
-    while "first" not in (told := cotenant("history", "-n", GREEN)).stdout:
-        assert time.monotonic() < deadline, told
-        time.sleep(0.5)
-    assert "Deleted" in told.stdout
+    wait_until(lambda: "first" in cotenant("history", "-n", GREEN).stdout, "the run is in the history", seconds=60)
+    assert "Deleted" in cotenant("history", "-n", GREEN).stdout
     about = cotenant("history", f"{GREEN}/first")
     assert "Admitted: workers on" in about.stdout, about
     assert "Suspended" in about.stdout
@@ -267,7 +264,7 @@ def test_a_run_is_stopped_resumed_and_told_of_when_its_object_is_gone(cluster: C
     code = json.loads(cluster.kubectl("get", "configmap", "script-code", "-n", GREEN, "-o", "json"))
     assert [one["name"] for one in code["metadata"]["ownerReferences"]] == ["script"]
     cluster.kubectl("delete", "trainingjob", "script", "-n", GREEN)
-    cluster.kubectl("wait", "--for=delete", "configmap/script-code", "-n", GREEN, "--timeout=60s")
+    cluster.kubectl("wait", "--for=delete", "configmap/script-code", "-n", GREEN, timeout(60))
     theirs = raw(cluster, f"/apis/query.cotenant.dev/v1alpha1/namespaces/{GREEN}/runs", RED)
     assert (theirs.returncode, "Forbidden" in theirs.stderr) == (1, True)
     assert "a decision on " in (saved := cotenant("capsule", str(tmp_path / "capsule"))).stdout, saved

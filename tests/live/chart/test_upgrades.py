@@ -1,12 +1,13 @@
 """An upgrade, a rollback, an uninstall and the release after it, while a job runs and another waits."""
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+
+from tests.live.waiting import wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -64,13 +65,11 @@ def certificate(cluster: "Cluster") -> str:
 
 
 def becomes(cluster: "Cluster", name: str, wanted: Mapping[str, str]) -> dict[str, Any]:
-    deadline = time.monotonic() + 120
-    while True:
+    def as_wanted() -> dict[str, Any]:
         found = status(cluster, name)
-        if {key: found.get(key) for key in wanted} == wanted:
-            return found
-        assert time.monotonic() < deadline, found
-        time.sleep(0.5)
+        return found if {key: found.get(key) for key in wanted} == wanted else {}
+
+    return wait_until(as_wanted, lambda: status(cluster, name), seconds=120)
 
 
 def test_upgrade_rollback_uninstall_and_another_release_leave_what_runs_alone(

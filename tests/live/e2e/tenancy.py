@@ -20,6 +20,7 @@ import pytest
 
 from cotenant_local.host.patience import Patience
 from tests.live.e2e.reader import Reader
+from tests.live.waiting import timeout
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -90,7 +91,7 @@ class Tenancy:
         return found
 
     def delete_all(self) -> None:
-        self.cluster.kubectl("delete", "trainingjobs", "--all", "-A", "--wait=true", "--timeout=60s")
+        self.cluster.kubectl("delete", "trainingjobs", "--all", "-A", "--wait=true", timeout(60))
         self.wait(lambda: not self.get("pods", "-A", "-l", "cotenant.dev/job")["items"], what="no pod of a job is left")
 
 
@@ -119,7 +120,7 @@ def product(
             "--create-namespace",
             "--set",
             ",".join(["agent.simulate=true", *values]),
-            *([] if amend else ["--wait", "--timeout", "180s"]),
+            *([] if amend else ["--wait", timeout(180)]),
         ]
         subprocess.run(cluster.command("helm", *arguments, *options), check=True, capture_output=True, text=True)
         if amend:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.live.e2e.tenancy import Tenancy, product
+from tests.live.waiting import timeout
 
 NODES, GPUS = 2, 2
 
@@ -37,6 +38,6 @@ def team(platform: Tenancy) -> Iterator[str]:
         {"apiVersion": "cotenant.dev/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": queue},
     )
     yield name
-    platform.cluster.kubectl("delete", "trainingjobs", "--all", "-n", name, "--wait=true", "--timeout=60s")
+    platform.cluster.kubectl("delete", "trainingjobs", "--all", "-n", name, "--wait=true", timeout(60))
     platform.cluster.kubectl("delete", "queue", name)
     platform.cluster.kubectl("delete", "namespace", name, "--wait=false")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from cotenant.controller.settings import Settings
 from tests.controller import builders
 from tests.live.chart.conftest import EXEMPT_USER
 from tests.live.chart.tenants.account import Account, Document
+from tests.live.waiting import wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -81,9 +81,7 @@ def grant(cluster: Cluster, user: str, verb: str, *resources: str, group: str = 
 def wait_for_right(cluster: Cluster, user: str, *right: str) -> None:
     """The authorizer learns of a new binding by a watch."""
     asked = cluster.command("kubectl", "auth", "can-i", *right, "-n", TEAM, "--as", user)
-    deadline = time.monotonic() + 30
-    while subprocess.run(asked, capture_output=True, check=False).returncode:
-        assert time.monotonic() < deadline, asked
+    wait_until(lambda: not subprocess.run(asked, capture_output=True, check=False).returncode, str(asked), seconds=30)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import pytest
 from cotenant import names
 from tests.live.chart.tenants.account import Account, Document
 from tests.live.chart.tenants.conftest import TEAM, grant, place, training_job
+from tests.live.waiting import wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -100,20 +100,18 @@ def test_all_that_was_made_for_a_job_goes_with_it(
     assert len(left_of(restorer, "collected")) == 4
     assert tenant.delete("trainingjobs/collected", dry=False, propagationPolicy=cascade) == ""
     try:
-        deadline = time.monotonic() + 60
-        while left := left_of(restorer, "collected"):
-            assert time.monotonic() < deadline, left
-            time.sleep(0.2)
+        wait_until(lambda: not left_of(restorer, "collected"), lambda: left_of(restorer, "collected"), seconds=60)
     finally:
         stage.kubectl("delete", "pods", "-l", f"{names.LABEL_JOB}=collected", "-n", TEAM, "--force")
 
 
 def test_the_policies_raise_no_warning_of_types(stage: Cluster) -> None:
     """The API server checks expressions against the types of what they may meet, and notes what makes no sense."""
-    deadline = time.monotonic() + 60
-    while unchecked := [each["metadata"]["name"] for each in policies(stage) if not checked(each)]:
-        assert time.monotonic() < deadline, unchecked
-        time.sleep(0.2)
+
+    def unchecked() -> list[str]:
+        return [each["metadata"]["name"] for each in policies(stage) if not checked(each)]
+
+    wait_until(lambda: not unchecked(), unchecked, seconds=60)
     warnings = {each["metadata"]["name"]: each["status"].get("typeChecking") for each in policies(stage)}
     assert {name: said for name, said in warnings.items() if said} == {}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from kubernetes.config import incluster_config
 
 from cotenant.controller.client.kube import NAMESPACES, Document, Resource
 from cotenant.controller.informers.feed import kopf_feed
+from cotenant_local.host.patience import Patience
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -82,9 +82,9 @@ def account(api_server: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 async def until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
+    patience = Patience(60)
     while not await asyncio.to_thread(true):
-        assert time.monotonic() < deadline, what
+        assert not patience.exhausted(), what
         await asyncio.sleep(0.3)
 
 

@@ -11,7 +11,6 @@ import contextlib
 import os
 import socket
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -38,6 +37,7 @@ from cotenant.controller.client.kube import (
     UnreachableError,
 )
 from cotenant.controller.client.rest import RestKube
+from cotenant_local.host.patience import Patience
 from tests.support.pod_writer import Hardware, PodWriter
 
 if TYPE_CHECKING:
@@ -141,10 +141,10 @@ class Tenant:
 
     async def wait(self, until: Callable[[], Any], *, seconds: float = 90.0, what: str) -> Any:
         """The first true answer of the coroutine function `until`."""
-        deadline = time.monotonic() + seconds
+        patience = Patience(seconds)
         while not (answer := await until()):
-            if time.monotonic() > deadline:
-                pytest.fail(f"not within {seconds} s: {what}\n{await self.describe()}")
+            if patience.exhausted():
+                pytest.fail(f"not within {patience}: {what}\n{await self.describe()}")
             await asyncio.sleep(0.1)
         return answer
 
@@ -224,13 +224,13 @@ async def _end_pods(tenant: Tenant) -> None:
 
 async def forget_gpu_nodes(kube: RestKube) -> None:
     """An agent that was here before leaves its GPUNode: GPUs on a real node, whose kubelet would run what is played."""
-    deadline = time.monotonic() + 30.0
+    patience = Patience(30.0)
     while True:
         try:
             left = await kube.list(GPU_NODES)
             break
         except UnreachableError:  # a CRD is served a moment after it was made
-            assert time.monotonic() < deadline, "GPUNodes are not served"
+            assert not patience.exhausted(), "GPUNodes are not served"
             await asyncio.sleep(0.1)
     for node in left.items:
         await kube.delete(GPU_NODES, node["metadata"]["name"])
@@ -245,7 +245,7 @@ async def prepare(kube: RestKube, namespace: str, gpus: int) -> None:
     await kube.create(NAMESPACES, body)
     spec = {"namespaces": [namespace], "quotas": [{"guaranteed": gpus}]}
     queue = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": namespace}, "spec": spec}
-    deadline = time.monotonic() + 30.0
+    patience = Patience(30.0)
     while (made := await kube.create(QUEUES, queue)).code == 404:  # a CRD is served a moment after it was made
-        assert time.monotonic() < deadline, made.message
+        assert not patience.exhausted(), made.message
         await asyncio.sleep(0.1)

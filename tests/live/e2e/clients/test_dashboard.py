@@ -15,6 +15,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from tests.live.e2e.tenancy import CHECKOUT, SYSTEM, Tenancy, training_job
+from tests.live.waiting import timeout
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -175,7 +176,7 @@ def test_in_the_cluster_a_tenants_token_opens_what_the_tenant_may_see(tenancy: T
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "looks", "namespace": "team-a"}}
     tenancy.apply(account, VIEW)
     upgrade = ["upgrade", "cotenant", str(CHECKOUT / "charts" / "cotenant"), "-n", SYSTEM, "--reuse-values"]
-    enabled = ["--set=dashboard.enabled=true", "--wait", "--timeout=180s"]
+    enabled = ["--set=dashboard.enabled=true", "--wait", timeout(180)]
     subprocess.run(tenancy.cluster.command("helm", *upgrade, *enabled), check=True, capture_output=True, text=True)
     token = tenancy.cluster.kubectl("create", "token", "looks", "-n", "team-a").strip()
     forward = tenancy.cluster.command("kubectl", "port-forward", "-n", SYSTEM, "service/cotenant-dashboard", ":443")

@@ -19,6 +19,7 @@ import pytest
 
 from tests.live.cli.dashboard.chromium import PROGRAM, Chromium, chromium
 from tests.live.e2e.tenancy import CHECKOUT, SYSTEM, Document, Tenancy, product
+from tests.live.waiting import timeout
 from tests.support.package_folders import package_folder
 
 pytestmark = [
@@ -207,7 +208,7 @@ def dashboard(tenancy: Tenancy) -> Iterator[str]:
     pages, sessions = free_port(), free_port()
     chart = ["upgrade", "cotenant", str(CHECKOUT / "charts" / "cotenant"), "-n", SYSTEM, "--reuse-values"]
     values = f"--set=dashboard.enabled=true,dashboard.sessions.host=localhost:{sessions}"
-    subprocess.run(tenancy.cluster.command("helm", *chart, values, "--wait", "--timeout=180s"), check=True)
+    subprocess.run(tenancy.cluster.command("helm", *chart, values, "--wait", timeout(180)), check=True)
     ports = ("service/cotenant-dashboard", f"{pages}:443", f"{sessions}:8444")
     forward = tenancy.cluster.command("kubectl", "port-forward", "-n", SYSTEM, *ports)
     process = subprocess.Popen(forward, stdout=subprocess.PIPE, text=True)

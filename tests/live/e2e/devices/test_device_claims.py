@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.live.e2e.tenancy import SYSTEM, Document, Tenancy, product, training_job
+from tests.live.waiting import timeout
 
 pytestmark = pytest.mark.cluster
 CLASS = "gpu.cotenant.dev"
@@ -157,7 +158,7 @@ def count_claims(tenancy: Tenancy, how: str) -> None:
     """Have the ledger know of the claims of others, or not."""
     deployment = ("deployment/cotenant-operator", "-n", SYSTEM)
     tenancy.cluster.kubectl("set", "env", *deployment, f"COTENANT_DEVICE_CLAIMS={how}")
-    tenancy.cluster.kubectl("rollout", "status", *deployment, "--timeout=180s")
+    tenancy.cluster.kubectl("rollout", "status", *deployment, timeout(180))
 
 
 def test_a_job_holds_its_gpu_by_a_claim_that_pins_it(offered: Tenancy) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.live.e2e.devices.played_driver import RUNTIME_CLASS, UUIDS, PlayedDriver, cuda_library
 from tests.live.e2e.tenancy import SYSTEM, Document, Tenancy, product, training_job
+from tests.live.waiting import timeout
 
 pytestmark = pytest.mark.cluster
 NODE, IMAGE = "node-1", "ghcr.io/cotenant/played-worker"
@@ -196,7 +197,7 @@ def test_a_read_back_that_lies_ends_the_attempt_and_lowers_the_node(world: World
     world.driver.end_processes()
     (world.driver.world / "lies").unlink()
     world.tenancy.delete_all()
-    world.tenancy.cluster.kubectl("rollout", "status", "daemonset/cotenant-agent", "-n", SYSTEM, "--timeout=120s")
+    world.tenancy.cluster.kubectl("rollout", "status", "daemonset/cotenant-agent", "-n", SYSTEM, timeout(120))
     assert world.path("MPS")["reason"].startswith("ReadBack: "), "who starts anew forgets nothing"
     world.start("after", "0.4")
     assert world.inside("after", "echo pipe=$CUDA_MPS_PIPE_DIRECTORY") == "pipe="

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.live.e2e.tenancy import Tenancy, training_job
+from tests.live.waiting import timeout
 
 pytestmark = pytest.mark.cluster
 
@@ -12,7 +13,7 @@ STAYS = ["python", "-c", "import signal, time; signal.signal(signal.SIGTERM, sig
 def test_a_job_that_is_drained_without_time_to_leave_is_told_so_and_charged_nothing(tenancy: Tenancy) -> None:
     tenancy.apply(training_job("drained", command=STAYS, retries=0))
     (part,) = tenancy.wait_phase("drained", "Running")["status"]["placement"]["nodes"]
-    flags = ("--ignore-daemonsets", "--delete-emptydir-data", "--grace-period=1", "--timeout=90s")
+    flags = ("--ignore-daemonsets", "--delete-emptydir-data", "--grace-period=1", timeout(90))
     try:
         tenancy.cluster.kubectl("drain", part["node"], *flags, "--pod-selector", "cotenant.dev/job=drained")
         status = tenancy.wait_phase("drained", "Pending", "Failed")["status"]

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from tests.live.e2e.tenancy import SYSTEM, Tenancy, training_job
+from tests.live.waiting import timeout
 
 pytestmark = pytest.mark.cluster
 
@@ -14,7 +15,7 @@ OPERATOR = ("-n", SYSTEM, "deployment/cotenant-operator")
 
 def limit_grace_periods(tenancy: Tenancy, setting: str) -> None:
     tenancy.cluster.kubectl("set", "env", *OPERATOR, setting)
-    tenancy.cluster.kubectl("rollout", "status", *OPERATOR, "--timeout=90s")
+    tenancy.cluster.kubectl("rollout", "status", *OPERATOR, timeout(90))
 
 
 def test_a_pod_that_was_promised_more_than_is_allowed_now_is_killed_by_its_kubelet_when_that_is_over(

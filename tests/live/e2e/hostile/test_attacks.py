@@ -14,6 +14,7 @@ import pytest
 from cotenant import names
 from tests.live.e2e.tenancy import Document, Tenancy, training_job
 from tests.live.e2e.test_isolation import held_mib
+from tests.live.waiting import timeout
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -181,5 +182,5 @@ def test_a_namespace_that_is_deleted_takes_its_jobs_along(attacked: Tenancy) -> 
         training_job("runs", namespace="team-gone", command=["sleep", "3600"], gracePeriod="2s"),
     )
     attacked.wait_phase("runs", "Running", namespace="team-gone")
-    attacked.cluster.kubectl("delete", "namespace", "team-gone", "--timeout=90s")
+    attacked.cluster.kubectl("delete", "namespace", "team-gone", timeout(90))
     attacked.cluster.kubectl("delete", "queue", "team-gone")

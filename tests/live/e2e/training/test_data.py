@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.live.e2e.tenancy import Document, Tenancy, product
+from tests.live.waiting import timeout
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -117,7 +118,7 @@ def stored() -> Iterator[Tenancy]:
     nodes = spec.uniform(2, gpus=1, gpu_class="H100", gpu_memory="80Gi")
     with product("data", nodes, "operator.settings.egress_cidrs=0.0.0.0/0") as tenancy:
         tenancy.apply(*store())
-        tenancy.cluster.kubectl("wait", "pod/store", "-n", "default", "--for=condition=Ready", "--timeout=120s")
+        tenancy.cluster.kubectl("wait", "pod/store", "-n", "default", "--for=condition=Ready", timeout(120))
         yield tenancy
         tenancy.delete_all()
 

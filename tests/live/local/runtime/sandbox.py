@@ -18,6 +18,7 @@ from cotenant_local.programs import build
 from cotenant_local.runtime.containers import images
 from cotenant_local.runtime.interface import config, proto
 from local.tests.host.ordinary_user import User, readable_python
+from tests.live.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[4]
 NODE_ADDRESS = "10.99.0.1"
@@ -27,11 +28,7 @@ DEADLINE = 90
 
 def wait_for(condition: Callable[[], Any], what: str) -> Any:
     """Polls until `condition` is true; fails after the deadline with what was waited for."""
-    end = time.monotonic() + DEADLINE
-    while not (result := condition()):
-        assert time.monotonic() < end, f"timed out waiting for {what}"
-        time.sleep(0.01)
-    return result
+    return wait_until(condition, what, seconds=DEADLINE, pause_s=0.01)
 
 
 @dataclasses.dataclass

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cotenant_local.host.errors import LocalError
+from tests.live.waiting import timeout, wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -28,16 +29,16 @@ def connect(cluster: "Cluster", identity: str) -> http.client.HTTPSConnection:
     server = json.loads(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     tls = ssl.create_default_context(cafile=str(cluster.state.pki / "ca.crt"))
     tls.load_cert_chain(cluster.state.pki / f"{identity}.crt", cluster.state.pki / f"{identity}.key")
-    deadline = time.monotonic() + 90
-    while True:
+
+    def connected() -> http.client.HTTPSConnection | None:
         connection = http.client.HTTPSConnection(server.removeprefix("https://"), context=tls, timeout=90)
         try:
             connection.connect()
         except (ConnectionError, ssl.SSLError):  # the forward is just changing its target
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        else:
-            return connection
+            return None
+        return connection
+
+    return wait_until(connected, "a connection to the API server")
 
 
 def codes(cluster: "Cluster", requests: int) -> list[int]:
@@ -106,18 +107,20 @@ def test_other_clients_are_left_alone(faulty: "Cluster") -> None:
 def test_pods_meet_the_faults_too(local_cluster: "Cluster") -> None:
     run = ["run", "asker", "--image=ghcr.io/cotenant/tools", "--restart=Never", "--grace-period=1", "--command", "--"]
     local_cluster.kubectl(*run, "sleep", "inf")
-    local_cluster.kubectl("wait", "--for=condition=Ready", "pod/asker", "--timeout=180s")
+    local_cluster.kubectl("wait", "--for=condition=Ready", "pod/asker", timeout(180))
 
     def until_it_meets(want: str) -> None:
         """The way to the API server changes for outside and inside, one after the other."""
         authority = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
         curl = f"curl -s --cacert {authority} -w '%{{http_code}}' -o /dev/null"
         script = f"{curl} https://kubernetes.default.svc.cluster.local/readyz; true"
-        deadline, met = time.monotonic() + 90, ""
-        while met != want:
-            assert time.monotonic() < deadline, met
+
+        def meets_it() -> bool:
             with contextlib.suppress(LocalError):
-                met = local_cluster.kubectl("exec", "asker", "--", "sh", "-c", script)
+                return local_cluster.kubectl("exec", "asker", "--", "sh", "-c", script) == want
+            return False
+
+        wait_until(meets_it, f"a pod meets {want}")
 
     try:
         until_it_meets("200")

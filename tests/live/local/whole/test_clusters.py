@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from cotenant_local.cluster import lifecycle, spec
 from cotenant_local.host.errors import LocalError
+from tests.live.waiting import timeout, wait_until
 
 pytestmark = pytest.mark.cluster
 NOTHING = spec.uniform(0, 0, "", "")
@@ -60,7 +60,7 @@ def test_kept_state_comes_back_under_the_same_address(home: Path) -> None:
     kept = home / "kept"
     first = lifecycle.up("kept", spec.uniform(1, 0, "", ""), keep_in=kept)
     first.kubectl("apply", "-f", "-", stdin=WEB)
-    first.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=180s")
+    first.kubectl("wait", "--for=condition=Ready", "pod/web", timeout(180))
     uid = first.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}")
     config = first.kubeconfig.read_text()
     lifecycle.down("kept")
@@ -68,8 +68,8 @@ def test_kept_state_comes_back_under_the_same_address(home: Path) -> None:
     second = lifecycle.up("kept", spec.uniform(1, 0, "", ""), keep_in=kept)
     assert second.kubeconfig.read_text() == config
     wait = "--for=jsonpath={.status.containerStatuses[0].restartCount}=1"
-    second.kubectl("wait", wait, "pod/web", "--timeout=180s")
-    second.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=180s")
+    second.kubectl("wait", wait, "pod/web", timeout(180))
+    second.kubectl("wait", "--for=condition=Ready", "pod/web", timeout(180))
     assert second.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}") == uid
 
 
@@ -79,16 +79,16 @@ def test_a_service_is_reached_from_outside_even_if_it_comes_later() -> None:
     ((service, port),) = lifecycle.status("forwarding")["forwards"]
     assert service == "default/web:80"
     cluster.kubectl("apply", "-f", "-", stdin=WEB)
-    deadline = time.monotonic() + 180
-    while True:
+
+    def answer() -> int:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=45)
         try:
             connection.request("GET", "/")
-            assert connection.getresponse().status == 200
-            return
+            return connection.getresponse().status
         except (OSError, http.client.HTTPException):
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+            return 0
+
+    assert wait_until(answer, "the Service answers", seconds=180) == 200
 
 
 def test_a_cluster_is_of_the_kinds_of_nodes_that_its_file_says(home: Path) -> None:

@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +14,13 @@ from cotenant_local.cluster import lifecycle, reports
 from cotenant_local.controlplane import components, control_socket
 from cotenant_local.host.addresses import FAMILIES
 from cotenant_local.host.errors import LocalError
-from cotenant_local.host.patience import Patience
 from cotenant_local.host.procfs import descendants, is_stopped
+from tests.live.waiting import wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
-DEADLINE = 150.0
 OF_THE_CLUSTER = (
     "etcd",
     "kube-apiserver",
@@ -35,13 +32,6 @@ OF_THE_CLUSTER = (
     "volumes",
 )
 OF_A_NODE = ("node-1/runtime", "node-1/kube-proxy", "node-1/kubelet")
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    patience = Patience(DEADLINE)
-    while not holds():
-        assert not patience.exhausted(), f"not within {patience}: {what}"
-        time.sleep(0.2)
 
 
 def seen(cluster: "Cluster", component: str) -> Any:

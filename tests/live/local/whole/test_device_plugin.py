@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cotenant_local.programs import build
+from tests.live.waiting import timeout
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -53,7 +54,7 @@ def plugin(local_cluster: "Cluster") -> Iterator["Cluster"]:
     where = {"kubernetes.io/hostname": NODE}
     local_cluster.kubectl("apply", "-f", "-", stdin=pod("gadgets", container, volumes=volumes, nodeSelector=where))
     wait = "--for=jsonpath={.status.allocatable.example\\.com/gadget}=2"
-    local_cluster.kubectl("wait", wait, f"node/{NODE}", "--timeout=240s")
+    local_cluster.kubectl("wait", wait, f"node/{NODE}", timeout(240))
     yield local_cluster
     local_cluster.kubectl("delete", "pod", "gadgets", "wants-one", "wants-three", "--ignore-not-found", "--wait")
     local_cluster.kubectl("delete", "configmap", "gadgets")
@@ -61,7 +62,7 @@ def plugin(local_cluster: "Cluster") -> Iterator["Cluster"]:
 
 def test_a_pod_gets_what_the_plugin_allocated_on_the_plugins_node(plugin: "Cluster") -> None:
     plugin.kubectl("apply", "-f", "-", stdin=consumer("wants-one", 1))
-    plugin.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/wants-one", "--timeout=240s")
+    plugin.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/wants-one", timeout(240))
     assert plugin.kubectl("logs", "wants-one") in {"gadget-0\n", "gadget-1\n"}
     assert plugin.kubectl("get", "pod", "wants-one", "-o", "jsonpath={.spec.nodeName}") == NODE
 
@@ -69,7 +70,10 @@ def test_a_pod_gets_what_the_plugin_allocated_on_the_plugins_node(plugin: "Clust
 def test_more_devices_than_there_are_stay_pending_with_the_schedulers_words(plugin: "Cluster") -> None:
     plugin.kubectl("apply", "-f", "-", stdin=consumer("wants-three", 3))
     plugin.kubectl(
-        "wait", "--for=jsonpath={.status.conditions[0].reason}=Unschedulable", "pod/wants-three", "--timeout=240s"
+        "wait",
+        "--for=jsonpath={.status.conditions[0].reason}=Unschedulable",
+        "pod/wants-three",
+        timeout(240),
     )
     message = plugin.kubectl("get", "pod", "wants-three", "-o", "jsonpath={.status.conditions[0].message}")
     assert "Insufficient example.com/gadget" in message

@@ -5,7 +5,6 @@ import json
 import re
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cotenant_local.host.errors import LocalError
+from tests.live.waiting import timeout, wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -34,7 +34,7 @@ def pods(local_cluster: "Cluster") -> "Iterator[Cluster]":
     """A web server named `web` that also writes a line to its log now and then."""
     script = "mkdir /www; echo hello > /www/index.html; echo started; exec python3 -m http.server -d /www 8000"
     apply(local_cluster, "web", "/bin/sh", "-c", script)
-    local_cluster.kubectl("wait", "--for=condition=Ready", "pod/web", f"--timeout={DEADLINE:.0f}s")
+    local_cluster.kubectl("wait", "--for=condition=Ready", "pod/web", timeout(DEADLINE))
     yield local_cluster
     names = local_cluster.kubectl("get", "pods", "-o", "name").split()
     if names:
@@ -89,26 +89,23 @@ def test_logs_are_followed_to_the_end_and_kept_of_the_run_before(pods: "Cluster"
         "for i in 1 2 3; do echo $i; sleep 0.2; done; exit 1",
         restartPolicy="OnFailure",
     )
-    deadline = time.monotonic() + DEADLINE
-    said: list[str] = []
-    while said != ["1", "2", "3"]:
-        assert time.monotonic() < deadline, said
-        with contextlib.suppress(LocalError):  # there is no run before yet
-            said = pods.kubectl("logs", "counter", "--previous").split()
+
+    def said(*of: str) -> list[str]:
+        with contextlib.suppress(LocalError):  # it has not started, or there is no run before yet
+            return pods.kubectl("logs", *of).split()
+        return []
+
+    before = ("counter", "--previous")
+    wait_until(lambda: said(*before) == ["1", "2", "3"], lambda: said(*before), seconds=DEADLINE)
     apply(pods, "short", "/bin/sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.3; done", restartPolicy="Never")
-    said = []
-    while not said:
-        assert time.monotonic() < deadline
-        with contextlib.suppress(LocalError):  # it has not started yet
-            said = pods.kubectl("logs", "-f", "short").split()
-    assert said == ["1", "2", "3"]
+    assert wait_until(lambda: said("-f", "short"), "the pod says something", seconds=DEADLINE) == ["1", "2", "3"]
 
 
 def test_a_debug_container_sees_the_processes_of_its_target(pods: "Cluster") -> None:
     pods.kubectl("debug", "web", f"--image={TOOLS}", "--target=main", "-c", "look", "--", "pgrep", "-f", "http.server")
     ended = "jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0"
     try:
-        pods.kubectl("wait", f"--for={ended}", "pod/web", f"--timeout={DEADLINE:.0f}s")
+        pods.kubectl("wait", f"--for={ended}", "pod/web", timeout(DEADLINE))
     except LocalError as error:
         raise AssertionError(pods.kubectl("describe", "pod", "web")) from error
     assert pods.kubectl("logs", "web", "-c", "look").split() == ["1"]
@@ -136,12 +133,13 @@ def test_a_pod_that_cannot_run_says_why(
     pods: "Cluster", name: str, fields: dict[str, Any], reason: str, message: str
 ) -> None:
     apply(pods, name, "true", container=fields)
-    deadline = time.monotonic() + DEADLINE
-    while True:
+
+    def state() -> str:
         status = json.loads(pods.kubectl("get", "pod", name, "-o", "json"))["status"]
-        state = json.dumps(status.get("containerStatuses", []))
-        if re.search(f'"reason": "({reason})"', state) and message in state:
-            break
-        assert time.monotonic() < deadline, state
-        time.sleep(0.2)
+        return json.dumps(status.get("containerStatuses", []))
+
+    def says_why() -> bool:
+        return bool(re.search(f'"reason": "({reason})"', now := state())) and message in now
+
+    wait_until(says_why, state, seconds=DEADLINE)
     pods.kubectl("delete", "pod", name, "--wait")

@@ -14,7 +14,8 @@ from cotenant_local.cluster import lifecycle, spec
 from cotenant_local.cluster.lifecycle import Cluster
 from cotenant_local.host import cgroup_claims
 from cotenant_local.host.procfs import descendants
-from tests.live.local.whole.test_nothing_stays import assert_nothing_stays, outer_process, wait_until
+from tests.live.local.whole.test_nothing_stays import assert_nothing_stays, outer_process
+from tests.live.waiting import timeout, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 UP = """
@@ -75,7 +76,7 @@ def furnish(cluster: Cluster) -> None:
         pod("stranger", "sleep", "inf"),
     ]
     cluster.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=180s")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", timeout(180))
 
 
 def heard(cluster: Cluster) -> list[str]:

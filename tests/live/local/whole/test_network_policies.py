@@ -1,13 +1,13 @@
 """NetworkPolicies with real packets: who reaches whom before, under and after a policy, on one node and across two."""
 
 import json
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cotenant_local.host.errors import LocalError
+from tests.live.waiting import timeout, wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -58,21 +58,21 @@ def tenants(local_cluster: "Cluster") -> "Iterator[Cluster]":
     for item in items:  # service accounts come a moment after their namespace
         apply(local_cluster, item)
     for namespace in (RED, BLUE):
-        local_cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout=180s")
+        local_cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all", timeout(180))
     yield local_cluster
     local_cluster.kubectl("delete", "namespace", RED, BLUE, "--wait")
 
 
 def apply(cluster: "Cluster", item: dict[str, Any]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while True:
+    def applied() -> bool:
         try:
-            cluster.kubectl("apply", "-f", "-", stdin=json.dumps(item))
-            return
+            return bool(cluster.kubectl("apply", "-f", "-", stdin=json.dumps(item)))
         except LocalError as error:
-            if "serviceaccount" not in str(error) or time.monotonic() > deadline:
+            if "serviceaccount" not in str(error):
                 raise
-            time.sleep(0.2)
+            return False
+
+    wait_until(applied, "the service account of the pod", seconds=DEADLINE)
 
 
 def reaches(cluster: "Cluster", namespace: str, name: str, url: str) -> bool:
@@ -119,13 +119,17 @@ def test_a_policy_isolates_both_ways_at_once_and_its_end_opens_everything(tenant
     late["spec"]["containers"][0]["command"] = ["/bin/sh", "-c", script]
     late["spec"]["restartPolicy"] = "Never"
     apply(tenants, late)
-    tenants.kubectl("-n", RED, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/late", "--timeout=180s")
+    tenants.kubectl("-n", RED, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/late", timeout(180))
     assert tenants.kubectl("-n", RED, "logs", "late").strip() == "stopped"
     tenants.kubectl("-n", RED, "delete", "networkpolicy", "isolate")
     wait_for(tenants, dict.fromkeys(want, True))
 
 
 def wait_for(cluster: "Cluster", want: dict[str, bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while (got := who_reaches_what(cluster)) != want:
-        assert time.monotonic() < deadline, got
+    seen: dict[str, bool] = {}
+
+    def as_wanted() -> bool:
+        seen.update(who_reaches_what(cluster))
+        return seen == want
+
+    wait_until(as_wanted, lambda: seen, seconds=DEADLINE)

@@ -1,27 +1,18 @@
 """Nodes: their size and kind as asked for, and what happens when one stops, freezes, or is cut off."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cotenant_local.host.patience import Patience
+from tests.live.waiting import timeout, wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = pytest.mark.cluster
-DEADLINE = 120.0
 NODE = "node-2"
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    patience = Patience(DEADLINE)
-    while not holds():
-        assert not patience.exhausted(), f"not within {patience}: {what}"
-        time.sleep(0.2)
 
 
 def ready(cluster: "Cluster", name: str) -> str:
@@ -42,7 +33,7 @@ def pod_on_node(local_cluster: "Cluster") -> Iterator[str]:
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
     local_cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
-    local_cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=180s")
+    local_cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", timeout(180))
     yield name
     local_cluster.node("restore", NODE)
     local_cluster.kubectl("delete", "pod", name, "--wait")
@@ -55,7 +46,7 @@ def test_a_node_that_fails_is_noticed_and_comes_back(local_cluster: "Cluster", p
     assert ready(local_cluster, "node-1") == "True"
     local_cluster.node("restore", NODE)
     wait_until(lambda: ready(local_cluster, NODE) == "True", f"{NODE} to be ready again after {fault}")
-    local_cluster.kubectl("wait", "--for=condition=Ready", f"pod/{pod_on_node}", "--timeout=180s")
+    local_cluster.kubectl("wait", "--for=condition=Ready", f"pod/{pod_on_node}", timeout(180))
     restarts = local_cluster.kubectl(
         "get", "pod", pod_on_node, "-o", "jsonpath={.status.containerStatuses[0].restartCount}"
     )

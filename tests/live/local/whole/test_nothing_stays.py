@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,10 @@ from cotenant_local.controlplane import components, control_socket
 from cotenant_local.host import cgroup_claims
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.errors import LocalError
-from cotenant_local.host.patience import Patience
 from cotenant_local.host.procfs import descendants, is_stopped
+from tests.live.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
-SECONDS = 90.0
 
 
 @pytest.fixture
@@ -40,13 +38,6 @@ def running(pids: list[int]) -> list[int]:
             return False
 
     return [pid for pid in pids if alive(pid)]
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    patience = Patience(SECONDS)
-    while not holds():
-        assert not patience.exhausted(), f"not within {patience}: {what}"
-        time.sleep(0.05)
 
 
 def outer_process(state: ClusterFolder) -> int:

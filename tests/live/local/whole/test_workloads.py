@@ -6,16 +6,15 @@ import os
 import re
 import socket
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cotenant_local.host.errors import LocalError
-from cotenant_local.host.patience import Patience
+from tests.live.waiting import timeout, wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -36,17 +35,10 @@ class Workloads:
         return self.cluster.kubectl("-n", NAMESPACE, *arguments, stdin=stdin, expect=expect)
 
     def wait(self, what: str, condition: str) -> None:
-        self("wait", f"--for={condition}", what, f"--timeout={DEADLINE:.0f}s")
+        self("wait", f"--for={condition}", what, timeout(DEADLINE))
 
     def get(self, *what: str) -> Any:
         return json.loads(self("get", *what, "-o", "json"))
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    patience = Patience(DEADLINE)
-    while not holds():
-        assert not patience.exhausted(), f"not within {patience}: {what}"
-        time.sleep(0.3)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +51,7 @@ def run(local_cluster: "Cluster") -> Iterator[Workloads]:
 
 
 def test_a_service_balances_over_the_pods_of_a_deployment(run: Workloads) -> None:
-    run("rollout", "status", "deployment/web", f"--timeout={DEADLINE:.0f}s")
+    run("rollout", "status", "deployment/web", timeout(DEADLINE))
     pods = {pod["metadata"]["name"] for pod in run.get("pods", "-l", "app=web")["items"]}
     program = (
         "import urllib.request\n"
@@ -94,7 +86,7 @@ def test_a_claim_gets_a_volume_that_outlives_the_pod_and_ends_with_the_claim(run
     run("delete", "statefulset", "ledger", "--cascade=foreground", "--wait")
     run("delete", "pvc", "data-ledger-0", "--wait")
     wait_until(lambda: not folder.exists(), "the volume's folder to go")
-    run.cluster.kubectl("wait", "--for=delete", f"pv/{volume}", f"--timeout={DEADLINE:.0f}s")
+    run.cluster.kubectl("wait", "--for=delete", f"pv/{volume}", timeout(DEADLINE))
 
 
 def test_a_claim_that_no_folder_can_meet_says_why(run: Workloads) -> None:
@@ -124,7 +116,7 @@ def test_limits_of_a_pod_as_a_whole_are_refused(run: Workloads) -> None:
 
 
 def test_kubectl_top_shows_what_nodes_and_pods_use(run: Workloads) -> None:
-    run("rollout", "status", "deployment/web", f"--timeout={DEADLINE:.0f}s")
+    run("rollout", "status", "deployment/web", timeout(DEADLINE))
 
     def top(*what: str) -> list[str]:
         try:
@@ -138,7 +130,7 @@ def test_kubectl_top_shows_what_nodes_and_pods_use(run: Workloads) -> None:
 
 
 def test_a_daemon_set_runs_on_every_node_in_the_nodes_network(run: Workloads) -> None:
-    run("rollout", "status", "daemonset/everywhere", f"--timeout={DEADLINE:.0f}s")
+    run("rollout", "status", "daemonset/everywhere", timeout(DEADLINE))
     pods = run.get("pods", "-l", "app=everywhere")["items"]
     where = {pod["spec"]["nodeName"]: pod["status"]["podIP"] for pod in pods}
     assert where == {"node-1": "10.89.0.10", "node-2": "10.89.0.11"}
@@ -207,7 +199,7 @@ def test_a_pod_may_do_what_its_service_account_may_and_nothing_else(run: Workloa
 
 
 def test_exec_passes_on_streams_and_exit_code(run: Workloads) -> None:
-    run("rollout", "status", "deployment/web", f"--timeout={DEADLINE:.0f}s")
+    run("rollout", "status", "deployment/web", timeout(DEADLINE))
     assert run("exec", "-i", "deploy/web", "--", "cat", stdin="through\n") == "through\n"
     said = run("exec", "deploy/web", "--", "sh", "-c", "echo aloud >&2; exit 5", expect=5)
     assert "aloud" in said
@@ -236,7 +228,7 @@ def test_a_port_is_forwarded(run: Workloads) -> None:
 
 
 def test_eviction_honours_a_disruption_budget(run: Workloads) -> None:
-    run("rollout", "status", "deployment/web", f"--timeout={DEADLINE:.0f}s")
+    run("rollout", "status", "deployment/web", timeout(DEADLINE))
     pod = run.get("pods", "-l", "app=web")["items"][0]["metadata"]["name"]
     eviction = json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}})
     path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction"
@@ -245,8 +237,8 @@ def test_eviction_honours_a_disruption_budget(run: Workloads) -> None:
     run("patch", "pdb", "web", "--type=merge", "-p", '{"spec":{"minAvailable":1}}')
     wait_until(lambda: run.get("pdb", "web")["status"]["disruptionsAllowed"] == 1, "the budget to allow one")
     run("create", "--raw", path, "-f", "-", stdin=eviction)
-    run("wait", "--for=delete", f"pod/{pod}", f"--timeout={DEADLINE:.0f}s")
-    run("rollout", "status", "deployment/web", f"--timeout={DEADLINE:.0f}s")
+    run("wait", "--for=delete", f"pod/{pod}", timeout(DEADLINE))
+    run("rollout", "status", "deployment/web", timeout(DEADLINE))
 
 
 @pytest.mark.parametrize(
@@ -264,11 +256,11 @@ def test_a_pod_that_writes_more_than_it_may_is_evicted(run: Workloads, pod: str,
 def test_a_drained_node_is_left_by_all_but_daemons(run: Workloads) -> None:
     run("patch", "pdb", "web", "--type=merge", "-p", '{"spec":{"minAvailable":0}}')
     try:
-        only_here = ["--ignore-daemonsets", "--delete-emptydir-data", "--force", f"--timeout={DEADLINE:.0f}s"]
+        only_here = ["--ignore-daemonsets", "--delete-emptydir-data", "--force", timeout(DEADLINE)]
         run("drain", "node-2", *only_here, "--pod-selector=app in (web, peers, everywhere)")
         left = run.get("pods", "--field-selector=spec.nodeName=node-2", "-l", "app")["items"]
         assert {pod["metadata"]["labels"]["app"] for pod in left} == {"everywhere"}
-        run("rollout", "status", "deployment/web", f"--timeout={DEADLINE:.0f}s")
+        run("rollout", "status", "deployment/web", timeout(DEADLINE))
     finally:
         run("uncordon", "node-2")
 
