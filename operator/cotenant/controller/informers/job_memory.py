@@ -46,6 +46,8 @@ class ObjectCreation:
     """Reason why the attempt cannot start now: one of its objects was refused."""
     delay: str | None = None
     """Reason why its pods could not be made so far."""
+    counted: frozenset[str] = frozenset()
+    """Amounts that the quotas of its namespace count, as a refusal told: its pods name them from then on."""
 
 
 @dataclass(frozen=True, slots=True)

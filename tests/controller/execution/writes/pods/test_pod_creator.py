@@ -290,20 +290,23 @@ async def test_only_what_the_author_wrote_wrong_ends_the_job(
     replica, record = await committed(workers=1)
     answer = Reply(Outcome.REFUSED, message=message, code=code, fields=fields)
     replica.kube.faults.add(Fault(call="POST pods/*", answer=answer))
-    said = {"rejection" if created is Creation.REJECTED else "refusal": told}
-    assert await create(replica, record) == (created, ObjectCreation(1, side_objects_made=True, **said))
+    made = ObjectCreation(1, side_objects_made=True)
+    said = replace(made, rejection=told) if created is Creation.REJECTED else replace(made, refusal=told)
+    assert await create(replica, record) == (created, said)
 
 
-async def test_a_pod_names_the_amounts_that_the_quotas_of_its_namespace_count() -> None:
-    replica, record = await committed(workers=1)
+@pytest.mark.parametrize("workers", [pytest.param(1, id="one pod"), pytest.param(4, id="two pods, refused together")])
+async def test_a_pod_names_the_amounts_that_the_quotas_of_its_namespace_count(workers: int) -> None:
+    replica, record = await committed(workers=workers)
     refusal = "failed quota: team: must specify limits.cpu for: worker; requests.ephemeral-storage for: worker"
-    replica.kube.faults.add(Fault(call="POST pods/*", answer=Reply(Outcome.REFUSED, message=refusal, code=403)))
+    for _ in record.placement.nodes if record.placement else ():
+        replica.kube.faults.add(Fault(call="POST pods/*", answer=Reply(Outcome.REFUSED, message=refusal, code=403)))
     assert (await create(replica, record))[0] is Creation.RETRY
     assert (await create(replica, record))[0] is Creation.CREATED
     made = replica.kube.stored(PODS, "train-1-0", "red")
     assert made is not None
     resources = made["spec"]["containers"][0]["resources"]
-    assert resources["limits"]["cpu"] == resources["requests"]["cpu"] == "1000m"
+    assert resources["limits"]["cpu"] == resources["requests"]["cpu"]
     assert resources["requests"]["ephemeral-storage"] == "51200Mi"
 
 

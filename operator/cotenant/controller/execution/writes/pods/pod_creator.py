@@ -18,7 +18,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -68,8 +68,6 @@ class PodCreator:
     memories: JobMemories
     base_network_policies: BaseNetworkPolicies
     settings: Settings
-    counted: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Namespace → amounts that its quotas count, as a refusal told: every pod names them from then on."""
 
     async def create(self, record: JobRecord) -> Creation:
         if record.job is None or record.placement is None:
@@ -78,7 +76,7 @@ class PodCreator:
         creation = memory.creation = memory.creation_of(number) or ObjectCreation(number)
         memory.attempts = max(memory.attempts, number)
         attempt = attempt_of(record.job, record.status, record.placement, self.nodes.gpus, self.settings)
-        attempt = replace(attempt, counted=self.counted.get(record.namespace, frozenset()))
+        attempt = replace(attempt, counted=creation.counted)
         # 1. What stands beside the pods, once for each attempt.
         if not creation.side_objects_made:
             if record.is_elastic and number > 1:  # a resize begins the next attempt without an end of the one before
@@ -117,7 +115,9 @@ class PodCreator:
 
     async def _create_all(self, objects: Iterable[tuple[Resource, Document]], memory: JobMemory) -> Creation:
         """The worst that has come of any of them. The first error is raised after all calls have ended."""
-        calls = (self._create_object(resource, document, memory) for resource, document in objects)
+        assert memory.creation is not None
+        named = memory.creation.counted  # before the first answer: all of these documents name the same
+        calls = (self._create_object(resource, document, memory, named) for resource, document in objects)
         outcomes = []
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, BaseException):
@@ -125,10 +125,16 @@ class PodCreator:
             outcomes.append(outcome)
         return _worst(outcomes)
 
-    async def _create_object(self, resource: Resource, document: Document, memory: JobMemory) -> Creation:
+    async def _create_object(
+        self, resource: Resource, document: Document, memory: JobMemory, named: frozenset[str]
+    ) -> Creation:
         assert memory.creation is not None
         reply = await self.kube.create(resource, document, document["metadata"]["namespace"])
-        created = await self._outcome(reply, resource, document, memory.creation)
+        if resource is PODS and not (demanded := demanded_by(reply.message)) <= named:
+            memory.creation.counted |= demanded
+            created = Creation.RETRY
+        else:
+            created = await self._outcome(reply, resource, document, memory.creation)
         if resource is PODS:  # with an answer it is known; else an error has been raised, and it stays unsettled
             memory.unsettled.pop(document["metadata"]["name"], None)
             self._look_again_if_gone(memory.id)
@@ -144,11 +150,6 @@ class PodCreator:
         if reply.outcome is Outcome.EXISTS:
             # A Secret is not read: its name has the job's uid and the attempt, so it is this one.
             return Creation.CREATED if resource is SECRETS else await self._adopt(resource, document, creation)
-        namespace = document["metadata"]["namespace"]
-        known = self.counted.get(namespace, frozenset())
-        if resource is PODS and not (demanded := demanded_by(reply.message)) <= known:
-            self.counted[namespace] = known | demanded
-            return Creation.RETRY
         return _note_failure(resource, document, reply, creation)
 
     async def settle(self, job: JobId) -> None:
