@@ -42,7 +42,7 @@ test-for: setup ## the plain tests of one source file: make test-for F=operator/
 
 test-live: setup docs ## everything else: clusters, containers, Ray; who fails runs once more, alone, at the end
 	$(programs)
-	@$(PY) -m tests.live.twice $(IN_PARALLEL) -m "not frameworks and not gpu" --ignore tests/live/images tests/live
+	@$(PY) -m tests.live.twice $(IN_PARALLEL) -m "not frameworks and not gpu" --ignore tests/live/images --ignore $(SMOKE) tests/live
 
 test-all: ## both
 	@$(MAKE) --no-print-directory test; gate=$$?; $(MAKE) --no-print-directory test-live && exit $$gate

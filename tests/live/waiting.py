@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def wait_until(
-    ask: Callable[[], T], what: str | Callable[[], object], *, seconds: float = 150.0, pause_s: float = 0.2
+    ask: Callable[[], T | None], what: str | Callable[[], object], *, seconds: float = 150.0, pause_s: float = 0.2
 ) -> T:
     """The first true answer. Fails after the deadline with `what`: what was waited for, or what tells how it is now."""
     patience = Patience(seconds)
