@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.contract import Progress, Termination
+from cotenant_local.host.patience import stretched
 from tests.support.well_formed import well_formed
 
-_FETCH = "import sys,urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1],timeout=3).read().decode())"
+_FETCH = "import sys,urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1],timeout=60).read().decode())"
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class Pod:
             os.kill(self.launcher, signal.SIGKILL)
 
     def wait(self, deadline_s: float) -> int:
-        return self.process.wait(deadline_s)
+        return self.process.wait(stretched(deadline_s))
 
     def log(self) -> str:
         return (self.directory / "log").read_text(errors="replace")
@@ -54,7 +55,7 @@ class Pod:
     def get(self, path: str) -> str:
         url = f"http://10.77.0.{self.index + 1}:8099{path}"
         command = ["ip", "netns", "exec", self.namespace, sys.executable, "-S", "-c", _FETCH, url]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
     def progress(self) -> Progress:
         return well_formed(Progress.from_json(self.get("/progress")))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from cotenant_local.host.patience import stretched
 from tests.live.waiting import timeout, wait_until
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def raw(cluster: Cluster, path: str, who: str) -> subprocess.CompletedProcess[st
     command = cluster.command("kubectl", "get", "--raw", path, f"--as=system:serviceaccount:{who}:asker")
     groups = ("system:serviceaccounts", "system:authenticated")
     command += [f"--as-group={group}" for group in groups]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=stretched(30))
 
 
 def explanation(cluster: Cluster, namespace: str, name: str, who: str) -> dict[str, Any]:
@@ -171,7 +172,9 @@ def test_the_command_explains_with_the_token_of_a_tenant(cluster: Cluster, tmp_p
     def cotenant(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cotenant", *words]
         environment = os.environ | {"KUBECONFIG": str(mine)}
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=stretched(60), env=environment
+        )
 
     told, refused = cotenant("why", "asked", "-n", RED), cotenant("why", f"{BLUE}/between")
     assert f"{RED}/asked waits in queue {RED} for 4 GPUs: WaitingFor" in told.stdout, told
@@ -198,7 +201,9 @@ def test_an_administrator_asks_about_the_cluster(cluster: Cluster) -> None:
 
     def cotenant(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cotenant", *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=stretched(60), env=environment
+        )
 
     said = cotenant("whatif", "queue", GREEN, "gpus", "+1")
     assert (said.returncode, "To do it: kubectl patch queue" in said.stdout) == (0, True), said
@@ -235,7 +240,9 @@ def test_a_run_is_stopped_resumed_and_told_of_when_its_object_is_gone(cluster: C
 
     def cotenant(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cotenant", *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, env=environment)
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=stretched(180), env=environment
+        )
 
     explanation(cluster, RED, "asked", RED)
 

@@ -31,7 +31,7 @@ def s3_server() -> Iterator[str]:
     server = subprocess.Popen(serve, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
     try:
-        until(lambda: urlopen(f"{address}/moto-api/", timeout=5).status == 200, 60, "the S3 server answers")
+        until(lambda: urlopen(f"{address}/moto-api/", timeout=60).status == 200, 60, "the S3 server answers")
         yield address
     finally:
         server.kill()
@@ -51,14 +51,14 @@ def installed_apart(requirements: Path) -> Path:
 
 def emptied(server: str) -> None:
     """One empty bucket, `runs`."""
-    urlopen(Request(f"{server}/moto-api/reset", method="POST"), timeout=5).close()
-    urlopen(Request(f"{server}/runs", method="PUT"), timeout=5).close()
+    urlopen(Request(f"{server}/moto-api/reset", method="POST"), timeout=60).close()
+    urlopen(Request(f"{server}/runs", method="PUT"), timeout=60).close()
 
 
 def put(server: str, key: str, content: bytes) -> None:
     """An object of the bucket, under a key that need not be a path."""
     request = Request(f"{server}/runs/{key}", data=content, method="PUT", headers=_HEADERS)
-    urlopen(request, timeout=5).close()
+    urlopen(request, timeout=60).close()
 
 
 def environment(server: str) -> dict[str, str]:

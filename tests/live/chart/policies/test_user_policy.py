@@ -11,6 +11,8 @@ import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
+from cotenant_local.host.patience import stretched
+
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
@@ -147,7 +149,7 @@ def test_a_colleague_goes_on_with_the_same_file_and_the_job_stays_its_makers(
         body["spec"]["priority"] = priority
         command = policies.command("kubectl", f"--as={user}", "--as-group=system:masters", *arguments, "-f", "-")
         done = subprocess.run(
-            command, input=yaml.safe_dump(body), capture_output=True, text=True, check=False, timeout=60
+            command, input=yaml.safe_dump(body), capture_output=True, text=True, check=False, timeout=stretched(60)
         )
         assert done.returncode == 0, done.stderr
         seen = json.loads(policies.kubectl("get", "trainingjob", "ours", "-o", "json"))

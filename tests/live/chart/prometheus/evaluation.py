@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant_local.host.patience import stretched
+
 if TYPE_CHECKING:
     from cotenant_local.host.progress import Progress
 
@@ -40,7 +42,7 @@ def evaluate(targets: Sequence[Target], expressions: Sequence[str], rules: str =
     """An answer for each expression, and what is wrong with the rule file."""
     asked = {"targets": [asdict(one) for one in targets], "expressions": list(expressions), "rules": rules}
     text = json.dumps(asked)
-    done = subprocess.run([program()], input=text, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([program()], input=text, capture_output=True, text=True, check=False, timeout=stretched(120))
     if done.returncode:
         raise RuntimeError(done.stderr)
     found = json.loads(done.stdout)

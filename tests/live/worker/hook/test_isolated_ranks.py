@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cotenant_local.host.patience import stretched
 from cotenant_worker.host import layout
 from cotenant_worker.supervision.conductor import free_ports
 
@@ -44,6 +45,6 @@ def test_ranks_that_train_models_of_their_own_are_told(
         **{"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": "0"},
     }
     command = [sys.executable, str(PROGRAM), how, f"127.0.0.1:{port}"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=stretched(280), check=False)
     assert done.stdout == "trained\n", done.stderr
     assert ("the 2 ranks train 2 models, each its own" in done.stderr) is warned, done.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cotenant_local.host.patience import stretched
 from cotenant_worker.host import layout
 from cotenant_worker.supervision.conductor import free_ports
 
@@ -21,7 +22,7 @@ def output_of(program: str, precision: str, state: Path) -> str:
     env = {**os.environ, "COTENANT_PRECISION": precision, "COTENANT_STATE_DIR": str(state)}
     env["PYTHONPATH"] = str(layout.HOOK_DIR)
     command = [sys.executable, str(PROGRAMS / program), str(port)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=280).stdout
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=stretched(280)).stdout
 
 
 def trained(precision: str, state: Path) -> tuple[str, str, float]:

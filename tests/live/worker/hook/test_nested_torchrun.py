@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cotenant_local.host.patience import stretched
 from cotenant_worker.host import layout
 from cotenant_worker.supervision.conductor import free_ports
 
@@ -39,5 +40,5 @@ def test_the_processes_of_a_rank_that_meet_at_the_jobs_address_are_no_world_of_r
     }
     options = ["--nproc_per_node=2", "--master_addr=127.0.0.1", f"--master_port={port}"]
     command = [sys.executable, "-m", "torch.distributed.run", *options, str(program)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=stretched(240), check=False)
     assert done.stdout.splitlines() == ["sum 2", "sum 2"], done.stderr

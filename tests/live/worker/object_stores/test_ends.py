@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+from cotenant_local.host.patience import stretched
+
 pytestmark = pytest.mark.s3
 
 SAVES = """
@@ -36,6 +38,6 @@ def fsspec_store_loops():
 @pytest.mark.parametrize("number", range(10))
 def test_a_process_that_saved_just_before_its_end_is_not_aborted(bucket: str, number: int) -> None:
     command = [sys.executable, "-c", LOOPS + SAVES, str(number)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=stretched(60))
     assert done.returncode == 0, done.stderr
     assert done.stdout in {"['MainThread'] False\n"}, "a thread or an event loop that could call into the interpreter"

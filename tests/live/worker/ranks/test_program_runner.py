@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cotenant_local.host.patience import stretched
 from tests.worker.processes import PROGRAMS
 from tests.worker.ranks.test_program_runner import RUN
 
@@ -16,5 +17,5 @@ def test_a_program_that_ends_well_leaves_its_process_group_and_one_that_failed_w
     tmp_path: Path, code: int, printed: str
 ) -> None:
     command = [sys.executable, "-c", RUN, str(PROGRAMS / "leaves.py"), str(tmp_path / "store"), str(code)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=stretched(120))
     assert (done.returncode, done.stdout) == (code, printed), done.stderr
