@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 from dataclasses import replace
@@ -32,7 +33,12 @@ def loader(pid: int, parent: int) -> Member:
     return Member(pid, parent, LOADER_WORKER, "python3.11", heeds=True)
 
 
-TIMEOUT = Member(10, 1, "timeout", "timeout", heeds=True)
+def carrier(name: str) -> Member:
+    return Member(10, 1, name, name, heeds=True)
+
+
+TIMEOUT, TINI, DUMB_INIT, SCRIPT = map(carrier, ("timeout", "tini", "dumb-init", "script"))
+PARALLEL = Member(10, 1, "parallel", "perl", heeds=True)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +61,14 @@ TIMEOUT = Member(10, 1, "timeout", "timeout", heeds=True)
         pytest.param([saver(10, 1), saver(11, 10)], [10], id="a wrapper that heeds passes it on"),
         pytest.param([TIMEOUT, saver(11, 10)], [11], id="timeout would pass it on twice"),
         pytest.param([TIMEOUT, plain(11, 10)], [10], id="timeout, and nobody heeds"),
+        pytest.param([TINI, bash(11, 10), saver(12, 11)], [11, 12], id="tini would tell the shell alone"),
+        pytest.param([DUMB_INIT, saver(11, 10), loader(12, 11)], [11], id="dumb-init would tell loader workers too"),
+        pytest.param([DUMB_INIT, bash(11, 10), saver(12, 11)], [12], id="dumb-init ends what a shell leaves behind"),
+        pytest.param([DUMB_INIT, plain(11, 10)], [10], id="dumb-init, and nobody heeds"),
+        pytest.param([SCRIPT, bash(11, 10), saver(12, 11)], [12], id="script would hang up on its terminal"),
+        pytest.param([SCRIPT, bash(11, 10), plain(12, 11)], [10], id="a terminal on which nobody heeds"),
+        pytest.param([plain(10, 1, "xargs"), saver(11, 10), saver(12, 10)], [10, 11, 12], id="xargs, and what it runs"),
+        pytest.param([PARALLEL, saver(11, 10), saver(12, 10)], [11, 12], id="GNU parallel would kill a moment later"),
         pytest.param([plain(10, 1, ignores=True), plain(11, 10)], [11], id="what is below one that ignores it"),
         pytest.param([plain(10, 1, ignores=True)], [], id="one that ignores it"),
         pytest.param([saver(12, 1), plain(13, 1, "tail")], [12, 13], id="orphans are first processes"),
@@ -116,8 +130,23 @@ for _ in range(2):
     multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,), daemon=True).start()
 runpy.run_path("train.py")
 """
+PER_GPU = """
+import os, subprocess, sys
+gpus = [dict(os.environ, CUDA_VISIBLE_DEVICES=str(gpu)) for gpu in range(2)]
+commands = [[sys.executable, "train.py"], ["sleep", "600"]]
+children = [subprocess.Popen(command, env=env) for command, env in zip(commands, gpus)]
+sys.exit(max(abs(child.wait()) for child in children))
+"""
+POOL = """
+import concurrent.futures, runpy
+with concurrent.futures.ProcessPoolExecutor(2) as pool:
+    list(pool.map(abs, range(4)))
+    runpy.run_path("train.py")
+"""
+MAKEFILE = "train:\n\tcd . && python train.py\n\techo and on\n"
 FILES = {"train.py": TRAIN, "wrapper.py": WRAPPER, "passes_on.py": PASSES_ON, "spawns.py": SPAWNS}
 FILES |= {"helpers.py": FORKED_HELPERS, "apart.py": APART, "run.sh": "python train.py\necho and on\n"}
+FILES |= {"per_gpu.py": PER_GPU, "pool.py": POOL, "Makefile": MAKEFILE}
 
 
 def job_of(tmp_path: Path, *command: str) -> Contract:
@@ -149,9 +178,26 @@ def job_of(tmp_path: Path, *command: str) -> Contract:
         pytest.param((sys.executable, "-m", "uv", "run", "--no-project", "python", "train.py"), id="uv run"),
         pytest.param(("python", "spawns.py"), id="a spawned process"),
         pytest.param(("python", "helpers.py"), id="forked helpers of its own"),
+        pytest.param(("python", "pool.py"), id="a pool of processes"),
+        pytest.param(("python", "per_gpu.py"), id="a process for each GPU"),
+        pytest.param(
+            ("bash", "-c", "python - <<'END'\nimport runpy\nrunpy.run_path('train.py')\nEND"), id="a document"
+        ),
+        pytest.param(
+            ("bash", "-c", "set -euo pipefail; trap 'echo bye' EXIT; python train.py | cat"), id="a trap at the exit"
+        ),
+        pytest.param(("make", "train"), id="make"),
+        pytest.param(("xargs", "-a", "Makefile", "-n1", "python", "train.py"), id="xargs"),
+        pytest.param(("script", "-qec", "cd . && python train.py", "/dev/null"), id="a terminal"),
+        pytest.param(("stdbuf", "-oL", "nice", "taskset", "-c", "0", "python", "train.py"), id="stdbuf, nice, taskset"),
+        pytest.param(("tini", "--", "bash", "run.sh"), id="tini"),
+        pytest.param(("dumb-init", "bash", "-c", "cd . ; python train.py; :"), id="dumb-init"),
+        pytest.param(("parallel", "-u", "-j1", "python", "train.py", ":::", "1", "2"), id="GNU parallel"),
     ],
 )
 def test_a_program_saves_once_whatever_is_in_between(tmp_path: Path, command: tuple[str, ...]) -> None:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
     job = job_of(tmp_path, *command)
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     with launched(tmp_path, job.to_json(), PATH=path) as pod:

@@ -7,7 +7,11 @@ judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
 - A process that heeds SIGTERM is asked, and nothing below it: it passes the signal on, or needs what it started.
 - A shell without a trap is asked, and what it runs too: it dies of SIGTERM and passes nothing on. A shell with a trap
   passes the signal on to what it runs in the background. While it waits in the foreground, its trap does not run.
+  `xargs` and `find -exec`, which start one program after the other, are asked like a shell.
+- A shell of `script` or `dumb-init` is spared while a process below it heeds: when it ends, they end all it started.
 - A process that heeds nothing is spared while one below it heeds, for its end may end its children.
+- A carrier of signals (`timeout`, `tini`, `dumb-init`, GNU parallel) is spared too: it would signal a whole group,
+  loader workers too, or one process twice, or kill it a moment later.
 - Everything else is asked once no process that heeds is left.
 
 A process whose parent has gone is asked like a first one.
@@ -26,9 +30,17 @@ LOADER_WORKER: Final = "pt_data_worker"
 """What torch calls the workers of a DataLoader, and the shim those of an older torch."""
 MOMENT_S: Final = 2.0
 """For a wrapper to end by itself, after the program that it waited for."""
-_PASSES_ON_TWICE: Final = "timeout"
-"""Of coreutils: it signals its child, and its group. A program may take the second signal for "at once"."""
+_CARRIERS: Final = frozenset(
+    {"timeout", "tini", "tini-static", "docker-init", "dumb-init", "catatonit", "script", "parallel"}
+)
+"""They wait, and pass signals on: some to a whole group, some twice, some to a shell alone. A program may take a second
+signal for "at once". GNU parallel is Perl by this name; it kills after a third of a second.
+"""
+_ENDS_ALL: Final = frozenset({"dumb-init", "script"})
+"""When the process that they started ends, all that it started gets a signal too: a second SIGTERM, or SIGHUP."""
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "busybox", "zsh", "ksh", "mksh", "fish", "csh", "tcsh"})
+_ONE_AFTER_THE_OTHER: Final = frozenset({"xargs", "find"})
+"""They would start their next program while this one leaves."""
 
 
 @dataclass(slots=True)
@@ -60,21 +72,23 @@ def whom_to_ask(members: Sequence[Member]) -> list[Member]:
     return [found for first in children[0] for found in _below(first, children)]
 
 
-def _below(member: Member, children: dict[int, list[Member]]) -> list[Member]:
-    """Whom to ask of this process and all below it."""
+def _below(member: Member, children: dict[int, list[Member]], *, spared: bool = False) -> list[Member]:
+    """Whom to ask of this process and all below it. `spared`: not this one, while another heeds."""
     started = [child for child in children[member.pid] if child.name != LOADER_WORKER]
-    if _is_shell(member) and member.heeds:
+    if member.program in _SHELLS and member.heeds:
         started = [child for child in started if not child.in_background]
-    elif member.heeds and member.program != _PASSES_ON_TWICE:
+    elif member.heeds and not _is_shell(member) and not {member.program, member.name} & _CARRIERS:
         return [member]
-    below = [found for child in started for found in _below(child, children)]
+    ends_all = member.program in _ENDS_ALL
+    below = [found for child in started for found in _below(child, children, spared=ends_all)]
     if any(each.heeds for each in below):
         below = [each for each in below if each.heeds or _is_shell(each)]
-        return [member, *below] if _is_shell(member) and not member.ignores else below
+        return [member, *below] if _is_shell(member) and not (member.ignores or spared) else below
     if _is_shell(member) and not member.ignores:
         return [member, *below]
     return below if member.ignores else [member]
 
 
 def _is_shell(member: Member) -> bool:
-    return member.program in _SHELLS
+    """True for what runs one program after the other, and passes no signal on to the one in the foreground."""
+    return member.program in _SHELLS | _ONE_AFTER_THE_OTHER
