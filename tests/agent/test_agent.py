@@ -222,6 +222,17 @@ def test_a_failed_write_is_repeated_after_a_pause(error: Exception) -> None:
     assert world.health().startswith("XID48: ")
 
 
+def test_a_clock_that_is_set_back_delays_no_heartbeat_and_no_next_try() -> None:
+    world = World()
+    world.turn()
+    assert [patch["heartbeat"] for patch in world.turn(after=-3600.0)] == ["2023-11-14T21:13:21Z"]
+    assert [len(world.turn()) for _ in range(15)] == [*[0] * 14, 1]
+    world.cluster.failing = OSError("no route")
+    assert world.turn(XidEvent("GPU-a", 48, START)) == []
+    world.cluster.failing = None
+    assert len(world.turn(after=-3600.0)) == 1
+
+
 def test_a_gpunode_that_was_deleted_comes_back_with_its_whole_status() -> None:
     world = World()
     world.turn()

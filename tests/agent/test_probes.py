@@ -13,8 +13,8 @@ OK, NO = Answer(200, b"ok\n"), Answer(503, b"no\n")
 
 @pytest.mark.parametrize(
     ("age", "healthz", "readyz"),
-    [(0.0, OK, OK), (60.0, OK, NO), (600.0, NO, NO)],
-    ids=["fresh", "late: not ready", "hung: restart me"],
+    [(0.0, OK, OK), (60.0, OK, NO), (600.0, NO, NO), (-3600.0, NO, NO)],
+    ids=["fresh", "late: not ready", "hung: restart me", "of before the clock was set back: a new one is due"],
 )
 def test_the_probes_follow_the_age_of_the_last_look(age: float, healthz: Answer, readyz: Answer) -> None:
     agent = make_agent()

@@ -121,13 +121,13 @@ class Tensor:
 
 
 def test_a_report_has_plain_numbers_and_the_time(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.time", lambda: 1000.5)
+    monkeypatch.setattr("time.monotonic", lambda: 1000.5)
     reporting.report(step=7, of=9, metrics={"loss": Tensor(0.5), "good": True, "count": 3, "text": "1.5"})
     reporting.report(step=8)
     metrics = {"loss": 0.5, "good": True, "count": 3, "text": 1.5}
     assert rank.sent == [
-        {"op": "report", "step": 7, "of": 9, "metrics": metrics, "at_unix_s": 1000.5},
-        {"op": "report", "step": 8, "of": 0, "metrics": {}, "at_unix_s": 1000.5},
+        {"op": "report", "step": 7, "of": 9, "metrics": metrics, "at_monotonic_s": 1000.5},
+        {"op": "report", "step": 8, "of": 0, "metrics": {}, "at_monotonic_s": 1000.5},
     ]
 
 

@@ -23,6 +23,7 @@ from cotenant.names import (
     ANNOTATION_UNCORDON,
     LABEL_GPU_CLASS,
 )
+from cotenant_agent.elapsed import elapsed_s
 from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.drains import read_drains
 from cotenant_agent.gpus.readings import GpuInventory, XidEvent
@@ -117,16 +118,16 @@ class Agent:
             self._write(document, now)
 
     def _must_write(self, document: Mapping[str, Any], now: float) -> bool:
-        if self.failures and now - self._tried_at < RETRY_S:
+        if self.failures and elapsed_s(self._tried_at, now) < RETRY_S:
             return False
         if self._published is not None and document["heartbeat"] == self._published["heartbeat"]:
             # The same poll as was written already: only events may have changed the document.
             return node_status.without_usage(document) != node_status.without_usage(self._published)
-        return node_status.must_write(self._published, document, now - self._written_at, self._heartbeat_s)
+        return node_status.must_write(self._published, document, elapsed_s(self._written_at, now), self._heartbeat_s)
 
     def _ensure_gpu_node(self, now: float) -> bool:
         """Create or find the GPUNode, and take its cordons over; True once that is done."""
-        if self.failures and now - self._tried_at < RETRY_S:
+        if self.failures and elapsed_s(self._tried_at, now) < RETRY_S:
             return False
         self._tried_at = now
         try:
@@ -164,7 +165,7 @@ class Agent:
         return bool(refused)
 
     def _look_at_node(self, now: float) -> None:
-        if now - self._node_looked_at < NODE_LOOK_S:
+        if elapsed_s(self._node_looked_at, now) < NODE_LOOK_S:
             return
         self._node_looked_at = now
         try:
@@ -173,7 +174,7 @@ class Agent:
             log.warning("the Node cannot be read: %s", error_summary(error))
 
     def _count_agents(self, now: float) -> None:
-        if now - self._counted_at < COUNT_S:
+        if elapsed_s(self._counted_at, now) < COUNT_S:
             return
         self._counted_at = now
         try:

@@ -6,6 +6,7 @@ import time
 from typing import Final
 
 from cotenant_agent.agent import Agent
+from cotenant_agent.elapsed import elapsed_s
 from cotenant_agent.http_server import Answer, Respond
 
 READY_AGE_S: Final = 30.0
@@ -27,7 +28,7 @@ def paths(agent: Agent) -> dict[str, Respond]:
 
 
 def sample_age_s(agent: Agent, started: float, now: float) -> float:
-    return now - (agent.view.taken_at if agent.view is not None else started)
+    return elapsed_s(agent.view.taken_at if agent.view is not None else started, now)
 
 
 def _answer(good: bool) -> Answer:

@@ -74,7 +74,9 @@ def report(*, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) 
     """
     numbers, notes = plain_numbers({name: _plain(value) for name, value in (metrics or {}).items()}, "metrics")
     _warn(notes)
-    heartbeat.report({"op": "report", "step": int(step), "of": int(of), "metrics": numbers, "at_unix_s": time.time()})
+    heartbeat.report(
+        {"op": "report", "step": int(step), "of": int(of), "metrics": numbers, "at_monotonic_s": time.monotonic()}
+    )
 
 
 def results(values: Mapping[str, Any]) -> None:

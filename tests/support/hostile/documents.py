@@ -109,7 +109,7 @@ JOB: Final[dict[str, Any]] = {
     },
 }
 MESSAGES: Final[tuple[dict[str, Any], ...]] = (
-    {"op": "report", "rank": 0, "step": 7, "of": 100, "metrics": {"loss": 0.5}, "at_unix_s": 1.5},
+    {"op": "report", "rank": 0, "step": 7, "of": 100, "metrics": {"loss": 0.5}, "at_monotonic_s": 1.5},
     {"op": "report", "rank": 1, "step": 7, "metrics": {"loss": 1e308}, "counted": True},
     {"op": "results", "rank": 0, "values": {"loss": 0.5, "name": "resnet", "n": 3, "ok": True}},
     {"op": "warning", "key": "a", "text": "slow", "rank": 1},

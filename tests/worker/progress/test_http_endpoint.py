@@ -14,7 +14,7 @@ from tests.worker.processes import behave, launched
 
 
 def report(board: ProgressBoard, rank: int, step: int, at: float, **metrics: float) -> None:
-    board.record(StepReport(rank, step, of=100, metrics=metrics, at_unix_s=at), at)
+    board.record(StepReport(rank, step, of=100, metrics=metrics, at_monotonic_s=at), at)
 
 
 def test_prometheus_reads_the_page() -> None:

@@ -24,7 +24,7 @@ from tests.support.well_formed import well_formed
 
 
 def report(board: ProgressBoard, rank: int, step: int, at: float, **metrics: float) -> None:
-    board.record(StepReport(rank, step, of=100, metrics=metrics, at_unix_s=at), at)
+    board.record(StepReport(rank, step, of=100, metrics=metrics, at_monotonic_s=at), at)
 
 
 def test_metrics_are_averaged_over_the_ranks_that_report_them() -> None:
@@ -54,10 +54,10 @@ def test_a_restart_does_not_make_the_rate_negative() -> None:
 
 def test_counted_steps_yield_to_a_program_that_reports_by_itself() -> None:
     board = ProgressBoard()
-    board.record(StepReport(0, 7, counted=True, at_unix_s=1.0), 1.0)
+    board.record(StepReport(0, 7, counted=True, at_monotonic_s=1.0), 1.0)
     assert board.progress().step == 7
     report(board, 0, 3, 2.0)
-    board.record(StepReport(0, 8, counted=True, at_unix_s=3.0), 3.0)
+    board.record(StepReport(0, 8, counted=True, at_monotonic_s=3.0), 3.0)
     assert board.progress().step == 3
 
 

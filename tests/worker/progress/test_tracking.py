@@ -45,7 +45,7 @@ def started(
 ) -> tuple[Tracking, BackgroundTasks]:
     monkeypatch.setattr(sinks, "sinks_of", lambda _job: list(found))
     board = ProgressBoard()
-    board.record(StepReport(0, 7, metrics={"loss": 0.5}, at_unix_s=1.0), 1.0)
+    board.record(StepReport(0, 7, metrics={"loss": 0.5}, at_monotonic_s=1.0), 1.0)
     one = Tracking(contract([1, 1], node_rank=node_rank, platform=platform), board)
     tasks = BackgroundTasks(pytest.fail)
     one.start(tasks)

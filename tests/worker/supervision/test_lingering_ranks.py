@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from cotenant_worker.supervision import lingering_ranks
 from cotenant_worker.supervision.lingering_ranks import FAILED_S, KILL_S, RETURNED_S, Lingering, LingeringRanks
 from cotenant_worker.supervision.rank_error import RankError
 
@@ -25,17 +32,17 @@ class Seen:
 
 
 def test_a_failed_program_is_asked_to_leave_and_then_killed() -> None:
-    seen = Seen(Lingering(3, 0, ERROR, returned_at=1000.0))
-    assert seen.at(1000.0 + FAILED_S - 1).ended == []
-    assert seen.at(1000.0 + FAILED_S, 1001.0 + FAILED_S).ended == [(3, False)]
-    assert seen.at(1000.0 + FAILED_S + KILL_S, 1001.0 + FAILED_S + KILL_S).ended == [(3, False), (3, True)]
+    seen = Seen(Lingering(3, 0, ERROR))
+    assert seen.at(50.0, 50.0 + FAILED_S - 1).ended == []
+    assert seen.at(50.0 + FAILED_S, 51.0 + FAILED_S).ended == [(3, False)]
+    assert seen.at(50.0 + FAILED_S + KILL_S, 51.0 + FAILED_S + KILL_S).ended == [(3, False), (3, True)]
     assert seen.warnings == []
 
 
 def test_a_program_that_has_returned_is_said_once_with_what_keeps_it_and_goes_on() -> None:
-    seen = Seen(Lingering(0, 0, returned_at=1000.0, threads=("uploader", "monitor")))
-    assert seen.at(1000.0 + RETURNED_S - 1).warnings == []
-    assert seen.at(1000.0 + RETURNED_S, 9000.0).warnings == [
+    seen = Seen(Lingering(0, 0, threads=("uploader", "monitor")))
+    assert seen.at(50.0, 50.0 + RETURNED_S - 1).warnings == []
+    assert seen.at(50.0 + RETURNED_S, 9000.0).warnings == [
         (
             "lingers-0",
             "rank 0 returned 120 s ago and does not leave: uploader, monitor keeps it. It holds its GPUs until then:"
@@ -43,3 +50,17 @@ def test_a_program_that_has_returned_is_said_once_with_what_keeps_it_and_goes_on
         )
     ]
     assert seen.ended == []
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("hour_s", [-3600.0, 3600.0], ids=["back", "forward"])
+async def test_a_clock_that_somebody_sets_makes_it_neither_late_nor_early(
+    monkeypatch: pytest.MonkeyPatch, hour_s: float
+) -> None:
+    read = iter([1000.0])
+    wall = SimpleNamespace(time=lambda: next(read, 1000.0 + hour_s), monotonic=asyncio.get_running_loop().time)
+    monkeypatch.setattr(lingering_ranks, "time", wall)
+    seen = Seen(Lingering(3, 0, ERROR))
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(seen.watch.watch(), FAILED_S + KILL_S / 2)
+    assert seen.ended == [(3, False)]

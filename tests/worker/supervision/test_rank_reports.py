@@ -22,7 +22,10 @@ from cotenant_worker.supervision.rank_reports import (
 )
 
 REPORTS: list[tuple[RankReport, dict[str, Any]]] = [
-    (StepReport(1, 7, counted=True, at_unix_s=9.5), {"op": "report", "step": 7, "counted": True, "at_unix_s": 9.5}),
+    (
+        StepReport(1, 7, counted=True, at_monotonic_s=9.5),
+        {"op": "report", "step": 7, "counted": True, "at_monotonic_s": 9.5},
+    ),
     (StepReport(1, 7, of=9, metrics={"loss": 0.5}), {"op": "report", "step": 7, "of": 9, "metrics": {"loss": 0.5}}),
     (ResultsReport(1, {"model": "a", "loss": 0.5}), {"op": "results", "values": {"model": "a", "loss": 0.5}}),
     (CheckpointStarted(1, 7), {"op": "saving", "step": 7}),

@@ -80,6 +80,7 @@ class ProgressBoard:
     """Seconds since the launcher started, of the first time that something happened."""
     _lost: LostMetrics = field(default_factory=LostMetrics)
     _window: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
+    """(seconds on a clock that nobody sets, step) of rank 0's last reports."""
 
     def record(self, report: RankReport, now: float) -> None:
         """Keep one report of a rank that came at `now`, seconds since 1970."""
@@ -88,7 +89,7 @@ class ProgressBoard:
         self.updated_at = now
         match report:
             case StepReport():
-                self._record_step(view, report, now)
+                self._record_step(view, report)
             case ResultsReport(_, values):
                 view.results = self._keep(view.results, values)
             case CheckpointSaved(_, step):
@@ -120,7 +121,7 @@ class ProgressBoard:
         if self.state in ("starting", "rendezvous", "staging"):
             self.state = "staging" if self.staging.unfinished else "rendezvous"
 
-    def _record_step(self, view: RankView, report: StepReport, now: float) -> None:
+    def _record_step(self, view: RankView, report: StepReport) -> None:
         if report.counted and view.own_steps:
             return
         if not report.counted and not view.own_steps:
@@ -138,10 +139,10 @@ class ProgressBoard:
                 self.warn(key, text)
         if self.state in ("starting", "rendezvous", "running"):
             self.state = "training"
-        if report.rank == 0:
+        if report.rank == 0 and report.at_monotonic_s is not None:
             if self._window and view.step < self._window[-1][1]:
                 self._window.clear()
-            self._window.append((now if report.at_unix_s is None else report.at_unix_s, view.step))
+            self._window.append((report.at_monotonic_s, view.step))
 
     def _keep(self, known: Mapping[str, Value], values: Mapping[str, Value]) -> dict[str, Value]:
         kept, notes = plain_values({**known, **values}, "results")

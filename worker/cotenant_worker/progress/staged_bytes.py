@@ -40,4 +40,6 @@ class StagedBytes:
     @property
     def seconds(self) -> float:
         """Seconds from the first sign of the first pod to the last one that was heard of."""
-        return 0.0 if self.began_at is None or self.ended_at is None else round(self.ended_at - self.began_at, 3)
+        if self.began_at is None or self.ended_at is None:
+            return 0.0
+        return max(0.0, round(self.ended_at - self.began_at, 3))  # the clock may have been set back

@@ -42,11 +42,11 @@ def error_of(rank: int, generation: int, pid: int) -> RankError | None:
 def lingering(rank: int, generation: int, pid: int) -> Lingering | None:
     """What the shim wrote of the end of a rank, process `pid`, that is still there; None if nothing."""
     directory = layout.errors_dir(rank, generation)
-    noted = parse_returned(_content(directory / f"{pid}.returned"))
-    if noted is None:
+    threads = parse_returned(_content(directory / f"{pid}.returned"))
+    if threads is None:
         return None
     error = parse(_content(directory / f"{pid}.json"), pid)
-    return Lingering(rank, generation, error, returned_at=noted[0], threads=noted[1])
+    return Lingering(rank, generation, error, threads)
 
 
 def killed_itself(rank: int, generation: int) -> bool:

@@ -96,7 +96,7 @@ class ForkClient:
                 if not server.ready:
                     done = await self._receive(server, PreloadDone)
                     server.ready = True
-                    self.mark_phase("imports done", time.time() - done.at_unix_s)
+                    self.mark_phase("imports done", time.monotonic() - done.at_monotonic_s)
                 socket.send_fds(server.control, [FORK_MESSAGES.encode(request)], [output])
                 return (await self._receive(server, Forked)).pid or None
         self._restart()  # for the next start; this one does not wait again

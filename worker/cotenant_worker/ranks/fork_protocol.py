@@ -18,7 +18,7 @@ DATAGRAM_LIMIT_BYTES = 1 << 20
 class PreloadDone:
     """Message of the server: the required modules are imported."""
 
-    at_unix_s: float
+    at_monotonic_s: float
 
 
 @record

@@ -197,7 +197,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     preload([name for name in sys.argv[2].split(",") if name])
-    control.send(FORK_MESSAGES.encode(PreloadDone(time.time())))
+    control.send(FORK_MESSAGES.encode(PreloadDone(time.monotonic())))
     request = serve(control, [name for name in sys.argv[3].split(",") if name])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     from cotenant_worker.ranks.program_runner import run

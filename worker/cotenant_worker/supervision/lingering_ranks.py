@@ -33,8 +33,6 @@ class Lingering:
     generation: int
     error: RankError | None = None
     """The exception that ended the program of its own process."""
-    returned_at: float = 0.0
-    """When its main thread was through, in Unix seconds."""
     threads: tuple[str, ...] = ()
     """Names of those that keep it."""
 
@@ -45,23 +43,26 @@ class LingeringRanks:
     end: Callable[[int, bool], None]
     """(rank, by force): ask its processes to leave, or kill them."""
     warn: Callable[[str, str], None]
+    _since: dict[tuple[int, int], float] = field(default_factory=dict)
+    """(rank, generation) → when it was first seen to linger."""
     _asked: dict[tuple[int, int], bool] = field(default_factory=dict)
     _warned: set[tuple[int, int]] = field(default_factory=set)
 
     async def watch(self) -> None:
         while True:
             await asyncio.sleep(_CHECK_INTERVAL_S)
-            self.check(time.time())
+            self.check(time.monotonic())
 
     def check(self, now: float) -> None:
-        """Act on what lingers `now`, in Unix seconds."""
+        """Act on what lingers `now`, on a clock that nobody sets."""
         for each in self.lingering():
             run = (each.rank, each.generation)
+            for_s = now - self._since.setdefault(run, now)
             if each.error is not None:
-                self._end(run, now - each.returned_at)
-            elif now - each.returned_at >= RETURNED_S and run not in self._warned:
+                self._end(run, for_s)
+            elif for_s >= RETURNED_S and run not in self._warned:
                 self._warned.add(run)
-                self.warn(f"lingers-{each.rank}", _describe(each, now - each.returned_at))
+                self.warn(f"lingers-{each.rank}", _describe(each, for_s))
 
     def _end(self, run: tuple[int, int], for_s: float) -> None:
         force = for_s >= FAILED_S + KILL_S

@@ -96,15 +96,15 @@ def parse(data: bytes, pid: int) -> RankError | None:
     )
 
 
-def parse_returned(data: bytes) -> tuple[float, tuple[str, ...]] | None:
-    """(Unix seconds, names of threads) of a program that has returned; None for anything else."""
+def parse_returned(data: bytes) -> tuple[str, ...] | None:
+    """Names of the threads of a program that has returned; None for anything else."""
     try:
         raw = json.loads(data[:MAX_BYTES].decode("utf-8", errors="replace"))
     except (ValueError, RecursionError):
         return None
     if not isinstance(raw, dict) or not isinstance(raw.get("threads"), list):
         return None
-    return _number(raw.get("time")), tuple(_line(name) for name in raw["threads"][:_MAX_CHAIN])
+    return tuple(_line(name) for name in raw["threads"][:_MAX_CHAIN])
 
 
 def _of_torch(raw: dict[str, Any], pid: int) -> RankError | None:

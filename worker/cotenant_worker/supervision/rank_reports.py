@@ -25,7 +25,8 @@ class StepReport:
     metrics: dict[str, float] = field(default_factory=dict)
     counted: bool = False
     """Counted by the shim; else reported by the program, which wins."""
-    at_unix_s: float | None = None
+    at_monotonic_s: float | None = None
+    """On the clock of its pod that nobody sets; None if it has not said."""
 
 
 @record

@@ -67,7 +67,7 @@ def watch_the_end():
             import json
 
             with contextlib.suppress(OSError), open(f"{path[: -len('.json')]}.returned", "w") as file:
-                json.dump({"time": time.time(), "threads": [each.name[:_MAX_NAME_CHARS] for each in left[:8]]}, file)
+                json.dump({"threads": [each.name[:_MAX_NAME_CHARS] for each in left[:8]]}, file)
 
     with contextlib.suppress(Exception):  # Python 3.9 and later
         threading._register_atexit(note)

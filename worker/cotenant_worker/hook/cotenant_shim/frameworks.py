@@ -179,7 +179,7 @@ def after_ray_train(module):
                 announce()
             numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, (int, float))}
             step = int(numbers.get("step", count[0]))
-            heartbeat.report({"op": "report", "step": step, "metrics": numbers, "at_unix_s": time.time()})
+            heartbeat.report({"op": "report", "step": step, "metrics": numbers, "at_monotonic_s": time.monotonic()})
             if kwargs.get("checkpoint") is not None:
                 launcher.send({"op": "saved", "step": step})
         return original(metrics, *args, **kwargs)

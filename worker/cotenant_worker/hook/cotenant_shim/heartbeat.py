@@ -147,7 +147,7 @@ class Heartbeat:
     def _report_steps(self, reported=-1, final=False):
         step = launcher.get_counter("step")
         if step > 0 and (final or step != reported):
-            launcher.send({"op": "report", "step": step, "counted": True, "at_unix_s": time.time()})
+            launcher.send({"op": "report", "step": step, "counted": True, "at_monotonic_s": time.monotonic()})
         return step
 
     def _beat(self, sequence):

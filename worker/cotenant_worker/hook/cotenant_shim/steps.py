@@ -194,7 +194,13 @@ def _report_epoch(logs):
     numbers = {name: float(value) for name, value in (logs or {}).items() if getattr(value, "ndim", 0) == 0}
     if numbers and step_counter.total and is_training_process():
         launcher.send(
-            {"op": "report", "step": step_counter.total, "counted": True, "metrics": numbers, "at_unix_s": time.time()}
+            {
+                "op": "report",
+                "step": step_counter.total,
+                "counted": True,
+                "metrics": numbers,
+                "at_monotonic_s": time.monotonic(),
+            }
         )
 
 
