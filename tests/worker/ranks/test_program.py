@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from cotenant.contract import GpuGrant, PodGrant, RankGrant
 from cotenant_worker.ranks.program import Preloads, Program, classify, preloads, program_of, source_file, wants_horovod
-from tests.support.pod_sandbox import contract
+from tests.support.pod_sandbox import contract, uuid_of
 
 PYTHON = "/opt/venv/bin/python3.11"
 TORCH = Preloads(("torch", "torch.distributed"), ("torch._dynamo",))
@@ -134,10 +135,9 @@ def test_ranks_of_an_elastic_job_may_be_fewer_than_its_command_line_says() -> No
 
 
 def test_a_rank_with_several_gpus_is_not_one_rank_for_each() -> None:
-    job = replace(contract([1]), command=("torchrun", "--nproc_per_node=gpu", "a.py"))
-    pod = job.pods[0]
-    both = replace(pod.ranks[0], gpus=pod.ranks[0].gpus * 2)
-    job = replace(job, pods=(replace(pod, ranks=(both,)),))
+    job = replace(contract([2]), command=("torchrun", "--nproc_per_node=gpu", "a.py"))
+    both = tuple(replace(rank, gpus=rank.gpus * 2) for rank in job.pods[0].ranks)
+    job = replace(job, pods=(replace(job.pods[0], ranks=both),))
     assert program_of(job, PYTHON).warning.startswith("torchrun: one rank has 2 GPUs")
 
 
@@ -158,6 +158,39 @@ def test_launchers_that_tell_a_rank_its_local_rank_on_its_command_line(
     command: tuple[str, ...], want: tuple[str, ...]
 ) -> None:
     assert program_of(replace(contract([8]), command=command), PYTHON).for_rank("3").argv == want
+
+
+AS_TYPED = [
+    ("torchrun", "--nproc_per_node=8", "a.py"),
+    ("torchrun", "--standalone", "--nnodes=1", "--nproc-per-node", "gpu", "a.py"),
+    ("python", "-m", "torch.distributed.run", "--nnodes", "1:1", "--nproc_per_node=4", "a.py"),
+    ("accelerate", "launch", "--multi_gpu", "a.py"),
+    ("accelerate", "launch", "--num_processes", "8", "--num_machines=1", "a.py"),
+    ("deepspeed", "a.py", "--deepspeed", "ds.json"),
+    ("deepspeed", "--num_gpus=2", "a.py"),
+    ("horovodrun", "-np", "8", "python", "a.py"),
+]
+TAKEN_OFF = [
+    ("torchrun", "a.py"),
+    ("torchrun", "--nproc_per_node=16", "a.py"),
+    ("torchrun", "--nnodes=2", "--nproc_per_node=8", "a.py"),
+    ("accelerate", "launch", "--num_processes=1", "a.py"),
+    ("deepspeed", "--hostfile", "hosts", "a.py"),
+    ("horovodrun", "-np", "8", "-H", "a:4,b:4", "python", "a.py"),
+]
+
+
+@pytest.mark.parametrize("command", [*AS_TYPED, *TAKEN_OFF], ids=" ".join)
+def test_a_launcher_runs_as_typed_if_it_starts_a_process_on_gpus_of_the_only_worker(command: tuple[str, ...]) -> None:
+    gpus = tuple(GpuGrant(uuid_of(f"{index}"), 81920, 1000, whole=True) for index in range(8))
+    alone = replace(contract([1]), command=command, pods=(PodGrant("a", (RankGrant(0, gpus),)),))
+    found = program_of(alone, PYTHON)
+    assert (found.launcher == "") is (command in AS_TYPED)
+    if command in AS_TYPED:
+        assert (found.command(PYTHON)[1 - len(command) :], found.warning) == (command[1:], "")
+    two = replace(alone, pods=tuple(PodGrant(f"pod-{rank}", (RankGrant(rank, gpus),)) for rank in range(2)))
+    for other in (two, replace(alone, workers_min=1), replace(contract([1]), command=command)):
+        assert program_of(other, PYTHON).argv[0] == "a.py", other
 
 
 def test_an_interpreter_of_the_image_gets_the_local_rank_behind_its_program() -> None:

@@ -18,7 +18,7 @@ from cotenant_worker.host import layout
 from cotenant_worker.host.addresses import at
 from cotenant_worker.messaging.hmac_handshake import secret_of
 from cotenant_worker.ranks import device_environment, framework_environment
-from cotenant_worker.ranks.foreign_launchers import unwrap
+from cotenant_worker.ranks.foreign_launchers import program_behind
 from cotenant_worker.supervision.hangs import hang_timeout_s
 from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
@@ -73,7 +73,7 @@ def shares_pod_gpus(contract: Contract, pod: PodGrant) -> bool:
     if chosen:
         return bool(chosen == "Pod")
     one_each = all(len(rank.gpus) == 1 for rank in pod.ranks) and len(pod_uuids(pod)) == len(pod.ranks)
-    return one_each and unwrap(contract.command).shows_all_gpus
+    return one_each and program_behind(contract).shows_all_gpus
 
 
 def visible_gpus(contract: Contract, pod: PodGrant, grant: RankGrant) -> tuple[GpuGrant, ...]:
@@ -220,7 +220,7 @@ def starts_its_own_ranks(contract: Contract, grant: RankGrant) -> bool:
     and others start a process per GPU unless torchrun's variables say that somebody has done so.
     """
     alone = contract.mode == "command" and contract.world_size == 1 and not contract.workers_min
-    return alone and len(grant.gpus) > 1 and not unwrap(contract.command).launcher
+    return alone and len(grant.gpus) > 1 and not program_behind(contract).launcher
 
 
 def horovod_cross_axis(group: WorkerGroup, assignment: RankAssignment, *, counted: bool) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 `torchrun --nproc_per_node=2 train.py`, `accelerate launch …`, `deepspeed …`, `horovodrun …`: starting ranks is our
 work, so only the program is kept. Three things of the launcher are not lost: options that the program reads from its
-environment, the `--local-rank` that some add to its arguments, and how many ranks it was asked for.
+environment, the `--local-rank` that some add to its arguments, and how many ranks it was asked for. The
+exception is a job of one worker with several GPUs (`program_behind`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotenant.contract import Contract
+
 PYTHON = re.compile(r"python(3(\.\d+)?)?$")
 SAFE_SWITCHES = {"-u", "-B", "-q"}
 """Of an interpreter: our ranks run as if they were given."""
@@ -19,6 +22,8 @@ _TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 _SHOWS_ALL = {"torchrun", "deepspeed", *_TORCH_MODULES}
 _TORCHRUN_FLAGS = {"standalone", "use_env", "no_python", "run_path", "virtual_local_rank", "module", "m"}
 """Options without a value; those of the other launchers are too many to know."""
+_OTHER_MACHINES = ("hostfile", "hosts", "include", "exclude", "H")
+"""Options of DeepSpeed and Horovod that name machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,19 @@ class Unwrapped:
             return self._product("num_gpus", "num_nodes")
         return self._product("nproc_per_node", "nnodes")
 
+    def starts_several(self, gpus: int) -> bool:
+        """True if it starts several processes on one machine with so many GPUs, at most one on each, and no others."""
+        machines = self._first("nnodes", "num_machines", "num_nodes").split(":")[-1]
+        if gpus < 2 or machines not in ("", "1") or any(map(self.has_option, _OTHER_MACHINES)):
+            return False
+        count = self._first("nproc_per_node", "num_processes", "num_gpus", "np", "num_proc")
+        if not count:
+            return self.launcher.startswith(("accelerate", "deepspeed"))
+        return count in ("gpu", "auto") or (count.isdecimal() and 1 < int(count) <= gpus)
+
+    def _first(self, *names: str) -> str:
+        return next((value for value in map(self.option, names) if value), "")
+
     def _product(self, *names: str) -> tuple[str, int]:
         """The product of those that are given, where the first one is."""
         given = {name: self.option(name).split(":")[-1] for name in names if self.has_option(name)}
@@ -97,6 +115,17 @@ def unwrap(command: Sequence[str]) -> Unwrapped:
         return Unwrapped(argv)
     program, options = _after_torchrun(rest) if name == "torchrun" or name in _TORCH_MODULES else _after_options(rest)
     return Unwrapped(program, name, options) if program else Unwrapped(argv)
+
+
+def program_behind(contract: Contract) -> Unwrapped:
+    """The program of a contract's ranks. A launcher stays where it is if it starts a process on each of several GPUs of
+    the job's only worker: there is one rank, and its processes are the launcher's work.
+    """
+    behind = unwrap(contract.command)
+    grants = [rank.gpus for pod in contract.pods for rank in pod.ranks]
+    if len(grants) != 1 or contract.workers_min or contract.mode != "command":
+        return behind
+    return Unwrapped(contract.command) if behind.starts_several(len(grants[0])) else behind
 
 
 def _after_torchrun(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from cotenant.contract import Contract
-from cotenant_worker.ranks.foreign_launchers import PYTHON, SAFE_SWITCHES, Unwrapped, accelerate_options, unwrap
+from cotenant_worker.ranks.foreign_launchers import (
+    PYTHON,
+    SAFE_SWITCHES,
+    Unwrapped,
+    accelerate_options,
+    program_behind,
+)
 
 ProgramKind: TypeAlias = Literal["script", "module", "entrypoint", "exec"]
 
@@ -67,7 +73,7 @@ def program_of(contract: Contract, python: str) -> Program:
     """The program of one rank. `python` is our own interpreter: only that one has a fork server."""
     if contract.mode == "entrypoint":
         return Program("entrypoint", (contract.entrypoint,))
-    behind = unwrap(contract.command)
+    behind = program_behind(contract)
     program = classify(behind.argv, python, behind.launcher)
     program = replace(
         program,
