@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def hooked(monkeypatch: pytest.MonkeyPatch, ranks: int, **env: str) -> Any:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(own_ray, "_started", [])
     own = {"COTENANT_RANK": "0", "COTENANT_RANKS": str(ranks)} if ranks else {}
     for name, value in {**own, **env}.items():
         monkeypatch.setenv(name, value)
@@ -97,3 +99,57 @@ FRAMES = [("/opt/lib.py", 3, "call"), ("/workspace/train.py", 9, "load")]
 )
 def test_of_an_exception_that_ray_brings_the_programs_own_is_told(error: BaseException, found: Any) -> None:
     assert own_ray.brought(error) == found
+
+
+class Scaling(SimpleNamespace):
+    """As Ray Train's: so many workers, and what they take together."""
+
+    def __init__(self, least: int, most: int, **each: float) -> None:
+        super().__init__(min_workers=least, max_workers=most)
+        self.total_resources = {name: amount * most for name, amount in each.items()}
+
+
+def trained(monkeypatch: pytest.MonkeyPatch, scaling: Scaling, *, address: str | None = None, ranks: int = 1) -> str:
+    """What `fit` gives in a Ray with four CPUs and one GPU."""
+    init = hooked(monkeypatch, ranks)
+    there = {"CPU": 4.0, "GPU": 1.0}
+    ray = SimpleNamespace(init=init, is_initialized=lambda: address is not None, cluster_resources=lambda: there)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    trainer = type("DataParallelTrainer", (), {"fit": lambda self: "trained", "scaling_config": scaling})
+    own_ray.after_ray_trainer(SimpleNamespace(DataParallelTrainer=trainer))
+    if address is not None:
+        init(address)
+    found: str = trainer().fit()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("scaling", "address", "ranks"),
+    [
+        pytest.param(Scaling(4, 4, CPU=1), None, 1, id="what there is"),
+        pytest.param(Scaling(2, 8, CPU=2), None, 1, id="an elastic one begins with fewer"),
+        pytest.param(Scaling(0, 0, CPU=1), None, 1, id="in this process"),
+        pytest.param(Scaling(8, 8, CPU=1), "10.9.9.9:6379", 1, id="another cluster may get more"),
+        pytest.param(Scaling(8, 8, CPU=1), None, 0, id="the cluster of a job of mode rayTrain"),
+    ],
+)
+def test_a_training_that_ray_can_start_is_started(
+    monkeypatch: pytest.MonkeyPatch, scaling: Scaling, address: str | None, ranks: int
+) -> None:
+    assert trained(monkeypatch, scaling, address=address, ranks=ranks) == "trained"
+
+
+@pytest.mark.parametrize(
+    ("scaling", "address", "said"),
+    [
+        (Scaling(8, 8, CPU=1), None, "asks for 8 CPU, and the Ray of rank 0 has 4"),
+        (Scaling(2, 2, CPU=1, GPU=1), "local", "asks for 2 GPU, and the Ray of rank 0 has 1"),
+        (Scaling(1, 2, CPU=1, TPU=1), "auto", "asks for 1 TPU, and the Ray of rank 0 has 0"),
+    ],
+    ids=["CPUs", "GPUs", "what is not there at all"],
+)
+def test_a_training_that_ray_could_never_start_ends_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, scaling: Scaling, address: str | None, said: str
+) -> None:
+    with pytest.raises(RuntimeError, match=rf"Ray Train {said}\..*set runtime\.rayTrain: true"):
+        trained(monkeypatch, scaling, address=address)

@@ -15,6 +15,8 @@ from .launcher_client import launcher
 from .main_process import in_rank, rank, world_size
 
 ONE_FOR_ALL = "For one Ray cluster over all pods set runtime.rayTrain: true, which runs the command once"
+_started = []  # type: ignore[var-annotated]
+"""Not empty once this process is in a Ray of this pod, which gets no more machines."""
 
 
 def after_ray_worker(module):
@@ -22,15 +24,15 @@ def after_ray_worker(module):
 
     @functools.wraps(original)
     def init(address=None, *args, **kwargs):
-        if not in_rank() or world_size() < 2 or os.environ.get("RAY_ADDRESS", "auto") != "auto":
-            return original(address, *args, **kwargs)
-        if address == "auto":
+        inside = in_rank() and os.environ.get("RAY_ADDRESS", "auto") == "auto"
+        if inside and world_size() > 1 and address == "auto":
             raise ConnectionError(
                 f"ray.init: rank {rank()} finds no Ray cluster, for the job's own carries its {world_size()} ranks."
                 f" {ONE_FOR_ALL}; ray.init() without an address starts one in each rank"
             )
         found = original(address, *args, **kwargs)
-        if not address or address == "local":
+        _started[:] = [True] if inside and (not address or address in ("auto", "local")) else []
+        if _started and world_size() > 1:
             _warn()
         return found
 
@@ -43,6 +45,43 @@ def _warn():
     launcher.warn("ray-clusters", text)
     if rank() == 0:
         log_line(text)
+
+
+def after_ray_trainer(module):
+    """End a training that asks the rank's own Ray for more than there is: Ray Train would wait for it for ever."""
+    trainer = module.DataParallelTrainer
+    original = trainer.fit
+
+    @functools.wraps(original)
+    def fit(self):
+        shortage = _shortage(self.scaling_config) if in_rank() else ""
+        if shortage:
+            raise RuntimeError(shortage)
+        return original(self)
+
+    trainer.fit = fit
+
+
+def _shortage(scaling):
+    """What Ray Train asks for and the pod does not have, with what to do; empty if all is there, or may come."""
+    import ray
+
+    if scaling.max_workers < 1:
+        return ""  # it trains in this process
+    if not ray.is_initialized():
+        ray.init()  # as it would itself
+    if not _started:
+        return ""
+    there = ray.cluster_resources()
+    least = scaling.min_workers / scaling.max_workers  # the total is for all that it may grow to
+    for name, total in sorted(scaling.total_resources.items()):
+        amount, found = total * least, there.get(name, 0)
+        if amount > found:
+            return (
+                f"Ray Train asks for {amount:g} {name}, and the Ray of rank {rank()} has {found:g}. Let num_workers and"
+                f" resources_per_worker fit into one worker of the job, or give it more. {ONE_FOR_ALL}"
+            )
+    return ""
 
 
 _MAX_WRAPPED = 8

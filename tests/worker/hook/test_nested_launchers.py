@@ -1,0 +1,137 @@
+"""Launchers that a rank's own script starts: a torchrun, and DeepSpeed's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cotenant_worker.hook.cotenant_shim import nested_launchers
+from cotenant_worker.hook.cotenant_shim.launcher_client import launcher
+from cotenant_worker.hook.cotenant_shim.nested_launchers import classify
+from cotenant_worker.host import layout
+
+
+@pytest.mark.parametrize(
+    ("processes", "nodes", "gpus", "world", "want"),
+    [
+        pytest.param(2, 1, 1, 2, "ranks", id="two processes in each of two ranks with a GPU: they are these ranks"),
+        pytest.param(1, 1, 1, 2, "ranks", id="one process in each"),
+        pytest.param(4, 2, 1, 8, "ranks", id="four on each of two machines"),
+        pytest.param(8, 2, 8, 2, "", id="a rank is a machine with eight GPUs, and they meet"),
+        pytest.param(8, 1, 8, 2, "isolated", id="two machines that do not meet"),
+        pytest.param(8, 1, 8, 1, "", id="one machine"),
+        pytest.param(2, 1, 1, 1, "", id="one rank may do as it likes"),
+    ],
+)
+def test_what_a_torchrun_inside_a_rank_means(processes: int, nodes: int, gpus: int, world: int, want: str) -> None:
+    assert classify(processes, nodes, gpus, world) == want
+
+
+@pytest.mark.parametrize("how", ["torch.distributed.run", "torch.distributed.launch"])
+def test_a_torchrun_in_a_script_becomes_the_rank(tmp_path: Path, how: str) -> None:
+    """With its place in the job's world, and with what shows it to be the rank's first process."""
+    program = tmp_path / "train.py"
+    shim = "import cotenant_shim.main_process as of; print(of.is_main_process(), os.getpid())"
+    words = "print(os.environ['RANK'], os.environ['WORLD_SIZE'], os.environ['MASTER_PORT'], sys.argv[1:])"
+    program.write_text(f"import os, sys\n{words}\n{shim}\n")
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(layout.HOOK_DIR),
+        "COTENANT_STATE_DIR": str(tmp_path),
+        "COTENANT_RESTART": "0",
+        "COTENANT_RANK": "1",
+        "CUDA_VISIBLE_DEVICES": "GPU-1",
+        **{"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29999"},
+    }
+    command = [sys.executable, "-m", how, "--nproc_per_node=2", "--master_port=5972", str(program), "--lr", "1"]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, errors = process.communicate(timeout=120)
+    option = ["--local-rank=1"] if how.endswith("launch") else []
+    assert out.splitlines() == [f"1 2 29999 {[*option, '--lr', '1']}", f"True {process.pid}"], errors
+    assert f"cotenant: torchrun has no ranks to start here: rank 1 of 2 runs {program}" in errors
+
+
+class ReplacedError(Exception):
+    """This process would be another program now."""
+
+
+class DeepSpeed:
+    """DeepSpeed's launcher, and what came of its start. `asked`: what its command line says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, world: int, gpus: str, **asked: Any) -> None:
+        flags = {"module": False, "no_python": False, "no_local_rank": False}
+        defaults = {"num_gpus": -1, "num_nodes": -1, "user_script": "train.py", "user_args": ["--lr", "1"], **flags}
+        self.warned: list[str] = []
+        self.replaced_by: list[str] = []
+        self.sees = ""
+        place = {"COTENANT_RANK": "1", "RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": str(world)}
+        for name, value in {**place, "COTENANT_POD_RANKS": "1", "CUDA_VISIBLE_DEVICES": gpus}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(launcher, "warn", lambda _, text: self.warned.append(text))
+        monkeypatch.setattr(os, "execvp", self._exec)
+        self.runner = SimpleNamespace(parse_args=lambda _: SimpleNamespace(**{**defaults, **asked}), main=self._main)
+        nested_launchers.after_deepspeed(self.runner)
+
+    def _exec(self, _: str, command: list[str]) -> None:
+        self.replaced_by = command
+        raise ReplacedError
+
+    def _main(self, _: None) -> None:
+        self.sees = os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "pod_ranks", "sees"),
+    [
+        pytest.param("GPU-1,GPU-2", "1", "0,1", id="all GPUs of the pod"),
+        pytest.param("MIG-1", "1", "0", id="an instance of MIG"),
+        pytest.param("1,0", "1", "1,0", id="the program has chosen itself"),
+        pytest.param("GPU-1,GPU-2", "2", "GPU-1,GPU-2", id="some of the pod's: which ones they are is not known"),
+    ],
+)
+def test_deepspeed_counts_gpus_and_reads_no_uuids(
+    monkeypatch: pytest.MonkeyPatch, gpus: str, pod_ranks: str, sees: str
+) -> None:
+    launch = DeepSpeed(monkeypatch, world=1, gpus=gpus)
+    monkeypatch.setenv("COTENANT_POD_RANKS", pod_ranks)
+    launch.runner.main()
+    assert (launch.sees, launch.warned) == (sees, [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "command"),
+    [
+        ({}, [sys.executable, "-u", "train.py", "--local_rank=1", "--lr", "1"]),
+        ({"module": True, "no_local_rank": True}, [sys.executable, "-u", "-m", "train.py", "--lr", "1"]),
+        ({"no_python": True, "num_gpus": 2}, ["train.py", "--local_rank=1", "--lr", "1"]),
+    ],
+)
+def test_a_deepspeed_in_a_script_of_several_ranks_becomes_the_rank(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], command: list[str]
+) -> None:
+    launch = DeepSpeed(monkeypatch, world=2, gpus="GPU-1", **asked)
+    with pytest.raises(ReplacedError):
+        launch.runner.main()
+    assert launch.replaced_by == command
+
+
+def test_several_deepspeeds_that_do_not_meet_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = DeepSpeed(monkeypatch, world=2, gpus="GPU-1,GPU-2")
+    launch.runner.main()
+    [text] = launch.warned
+    assert text.startswith(
+        "each of the 2 ranks starts a deepspeed of 2 processes that meets no other: ask for a worker"
+    )
+
+
+def test_deepspeed_beside_cotenant_is_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = DeepSpeed(monkeypatch, world=2, gpus="GPU-1")
+    monkeypatch.delenv("COTENANT_RANK")
+    launch.runner.main()
+    assert launch.sees == "GPU-1"
