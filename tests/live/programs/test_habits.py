@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.live.programs.habits import HABITS, Habit
+from tests.live.programs.wrapped_habits import WRAPPED_HABITS
 from tests.support.pod_sandbox import contract
 from tests.worker.processes import launched
 
 PATIENCE_S = 120
+PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 ANNOUNCED = b"cotenant: "
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(300)]
@@ -22,8 +24,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(300)]
 
 def environment(habit: Habit, folder: Path) -> dict[str, str]:
     own = {name: value.format(here=folder) for name, value in habit.environment.items()}
-    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-    return {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1", **own}
+    return {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1", **own}
 
 
 def command(habit: Habit, folder: Path) -> tuple[str, ...]:
@@ -59,8 +60,11 @@ def inside(habit: Habit, folder: Path, *, warm: bool) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
-@pytest.mark.parametrize("habit", [pytest.param(habit, id=habit.name) for habit in HABITS])
+@pytest.mark.parametrize("habit", [pytest.param(habit, id=habit.name) for habit in (*HABITS, *WRAPPED_HABITS)])
 def test_a_program_ends_and_prints_as_it_does_beside_cotenant(tmp_path: Path, habit: Habit, warm: bool) -> None:
+    tool = habit.command[0]
+    if "/" not in tool and shutil.which(tool, path=PATH) is None:
+        pytest.skip(f"{tool} is not installed")
     here = tmp_path / "code"
     habit.write(here)
     plain = beside(habit, here)
