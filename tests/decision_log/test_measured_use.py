@@ -69,6 +69,14 @@ def test_where_the_driver_says_nothing_nothing_is_concluded() -> None:
     assert use["nobody"].memory_percent is None
 
 
+def test_of_simulated_gpus_nothing_is_measured_and_that_is_said() -> None:
+    use, simulated = UseByJob(), node([gpu("g0", 0)], holder("a", "g0")).model_copy(update={"simulated": True})
+    use.sample([simulated])
+    assert use["a"] == MeasuredUse(samples=1, held_mib=1_000, simulated=True)
+    use.sample([node([gpu("g1", 90)], holder("a", "g1"))])
+    assert (use["a"].simulated, use["a"].busy_percent) == (True, 90)
+
+
 def test_a_job_that_is_over_is_forgotten(monkeypatch: Any) -> None:
     monkeypatch.setattr(measured_use, "JOBS_MAX", 1)
     use = UseByJob()

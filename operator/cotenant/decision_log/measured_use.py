@@ -33,6 +33,8 @@ class MeasuredUse:
     held_mib: int = 0
     """The most that it held of one GPU."""
     shared: bool = False
+    simulated: bool = False
+    """One of the GPUs was simulated. Nothing computes on such a GPU, so how busy it is was not measured."""
 
     def plus(self, other: MeasuredUse) -> MeasuredUse:
         return MeasuredUse(
@@ -44,6 +46,7 @@ class MeasuredUse:
             memory_peak_mib=max(self.memory_peak_mib, other.memory_peak_mib),
             held_mib=max(self.held_mib, other.held_mib),
             shared=self.shared or other.shared,
+            simulated=self.simulated or other.simulated,
         )
 
     @property
@@ -102,11 +105,12 @@ def use_on(node: GPUNodeStatus) -> Iterator[tuple[str, MeasuredUse]]:
             used[job_of_pod.get(process.pod_uid, "")] += process.memory_mib
         for uid, held_mib in held.items():
             one = MeasuredUse(samples=1, memory_mib_sum=used[uid], memory_peak_mib=used[uid], held_mib=held_mib)
-            yield uid, _with_busy(one, gpu, shared=len(held) > 1)
+            shown = replace(one, shared=len(held) > 1, simulated=node.simulated)
+            yield uid, shown if node.simulated else _with_busy(shown, gpu)
 
 
-def _with_busy(use: MeasuredUse, gpu: GpuStatus, *, shared: bool) -> MeasuredUse:
+def _with_busy(use: MeasuredUse, gpu: GpuStatus) -> MeasuredUse:
     busy = gpu.used.utilization_percent if gpu.used else None
     if busy is None:
-        return replace(use, shared=shared)
-    return replace(use, busy_samples=1, busy_percent_sum=busy, idle_samples=int(busy < IDLE_PERCENT), shared=shared)
+        return use
+    return replace(use, busy_samples=1, busy_percent_sum=busy, idle_samples=int(busy < IDLE_PERCENT))

@@ -51,8 +51,8 @@ def waits(queue: str, since: str, **status: Any) -> dict[str, Any]:
 
 
 class Cluster:
-    def __init__(self, *, forbidden: bool = False, idle: dict[str, int] | None = None) -> None:
-        self.forbidden, self.idle = forbidden, idle or {}
+    def __init__(self, *, forbidden: bool = False, idle: dict[str, int] | None = None, simulated: bool = False) -> None:
+        self.forbidden, self.idle, self.simulated = forbidden, idle or {}, simulated
 
     def read(self, path: str) -> dict[str, Any]:
         if path.endswith("/queues"):
@@ -65,7 +65,8 @@ class Cluster:
             {"namespace": namespace, "job": job, "gpus": [{"uuid": uuid, "computeMilli": 500} for uuid in uuids]}
             for namespace, job, uuids in held
         ]
-        return {"items": [{"metadata": {"name": "n1"}, "status": {"gpus": gpus, "holders": holders}}]}
+        status = {"gpus": gpus, "holders": holders, "simulated": self.simulated}
+        return {"items": [{"metadata": {"name": "n1"}, "status": status}]}
 
     def get(self, path: str) -> dict[str, Any]:
         match path.rsplit("/", maxsplit=1)[-1]:
@@ -102,6 +103,12 @@ def test_it_finds_idle_holders_unused_guarantees_and_who_starves() -> None:
 
 def test_a_job_that_computes_most_of_the_time_is_no_idle_holder() -> None:
     assert [one.kind for one in found(Cluster(idle={"sleeper": 20}))[0]] == ["UnusedGuarantee", "StarvedBorrower"]
+
+
+def test_simulated_gpus_make_no_idle_holders_and_are_named() -> None:
+    findings, missing = found(Cluster(simulated=True))
+    assert [one.kind for one in findings] == ["UnusedGuarantee", "StarvedBorrower"]
+    assert missing == ["use of 3 GPUs: simulated, so nothing computes on them"]
 
 
 def test_without_the_records_it_says_what_it_did_not_look_at() -> None:

@@ -142,6 +142,14 @@ def test_a_run_that_used_what_it_held_and_one_that_nobody_saw_are_told_apart() -
     assert list(eff.sentences(run()))[-1].startswith("Nothing is known of how it used them")
 
 
+def test_use_of_simulated_gpus_is_not_judged() -> None:
+    found = run(use={"samples": 532, "simulated": True}, advice=["It declares no `expectedRuntime`"])
+    assert list(eff.sentences(found))[2:] == [
+        "Its GPUs were simulated: nothing computes on them, so there is no use to judge.",
+        "- It declares no `expectedRuntime`",
+    ]
+
+
 # -- cost --------------------------------------------------------------------------------------------------------------
 
 

@@ -85,6 +85,8 @@ def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[l
         except UserError:
             return None
 
+    if simulated := sum(one.is_simulated for one in gpus):
+        missing.append(f"use of {counted_gpus(simulated)}: simulated, so nothing computes on them")
     found = [
         *idle_holders(gpus, use_of),
         *unused_guarantees(tree, queues, lately),

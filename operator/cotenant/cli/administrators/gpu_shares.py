@@ -34,11 +34,12 @@ class GpuView:
     node_state: str
     """`Ready`, `Cordoned` or `NotReady`."""
     utilization: int | None
-    """Percent at the last look."""
+    """Percent at the last look; None where nothing was measured, as on simulated GPUs."""
     used_mib: int | None
     shares: tuple[GpuShare, ...]
     strangers: int = 0
     """Who is on it without a grant."""
+    is_simulated: bool = False
 
     @property
     def held_milli(self) -> int:
@@ -73,9 +74,10 @@ def gpu_views(nodes: Iterable[Document]) -> Iterator[GpuView]:
     for node in sorted(nodes, key=lambda one: str(one["metadata"]["name"])):
         status = node.get("status") or {}
         shares = _shares(status)
+        simulated = bool(status.get("simulated"))
         strangers = [one.get("uuid") for one in status.get("strangers") or ()]
         for gpu in sorted(status.get("gpus") or (), key=lambda one: int(one.get("index", 0))):
-            used = gpu.get("used") or {}
+            used = {} if simulated else gpu.get("used") or {}
             yield GpuView(
                 node=node["metadata"]["name"],
                 index=gpu.get("index", 0),
@@ -89,6 +91,7 @@ def gpu_views(nodes: Iterable[Document]) -> Iterator[GpuView]:
                 used_mib=used.get("memoryMiB"),
                 shares=tuple(sorted(shares.get(gpu["uuid"], ()), key=lambda one: one.job)),
                 strangers=strangers.count(gpu["uuid"]),
+                is_simulated=simulated,
             )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, percent, run_of
@@ -42,22 +43,28 @@ def sentences(run: Run) -> Iterator[str]:
     use = status.get("use") or {}
     if not use:
         yield "Nothing is known of how it used them: no agent has seen it, or another replica leads since."
+    elif use.get("simulated"):
+        yield "Its GPUs were simulated: nothing computes on them, so there is no use to judge."
     else:
-        shared = ", beside other jobs on the same GPUs" if use.get("shared") else ""
-        yield (
-            f"GPU compute  {percent(use.get('busyPercent'))} of the time a kernel ran,"
-            f" {percent(use.get('idlePercent'))} of the samples nothing did{shared} ({use['samples']} samples)"
-        )
-        peak, held = use["memoryPeakMiB"], use["memoryHeldMiB"]
-        yield f"GPU memory   {percent(use.get('memoryPercent'))}: at most {_gib(peak)} of {_gib(held)} on one GPU"
+        yield from _measured(use)
     if status.get("memoryPeakMiB"):
         yield f"             {_gib(status['memoryPeakMiB'])} at most of one rank, as its framework counts"
     if status["restarts"]:
         yield f"Restarts     {status['restarts']}, {status['failures']} by its own fault"
     for one in status.get("advice") or []:
         yield painted(f"- {one}", Colour.GREEN)
-    if use and not status.get("advice"):
+    if use and not use.get("simulated") and not status.get("advice"):
         yield "Nothing that was seen of it speaks for asking otherwise."
+
+
+def _measured(use: Mapping[str, Any]) -> Iterator[str]:
+    shared = ", beside other jobs on the same GPUs" if use.get("shared") else ""
+    yield (
+        f"GPU compute  {percent(use.get('busyPercent'))} of the time a kernel ran,"
+        f" {percent(use.get('idlePercent'))} of the samples nothing did{shared} ({use['samples']} samples)"
+    )
+    peak, held = use["memoryPeakMiB"], use["memoryHeldMiB"]
+    yield f"GPU memory   {percent(use.get('memoryPercent'))}: at most {_gib(peak)} of {_gib(held)} on one GPU"
 
 
 def _gib(mib: int) -> str:

@@ -124,6 +124,8 @@ def _summary(run: RunRecord) -> Document:
 def _use(use: MeasuredUse) -> Document:
     if not use.samples:
         return {}
+    if use.simulated:
+        return {"samples": use.samples, "simulated": True}
     found = {
         "samples": use.samples,
         "busyPercent": use.busy_percent,

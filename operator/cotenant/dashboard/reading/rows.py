@@ -193,7 +193,7 @@ def _gpu_node_row(name: str, status: Mapping[str, Any]) -> GpuNodeRow:
         heartbeat=instant(status.get("heartbeat")),
         is_simulated=bool(status.get("simulated")),
         isolation=f"memory {levels.get('memory', 'None')}, compute {levels.get('compute', 'None')}",
-        gpus=tuple(_wall_gpu(one) for one in status.get("gpus") or ()),
+        gpus=tuple(_wall_gpu(one, is_simulated=bool(status.get("simulated"))) for one in status.get("gpus") or ()),
         holds=tuple(
             GpuHold(uuid=str(gpu["uuid"]), namespace=str(one["namespace"]), job=str(one["job"]),
                     memory_mib=int(gpu["memoryMiB"]), milli=int(gpu.get("computeMilli") or 0))
@@ -204,8 +204,8 @@ def _gpu_node_row(name: str, status: Mapping[str, Any]) -> GpuNodeRow:
     )  # fmt: skip
 
 
-def _wall_gpu(gpu: Mapping[str, Any]) -> WallGpu:
-    used = gpu.get("used") or {}
+def _wall_gpu(gpu: Mapping[str, Any], *, is_simulated: bool) -> WallGpu:
+    used = {} if is_simulated else gpu.get("used") or {}
     return WallGpu(
         uuid=str(gpu["uuid"]),
         index=int(gpu["index"]),

@@ -67,6 +67,16 @@ def test_a_node_has_its_gpus_and_who_holds_them() -> None:
     assert [(hold.uuid, hold.job, hold.milli) for hold in row.holds] == [("GPU-0-1", "a", 100)]
 
 
+def test_how_busy_a_simulated_gpu_is_was_not_measured() -> None:
+    document = gpu_node(0, 1)
+    document["status"]["gpus"][0]["used"] = {"utilizationPercent": 0}
+    real, simulated = (
+        gpu_node_row(document | {"status": document["status"] | {"simulated": is_simulated}})
+        for is_simulated in (False, True)
+    )
+    assert (real.gpus[0].utilization, simulated.gpus[0].utilization) == (0, None)
+
+
 def test_the_course_of_a_job_is_what_was_seen_in_order_and_bounded() -> None:
     traces = ProgressTraces()
     for minute in (1, 2, 2, 1, 3):
