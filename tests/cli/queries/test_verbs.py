@@ -156,13 +156,23 @@ def test_jobs_that_are_set_aside_come_last_with_what_brings_them_back() -> None:
     stopped = {
         "standing": "Suspended",
         "queue": "team-a",
-        "message": "spec.suspend is true\nmore",
-        "returnsIf": "spec.suspend is false",
+        "message": "spec.suspend is true: the job waits until it is set to false\nmore",
+        "returnsIf": "spec.suspend is false: kubectl cotenant resume red/stopped",
+    }
+    broken = {
+        "standing": "Invalid",
+        "queue": "team-a",
+        "message": "workers must be 1 or more",
+        "returnsIf": "its spec is mended",
     }
     jobs = [
         {"metadata": {"name": "stopped", "namespace": "red"}, "status": stopped},
+        {"metadata": {"name": "broken", "namespace": "red"}, "status": broken},
         {"metadata": {"name": "train", "namespace": "red"}, "status": waiting},
     ]
     lines = ps.as_table(sorted(jobs, key=ps.order), NOW, wide=False, namespaces=False).splitlines()
-    assert [line.split()[0] for line in lines] == ["NAME", "train", "stopped", "stopped:"]
-    assert lines[-1] == "stopped: spec.suspend is true; back in line when spec.suspend is false"
+    assert [line.split()[0] for line in lines[:4]] == ["NAME", "train", "broken", "stopped"]
+    assert lines[4:] == [
+        "broken: workers must be 1 or more; back in line when its spec is mended",
+        "stopped: spec.suspend is true: the job waits until it is set to false; kubectl cotenant resume red/stopped",
+    ]

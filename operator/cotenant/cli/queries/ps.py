@@ -70,7 +70,15 @@ def aside(jobs: Sequence[Mapping[str, Any]], *, namespaces: bool) -> Iterator[st
         if status.get("returnsIf"):
             name = f"{metadata['namespace']}/{metadata['name']}" if namespaces else metadata["name"]
             message = status.get("message", "").split("\n", 1)[0]
-            yield f"{name}: {message}; back in line when {status['returnsIf']}"
+            yield f"{name}: {message}{way_back(one)}"
+
+
+def way_back(job: Mapping[str, Any]) -> str:
+    """What brings a job that is set aside back in line, behind its message. That of a suspended one says when."""
+    status, metadata = job["status"], job["metadata"]
+    if status["standing"] == "Suspended":
+        return f"; kubectl cotenant resume {metadata['namespace']}/{metadata['name']}"
+    return f"; back in line when {status['returnsIf']}"
 
 
 def order(job: Mapping[str, Any]) -> tuple[int, int, str, str]:

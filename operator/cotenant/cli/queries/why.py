@@ -69,7 +69,9 @@ def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]
         yield f"{painted(job, Colour.BOLD)} does not wait: {_of_standing(standing)}"
         if status.get("message"):
             yield status["message"]
-        if status.get("returnsIf"):
+        if standing == "Suspended":
+            yield f"To have it in line again: kubectl cotenant resume {job}"
+        elif status.get("returnsIf"):
             yield f"It is in line again when {status['returnsIf']}"
         if status.get("ifResumed"):
             yield f"Resumed now, {status['ifResumed']}"
