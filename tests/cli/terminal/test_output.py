@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cotenant.cli.terminal.output import Colour, about_when, as_document, painted, table
 from cotenant.cli.terminal.plain_stream import plain_output
@@ -67,6 +69,26 @@ def test_documents_are_printable_and_say_what_they_say(form: str, read: Callable
     text = as_document(document, form)
     assert read(text) == document
     assert all(line == printable(line) for line in text.split("\n"))
+
+
+SCRIPT = "import time\n\nfor step in range(3):\n\ttime.sleep(1)  \n    # ü\n"
+
+
+def test_a_text_of_several_lines_is_a_block_as_it_was_written() -> None:
+    document = {"items": [{"data": {"train.py": SCRIPT}}]}
+    text = as_document(document, "yaml")
+    assert text == (
+        "items:\n- data:\n    train.py: |\n      import time\n\n      for step in range(3):\n"
+        "      \ttime.sleep(1)  \n          # ü\n"
+    )
+    assert yaml.safe_load(text) == document
+
+
+@given(st.text(alphabet="ab \t\n-:#|>'\"ü\x1b", max_size=12), st.booleans())
+def test_whatever_a_text_has_yaml_says_it(text: str, is_beside: bool) -> None:
+    """A text beside it that has to be escaped changes how the whole document is written."""
+    document = {"a": [{text or "b": text, "c": text}], "d": "\x1b" if is_beside else "e"}
+    assert yaml.safe_load(as_document(document, "yaml")) == document
 
 
 def test_a_cell_is_one_line() -> None:

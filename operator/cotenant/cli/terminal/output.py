@@ -26,7 +26,7 @@ class Colour(StrEnum):
     BOLD = "1"
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
+def add_format(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "-o", "--output", choices=FORMATS, default="text", help="how it is printed: wide has more, name is for scripts"
     )
@@ -45,12 +45,12 @@ def as_document(document: Mapping[str, Any], form: str) -> str:
     """Faithful and printable: what a terminal would not show is escaped as the format escapes it."""
     if form == "json":
         return _UNPRINTABLE.sub(_in_json, json.dumps(document, indent=2, ensure_ascii=False))
-    import yaml
+    from cotenant.cli.terminal import yaml_blocks
 
-    text = str(yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True))
-    if all(line == printable(line) for line in text.split("\n")):
+    text = yaml_blocks.dump(document, allow_unicode=True)
+    if all(line == printable(line) for line in text.replace("\t", " ").split("\n")):
         return text
-    return str(yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=False))
+    return yaml_blocks.dump(document, allow_unicode=False)
 
 
 def _in_json(found: re.Match[str]) -> str:
