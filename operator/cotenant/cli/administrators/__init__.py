@@ -2,7 +2,8 @@
 
 import argparse
 
-from cotenant.cli.administrators import audit, clusters, doctor, drain, gpus, hold, migrate, move, nodes, replay, top
+from cotenant.cli.administrators import audit, clusters, doctor, drain, gpus, hold, migrate, move, nodes, replay
+from cotenant.cli.administrators.top import verb as top
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

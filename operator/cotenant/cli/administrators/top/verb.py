@@ -1,4 +1,4 @@
-"""`cotenant top`: queues, GPUs and who waits, live in a terminal. Drawn by curses, so it needs no package.
+"""The verb `top`. Drawn by curses, so it needs no package.
 
 A thread asks the cluster every two seconds, so that a key never waits for an answer. `--once` prints a view as text.
 """
@@ -6,6 +6,7 @@ A thread asks the cluster every two seconds, so that a key never waits for an an
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import threading
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cotenant.cli.administrators.gpu_shares import gpu_views
 from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
-from cotenant.cli.administrators.top_screen import VIEWS, Line, Style, TopData, TopView, pressed, screen
+from cotenant.cli.administrators.top.keys import pressed
+from cotenant.cli.administrators.top.rows import TopData, listing
+from cotenant.cli.administrators.top.screen import room, screen, whole
+from cotenant.cli.administrators.top.view import VIEWS, Line, Style, TopView
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.terminal.connection import Connection, add_arguments, connect
 
@@ -24,7 +28,8 @@ if TYPE_CHECKING:
 EVERY_S: Final = 2.0
 KEY_MS: Final = 200
 """Between two looks at the keyboard."""
-UNBOUNDED: Final = (100_000, 10_000)
+ESCAPE_MS: Final = 25
+"""After this long, Esc is the key and not the beginning of another."""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -39,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
     connection = connect(args)
     view = TopView(view=next(one for one in VIEWS if one.lower() == args.view))
     if args.once:
-        lines = screen(view, read(connection), datetime.now(UTC), UNBOUNDED)
-        print("\n".join("".join(text for text, _ in line).rstrip() for line in lines[:-1]).rstrip())
+        data, now = read(connection), datetime.now(UTC)
+        print(whole(view, data, listing(view, data, now), now))
         return 0
     if not sys.stdout.isatty():
         raise UserError("top needs a terminal; --once prints what there is now", EXIT_USAGE)
@@ -89,16 +94,20 @@ def interact(window: curses.window, feed: Feed, view: TopView) -> None:
     """Draw and take keys until the person leaves."""
     import curses
 
-    curses.curs_set(0)
+    with contextlib.suppress(curses.error):  # a terminal that cannot hide its cursor
+        curses.curs_set(0)
+    curses.set_escdelay(ESCAPE_MS)
     window.timeout(KEY_MS)
     styles = _styles()
     chosen: TopView | None = view
     while chosen is not None:
         rows, columns = window.getmaxyx()
-        _draw(window, screen(chosen, feed.data, datetime.now(UTC), (rows, columns - 1)), styles)
+        data, now = feed.data, datetime.now(UTC)
+        found = listing(chosen, data, now)
+        _draw(window, screen(chosen, data, found, now, (rows, columns - 1)), styles)
         key = _key(window)
         if key is not None:
-            chosen = pressed(chosen, key, page=max(1, rows - 6))
+            chosen = pressed(chosen, key, found.rows, room(rows))
 
 
 def _draw(window: curses.window, lines: list[Line], styles: dict[Style, int]) -> None:
@@ -127,9 +136,9 @@ def _styles() -> dict[Style, int]:
     import curses
     import os
 
-    plain = {Style.PLAIN: 0, Style.BOLD: curses.A_BOLD, Style.DIM: curses.A_DIM}
+    plain = {Style.PLAIN: 0, Style.BOLD: curses.A_BOLD, Style.DIM: curses.A_DIM, Style.CHOSEN: curses.A_REVERSE}
     if not curses.has_colors() or os.environ.get("NO_COLOR"):
-        return plain | {Style.GOOD: 0, Style.WARNING: curses.A_BOLD, Style.BAD: curses.A_REVERSE}
+        return plain | {Style.GOOD: 0, Style.WARNING: curses.A_BOLD, Style.BAD: curses.A_UNDERLINE}
     curses.start_color()
     curses.use_default_colors()
     colours = {Style.GOOD: curses.COLOR_GREEN, Style.WARNING: curses.COLOR_YELLOW, Style.BAD: curses.COLOR_RED}
