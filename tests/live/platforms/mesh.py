@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from tests.live.e2e.tenancy import Tenancy
-from tests.live.platforms.training import trains
-
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 PROXY = (
     'Object{spec: Object.spec{initContainers: [Object.spec.initContainers{name: "mesh-proxy", image: "tools",'
@@ -35,20 +29,6 @@ def mesh() -> tuple[dict[str, Any], dict[str, Any]]:
     policy = {"apiVersion": api, "kind": "MutatingAdmissionPolicy", "metadata": {"name": "mesh"}, "spec": spec}
     binding = {"kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": "mesh"}, "spec": {"policyName": "mesh"}}
     return policy, {"apiVersion": api, **binding}
-
-
-@pytest.fixture
-def meshed(platform: Tenancy, team: str) -> Iterator[str]:
-    platform.cluster.kubectl("label", "namespace", team, "mesh=on")
-    platform.apply(*mesh())
-    yield team
-    for kind in ("mutatingadmissionpolicy", "mutatingadmissionpolicybinding"):
-        platform.cluster.kubectl("delete", kind, "mesh")
-
-
-def test_an_ordinary_job_trains_in_a_namespace_of_a_mesh(platform: Tenancy, meshed: str) -> None:
-    platform.wait(lambda: joins(platform, meshed), what="the mesh adds its proxy to pods that do not opt out")
-    trains(platform, meshed)
 
 
 def joins(platform: Tenancy, namespace: str) -> bool:
