@@ -171,6 +171,7 @@ def test_what_would_mislead_a_rank_is_not_inherited() -> None:
         pytest.param("ACCELERATE_MIXED_PRECISION", "bf16", id="Accelerate's precision"),
         pytest.param("GRPC_ENABLE_FORK_SUPPORT", "1", id="forks under gRPC"),
         pytest.param("RAY_DEDUP_LOGS", "0", id="a setting of Ray's"),
+        pytest.param("RAY_worker_niceness", "15", id="how much Ray's workers give way"),
         pytest.param("PYTHONUNBUFFERED", "", id="buffered output"),
     ],
 )
@@ -179,6 +180,10 @@ def test_what_a_job_sets_is_not_replaced(name: str, value: str) -> None:
     group = group_of(job)
     env = base_environment({name: value}, job, cpus=4, interface="eth0")
     assert (env | rank_environment(job, group, group.ranks[0], interface="eth0"))[name] == value
+
+
+def test_the_workers_of_a_ray_in_the_program_give_way_to_nobody() -> None:
+    assert base_environment({}, contract([1]), cpus=4)["RAY_worker_niceness"] == "0"
 
 
 def test_peers_are_reached_by_the_pods_interface_where_the_job_names_none() -> None:

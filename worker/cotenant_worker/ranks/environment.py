@@ -141,6 +141,8 @@ def _defaults(contract: Contract, interface: str) -> dict[str, str]:
     return {
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
+        # Ray lets its workers give way to all else of the machine; here they are the job.
+        "RAY_worker_niceness": "0",
         "ACCELERATE_MIXED_PRECISION": {"fp32": "no"}.get(contract.precision, contract.precision),
         **({"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface} if interface else {}),
         **({"GRPC_ENABLE_FORK_SUPPORT": "0"} if contract.world_size > 1 else {}),
