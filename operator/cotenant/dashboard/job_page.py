@@ -60,7 +60,7 @@ def _job(viewer: Viewer, wish: Wish, job: tuple[str, str]) -> Drawn:
         log = viewer.ask(("log", job, wish.rank), _last_lines(viewer, namespace, uid, wish.rank), "", LOG_S)
         sources.append(log)
         context |= {"log": log.value, "log_problem": log.problem}
-    return Drawn(sources, context, problems_of(found, events))
+    return Drawn(sources, lambda: context, problems_of(found, events))
 
 
 def _run(viewer: Viewer, found: Source[Any], job: tuple[str, str]) -> Drawn:
@@ -70,7 +70,7 @@ def _run(viewer: Viewer, found: Source[Any], job: tuple[str, str]) -> Drawn:
     run = run_view(record.value) if record.value.get("status") else None
     return Drawn(
         [found, record],
-        {"view": None, "run": run, "name": f"{namespace}/{name}", "namespace_of_run": namespace},
+        lambda: {"view": None, "run": run, "name": f"{namespace}/{name}", "namespace_of_run": namespace},
         problems_of(found),
     )
 

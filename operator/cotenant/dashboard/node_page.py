@@ -19,6 +19,6 @@ def node_page(name: str) -> Page:
         node = viewer.follow(Scope(GPU_NODES, name=name), read)
         jobs = viewer.follow(Scope(TRAINING_JOBS, namespace_of(viewer, wish)), job_row)
         view = node_view(node.value.get(name), jobs.value.values(), name, viewer.palette)
-        return Drawn([node, jobs], {"view": view, "name": name}, problems_of(node, jobs))
+        return Drawn([node, jobs], lambda: {"view": view, "name": name}, problems_of(node, jobs))
 
     return Page(f"/nodes/{name}", name, "node.html", draw, is_filtered=False)

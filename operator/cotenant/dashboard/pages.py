@@ -58,7 +58,8 @@ class Drawn:
     """What a template gets, and the sources that it came from."""
 
     sources: list[Source[Any]]
-    context: Mapping[str, Any]
+    context: Callable[[], Mapping[str, Any]]
+    """Makes the view. Whoever waits for the sources does not need it, and of a large cluster it takes its time."""
     notes: list[str] = field(default_factory=list)
     """What the person may not see, or what may be old."""
 
@@ -95,17 +96,19 @@ def _queues(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     none: list[Document] = []
     tree = viewer.ask("queuetrees", trees, none, ANSWER_S)
     if not tree.problem:
-        return Drawn([tree], {"view": tree_view(tree.value, wish)})
+        return Drawn([tree], lambda: {"view": tree_view(tree.value, wish)})
     local = viewer.follow(Scope(LOCAL_QUEUES, namespace_of(viewer, wish)), lambda document: document)
-    view = local_view(local.value.values(), wish)
-    return Drawn([tree, local], {"view": view}, problems_of(tree, local))
+    return Drawn([tree, local], lambda: {"view": local_view(local.value.values(), wish)}, problems_of(tree, local))
 
 
 def _overview(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     nodes = viewer.follow(Scope(GPU_NODES), gpu_node_row)
     jobs = _jobs(viewer, wish)
-    view = overview_view(nodes.value.values(), jobs.value.values(), wish, viewer.palette)
-    return Drawn([nodes, jobs], {"view": view}, problems_of(nodes, jobs))
+    return Drawn(
+        [nodes, jobs],
+        lambda: {"view": overview_view(nodes.value.values(), jobs.value.values(), wish, viewer.palette)},
+        problems_of(nodes, jobs),
+    )
 
 
 def _wall(viewer: Viewer, wish: Wish, _: float) -> Drawn:
@@ -113,25 +116,28 @@ def _wall(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     jobs = _jobs(viewer, wish)
     return Drawn(
         [nodes, jobs],
-        {"view": wall_view(nodes.value.values(), jobs.value.values(), wish, viewer.palette)},
+        lambda: {"view": wall_view(nodes.value.values(), jobs.value.values(), wish, viewer.palette)},
         problems_of(nodes, jobs),
     )
 
 
 def _line(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     jobs = _jobs(viewer, wish)
-    return Drawn([jobs], {"view": line_view(jobs.value.values(), wish)}, problems_of(jobs))
+    return Drawn([jobs], lambda: {"view": line_view(jobs.value.values(), wish)}, problems_of(jobs))
 
 
 def _timeline(viewer: Viewer, wish: Wish, now: float) -> Drawn:
     jobs = _jobs(viewer, wish)
     runs = _past_runs(viewer, wish)
-    there = {job.uid for job in jobs.value.values()}
-    gone = [as_job(run) for run in runs.value if run.uid not in there]
-    # Drawn anew each half minute: the line of the present moves.
-    view = timeline_view([*jobs.value.values(), *gone], wish, now - now % 30)
     notes = [f"jobs that are gone are not here: {runs.problem}"] if runs.problem else []
-    return Drawn([jobs, runs], {"view": view}, problems_of(jobs) + notes)
+
+    def shown() -> Mapping[str, Any]:
+        there = {job.uid for job in jobs.value.values()}
+        gone = [as_job(run) for run in runs.value if run.uid not in there]
+        # Drawn anew each half minute: the line of the present moves.
+        return {"view": timeline_view([*jobs.value.values(), *gone], wish, now - now % 30)}
+
+    return Drawn([jobs, runs], shown, problems_of(jobs) + notes)
 
 
 def _past_runs(viewer: Viewer, wish: Wish) -> Source[list[RunRow]]:
@@ -147,16 +153,17 @@ def _past_runs(viewer: Viewer, wish: Wish) -> Source[list[RunRow]]:
 
 def _history(viewer: Viewer, wish: Wish, now: float) -> Drawn:
     runs = _past_runs(viewer, wish)
-    view = history_view(runs.value, wish, now - now % 30)
     notes = [runs.problem] if runs.problem else []
     if len(runs.value) >= RUNS_MAX:
         notes.append(f"The newest {RUNS_MAX:,} runs are here; kubectl cotenant history --limit N has more.")
-    return Drawn([runs], {"view": view, "cost_of": cost_of}, notes)
+    return Drawn([runs], lambda: {"view": history_view(runs.value, wish, now - now % 30), "cost_of": cost_of}, notes)
 
 
 def _reliability(viewer: Viewer, wish: Wish, now: float) -> Drawn:
     jobs = _jobs(viewer, wish)
-    return Drawn([jobs], {"view": reliability_view(jobs.value.values(), wish, now - now % 30)}, problems_of(jobs))
+    return Drawn(
+        [jobs], lambda: {"view": reliability_view(jobs.value.values(), wish, now - now % 30)}, problems_of(jobs)
+    )
 
 
 def _showback(viewer: Viewer, wish: Wish, _: float) -> Drawn:
@@ -173,21 +180,24 @@ def _showback(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     held = viewer.ask(("showbacks", scope.namespace), charges, none, LEDGER_S)
     notes = problems_of(jobs) + ([f"no budgets: {queues.problem}"] if queues.problem else [])
     notes += [f"no ledger: {held.problem}"] if held.problem else []
-    shown = {
-        "view": showback_view(jobs.value.values(), queues.value.values(), wish),
-        "money": money_view(held.value, queues.value.values(), wish),
-    }
+
+    def shown() -> Mapping[str, Any]:
+        return {
+            "view": showback_view(jobs.value.values(), queues.value.values(), wish),
+            "money": money_view(held.value, queues.value.values(), wish),
+        }
+
     return Drawn([jobs, queues, held], shown, notes)
 
 
 def _requests(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     found = viewer.follow(Scope(QUOTA_REQUESTS, namespace_of(viewer, wish)), request_row)
-    return Drawn([found], {"view": requests_view(found.value.values(), wish)}, problems_of(found))
+    return Drawn([found], lambda: {"view": requests_view(found.value.values(), wish)}, problems_of(found))
 
 
 def _sessions(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     found = viewer.follow(Scope(SESSIONS, namespace_of(viewer, wish)), session_row)
-    return Drawn([found], {"view": sessions_view(found.value.values(), wish)}, problems_of(found))
+    return Drawn([found], lambda: {"view": sessions_view(found.value.values(), wish)}, problems_of(found))
 
 
 PAGES: Final = (

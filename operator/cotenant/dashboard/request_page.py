@@ -54,7 +54,7 @@ def _request(viewer: Viewer, namespace: str, name: str) -> Drawn:
     }
     refused, why = viewer.refused_form
     notes = [f"Your answer was not taken: {why}"] if refused == address(namespace, name) else []
-    return Drawn([found, right], context, [*notes, *problems_of(found)])
+    return Drawn([found, right], lambda: context, [*notes, *problems_of(found)])
 
 
 async def answer(viewer: Viewer, namespace: str, name: str, form: Mapping[str, Any]) -> None:

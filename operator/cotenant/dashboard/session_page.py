@@ -20,7 +20,7 @@ def session_page(namespace: str, name: str, *, is_served: bool) -> Page:
         notes = [f"It was not opened: {why}"] if refused == address(namespace, name) else []
         can_open = is_served and row is not None and row.runs and row.serves
         context = {"session": row, "can_open": can_open, "is_served": is_served, "address": address(namespace, name)}
-        return Drawn([found], context, [*notes, *problems_of(found)])
+        return Drawn([found], lambda: context, [*notes, *problems_of(found)])
 
     return Page(address(namespace, name), f"{namespace}/{name}", "session.html", draw, is_filtered=False)
 

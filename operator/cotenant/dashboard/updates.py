@@ -61,7 +61,7 @@ class Drawing:
             "colour": self.viewer.palette.colour,
             "namespace": namespace_of(self.viewer, self.wish),
         }
-        return markup(self.page.template, context | dict(drawn.context))
+        return markup(self.page.template, context | dict(drawn.context()))
 
     def _now(self) -> Drawn:
         return self.page.draw(self.viewer, self.wish, self.clock())

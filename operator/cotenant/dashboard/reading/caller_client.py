@@ -32,8 +32,9 @@ from cotenant.dashboard.reading.pod_streams import PIECE_BYTES, PROTOCOL, Forwar
 
 SELF_SUBJECT_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
 SELF_ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
-PAGE: Final = 250
-"""Objects of one answer of a list: read in some tens of milliseconds, between which others have their turn."""
+PAGE: Final = 125
+"""Objects of one answer of a list: read in some 20 ms, between which others have their turn. Two lists are read side
+by side, and the first byte of a page may wait for an answer of each."""
 WATCH_S: Final = 60
 """After so long a watch is begun anew, and the caller's rights are looked at again."""
 QUIET_S: Final = 90.0
