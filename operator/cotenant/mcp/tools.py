@@ -12,6 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 from cotenant import __version__
+from cotenant.mcp.changes import NoChangeError, effects
 from cotenant.mcp.proposals import Change, Proposals, UnknownProposalError
 from cotenant.sdk.async_client import AsyncClient
 from cotenant.sdk.errors import CotenantError
@@ -116,9 +117,11 @@ def add_changes(server: MCPServer, client: AsyncClient, proposals: Proposals, cl
 
     @server.tool(annotations=READS)
     async def propose_submit(manifest: Document) -> Document:
-        """Show what submitting this TrainingJob would do; `apply` with the proposal submits it."""
+        """Show what submitting this TrainingJob would do; `apply` with the proposal submits it. What the API server
+        would refuse, such as a name that is taken, is refused here."""
         async with _Told():
             plan = await client.plan(manifest)
+            await client.dry_run(plan)
 
         async def submit() -> Document:
             run = await client.submit(plan)
@@ -128,21 +131,17 @@ def add_changes(server: MCPServer, client: AsyncClient, proposals: Proposals, cl
 
     @server.tool(annotations=READS)
     async def propose_change(name: str, action: str) -> Document:
-        """Show what `stop` (leave the GPUs and wait), `resume` or `delete` would do to a job; `apply` does it."""
+        """Show what `stop` (leave the GPUs and wait), `resume` or `delete` would do to a job and its work; `apply` does
+        it. What would do nothing is refused."""
         async with _Told():
             run = await client.get(name)
-            actions = {"stop": run.stop, "resume": run.resume, "delete": run.delete}
-            if action not in actions:
-                raise ToolError(f"action: {action!r}; one of {', '.join(actions)}")
-            status = await run.status()
+            shown = effects(await run.document(), action)
 
         async def change() -> Document:
-            await actions[action]()
+            await {"stop": run.stop, "resume": run.resume, "delete": run.delete}[action]()
             return {action: f"{run.namespace}/{run.name}"}
 
-        return proposed(
-            change, {action: f"{run.namespace}/{run.name}", "phase": status.get("phase"), **_progress(status)}
-        )
+        return proposed(change, {action: f"{run.namespace}/{run.name}", **shown})
 
     @server.tool(annotations=WRITES)
     async def apply(proposal: str) -> Document:
@@ -163,5 +162,5 @@ class _Told:
         return None
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, CotenantError | UnknownProposalError):
+        if isinstance(error, CotenantError | UnknownProposalError | NoChangeError):
             raise ToolError(f"{type(error).__name__}: {error}") from error

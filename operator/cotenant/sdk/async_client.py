@@ -67,6 +67,10 @@ class AsyncClient:
         """What fields of a waiting job written otherwise would do: `{"spec.gpu.count": 1}`."""
         return await self._answer({"job": name, "change": dict(change)})
 
+    async def dry_run(self, plan: SubmissionPlan) -> None:
+        """Have the API server look at it as at a job that is made, and make nothing. Raises RequestRefusedError."""
+        await self.server.request("POST", jobs_path(self.namespace), plan.manifest, {"dryRun": "All"})
+
     async def submit(self, job: JobRequest | Mapping[str, Any] | SubmissionPlan) -> AsyncRun:
         """Make it. The files go with the job: where they cannot be made, it is not left behind."""
         plan = job if isinstance(job, SubmissionPlan) else SubmissionPlan(*self._documents(job), {})

@@ -105,6 +105,7 @@ async def test_a_change_is_shown_first_and_then_made_as_it_was_shown(served: Ser
         assert await said(client, "apply", proposal=shown["proposal"]) == {"submitted": "team-a/new"}
         assert served.kube.stored(kube.TRAINING_JOBS, "new", "team-a") is not None
         assert "applied once" in await refused(client, "apply", proposal=shown["proposal"])
+        assert "already exists" in await refused(client, "propose_submit", manifest=MANIFEST)
         stop = await said(client, "propose_change", name="old", action="stop")
         clock[0] = LIFE_S + 1
         assert "there is no proposal" in await refused(client, "apply", proposal=stop["proposal"])

@@ -36,6 +36,8 @@ class ServedKube:
         if path in self.answers:
             return self.answers[path]
         resource, namespace, name = self._parts(path)
+        if (query or {}).get("dryRun"):
+            return await self._looked_at(resource, namespace, body or {})
         match method:
             case "GET" if not name:
                 labels = (query or {}).get("labelSelector", "")
@@ -49,6 +51,13 @@ class ServedKube:
                 return _document(await self.kube.patch(resource, name, body or {}, namespace=namespace))
         uid = (body or {}).get("preconditions", {}).get("uid", "")
         return _document(await self.kube.delete(resource, name, namespace, uid=uid))
+
+    async def _looked_at(self, resource: Resource, namespace: str, body: Mapping[str, Any]) -> Document:
+        """A dry run of what is to be made."""
+        name = body["metadata"].get("name", "")
+        if name and (await self.kube.get(resource, name, namespace)).done:
+            raise RequestRefusedError(f'{resource.plural} "{name}" already exists')
+        return dict(body)
 
     async def lines(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
         self.asked.append((f"GET {path}", dict(query or {})))

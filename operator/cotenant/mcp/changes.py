@@ -1,0 +1,53 @@
+"""What a change of a job would do, out of its document: shown with the proposal, or why there is nothing to propose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+Document = Mapping[str, Any]
+ACTIONS: Final = ("stop", "resume", "delete")
+OVER: Final = frozenset({"Succeeded", "Failed"})
+HOLDING: Final = frozenset({"Starting", "Running", "Evicting"})
+
+
+class NoChangeError(ValueError):
+    """The action would do nothing, or would be refused or put back."""
+
+
+def effects(job: Document, action: str) -> dict[str, str]:
+    """What the job is, and what becomes of its work. Raises NoChangeError."""
+    status = job.get("status") or {}
+    phase = str(status.get("phase") or "Pending")
+    if action not in ACTIONS:
+        raise NoChangeError(f"action: {action!r}; one of {', '.join(ACTIONS)}")
+    if action != "delete":
+        _refuse_in_vain(job, action, phase)
+    found = {"phase": phase}
+    if summary := (status.get("progress") or {}).get("summary"):
+        found["progress"] = str(summary)
+    if action != "resume" and phase in HOLDING:
+        found["itsWork"] = _work(status, action)
+    return found
+
+
+def _refuse_in_vain(job: Document, action: str, phase: str) -> None:
+    metadata, is_stopped = job["metadata"], bool((job.get("spec") or {}).get("suspend"))
+    name = f"{metadata['namespace']}/{metadata['name']}"
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("kind") == "Session" and owner.get("controller"):
+            raise NoChangeError(f"{name} is the job of session {owner['name']}: kubectl cotenant session {action}")
+    if phase in OVER:
+        raise NoChangeError(f"{name} has finished ({phase}): there is nothing to {action}")
+    if action == "stop" and is_stopped:
+        raise NoChangeError(f"{name} was stopped before")
+    if action == "resume" and not is_stopped:
+        raise NoChangeError(f"{name} was not stopped: it is {phase}")
+
+
+def _work(status: Document, action: str) -> str:
+    step = ((status.get("progress") or {}).get("lastCheckpoint") or {}).get("step")
+    if step is not None:
+        then = "resume goes on from there" if action == "stop" else "its files stay"
+        return f"the checkpoint of step {step} is the last one known; {then}"
+    return "no checkpoint is known: " + ("resume begins anew" if action == "stop" else "what it computed is lost")
