@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -116,3 +117,14 @@ def test_a_job_in_line_here_says_what_it_waits_for_on_another_cluster_or_why_it_
     assert elsewhere(there) == {"elsewhere": "It is also in line on cluster west: no GPUs"}
     assert elsewhere(here) == {"elsewhere": "the job is not handed over"}
     assert (elsewhere(plain), elsewhere(None)) == ({}, {})
+
+
+def test_the_job_of_a_session_goes_on_by_the_session() -> None:
+    cache = cache_with("aside", {"suspend": True}, {"phase": "Suspended"})
+    [record] = cache.jobs.values()
+    owner = {"apiVersion": "cotenant.dev/v1beta1", "kind": "Session", "name": "nb", "uid": "s", "controller": True}
+    assert record.job is not None
+    metadata = record.job.metadata.model_copy(update={"owner_references": (owner,)})
+    owned = replace(record, job=record.job.model_copy(update={"metadata": metadata}))
+    told = [aside_status(one, {})["returnsIf"].partition("kubectl cotenant ")[2] for one in (record, owned)]
+    assert told == ["resume red/aside", "session resume red/nb"]

@@ -19,7 +19,7 @@ from cotenant.core.model.lifecycle import TERMINAL, Phase
 from cotenant.core.model.objects import Job, JobKey
 
 _RETURNS: Final[Mapping[str, str]] = {
-    Phase.SUSPENDED: "spec.suspend is false: kubectl cotenant resume {key}",
+    Phase.SUSPENDED: "spec.suspend is false: kubectl cotenant {resume}",
     Phase.INVALID: "its spec is mended",
     STATUS_UNREADABLE: "the release that wrote its status is installed again, or its status is mended",
     "Away": "it is suspended and resumed, which takes it off that cluster",
@@ -56,7 +56,7 @@ def aside_status(record: JobRecord, classes: Mapping[str, int]) -> Document:
         "submittedAt": timestamp(job.submitted_at) if job else None,
         "reason": record.status.reason or "",
         "message": message,
-        "returnsIf": _RETURNS.get(standing, "").format(key=record.key),
+        "returnsIf": _RETURNS.get(standing, "").format(resume=_resume(record)),
         "change": {"spec.suspend": False} if standing == Phase.SUSPENDED else {},
     }
     kept = {name: value for name, value in status.items() if value not in (None, "", {})}
@@ -86,6 +86,13 @@ def _standing(record: JobRecord) -> str:
         return quarantine.CONDITION
     blocked = any(one.type == START_BLOCKED and one.status == "True" for one in conditions)
     return START_BLOCKED if blocked and record.phase is Phase.PENDING else record.phase.value
+
+
+def _resume(record: JobRecord) -> str:
+    """The verb that lets the job go on. The operator writes `spec.suspend` of a Session's job as the Session has it."""
+    owners = record.job.metadata.owner_references if record.job else ()
+    session = next((one["name"] for one in owners if one.get("kind") == "Session" and one.get("controller")), None)
+    return f"session resume {record.namespace}/{session}" if session else f"resume {record.key}"
 
 
 def _core_job(record: JobRecord, classes: Mapping[str, int]) -> Job | None:
