@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cotenant.cli import verbs
 from cotenant.cli.main import NOT_OF_THE_PLUGIN, PLUGIN, build_parser, main
 
 
@@ -91,6 +94,26 @@ def test_a_verb_that_there_is_not_is_refused_with_the_nearest(
 ) -> None:
     assert main([verb, "x"]) == 2
     assert capsys.readouterr().err == f"cotenant: {says}\n"
+
+
+def test_every_module_that_registers_a_verb_is_found_and_every_verb_is_where_it_is_looked_for() -> None:
+    package = importlib.import_module("cotenant.cli")
+    places = [one.name for one in pkgutil.walk_packages(package.__path__, "cotenant.cli.")]
+    registering = {name for name in places if hasattr(importlib.import_module(name), "register")}
+    assert registering == set(verbs.OWN.values())
+    for verb in verbs.modules():
+        assert {verb} <= {path[0] for path, _ in leaves(build_parser("cotenant", verb)) if path}, verb
+
+
+def test_a_list_of_verbs_has_those_that_are_slow_and_imports_none_of_their_settings() -> None:
+    asked = (
+        "import sys; from cotenant.cli.main import build_parser; text = build_parser('cotenant', '-h').format_help()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{asked}; print('run the operator' in text, 'pydantic' in sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "True False\n"
 
 
 LISTS = ("audit", "cost", "gpus", "history", "nodes", "offer", "ps", "queues", "quota list", "session list", "sweep")

@@ -87,7 +87,7 @@ def test_no_verb_of_the_plugin_needs_a_package_but_those_that_say_what_does_with
     for imported in graph.find_modules_directly_imported_by("cotenant"):  # those of `import cotenant`, at first use
         graph.remove_import(importer="cotenant", imported=imported)
     verbs = {f"cotenant.cli.{name}" for name in ("tenants", "queries", "administrators", "terminal", "reference")}
-    modules = {"cotenant.cli.main", "cotenant.cli.logs", "cotenant.cli.documents"}.union(
+    modules = {"cotenant.cli.main", "cotenant.cli.tenants.logs", "cotenant.cli.documents"}.union(
         *(graph.find_descendants(verb) for verb in verbs)
     )
     modules.remove("cotenant.cli.administrators.replay")

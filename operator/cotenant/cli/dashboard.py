@@ -9,14 +9,20 @@ from pathlib import Path
 from typing import Final
 
 from cotenant.cli.errors import UserError
-from cotenant.cli.terminal.connection import add_arguments, connect
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import connect
 
 AUTHORITY: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("dashboard", help="pages in a browser about queues, GPUs and jobs, as you may see them")
-    add_arguments(parser, all_namespaces=True)
+    parser = cluster_verb(
+        verbs,
+        "dashboard",
+        run,
+        "pages in a browser about queues, GPUs and jobs, as you may see them",
+        all_namespaces=True,
+    )
     parser.add_argument("--port", type=int, default=0, metavar="N", help="on this machine (default: any that is free)")
     pod = parser.add_argument_group("in a cluster, as the chart runs it")
     pod.add_argument("--certificate", type=Path, metavar="FOLDER", help="serve everybody over TLS: tls.crt and tls.key")
@@ -33,7 +39,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     pod.add_argument("--sessions-port", type=int, default=8444, metavar="N", help="port of sessions there")
     pod.add_argument("--proxy-header", default="Authorization", metavar="NAME", help="header in which it does")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,9 +1,9 @@
 """The `cotenant` program: finds the verbs and runs one.
 
-A verb is a module with `register(verbs)`, in this package or named by an entry point of the group `cotenant.verbs`: it
-adds its parser (name, help, arguments) and calls `parser.set_defaults(run=function)`, where the function takes the
-parsed arguments and returns the exit code. Such a module must import fast: what is heavy is imported inside the
-function. A verb refuses by raising `UserError`: one message and an exit code.
+A verb is a module with `register(verbs)`, which the module `verbs` names, or an entry point of the group
+`cotenant.verbs`: it adds its parser (name, help, arguments) and calls `parser.set_defaults(run=function)`, where the
+function takes the parsed arguments and returns the exit code. Such a module must import fast: what is heavy is imported
+inside the function. A verb refuses by raising `UserError`: one message and an exit code.
 """
 
 import argparse
@@ -11,29 +11,25 @@ import contextlib
 import difflib
 import importlib
 import os
-import pkgutil
 import signal
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import entry_points
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Final
 
 from cotenant import __version__
+from cotenant.cli import verbs
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.terminal.plain_stream import plain_output
-
-GROUP = "cotenant.verbs"
-"""Entry points of other packages that bring a verb, name → module."""
 
 PLUGIN: Final = "kubectl cotenant"
 NOT_OF_THE_PLUGIN: Final = frozenset({"agent", "crds", "demo", "local", "operator", "plugin"})
 """Verbs of the machine that they run on, and of this project's makers: kubectl offers those of a cluster's users."""
 
-SLOW: Final = frozenset({"operator"})
-"""Verbs whose flags are read from modules that take as long to import as another verb takes in all."""
+SLOW: Final = frozenset({"cotenant.cli.operator"})
+"""Modules of verbs whose flags are read from modules that take longer to import than all verbs: `register_name`
+registers such a verb without its flags."""
 OF_THEIR_OWN_OUTPUT: Final = NOT_OF_THE_PLUGIN | {"mcp"}
 """Verbs that draw their progress, or speak a protocol, and print nothing of tenants' for a person."""
 WITHOUT_PACKAGES: Final = {
@@ -54,28 +50,25 @@ def _way_out(missing: str, words: Sequence[str]) -> str:
 
 
 def build_parser(named: str = "cotenant", verb: str = "") -> argparse.ArgumentParser:
-    """The parser of all verbs; for the one verb that is asked for, without others that are slow to import."""
+    """The parser of this verb; of all if it is empty or a flag. A flag asks for no flags of verbs that are `SLOW`."""
     parser = argparse.ArgumentParser(prog=named, description="Share GPU nodes among tenants on Kubernetes.")
     parser.add_argument("--version", action="version", version=f"cotenant {__version__}")
-    left_out = NOT_OF_THE_PLUGIN if named == PLUGIN else frozenset[str]()
-    if verb and not verb.startswith("-"):
-        left_out |= SLOW - {verb}
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for _, module in sorted(_modules(left_out), key=lambda found: found[0]):
-        register = getattr(module, "register", None)
-        if register is not None:
-            register(verbs)
+    registered = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    known = known_verbs(named, verb)
+    for name in dict.fromkeys(known.values()):
+        module = importlib.import_module(name)
+        is_named_only = verb.startswith("-") and name in SLOW
+        (module.register_name if is_named_only else module.register)(registered)
     return parser
 
 
-def _modules(left_out: frozenset[str]) -> Iterator[tuple[str, ModuleType]]:
-    """Those that may be verbs, by name."""
-    for found in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if found.name not in left_out:
-            yield found.name, importlib.import_module(f"cotenant.cli.{found.name}")
-    for entry in entry_points(group=GROUP):
-        if entry.name not in left_out:
-            yield entry.name, entry.load()
+def known_verbs(named: str, verb: str = "") -> dict[str, str]:
+    """Verbs of the program that is called so → the modules that register them: this one, or all if there is none."""
+    left_out = NOT_OF_THE_PLUGIN if named == PLUGIN else frozenset[str]()
+    if verb in verbs.OWN and verb not in left_out:  # entry points are looked for only where that is needed
+        return {verb: verbs.OWN[verb]}
+    found = {one: module for one, module in verbs.modules().items() if one not in left_out}
+    return {verb: found[verb]} if verb in found else found
 
 
 def program() -> str:
@@ -89,20 +82,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(words)
 
 
-def known_verb(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+def refuse_unknown(named: str, words: Sequence[str]) -> None:
     """Raises UserError for a verb that there is not, with the nearest that there is."""
-    [verbs] = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if words and not words[0].startswith("-") and words[0] not in verbs:
-        near = difflib.get_close_matches(words[0], verbs, n=1)
+    known = known_verbs(named, *words[:1])
+    if words and not words[0].startswith("-") and words[0] not in known:
+        near = difflib.get_close_matches(words[0], known, n=1)
         meant = f"; did you mean {near[0]}?" if near else ";"
-        raise UserError(f"there is no verb {words[0]}{meant} {parser.prog} --help lists them", EXIT_USAGE)
+        raise UserError(f"there is no verb {words[0]}{meant} {named} --help lists them", EXIT_USAGE)
 
 
 def _run(words: Sequence[str]) -> int:
-    parser = build_parser(program(), *words[:1])
     try:
-        known_verb(parser, words)
-        args = parser.parse_args(words)
+        refuse_unknown(program(), words)
+        args = build_parser(program(), words[0] if words else "-").parse_args(words)
         run: Callable[[argparse.Namespace], int] = args.run
         return run(args)
     except UserError as error:

@@ -9,14 +9,19 @@ Python's own 700, looking for them was a fifth of the operator's CPU while jobs 
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    _add_settings(register_name(verbs))
+
+
+def register_name(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """The verb without its flags, for a list of verbs."""
     parser = verbs.add_parser(
         "operator",
         help="run the operator",
         description="Run one replica of the operator. Every flag may be given as an environment variable:"
         " --worker-image is COTENANT_WORKER_IMAGE.",
     )
-    _add_settings(parser)
     parser.set_defaults(run=run)
+    return parser
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 
 from cotenant.cli.errors import EXIT_USAGE, UserError
-from cotenant.cli.terminal.connection import add_arguments, connect
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import connect
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("mcp", help="serve an agent (Model Context Protocol) over stdin and stdout")
-    add_arguments(parser)
+    parser = cluster_verb(verbs, "mcp", run, "serve an agent (Model Context Protocol) over stdin and stdout")
     parser.add_argument(
         "--allow-writes",
         action="store_true",
         help="let it submit, stop, resume and delete jobs: each is proposed first, and applied as it was shown",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -44,7 +44,7 @@ def test_what_the_operator_decided_is_saved_and_decided_again(
 ) -> None:
     file = tmp_path / "capsule"
     assert main.main(["capsule", str(file)]) == 0
-    assert "a decision on 31 jobs and 1 nodes" in capsys.readouterr().out
+    assert "a decision on 31 jobs and 1 node," in capsys.readouterr().out
     assert main.main(["replay", str(file)]) == 0
     assert capsys.readouterr().out == "The same plan, to the byte: 31 lines.\n"
 

@@ -135,7 +135,7 @@ def played(cluster: PlayedCluster, capsys: pytest.CaptureFixture[str], monkeypat
     return Leaving(cluster, capsys)
 
 
-AGAIN = "It waits for its place again: `cotenant why red/train`"
+AGAIN = "It waits for its place again: `kubectl cotenant why red/train`"
 HOW = "SIGTERM reaches every rank: save there and end, within gracePeriod (docs/worker.md)."
 
 

@@ -66,7 +66,7 @@ def test_a_request_is_one_document(recorded: Recorded, capsys: pytest.CaptureFix
         "until": "2030-01-31T23:59:59Z",
         "reason": "a paper",
     }
-    assert "cotenant quota approve red/more-x1" in capsys.readouterr().out
+    assert "answers: kubectl cotenant quota approve red/more-x1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

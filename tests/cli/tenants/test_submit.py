@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from cotenant.api.conversion.to_core import parse_job
-from cotenant.cli import logs, main
+from cotenant.cli import main
 from cotenant.cli.errors import EXIT_UNAVAILABLE, UserError
+from cotenant.cli.tenants import logs
 from cotenant.cli.tenants.submit import gpu_of
 from cotenant.controller.client.kube import CONFIG_MAPS, LOCAL_QUEUES
 from tests.cli.tenants.cluster import PlayedCluster
@@ -165,6 +166,7 @@ def test_a_manifest_is_submitted_as_it_is(ready: PlayedCluster, here: Path) -> N
         (["--env", "A", "train.py"], "--env A"),
         (["/etc/hostname"], "not in the folder that travels"),
         (["nobody.py"], "no such file"),
+        (["tarin.py"], "tarin.py: there is no such file in what travels; did you mean train.py?"),
         (["python"], "no such file in what travels (a command begins with one of python, python3, bash,"),
         (["fish", "train.py"], "fish: there is no such file"),
     ],

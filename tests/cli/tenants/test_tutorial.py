@@ -14,9 +14,9 @@ import pytest
 
 from cotenant.cli import main
 from tests.cli.tenants.cluster import PlayedCluster
+from tests.cli.tenants.test_logs import JOB, Pods
 from tests.cli.tenants.test_records import USE, run
 from tests.cli.tenants.test_submit import STARTS
-from tests.cli.test_logs import JOB, Pods
 
 PAGE = (Path(__file__).parents[3] / "docs" / "tutorial.md").read_text()
 SHELLS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -59,7 +59,7 @@ def demo(cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         read=lambda path: of_kind["trainingjobs" if "/trainingjobs/" in path else "pods"](path),
         stream=printing.stream,
     )
-    monkeypatch.setattr("cotenant.cli.logs.connect", lambda _: connection)
+    monkeypatch.setattr("cotenant.cli.tenants.logs.connect", lambda _: connection)
     return cluster
 
 

@@ -20,9 +20,10 @@ from cotenant.cli.administrators.audit_findings import (
 from cotenant.cli.administrators.gpu_shares import counted_gpus, gpu_views
 from cotenant.cli.administrators.gpus import GPU_NODES
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect
-from cotenant.cli.terminal.output import Colour, add_format, painted, printed
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.output import Colour, painted, printed
+from cotenant.cli.terminal.watch import show
 
 QUEUES: Final = f"/apis/{names.GROUP}/{names.VERSION}/queues"
 TITLES: Final = {
@@ -34,8 +35,12 @@ TITLES: Final = {
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser(
-        "audit", help="idle holders, guarantees that nobody uses or nothing backs, who starves; each with a patch"
+    parser = cluster_verb(
+        verbs,
+        "audit",
+        run,
+        "idle holders, guarantees that nobody uses or nothing backs, who starves; each with a patch",
+        watched=True,
     )
     parser.add_argument(
         "--starved",
@@ -44,10 +49,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         metavar="HOURS",
         help="of waiting, from which on somebody starves (default: 6)",
     )
-    add_arguments(parser)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

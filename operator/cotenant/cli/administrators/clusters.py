@@ -8,20 +8,17 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.cli.terminal.connection import add_arguments, connect
-from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import connect
+from cotenant.cli.terminal.output import Colour, painted, printed, table
+from cotenant.cli.terminal.watch import show
 
 PATH: Final = f"/apis/{names.API_VERSION}/remoteclusters"
 HEADER: Final = ("CLUSTER", "REACHABLE", "JOBS", "RUNNING", "SEEN", "SERVER")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("clusters", help="the other clusters that queues hand jobs to, and what is there")
-    add_arguments(parser)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=run)
+    cluster_verb(verbs, "clusters", run, "the other clusters that queues hand jobs to, and what is there", watched=True)
 
 
 def run(args: argparse.Namespace) -> int:

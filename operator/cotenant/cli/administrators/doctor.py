@@ -16,8 +16,9 @@ from cotenant.cli.administrators.gpus import GPU_NODES
 from cotenant.cli.administrators.health.checks import CHECKS, Diagnosis, SeenCluster, Severity
 from cotenant.cli.administrators.health.platforms import platforms
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect
-from cotenant.cli.terminal.output import Colour, add_format, painted, printed
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.output import Colour, painted, printed
 
 INSTALLED: Final = "labelSelector=app.kubernetes.io/name=cotenant"
 PATHS: Final = {
@@ -42,12 +43,13 @@ MARKS: Final = {Severity.ERROR: Colour.RED, Severity.WARNING: Colour.YELLOW, Sev
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser(
-        "doctor", help="look at a cluster before and after the installation; a fix for each finding"
+    cluster_verb(
+        verbs,
+        "doctor",
+        run,
+        "look at a cluster before and after the installation; a fix for each finding",
+        printed=True,
     )
-    add_arguments(parser)
-    add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

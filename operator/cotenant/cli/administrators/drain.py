@@ -18,14 +18,17 @@ from cotenant.cli.administrators import drain_gpu
 from cotenant.cli.administrators.gpus import GPU_NODES
 from cotenant.cli.errors import EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.queries.cluster_whatif import sentences
+from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.connection import Connection, connect
 
 EVERY_S: Final = 2.0
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("drain", help="take a node or a GPU out: jobs on it save, leave and wait again; --undo")
+    parser = cluster_verb(
+        verbs, "drain", run, "take a node or a GPU out: jobs on it save, leave and wait again; --undo"
+    )
     parser.add_argument("node", metavar="NODE")
     parser.add_argument("--gpu", metavar="GPU", help="this GPU alone: its UUID, or its index on the node")
     parser.add_argument("--reason", default="", metavar="TEXT", help="why, of --gpu, for those who look at it")
@@ -39,8 +42,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         metavar="SECONDS",
         help="for jobs to leave (default: 900; 0: do not wait)",
     )
-    add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,7 +98,7 @@ def drain(connection: Connection, node: str, timeout_s: float, *, sleep: Callabl
             return EXIT_REFUSED if timeout_s else 0
         sleep(EVERY_S)
         waited += EVERY_S
-    print(f"{node}: no job holds anything; `cotenant drain {node} --undo` when it is well")
+    print(f"{node}: no job holds anything; `kubectl cotenant drain {node} --undo` when it is well")
     return 0
 
 

@@ -47,7 +47,7 @@ def drain(
         if out and not held:
             print(
                 f"{node}: {uuid}: no job holds anything of it; when it is well:"
-                f" `cotenant drain {node} --gpu {uuid} --undo`"
+                f" `kubectl cotenant drain {node} --gpu {uuid} --undo`"
             )
             return 0
         if waited >= timeout_s:

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from cotenant.cli.administrators.gpu_shares import WHOLE, GpuView, counted_gpus, gpu_views
 from cotenant.cli.errors import UserError
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect
-from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.output import Colour, painted, printed, table
+from cotenant.cli.terminal.watch import show
 from cotenant.names import ANNOTATION_RESET, GROUP, VERSION
 
 GPU_NODES: Final = f"/apis/{GROUP}/{VERSION}/gpunodes"
@@ -27,26 +28,22 @@ Document = Mapping[str, Any]
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("gpus", help="who holds which share of which GPU, what is idle, what is ill")
+    parser = cluster_verb(
+        verbs, "gpus", listed, "who holds which share of which GPU, what is idle, what is ill", watched=True
+    )
     parser.add_argument("--node", metavar="NODE", help="of this node alone")
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--idle", action="store_true", help="those that are held, and on which nothing computes now")
     chosen.add_argument("--ill", action="store_true", help="those that are not handed out")
     chosen.add_argument("--free", action="store_true", help="those of which something is left")
     chosen.add_argument("--map", action="store_true", help="a wall of them, a letter for each job")
-    add_arguments(parser)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=listed)
     acts = parser.add_subparsers(title="acts", metavar="ACT", required=False)
-    reset = acts.add_parser("reset", help="have the driver reset a GPU that nobody holds")
+    reset = cluster_verb(acts, "reset", run_reset, "have the driver reset a GPU that nobody holds")
     reset.add_argument("node", metavar="NODE")
     reset.add_argument("gpu", metavar="GPU", help="its UUID, or its index on the node")
     reset.add_argument(
         "--timeout", type=float, default=300.0, metavar="SECONDS", help="to wait for the answer (default: 300; 0: none)"
     )
-    add_arguments(reset)
-    reset.set_defaults(run=run_reset)
 
 
 def as_cordoned(connection: Connection, nodes: Sequence[Document]) -> list[Document]:

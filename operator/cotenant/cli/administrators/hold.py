@@ -10,7 +10,8 @@ import argparse
 from typing import Final
 
 from cotenant import names
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect, job_named
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect, job_named
 
 OURS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
 
@@ -22,15 +23,14 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def _add(verb: argparse.ArgumentParser, *, holds: bool) -> None:
     kinds = verb.add_subparsers(title="what", metavar="WHAT", required=True)
-    queue = kinds.add_parser("queue", help="a queue and those below it; what runs goes on")
+    queue = cluster_verb(kinds, "queue", run_queue, "a queue and those below it; what runs goes on")
     queue.add_argument("queue", metavar="QUEUE")
-    job = kinds.add_parser("job", help="one job: it saves and leaves; its owner can resume it")
+    job = cluster_verb(kinds, "job", run_job, "one job: it saves and leaves; its owner can resume it")
     job.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
     if holds:
         queue.add_argument("--reason", required=True, metavar="TEXT", help="why, for those who wait")
-    for parser, run in ((queue, run_queue), (job, run_job)):
-        add_arguments(parser)
-        parser.set_defaults(run=run, holds=holds)
+    for parser in (queue, job):
+        parser.set_defaults(holds=holds)
 
 
 def run_queue(args: argparse.Namespace) -> int:

@@ -19,8 +19,9 @@ from urllib.parse import quote
 
 from cotenant import names
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
+from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.connection import Connection, connect
 
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 APPLY: Final = "kubectl apply --server-side --force-conflicts -f charts/cotenant/crds/"
@@ -65,14 +66,12 @@ class StoredKind:
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("migrate", help="store objects of older versions of the API in the newest")
+    parser = cluster_verb(verbs, "migrate", run, "store objects of older versions of the API in the newest")
     parser.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument(
         "--rate", type=float, default=PER_SECOND, metavar="N", help=f"writes a second at most (default: {PER_SECOND:g})"
     )
-    add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,8 +18,9 @@ from typing import Any, Final
 from cotenant import names
 from cotenant.cli.errors import EXIT_REFUSED, EXIT_USAGE, UserError
 from cotenant.cli.queries.cluster_whatif import touched
+from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect, job_named
+from cotenant.cli.terminal.connection import Connection, connect, job_named
 from cotenant.cli.terminal.output import Colour, painted
 
 EVERY_S: Final = 2.0
@@ -28,8 +29,8 @@ Document = Mapping[str, Any]
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser(
-        "move", help="have a running job save, leave, and go on elsewhere; shows the plan and asks"
+    parser = cluster_verb(
+        verbs, "move", run, "have a running job save, leave, and go on elsewhere; shows the plan and asks"
     )
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
     parser.add_argument("--to", action="append", default=[], metavar="NODE", help="to this node; again: or that one")
@@ -44,8 +45,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         metavar="SECONDS",
         help="for it to be elsewhere, then the wish is dropped (default: 900)",
     )
-    add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

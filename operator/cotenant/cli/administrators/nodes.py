@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from cotenant.cli.administrators.gpu_shares import WHOLE, gpu_views
 from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
-from cotenant.cli.terminal.connection import add_arguments, connect
-from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import connect
+from cotenant.cli.terminal.output import Colour, painted, printed, table
+from cotenant.cli.terminal.watch import show
 
 HEADER: Final = ("NODE", "STATE", "GPUS", "HELD", "IDLE", "ILL", "JOBS", "HEALTH", "ISOLATION")
 WIDE: Final = ("DRIVER", "TOOLKIT", "SEEN")
@@ -20,11 +21,9 @@ STALE_S: Final = 60
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("nodes", help="nodes with GPUs: whether they take work, what is held, idle and ill")
-    add_arguments(parser)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=run)
+    cluster_verb(
+        verbs, "nodes", run, "nodes with GPUs: whether they take work, what is held, idle and ill", watched=True
+    )
 
 
 def run(args: argparse.Namespace) -> int:

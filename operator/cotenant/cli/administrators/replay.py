@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, UserError
-from cotenant.cli.terminal.connection import add_arguments, connect
-from cotenant.cli.terminal.output import table
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import connect
+from cotenant.cli.terminal.output import counted, table
 
 SHOWN = 20
 DIGEST_CHARS_MIN: Final = 6
@@ -20,17 +21,17 @@ CLOCK_CHARS_MAX: Final = len("14:05:59")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    capsule = verbs.add_parser(
+    capsule = cluster_verb(
+        verbs,
         "capsule",
-        help="save everything that a decision of the operator was made from: the last one, or one of the past",
+        save,
+        "save everything that a decision of the operator was made from: the last one, or one of the past",
     )
     capsule.add_argument("file", nargs="?", metavar="FILE", help="written to, packed; - is stdout")
     capsule.add_argument(
         "--of", metavar="TIME|DIGEST", help="of the last one that is kept by then, or of this one: 14:05"
     )
     capsule.add_argument("--list", action="store_true", help="past decisions of which everything is kept")
-    add_arguments(capsule)
-    capsule.set_defaults(run=save)
     parser = verbs.add_parser("replay", help="decide a capsule again: the same plan, to the byte?")
     parser.add_argument("file", metavar="FILE", help="a capsule; - is stdin")
     parser.add_argument("--all", action="store_true", help=f"all lines that differ (default: the first {SHOWN})")
@@ -62,7 +63,7 @@ def save(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"{args.file} is not written: {error}", EXIT_USAGE) from error
     jobs, nodes = (len(document.get("snapshot", {}).get(kind) or ()) for kind in ("jobs", "nodes"))
-    print(f"{args.file}: a decision on {jobs} jobs and {nodes} nodes, {len(data)} bytes."
+    print(f"{args.file}: a decision on {counted(jobs, 'job')} and {counted(nodes, 'node')}, {len(data)} bytes."
           " It names jobs and users of all tenants.")  # fmt: skip
     return 0
 
@@ -113,7 +114,7 @@ def replay(args: argparse.Namespace) -> int:
         raise UserError(f"{args.file}: {error}", EXIT_USAGE) from error
     different = differences(capsule, replayed(capsule))
     if not different:
-        print(f"The same plan, to the byte: {len(capsule.plan)} lines.")
+        print(f"The same plan, to the byte: {counted(len(capsule.plan), 'line')}.")
         return 0
     print(
         f"Another plan: {len(different)} lines differ (decided by {capsule.program or '?'}, replayed by {__version__})."

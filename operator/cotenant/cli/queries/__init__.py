@@ -2,12 +2,3 @@
 
 They go to the API server, which knows the person and passes the question on.
 """
-
-import argparse
-
-from cotenant.cli.queries import offer, ps, queues, sweep, whatif, why
-
-
-def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    for verb in (offer, ps, queues, sweep, whatif, why):
-        verb.register(verbs)

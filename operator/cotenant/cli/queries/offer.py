@@ -7,19 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from cotenant.cli.terminal.connection import add_arguments, connect
-from cotenant.cli.terminal.output import add_format, printed, table
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import connect
+from cotenant.cli.terminal.output import printed, table
+from cotenant.cli.terminal.watch import show
 
 HEADER = ("QUEUE", "CLASS", "GUARANTEED", "BORROWABLE", "LARGEST GANG", "ON ONE NODE", "LARGEST SHARE")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("offer", help="what could start now: guaranteed and borrowable GPUs, by class")
-    add_arguments(parser)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=run)
+    cluster_verb(verbs, "offer", run, "what could start now: guaranteed and borrowable GPUs, by class", watched=True)
 
 
 def run(args: argparse.Namespace) -> int:

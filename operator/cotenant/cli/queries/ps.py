@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from cotenant.cli.terminal.connection import add_arguments, connect
-from cotenant.cli.terminal.output import about_when, add_format, printed, table
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import connect
+from cotenant.cli.terminal.output import about_when, printed, table
+from cotenant.cli.terminal.watch import show
 
 HEADER = ("NAME", "STANDING", "QUEUE", "ASKS", "PLACE", "STARTS ABOUT", "REASON", "AGE")
 WIDE: Final = ("USER", "NODES", "WOULD START IF")
@@ -18,13 +19,14 @@ NODES_SHOWN: Final = 3
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser(
-        "ps", help="jobs that hold GPUs, wait for them or are set aside, with place in line and start"
+    cluster_verb(
+        verbs,
+        "ps",
+        run,
+        "jobs that hold GPUs, wait for them or are set aside, with place in line and start",
+        all_namespaces=True,
+        watched=True,
     )
-    add_arguments(parser, all_namespaces=True)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,10 +77,9 @@ def aside(jobs: Sequence[Mapping[str, Any]], *, namespaces: bool) -> Iterator[st
 
 def way_back(job: Mapping[str, Any]) -> str:
     """What brings a job that is set aside back in line, behind its message. That of a suspended one says when."""
-    status, metadata = job["status"], job["metadata"]
-    if status["standing"] == "Suspended":
-        return f"; kubectl cotenant resume {metadata['namespace']}/{metadata['name']}"
-    return f"; back in line when {status['returnsIf']}"
+    status = job["status"]
+    command = status["returnsIf"].partition(": ")[2] if status["standing"] == "Suspended" else ""
+    return f"; {command}" if command else f"; back in line when {status['returnsIf']}"
 
 
 def order(job: Mapping[str, Any]) -> tuple[int, int, str, str]:

@@ -6,20 +6,17 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cotenant.cli.terminal.connection import add_arguments, connect
-from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import connect
+from cotenant.cli.terminal.output import Colour, painted, printed, table
+from cotenant.cli.terminal.watch import show
 
 HEADER = ("QUEUE", "GUARANTEED", "USED", "BORROWED", "LIMIT", "RUNNING", "WAITING", "SHARE")
 BUDGET_HEADER = ("BUDGET LEFT", "ENDS", "RENEWS")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("queues", help="the tree of queues: guaranteed, borrowed, limit, fair share")
-    add_arguments(parser)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=run)
+    cluster_verb(verbs, "queues", run, "the tree of queues: guaranteed, borrowed, limit, fair share", watched=True)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cotenant.cli.terminal.connection import add_arguments, connect, job_named
-from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import connect, job_named
+from cotenant.cli.terminal.output import Colour, painted, printed, table
+from cotenant.cli.terminal.watch import show
 from cotenant.sdk.job_paths import object_path
 
 HEADER = ("NAME", "PHASE", "ALGORITHM", "TRIALS", "RUNNING", "FAILED", "BEST", "BEST JOB")
@@ -17,12 +18,15 @@ Sweep = Mapping[str, Any]
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("sweep", help="sweeps with their best trial, or the trials of one, the best first")
+    parser = cluster_verb(
+        verbs,
+        "sweep",
+        run,
+        "sweeps with their best trial, or the trials of one, the best first",
+        all_namespaces=True,
+        watched=True,
+    )
     parser.add_argument("sweep", metavar="SWEEP", nargs="?", help="NAME, or NAMESPACE/NAME: its trials")
-    add_arguments(parser, all_namespaces=True)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,8 +14,9 @@ from cotenant import names
 from cotenant.cli.documents import documents_of
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.queries import cluster_whatif
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect
-from cotenant.cli.terminal.output import Colour, about_when, add_format, painted, printed
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.output import Colour, about_when, painted, printed
 from cotenant.sdk import plan
 from cotenant.sdk.job_paths import question_path, what_if
 from cotenant.sdk.plan import Tone
@@ -24,9 +25,12 @@ SHOWN = 5
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser(
+    parser = cluster_verb(
+        verbs,
         "whatif",
-        help="what a job, or a change of a job, a queue, a node or a setting would do; nothing is made",
+        run,
+        "what a job, or a change of a job, a queue, a node or a setting would do; nothing is made",
+        printed=True,
         epilog=cluster_whatif.EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -49,9 +53,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="manifests: file, folder, or - for stdin",
     )
     parser.add_argument("-R", "--recursive", action="store_true", help="folders below folders too")
-    add_arguments(parser)
-    add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,9 +10,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect, job_named
-from cotenant.cli.terminal.output import Colour, about_when, add_format, painted, printed
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect, job_named
+from cotenant.cli.terminal.output import Colour, about_when, painted, printed
+from cotenant.cli.terminal.watch import show
 from cotenant.sdk.job_paths import jobs_path
 
 SHOWN = 5
@@ -23,12 +24,8 @@ ASKED_S: Final = 0.5
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("why", help="why a job waits, when it starts, what would start it now")
+    parser = cluster_verb(verbs, "why", run, "why a job waits, when it starts, what would start it now", watched=True)
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
-    add_arguments(parser)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,8 +66,9 @@ def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]
         yield f"{painted(job, Colour.BOLD)} does not wait: {_of_standing(standing)}"
         if status.get("message"):
             yield status["message"]
-        if standing == "Suspended":
-            yield f"To have it in line again: kubectl cotenant resume {job}"
+        command = status.get("returnsIf", "").partition(": ")[2] if standing == "Suspended" else ""
+        if command:
+            yield f"To have it in line again: {command}"
         elif status.get("returnsIf"):
             yield f"It is in line again when {status['returnsIf']}"
         if status.get("ifResumed"):

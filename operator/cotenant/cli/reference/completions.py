@@ -91,7 +91,7 @@ def complete(args: argparse.Namespace) -> int:
     from cotenant.cli.main import build_parser, program
 
     words = args.words or [""]
-    at = position(build_parser(program()), words[:-1])
+    at = position(build_parser(program(), words[0] if len(words) > 1 else "-"), words[:-1])
     for word, about in at.candidates(words[-1]):
         print(f"{word}\t{about}" if about else word)
     print(FILES if at.takes_files(words[-1]) else NO_FILES)

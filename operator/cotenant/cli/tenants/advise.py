@@ -9,8 +9,9 @@ from urllib.parse import quote
 
 from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.records import gpu_hours, length
-from cotenant.cli.terminal.connection import add_arguments, connect
-from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import connect
+from cotenant.cli.terminal.output import Colour, painted, printed, table
 
 SHOWN_MAX: Final = 16
 _Candidate = Mapping[str, Any]
@@ -18,13 +19,12 @@ _BASIS: Final = {"Measured": "measured", "Fitted": "fitted", "Guessed": "guessed
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("advise", help="which class and how many workers suit a job, from its past runs")
+    parser = cluster_verb(
+        verbs, "advise", run, "which class and how many workers suit a job, from its past runs", printed=True
+    )
     parser.add_argument(
         "job", metavar="JOB", nargs="?", help="NAME, or NAMESPACE/NAME, also of a job that is gone (default: all)"
     )
-    add_arguments(parser)
-    add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,9 +13,10 @@ from typing import Any, Final
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.records import HOUR, LISTED_MAX, Run, gpu_hours, run_of, runs_of
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect
-from cotenant.cli.terminal.output import add_format, printed, table
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.output import printed, table
+from cotenant.cli.terminal.watch import show
 from cotenant.sdk.job_paths import object_path
 
 BY: Final = ("job", "queue", "user", "class", "namespace")
@@ -23,7 +24,9 @@ _UNITS: Final = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("cost", help="GPU-hours that runs held, and what they cost")
+    parser = cluster_verb(
+        verbs, "cost", run, "GPU-hours that runs held, and what they cost", all_namespaces=True, watched=True
+    )
     parser.add_argument("job", metavar="JOB", nargs="?", help="NAME, or NAMESPACE/NAME: of this one alone")
     parser.add_argument("--by", choices=BY, default="job", help="what is added up (default: each job)")
     parser.add_argument(
@@ -32,10 +35,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "--price", action="append", default=[], metavar="CLASS=AMOUNT", help="of a GPU for an hour: H100=2.50, *=1"
     )
-    add_arguments(parser, all_namespaces=True)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,18 +14,16 @@ from time import monotonic
 
 from cotenant.cli.errors import EXIT_REFUSED, UserError
 from cotenant.cli.tenants.jobs import FINISHED, WAIT_S, Document, named, phase_of, suspend, wait_for
+from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
-from cotenant.cli.terminal.connection import add_arguments
 from cotenant.cli.terminal.output import Colour, painted
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("drill", help="rehearse a preemption: does it save in time, and go on?")
+    parser = cluster_verb(verbs, "drill", run, "rehearse a preemption: does it save in time, and go on?")
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME; it runs, and names a checkpoint")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument("--timeout", type=float, default=WAIT_S, metavar="SECONDS", help=f"(default: {WAIT_S:.0f})")
-    add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ def sentences(name: str, found: Rehearsal) -> Iterator[str]:
         yield found.message
     if not found.saved:
         yield "SIGTERM reaches every rank: save there and end, within gracePeriod (docs/worker.md)."
-    yield f"It waits for its place again: `cotenant why {name}`"
+    yield f"It waits for its place again: `kubectl cotenant why {name}`"
 
 
 def _checkpoint(job: Document) -> tuple[int | None, str]:

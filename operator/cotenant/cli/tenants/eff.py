@@ -8,20 +8,18 @@ from typing import Any
 
 from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, percent, run_of
-from cotenant.cli.terminal.connection import add_arguments
-from cotenant.cli.terminal.output import Colour, add_format, painted, printed
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.output import Colour, painted, printed
+from cotenant.cli.terminal.watch import show
 
 GIB = 1024
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("eff", help="what a run used of what it held, and what to ask for next time")
+    parser = cluster_verb(
+        verbs, "eff", run, "what a run used of what it held, and what to ask for next time", watched=True
+    )
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME, also of a job that is gone")
-    add_arguments(parser)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, local_time, run_of, runs_of
-from cotenant.cli.terminal.connection import add_arguments, connect
-from cotenant.cli.terminal.output import Colour, add_format, painted, printed, table
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import connect
+from cotenant.cli.terminal.output import Colour, painted, printed, table
+from cotenant.cli.terminal.watch import show
 
 HEADER = ("NAME", "OUTCOME", "QUEUE", "ASKED", "RAN", "GPU-HOURS", "ATTEMPTS", "FINISHED")
 TAIL = 10
@@ -17,13 +18,16 @@ COLOURS = {"Succeeded": Colour.GREEN, "Failed": Colour.RED, "Deleted": Colour.YE
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("history", help="runs that are over, and what happened to one; they outlive their jobs")
+    parser = cluster_verb(
+        verbs,
+        "history",
+        run,
+        "runs that are over, and what happened to one; they outlive their jobs",
+        all_namespaces=True,
+        watched=True,
+    )
     parser.add_argument("job", metavar="JOB", nargs="?", help="NAME, or NAMESPACE/NAME: what happened to it")
     parser.add_argument("--limit", type=int, default=50, metavar="N", help="the newest of them (default: 50)")
-    add_arguments(parser, all_namespaces=True)
-    add_format(parser)
-    add_watch(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, UserError
-from cotenant.cli.logs import WorkerPod, pod_of
 from cotenant.cli.tenants.jobs import JobName, phase_of
+from cotenant.cli.tenants.logs import WorkerPod, pod_of
 from cotenant.cli.terminal.connection import Connection
 from cotenant.sdk.job_paths import core_path, pods_query
 

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from cotenant import names
 from cotenant.cli.errors import EXIT_USAGE, UserError
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect, job_named
-from cotenant.cli.terminal.output import add_format, printed, table
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect, job_named
+from cotenant.cli.terminal.output import printed, table
+from cotenant.cli.terminal.watch import show
 
 OURS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
 WHO_AM_I: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -39,7 +40,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "quota", help="ask for more than the queue's quotas for some time, and answer such requests"
     )
     kinds = verb.add_subparsers(title="what", metavar="WHAT", required=True)
-    ask = kinds.add_parser("request", help="ask an administrator for more")
+    ask = cluster_verb(kinds, "request", run_request, "ask an administrator for more")
     ask.add_argument(
         "more", metavar="MORE", nargs="+",
         help="one for each line of the quota that stops you: gpus=4,class=H100,zone=eu-1,user=ann,guaranteed=2",
@@ -50,28 +51,17 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     ask.add_argument("--reason", required=True, metavar="TEXT", help="what it is for: who decides reads it")
     ask.add_argument("--queue", metavar="QUEUE", help="default: the one that serves the namespace")
     ask.add_argument("--name", metavar="NAME", help="of the request (default: more-…)")
-    _end(ask, run_request)
-    listed = kinds.add_parser("list", help="requests, and what became of them")
-    add_format(listed)
-    add_watch(listed)
-    add_arguments(listed, all_namespaces=True)
-    listed.set_defaults(run=run_list)
+    cluster_verb(kinds, "list", run_list, "requests, and what became of them", all_namespaces=True, watched=True)
     for decision, word, meant in (
         ("Approved", "approve", "grant what is asked for"),
         ("Denied", "deny", "refuse it, or take back what was granted"),
     ):
-        answer = kinds.add_parser(word, help=meant)
+        answer = cluster_verb(kinds, word, run_answer, meant)
         answer.add_argument("request", metavar="REQUEST", help="NAME, or NAMESPACE/NAME")
         answer.add_argument("--message", default="", metavar="TEXT", help="for the tenant")
         if decision == "Approved":
             answer.add_argument("--until", metavar="MOMENT", help="an earlier end than was asked for")
         answer.set_defaults(decision=decision)
-        _end(answer, run_answer)
-
-
-def _end(parser: argparse.ArgumentParser, run: Any) -> None:
-    add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run_request(args: argparse.Namespace) -> int:
@@ -87,7 +77,7 @@ def run_request(args: argparse.Namespace) -> int:
     }
     made = connection.call("POST", f"{OURS}/namespaces/{connection.namespace}/quotarequests", body)
     name = f"{connection.namespace}/{made['metadata']['name']}"
-    print(f"{name} asks until {until}; an administrator answers: cotenant quota approve {name}")
+    print(f"{name} asks until {until}; an administrator answers: kubectl cotenant quota approve {name}")
     return 0
 
 

@@ -6,15 +6,13 @@ import argparse
 
 from cotenant.cli.errors import EXIT_REFUSED, UserError
 from cotenant.cli.tenants.jobs import add_wait, named, phase_of, refuse_finished, refuse_session, suspend, wait_for
-from cotenant.cli.terminal.connection import add_arguments
+from cotenant.cli.terminal.cluster_verb import cluster_verb
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("resume", help="let a job that was stopped go on")
+    parser = cluster_verb(verbs, "resume", run, "let a job that was stopped go on")
     parser.add_argument("jobs", metavar="JOB", nargs="+", help="NAME, or NAMESPACE/NAME")
     add_wait(parser, "it runs")
-    add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -22,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
         connection, name = named(args, text)
         job = connection.read(name.path)
         refuse_session(job, name, "resume")
-        refuse_finished(job, name, f"`cotenant retry {name}` runs it again")
+        refuse_finished(job, name, f"`kubectl cotenant retry {name}` runs it again")
         if not (job.get("spec") or {}).get("suspend"):
             print(f"{name} was not stopped: it is {phase_of(job)}.")
         else:

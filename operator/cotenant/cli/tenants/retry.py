@@ -11,7 +11,7 @@ from typing import Any, Final
 from cotenant.cli.errors import EXIT_REFUSED, UserError
 from cotenant.cli.queries.whatif import change_of
 from cotenant.cli.tenants.jobs import FINISHED, Document, JobName, exists, named, phase_of
-from cotenant.cli.terminal.connection import add_arguments
+from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.names import GROUP
 from cotenant.sdk.job_paths import jobs_path
 
@@ -21,7 +21,7 @@ NOT_COPIED: Final = ("kubectl.kubernetes.io/", f"{GROUP}/")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("retry", help="run a job that is over once more: a new job, from its checkpoint")
+    parser = cluster_verb(verbs, "retry", run, "run a job that is over once more: a new job, from its checkpoint")
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
     parser.add_argument("--name", metavar="NEW", help="of the new job (default: the next free number behind the name)")
     parser.add_argument("--fresh", action="store_true", help="from the beginning, and not from the checkpoint")
@@ -29,8 +29,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--set", action="append", default=[], metavar="FIELD=VALUE", dest="changes",
         help="a field of its spec that is another, such as maxRuntime=12h; null leaves it out",
     )  # fmt: skip
-    add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     goes_on = "checkpoint" in document["spec"] and not args.fresh
     how = "goes on from the checkpoint of" if goes_on else "begins anew as"
     there = f"{name.namespace}/{made['metadata']['name']}"
-    print(f"{there} {how} {name}, and waits for its place: `cotenant why {there}`")
+    print(f"{there} {how} {name}, and waits for its place: `kubectl cotenant why {there}`")
     return 0
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from cotenant.cli.errors import EXIT_USAGE, UserError
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.output import as_document, table
 
 if TYPE_CHECKING:
@@ -25,14 +26,14 @@ COLUMNS: Final = ("name", "held", "used", "idle", "lostToPreemption", "lostToFau
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("showback", help="what was held, used, idle and lost in a month, and what it cost")
+    parser = cluster_verb(
+        verbs, "showback", run, "what was held, used, idle and lost in a month, and what it cost", all_namespaces=True
+    )
     parser.add_argument("--month", metavar="YYYY-MM", help="the month, in UTC (default: this one)")
     parser.add_argument("--by", choices=BY, default="queue", help="what is added up (default: queue)")
     parser.add_argument("--format", choices=("lines", "focus"), default="lines", help="focus: FOCUS, as CSV")
     parser.add_argument("--cluster", default="cotenant", metavar="NAME", help="who bills, in FOCUS (default: cotenant)")
     parser.add_argument("-o", "--output", choices=FORMS, default="text", help="how it is printed")
-    add_arguments(parser, all_namespaces=True)
-    parser.set_defaults(run=run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,15 @@ from cotenant.cli.tenants.jobs import (
     suspend,
     wait_for,
 )
-from cotenant.cli.terminal.connection import add_arguments
+from cotenant.cli.terminal.cluster_verb import cluster_verb
 
 HOLDING = ("Starting", "Running", "Evicting")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("stop", help="have a job save and end, and give its GPUs back, until it is resumed")
+    parser = cluster_verb(verbs, "stop", run, "have a job save and end, and give its GPUs back, until it is resumed")
     parser.add_argument("jobs", metavar="JOB", nargs="+", help="NAME, or NAMESPACE/NAME")
     add_wait(parser, "its GPUs are given back")
-    add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

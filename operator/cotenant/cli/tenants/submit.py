@@ -4,6 +4,7 @@ shown first, then asked for."""
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from cotenant.cli.documents import documents_of
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.queries import whatif
 from cotenant.cli.tenants.jobs import FINISHED, Document, JobName, exists, phase_of, wait_for
+from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect
-from cotenant.cli.terminal.output import add_format, as_document
+from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.output import as_document
 from cotenant.sdk.job_paths import core_path, jobs_path
 from cotenant.sdk.working_folder import Folder, FolderError, owned, read_folder
 
@@ -29,9 +31,12 @@ EXIT_FAILED: Final = 1
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser(
+    parser = cluster_verb(
+        verbs,
         "submit",
-        help="a script with its folder, or a manifest, as a job; shows the plan and asks",
+        run,
+        "a script with its folder, or a manifest, as a job; shows the plan and asks",
+        printed=True,
         epilog="Flags go before the script: what follows it is the script's own.",
     )
     parser.add_argument(
@@ -64,9 +69,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     parser.add_argument("--wait", action="store_true", help="until it is over; the exit code is 0 where it succeeded")
     parser.add_argument("--follow", action="store_true", help="the same, and show what its ranks print")
-    add_arguments(parser)
-    add_format(parser)
-    parser.set_defaults(run=run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run and args.output in {"json", "yaml"}:
         print(as_document({"apiVersion": "v1", "kind": "List", "items": wanted.documents}, args.output))
         return 0
+    if not args.dry_run:
+        refuse_taken(connection, wanted)
     if args.output in {"text", "wide"}:
         for line in plan_of(connection, wanted.job, wide=args.output == "wide"):
             print(line)
@@ -101,11 +105,17 @@ def run(args: argparse.Namespace) -> int:
     return _attended(args, connection, name) if args.wait or args.follow else 0
 
 
+def refuse_taken(connection: Connection, wanted: Submission) -> None:
+    """Raises UserError if there is a job of this name."""
+    metadata = wanted.job["metadata"]
+    if metadata.get("name") and exists(connection, there := JobName(metadata["namespace"], metadata["name"])):
+        again = f"give another --name, or `kubectl cotenant retry {there}` once it is over"
+        raise UserError(f"{there} is there already: {again}", EXIT_REFUSED)
+
+
 def made(connection: Connection, wanted: Submission) -> JobName:
     """Create the job, and what it runs, which goes when it does. Raises UserError."""
     metadata = wanted.job["metadata"]
-    if metadata.get("name") and exists(connection, there := JobName(metadata["namespace"], metadata["name"])):
-        raise UserError(f"{there} is there already: give another --name, or `cotenant retry {there}`", EXIT_REFUSED)
     job = connection.call("POST", jobs_path(metadata["namespace"]), wanted.job)
     name = JobName(metadata["namespace"], job["metadata"]["name"])
     if wanted.code is not None:
@@ -196,10 +206,9 @@ def _command(root: Path, folder: Folder, first: str, words: Sequence[str]) -> tu
         return script, folder.command(below, words)
     if first in LAUNCHERS and words:
         return Path(next((one for one in words if one in files), first)), folder.begun([first, *words])
-    raise UserError(
-        f"{script}: there is no such file in what travels (a command begins with one of {', '.join(LAUNCHERS)})",
-        EXIT_NOT_FOUND,
-    )
+    near = difflib.get_close_matches(below, files, n=1)
+    meant = f"; did you mean {near[0]}?" if near else f" (a command begins with one of {', '.join(LAUNCHERS)})"
+    raise UserError(f"{script}: there is no such file in what travels{meant}", EXIT_NOT_FOUND)
 
 
 def job_of(args: argparse.Namespace, connection: Connection, name: str, command: list[str]) -> dict[str, Any]:

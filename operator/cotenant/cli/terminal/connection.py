@@ -30,7 +30,7 @@ CHUNK: Final = 1 << 16
 NO_RESOURCE: Final = "this cluster does not know such objects: are Cotenant's CRDs installed?"
 
 
-def add_arguments(parser: argparse.ArgumentParser, *, all_namespaces: bool = False) -> None:
+def add_arguments(parser: argparse._ActionsContainer, *, all_namespaces: bool = False) -> None:
     parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="namespace (default: that of the context)")
     if all_namespaces:
         parser.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")

@@ -75,6 +75,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _width(cell: str) -> int:
     return len(unsealed(cell))
 

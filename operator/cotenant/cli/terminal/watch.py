@@ -16,7 +16,7 @@ CLEAR: Final = sealed("[H") + sealed("[2J")
 _BETWEEN: Final = {"yaml": "---\n", "json": "", "name": ""}
 
 
-def add_watch(parser: argparse.ArgumentParser) -> None:
+def add_watch(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "-w",
         "--watch",

@@ -20,7 +20,8 @@ from cotenant.cli.administrators.top.rows import TopData, listing
 from cotenant.cli.administrators.top.screen import room, screen, whole
 from cotenant.cli.administrators.top.view import VIEWS, Line, Style, TopView
 from cotenant.cli.errors import EXIT_USAGE, UserError
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect
 
 if TYPE_CHECKING:
     import curses
@@ -33,11 +34,11 @@ ESCAPE_MS: Final = 25
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("top", help="queues, GPUs as a wall of shares, who waits and why: live in the terminal")
+    parser = cluster_verb(
+        verbs, "top", run, "queues, GPUs as a wall of shares, who waits and why: live in the terminal"
+    )
     parser.add_argument("--view", choices=[one.lower() for one in VIEWS], default="queues", help="what is shown first")
     parser.add_argument("--once", action="store_true", help="print that view as it is now")
-    add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

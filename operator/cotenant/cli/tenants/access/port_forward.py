@@ -9,16 +9,14 @@ import sys
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.pods import kubectl, pod_of_rank
-from cotenant.cli.terminal.connection import add_arguments
+from cotenant.cli.terminal.cluster_verb import cluster_verb
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("port-forward", help="a port of a rank of a job on this machine")
+    parser = cluster_verb(verbs, "port-forward", run, "a port of a rank of a job on this machine")
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
     parser.add_argument("words", metavar="PORT", nargs="+", help="6006, or 8080:6006: here, and there")
     parser.add_argument("--rank", type=int, default=0, metavar="N", help="of this rank (default: 0)")
-    add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -21,9 +21,10 @@ from cotenant.cli.errors import EXIT_REFUSED, UserError
 from cotenant.cli.tenants.access.attach import SHELL
 from cotenant.cli.tenants.jobs import EVERY_S, WAIT_S, JobName, exists
 from cotenant.cli.tenants.pods import kubectl, kubectl_words, pod_of_rank
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect
-from cotenant.cli.terminal.output import add_format, printed, table
-from cotenant.cli.terminal.watch import add_watch, show
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.output import printed, table
+from cotenant.cli.terminal.watch import show
 from cotenant.sdk.job_paths import object_path
 
 ENDED: Final = ("Ended", "Failed")
@@ -37,24 +38,17 @@ Session = Mapping[str, Any]
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("session", help="notebooks, editors and shells: open, list, stop, resume")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    opened = actions.add_parser("open", help="the session on this machine, with its address")
+    opened = cluster_verb(actions, "open", open_session, "the session on this machine, with its address")
     opened.add_argument("session", metavar="SESSION", help="NAME, or NAMESPACE/NAME")
     opened.add_argument("--port", type=int, default=0, help="port of this machine (default: one that is free)")
     opened.add_argument("--timeout", type=float, default=WAIT_S, metavar="SECONDS", help="wait so long for its place")
-    opened.set_defaults(run=open_session)
-    listed = actions.add_parser("list", help="sessions of a namespace")
-    add_format(listed)
-    add_watch(listed)
-    listed.set_defaults(run=list_sessions)
+    cluster_verb(actions, "list", list_sessions, "sessions of a namespace", all_namespaces=True, watched=True)
     for name, act, text in (
         ("stop", stop, "give the GPUs of a session back, and keep its volume"),
         ("resume", resume, "let a session go on, or start one anew that has ended"),
     ):
-        action = actions.add_parser(name, help=text)
+        action = cluster_verb(actions, name, act, text)
         action.add_argument("session", metavar="SESSION", help="NAME, or NAMESPACE/NAME")
-        action.set_defaults(run=act)
-    for action in actions.choices.values():
-        add_arguments(action, all_namespaces=action is listed)
 
 
 def open_session(args: argparse.Namespace) -> int:

@@ -18,7 +18,8 @@ from urllib.parse import urlencode
 from cotenant import names
 from cotenant.cli.errors import UserError
 from cotenant.cli.terminal import followed_log
-from cotenant.cli.terminal.connection import Connection, add_arguments, connect, job_named
+from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect, job_named
 from cotenant.cli.terminal.plain_stream import byte_output
 from cotenant.sdk.job_paths import core_path, jobs_path, pods_query, ranks_of
 
@@ -31,7 +32,7 @@ LAUNCHER: Final = b"cotenant: "
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("logs", help="what all ranks of a job print, each line with its rank")
+    parser = cluster_verb(verbs, "logs", run, "what all ranks of a job print, each line with its rank")
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
     parser.add_argument(
         "-f", "--follow", action="store_true", help="go on with what is printed, until the attempt ends"
@@ -41,8 +42,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     chosen.add_argument("--attempt", type=int, metavar="N", help="of this attempt (default: the last)")
     chosen.add_argument("-p", "--previous", action="store_true", help="of the attempt before the last")
     parser.add_argument("--tail", type=int, metavar="N", help="only the last lines of each pod")
-    add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ def show(connection: Connection, job: Mapping[str, Any], args: argparse.Namespac
     metadata, last = job["metadata"], status.get("attempts", 0)
     cluster = status.get("cluster")
     if cluster is not None and cluster.get("attempts"):
-        there = f"cotenant logs {cluster['namespace']}/{cluster['job']}"
+        there = f"kubectl cotenant logs {cluster['namespace']}/{cluster['job']}"
         raise UserError(
             f"{metadata['name']} ran on cluster {cluster['name']}, whose pods are not here. There: {there}", 3
         )

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from cotenant import names
-from cotenant.cli import logs
 from cotenant.cli.errors import UserError
 from cotenant.cli.main import build_parser
+from cotenant.cli.tenants import logs
 from cotenant.cli.terminal.connection import BadRequestError, Connection
 
 JOB = {
@@ -142,7 +142,7 @@ def test_of_an_attempt_whose_pods_are_gone_its_last_lines_are_printed(
             Pods({}),
             {**JOB, "status": {"cluster": {"name": "west", "namespace": "red", "job": "train-1", "attempts": 1}}},
             (),
-            "train ran on cluster west, whose pods are not here. There: cotenant logs red/train-1",
+            "train ran on cluster west, whose pods are not here. There: kubectl cotenant logs red/train-1",
         ),
         (Pods({}), JOB, (), "the pods of attempt 3 are gone, and nothing is known of its end any more"),
         (Pods({"train-3-0": ([0], [])}), JOB, ("--rank", "7"), "attempt 3 of train has no rank 7"),

@@ -1,0 +1,35 @@
+"""The parser of a verb that asks a cluster. Flags that such verbs share are one group of its help."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from cotenant.cli.terminal.connection import add_arguments
+from cotenant.cli.terminal.output import add_format
+from cotenant.cli.terminal.watch import add_watch
+
+
+def cluster_verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    text: str,
+    *,
+    all_namespaces: bool = False,
+    printed: bool = False,
+    watched: bool = False,
+    **more: Any,
+) -> argparse.ArgumentParser:
+    """The parser, for flags and arguments of the verb's own. `text` is its help; `printed`: it has `--output`;
+    `watched`: it has `--watch` besides; `more` goes to argparse."""
+    parser = verbs.add_parser(name, help=text, **more)
+    shared = parser.add_argument_group("flags of many verbs")
+    add_arguments(shared, all_namespaces=all_namespaces)
+    if printed or watched:
+        add_format(shared)
+    if watched:
+        add_watch(shared)
+    parser.set_defaults(run=run)
+    return parser
