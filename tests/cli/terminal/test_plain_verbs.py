@@ -74,7 +74,6 @@ def test_whatever_a_verb_prints_or_refuses_with_is_plain(verb: str, monkeypatch:
             return argparse.Namespace(run=run)
 
     monkeypatch.setattr(main, "build_parser", lambda *_: Parser())
-    monkeypatch.setattr(main, "known_verb", lambda *_: None)
     assert main.main([verb]) == 1
     shown = terminal.getvalue()
     assert (shown.count("HOSTILE"), is_plain(shown)) == (2, True)
