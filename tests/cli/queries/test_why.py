@@ -64,6 +64,7 @@ def test_wide_lists_all_that_the_answer_has() -> None:
     ("status", "line"),
     [
         (WAITS | {"position": 1}, "It is the next to start."),
+        (WAITS | {"position": 1}, "There is no estimate of its start yet."),
         (WAITS | {"needsChange": True}, "Waiting alone does not help."),
         (
             WAITS | {"position": 1, "leaving": [{"job": "a job of another tenant", "asks": "2 GPUs"}]},
@@ -84,6 +85,7 @@ def test_wide_lists_all_that_the_answer_has() -> None:
     ],
     ids=[
         "next",
+        "no estimate yet",
         "needs a change",
         "somebody leaves",
         "admitted",

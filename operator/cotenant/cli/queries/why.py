@@ -117,6 +117,8 @@ def _start(status: Mapping[str, Any]) -> Iterator[str]:
     elif start := status.get("estimatedStart"):
         by = f", nine times out of ten by {about_when(status['latestStart'])}" if status.get("latestStart") else ""
         yield f"Starts at about {about_when(start)}{by}."
+    else:
+        yield "There is no estimate of its start yet."
 
 
 def _change(status: Mapping[str, Any]) -> Iterator[str]:
