@@ -20,7 +20,8 @@ class Policy:
     missing_grace_s: int = 60
     """Grace period of a GPU that its node does not list any more: an agent or a driver restarts."""
     forecasts: int = 16
-    """Different requests per cycle for which a start time is worked out."""
+    """Different requests per cycle that are examined closely: for moves their start is forecast, and the protection
+    that blocks them is searched."""
     advice: int = 2_000
     """Trials per cycle to find the smallest changes that would start waiting jobs; fewer in clusters of many nodes."""
     reserve_within_s: int = 3_600

@@ -1,15 +1,16 @@
 """Small jobs may go first, but not at the expense of a large one that waits for its GPUs: EASY backfill.
 
-The first job per GPU class that finds no space, and whose start can be estimated, gets a *reservation*: the place that
-it will have then. A job later in the order may use those GPUs only if it is sure to have ended by that time:
+In each GPU class the first job that finds no space, and whose start can be estimated, gets a *reservation*: the place
+that it will have then. A job later in the order may use those GPUs only if it will have ended by that time:
     now + maximum (or expected) runtime  ≤  estimated start of the reservation
 (EASY: Lifka, JSSPP 1995; Slurm's backfill is of the same family). Jobs without a declared runtime go elsewhere.
-They are held to their word: who is still there when it was to have ended is the first to leave for whoever can use its
-place, of its own queue or, where it is borrowed, of any (`victims`). So a lie delays a reservation by an eviction.
+Example: 8 GPUs, 6 busy for 10 minutes more, a gang of 8 waits: a job of 5 minutes takes a free one, a job of an hour
+does not.
+
+A backfilled job that runs longer than it declared is the first to be evicted: by jobs of its own queue, and by jobs of
+any queue if it runs on borrowed GPUs (`victims`). So a false declaration delays a reservation by one eviction only.
 Reservations last one cycle and are made only for starts within `Policy.reserve_within_s`, so GPUs stand idle for a
-known and short time. GPUs that are kept for bookings (`booked_places`) are used in the same way, by who will be gone
-in time. Example: 8 GPUs, 6 busy for 10 minutes more, a gang of 8 waits: a job of 5 minutes takes a free
-one, a job of an hour does not.
+known and short time. GPUs that are kept for bookings (`booked_places`) are backfilled in the same way.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ class Reservation:
     job: JobKey
     starts_at: float
     allocation: Allocation
-    """GPUs, CPU and memory; of the queue's quota only where it is collected."""
+    """GPUs, CPU and memory. The queue's quota is reserved with them only if `is_collected`."""
     is_collected: bool = False
-    """Kept until the job starts, however late: only who must end by then goes first, not who hopes to."""
+    """Reserved for an overdue job until it starts. Only jobs with a `maxRuntime` may backfill it; `expectedRuntime` is
+    not enough."""
     booked: BookedPlace | None = None
-    """Kept for a booking, which `job` names, and for no job."""
+    """Set if the place is kept for a booking and not for a job; `job` is then the booking's name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +51,7 @@ class Backfill:
 
     result: PlacementResult
     ends_at: float | None
-    """By the job's own word; None: on GPUs that are kept for bookings alone, which take it at no word."""
+    """When it declares to have ended. None if it lies only on GPUs kept for bookings: there it promises nothing."""
 
 
 class Reservations:
@@ -63,10 +65,10 @@ class Reservations:
         self._by_class: dict[str, Reservation | None] = {}
         """GPU class → the reservation of the first job that waits there, if its start could be estimated."""
         self._tried: set[tuple[Request, frozenset[JobKey]]] = set()
-        """Requests that found no place although the reservations of these jobs were open to them."""
+        """(request, jobs whose reservations were open to it) of attempts that found no place."""
 
     def all(self) -> list[Reservation]:
-        """Each once, also where one lies in several classes."""
+        """All reservations; one that lies in several classes is listed once."""
         return list({kept.job: kept for kept in self._by_class.values() if kept is not None}.values())
 
     def claims_classes(self, request: Request, refusal: Refusal) -> bool:
@@ -88,12 +90,13 @@ class Reservations:
         return kept
 
     def collect(self, kept: Reservation) -> None:
-        """Keep a place before all other reservations of its classes; quota without GPUs is kept beside them."""
+        """Reserve a place of an overdue job: no other job gets a reservation in its classes. Quota without GPUs is
+        reserved besides other reservations."""
         for bucket, _, _ in kept.allocation.charge.amounts if kept.allocation.nodes else ():
             self._by_class[bucket[0]] = kept
 
     def is_claimed(self, request: Request) -> bool:
-        """Some class of the request has its reservation."""
+        """True if some class of the request has a reservation, or was claimed for one."""
         return any(name in self._by_class for name in request.classes)
 
     def backfill(self, job: Job, request: Request, current: Occupancy) -> Backfill | None:
@@ -117,7 +120,7 @@ class Reservations:
         return not self._moment.is_past(kept.starts_at - runtime_s)
 
     def _of_bookings(self, job: Job, request: Request) -> list[Reservation]:
-        """Bookings with GPUs for the request that take the job."""
+        """Kept places of bookings that the job may use until the booking starts."""
         booked = self._booked
         if booked is None:
             return []

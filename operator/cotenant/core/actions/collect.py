@@ -36,13 +36,13 @@ from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Refusal
 
 _UNKNOWN: Final = 4
-"""Times the patience: what a job that is counted without end is taken to run all the same, again and again."""
+"""Times the patience: a job without a known end is assumed to run for a multiple of this."""
 _LOOKS: Final = 6
-"""Times within the patience that it is looked whether that is over."""
+"""Parts of the patience in which such an assumed end is checked again."""
 _FEW: Final = 1_024
-"""Endings."""
+"""Endings that are looked at before all others."""
 _LEAST_S: Final = 600
-"""What a job of which nothing is known is likely to run on at least."""
+"""A job without a declared run time is likely to run on at least so long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,7 @@ class Collection:
     starts_by: float | None
     """The bound; None: there is none."""
     unbounded: tuple[JobKey, ...] = ()
-    """Jobs that hold some of it and are counted without end."""
+    """Jobs that hold some of it and have no known end."""
     of_quota: bool = False
     """Quota alone is kept; GPUs follow when there is enough."""
 
@@ -75,8 +75,8 @@ class Collection:
 def collect(
     occupancy: Occupancy, request: Request, holders: Holders, tenures: Tenures, *, of_quota: bool
 ) -> Collection | None:
-    """The place at which the request starts first as holders are counted, or else likely to; None where no ending makes
-    one.
+    """The place where the request starts first, by known ends if those suffice, else by assumed ends too. None if no
+    job's end makes room for it.
 
     `occupancy`: after the evictions that are under way; it is left as it was. `of_quota`: quota alone is kept.
     """
@@ -109,8 +109,10 @@ def collect(
 def _first_start(
     occupancy: Occupancy, request: Request, holders: tuple[HolderTable, IntArray, FloatArray], now: float
 ) -> Start | None:
-    """Number of these rows that have to end, soonest first, and of one moment in order of key. Few are looked at as
-    long as they are enough; else the others, after all of these."""
+    """When and where the request starts if jobs of these rows end at `ends`, soonest first; ties by key.
+
+    The first `_FEW` endings are tried before the others.
+    """
     table, rows, ends = holders
     order = rows[np.argsort(ends[rows], kind="stable")]
     start = None
@@ -131,8 +133,7 @@ def _likely_free(
     leaving: tuple[HolderTable, list[tuple[float, int]]],
     latest: float,
 ) -> float:
-    """Times at which the place is likely to be free, and is counted to be. `leaving`: when each is likely
-    to have ended who holds GPUs there, and its row."""
+    """When the place is likely to be free. `leaving`: (likely end, row) of each job that holds GPUs there."""
     whole = not request.job.gpu.is_share
     table, ordered = leaving[0], sorted(leaving[1])
 
@@ -143,12 +144,12 @@ def _likely_free(
             return occupancy.fits(place, whole=whole)
 
     if not ordered or not is_free(len(ordered)):
-        return latest  # quota lacks as well
+        return latest  # quota is missing as well
     return min(latest, ordered[first_true(0, len(ordered), is_free) - 1][0])
 
 
 def _likely_end(holders: Holders, row: int, tenures: Tenures) -> float:
-    """End as declared, or after as long again as it has run; at the latest its assumed end."""
+    """The declared end, else after as long again as it has run; never after its assumed end."""
     job, moment = holders.table.jobs[row], tenures.moment
     begun, ends = float(holders.begun[row]), float(holders.ends[row])
     if job.expected_runtime_s is not None and not moment.has_come(begun + job.expected_runtime_s):
@@ -158,7 +159,7 @@ def _likely_end(holders: Holders, row: int, tenures: Tenures) -> float:
 
 
 def _assumed_ends(begun: FloatArray, tenures: Tenures) -> FloatArray:
-    """Ends assumed: for each the first multiple of the assumed time after its start that is still to come."""
+    """Assumed ends: for each job the first multiple of the assumed run time after its start that is still to come."""
     assumed_s = _UNKNOWN * tenures.patience_s
     now = tenures.moment.rounded_up(max(STEP_S, tenures.patience_s // _LOOKS))
     ends: FloatArray = begun + assumed_s * ((now - begun) // assumed_s + 1)

@@ -3,7 +3,7 @@
 Only jobs of queues that opted in move, at most `Policy.moves` per cycle, only from one node per beneficiary, and only
 if every one of them has a new place in the same trial and the work that they lose is less than the wait that it saves:
     Σ lost work of the moved  <  milli-GPU of the beneficiary × (its start, if jobs end as they declare − now)
-If that start is unknown the wait has no bound, and the move is worth it. No job loses a place for good.
+If that start is unknown, the wait has no bound, and the move is worth it. Every moved job gets a place again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Consolidation:
         None if that is not worth it."""
         if not self.may_move:
             return None
-        self._rules.moment.pin()  # which jobs are the cheapest, and what is worth it, moves with time
+        self._rules.moment.pin()  # costs change with time: the decision cannot be reused
         cheapest = sorted(self._movable, key=lambda row: (self._cost(self._movable[row][: self._left]), row))
         for row in cheapest:
             for count in range(1, min(self._left, len(self._movable[row])) + 1):
@@ -127,7 +127,7 @@ class Consolidation:
 
 
 def beneficiaries(waiting: Iterable[Entry], most: int) -> list[tuple[Entry, Request]]:
-    """One waiting entry per kind of request that a move can help, in order, at most `most`."""
+    """The first waiting entry of each request that a move can help, in order; at most `most`."""
     first: dict[Request, Entry] = {}
     for entry in waiting:
         if entry.request is not None and entry.reason is not None and entry.reason.reason in HELPED_BY_MOVES:

@@ -1,6 +1,6 @@
 """Assumed ends of all jobs that hold GPUs, as seen by a job for which GPUs are reserved (`tenure`).
 
-A job that has outlived its assumed end is taken to stay a little longer, in steps that grow with its age.
+A job that runs past its assumed end is assumed to stay a little longer, in steps that grow with the time since then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cotenant.core.gpus.inventory import FloatArray, IntArray
 from cotenant.core.model.objects import Job
 
 STEP_S: Final = 60
-"""The smallest of those steps."""
+"""The smallest of these steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,9 +28,9 @@ class Holders:
 
     table: HolderTable
     rows: IntArray
-    """Of the table; the other jobs leave anyway."""
+    """Rows of the table that count; the other jobs leave anyway."""
     begun: FloatArray
-    """[J] over all rows of the table, as `ends`."""
+    """[J] for all rows of the table, like `ends`."""
     ends: FloatArray
     """Infinity: unknown."""
 

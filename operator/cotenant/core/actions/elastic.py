@@ -1,8 +1,8 @@
 """Elastic jobs grow into what no pending job could use. They shrink in `evict`, before any job is evicted.
 
-After every pending job had its turn and was refused with all surplus counted as free, growth changes no answer: what
-it takes is surplus again, and is given back first. Growing and shrinking therefore cannot follow each other without
-something new happening. Growth stays with the job's class, its required topology and its queue's limits.
+Jobs grow only after every pending job has had its turn. In those turns all surplus workers counted as free, so a job
+that was refused could not have used them. So growing and shrinking cannot alternate unless something else happens.
+Growth stays within the job's class, its required topology and its queue's limits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def growth_order(jobs: Iterable[Job]) -> list[Job]:
 
 
 def grow(job: Job, placement: Placement, request: Request, current: Occupancy) -> Growth | None:
-    """Growth by as many workers as fit and as quotas allow, up to the job's maximum."""
+    """As many more workers as fit and as quotas allow, up to the job's maximum; None if there are none."""
     option = _option_of(request, placement, current.inventory)
     if option is None or placement.workers >= job.workers_max:
         return None
@@ -75,8 +75,8 @@ def _option_of(request: Request, placement: Placement, inventory: Inventory) -> 
 
 
 def _wanted(option: Option, placement: Placement, inventory: Inventory) -> PlacementRequest:
-    """Growth keeps the topology that is required and the spread, takes other GPUs than the job's own, and none that is
-    suspect: one slow GPU would slow down all those that the job has."""
+    """The request for more workers. It keeps the spread and a required topology, and excludes the job's own GPUs and
+    suspect ones: one slow GPU would slow down all others of the job."""
     held = frozenset(
         inventory.slot_of[part.node, grant.uuid]
         for part in placement.nodes

@@ -1,10 +1,13 @@
-"""Preempt and reclaim: a smallest set of victims that lets one job start, proven before any of them is asked to leave.
+"""Preempt and reclaim: a minimal set of victims that lets one job start, found in a trial before any is asked to leave.
 
-Search, per order of candidates: release one after the other in doubling steps until the job fits (releasing more never
-hurts, so the shortest sufficient prefix is found by galloping); place the job; then *fill back*, dearest first, every
-victim whose own GPUs are still free. What remains is minimal: no single victim of it could stay. Two orders are tried:
-by lost work, and node by node with the cheapest node first; the one that loses less work wins. Surplus of elastic jobs
-alone is tried first. If all candidates together do not suffice, nothing happens: no eviction is ever issued in vain.
+For an order of candidates:
+1. Release one candidate after the other until the job fits. Releasing more never hurts, so the shortest sufficient
+   prefix is found by doubling steps and bisection.
+2. Place the job.
+3. *Fill back*: allocate again every victim whose own GPUs are still free, the most expensive first. No single victim of
+   those that remain could stay.
+Two orders are tried: by lost work, and node by node with the cheapest node first. The one that loses less work wins.
+Surplus workers of elastic jobs alone are tried before both. If all candidates together do not suffice, none leaves.
 
 After Kueue's minimal preemption (remove until it fits, fill back) and KAI-Scheduler's scenario solver; here the answer
 "impossible" is exact.
@@ -47,7 +50,7 @@ class VictimSet:
 def find_victims(
     occupancy: Occupancy, request: Request, candidates: CandidateList, outcome: CycleOutcome, moment: Moment
 ) -> VictimSet | None:
-    """The cheapest sufficient victims, or None where all candidates together do not help.
+    """The cheapest sufficient victims, or None if all candidates together do not suffice.
 
     `occupancy`: after the evictions that are under way; it is left as it was.
     """
@@ -87,13 +90,13 @@ def departures(found: VictimSet, job: Job, shrunk: Mapping[JobKey, frozenset[int
 def minimal_set(
     occupancy: Occupancy, request: Request, candidates: Iterator[EvictionCandidate], moment: Moment
 ) -> VictimSet | None:
-    """A minimal set within the shortest prefix of the candidates that suffices; None where all do not."""
+    """A minimal set within the shortest sufficient prefix of the candidates; None if all together do not suffice."""
     with occupancy.trial():
         released = _ReleasedPrefix(occupancy, candidates)
         count = gallop(released.reach, lambda count: released.resize(count) and fits(occupancy, request))
         if count is None:
-            return None  # in no order: all candidates together do not suffice
-        moment.pin()  # who comes first in the order is who loses least by now
+            return None  # so no other order helps either
+        moment.pin()  # the order is by work lost until now, so the decision cannot be reused
         released.resize(count)
         result = find(occupancy, request, request.workers)
         if result is None:
@@ -144,8 +147,11 @@ class _ReleasedPrefix:
 
 
 def _fill_back(occupancy: Occupancy, released: _ReleasedPrefix, place: Allocation) -> list[EvictionCandidate]:
-    """Victims that have to leave after all; the others are allocated again. Surplus never stays where its job's minimum
-    leaves, and no victim stays on what other queues would then have to lend to the job that comes."""
+    """Victims that must leave; the others are allocated again.
+
+    Surplus workers never stay if their job's minimum leaves. A victim does not stay if the new job would then need more
+    than other queues lend.
+    """
     victims: list[EvictionCandidate] = []
     evicted: set[JobKey] = set()
     blocked = released.batch.blocked(occupancy.ledger).tolist()
@@ -181,7 +187,7 @@ def _reclaim_allowed(
 
 
 def node_by_node(candidates: Sequence[EvictionCandidate]) -> list[EvictionCandidate]:
-    """The node first whose GPUs cost the least work per milli-GPU; on a node in the given order."""
+    """Candidates by node, the node with the least lost work per milli-GPU first; on a node in the given order."""
     lost_work: dict[int, int] = {}
     milli: dict[int, int] = {}
     on_row: dict[int, list[EvictionCandidate]] = {}

@@ -2,8 +2,8 @@
 
 A *nominated* place is becoming free for one job, as `nominatedNodeName` of the kube-scheduler keeps a node. The
 nomination is kept as long as its place can still become free; the job is admitted there the moment it is. Otherwise it
-lapses and the job takes its turn like every other. A job that was nominated by an earlier leader finds a place again
-before any other job is given what was evicted for it.
+lapses and the job takes its turn like every other. A new leader does not know the nominated places of the last one: it
+searches places for those jobs again before other jobs can take what was evicted for them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class KeptPlace:
 
 
 def inventory_incomplete(snapshot: Snapshot, policy: Policy, running: RunningJobs, moment: Moment) -> Refusal | None:
-    """Refusal for every job as long as the operator has just started and does not observe all that running jobs hold.
+    """Refusal for every job while the operator, just started, does not yet observe everything that running jobs hold.
 
-    What is not observed is not counted, so a queue would get over its limit. For `missing_grace_s` at most; then jobs
-    that hold what is missing are evicted (`lost_jobs`).
+    What is not observed is not counted, so a queue could exceed its limit. This lasts for `missing_grace_s` at most;
+    then jobs that hold something missing are evicted (`lost_jobs`).
     """
     if moment.has_come(snapshot.watched_since + policy.missing_grace_s):
         return None
@@ -54,11 +54,10 @@ def inventory_incomplete(snapshot: Snapshot, policy: Policy, running: RunningJob
 
 
 def lost_jobs(running: RunningJobs, inventory: Inventory, moment: Moment, grace_s: float) -> list[Evict]:
-    """Evictions of gangs that lost a node or a GPU: such a gang cannot go on; it leaves whole and is requeued.
+    """Evictions of gangs that lost a node or a GPU: such a gang cannot continue; the whole job is requeued.
 
-    Lost is what has not been listed for longer than `grace_s`, and a node that is deleted. What was never observed at
-    all is lost too: after a restart it had its time to appear, because nothing is decided before that
-    (`inventory_incomplete`).
+    A GPU is lost if its node has not listed it for `grace_s`, or if its Node object is deleted. What was never observed
+    is lost too: after a restart it had time to appear, because nothing is decided before (`inventory_incomplete`).
     """
     lost_slots = _lost_slots(inventory, moment, grace_s)
     evictions = []
@@ -93,7 +92,7 @@ def kept_move(accounts: Accounts, job: Job, request: Request | Refusal, placemen
 
 
 def new_place(accounts: Accounts, request: Request) -> KeptPlace | None:
-    """A place for a job that an earlier leader had nominated; where its old place was is not known any more."""
+    """A place for a job that an earlier leader had nominated; its old place is unknown."""
     result = find(accounts.current, request, request.workers)
     if result is not None:
         return KeptPlace(result, free=True)

@@ -1,10 +1,11 @@
-"""Protection that alone stands between a request and its place: until when, and on how many GPUs.
+"""Requests that wait only because jobs are protected from eviction: until when, and on how many GPUs.
 
-The search for victims is made once more, with protected jobs among the candidates, in the order in which they may be
-evicted: first those that may now, then by the end of their protection. The shortest sufficient prefix of that order
-ends with the earliest moment at which evictions suffice, if nothing else changes before. What is found is only told,
-and asks a clock of its own: the decision has asked already whether each of these jobs is protected by now, so it is
-made anew when the first of these answers changes.
+The search for victims is made once more, with protected jobs among the candidates: first those that may be evicted now,
+then the others by the end of their protection. The shortest sufficient prefix of that order ends with the earliest
+moment at which evictions suffice, if nothing else changes before.
+
+The result is only told to the tenant, so the search has a `Moment` of its own. The decision itself has already asked
+whether each of these jobs is protected, so it is made again when the first of these answers changes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ProtectionSearch:
         self._candidates = CandidateFinder(cycle.running, cycle.inventory, unprotected, self._service)
 
     def binding(self, request: Request, *, guarantee_waits: bool) -> Protection | None:
-        """What has to pass before jobs leave for the request; None where protection is not what it waits for."""
+        """The protection that has to end before jobs leave for the request; None if it waits for something else."""
         outcome, after = self._cycle.outcome, self._cycle.accounts.open_after_evictions()
         found = self._candidates.candidates(
             request, after.usage, outcome, guarantee_waits=guarantee_waits,
@@ -58,7 +59,7 @@ class ProtectionSearch:
         )
 
     def _protected_until(self, candidate: EvictionCandidate) -> float:
-        """0 if it may leave now. Surplus always may, and what is given back to a guarantee."""
+        """0 if the candidate may leave now: surplus workers always may, and what a guarantee reclaims."""
         if not candidate.is_job or candidate.kind is EvictionKind.RECLAIMED:
             return 0.0
         return self._rules.protected_until(candidate.job) or 0.0

@@ -38,22 +38,22 @@ from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
 
 LONGEST: Final = 4
-"""Times the patience: who borrows keeps nothing for longer."""
+"""Times the patience: a job that borrows leaves for an overdue job after this time at the latest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """Part of `Tenures` that is the same for one request and all jobs of a table."""
+    """Rules that one request applies to all jobs of a table."""
 
     asked: BoolArray
-    """[J] the job may be asked to leave at all."""
+    """[J] True if the job may be asked to leave at all."""
     longest_s: float
     protected_s: FloatArray
     """[J]."""
     lent_most_s: float
 
     def lent_s(self, table: HolderTable) -> FloatArray:
-        """[J] for how long each keeps what it borrows."""
+        """[J] seconds from its start for which each job may keep what it borrows."""
         return np.where(np.isinf(table.longest_s), 0.0, np.minimum(table.longest_s, self.lent_most_s))
 
     def may_leave_after(self, table: HolderTable, *, lent: BoolArray) -> FloatArray:
@@ -78,7 +78,7 @@ class Tenures:
         self._guaranteed: dict[Request, bool] = {}
         self._entitled: dict[Request, bool] = {}
         self._covers: dict[tuple[int, int], bool] = {}
-        """(queue of a request, queue of a job) → something is guaranteed where the two compete."""
+        """(queue of a request, queue of a job) → whether the job's side has a guarantee where the two compete."""
 
     @property
     def tree(self) -> QueueTree:
@@ -101,14 +101,14 @@ class Tenures:
         return waits_since(job) + self.patience_s if self.patience_s > 0 else inf
 
     def is_guaranteed(self, request: Request) -> bool:
-        """The guarantee of its queue covers the request when the queue holds nothing else."""
+        """True if the guarantee of its queue would cover the request if the queue held nothing else."""
         known = self._guaranteed.get(request)
         if known is None:
             known = self._guaranteed[request] = within_guarantee(self._nothing_held, request, request.queue)
         return known
 
     def is_entitled(self, request: Request) -> bool:
-        """It is guaranteed, or nothing is guaranteed to any other queue: nobody has a better claim."""
+        """True if no job has a better claim: the request is guaranteed, or no other queue has a guarantee."""
         known = self._entitled.get(request)
         if known is None:
             known = self.is_guaranteed(request) or not guarantees_beside(self._tree, request.queue)
@@ -151,7 +151,7 @@ class Tenures:
         return CandidateList(surplus, whole, 0)
 
     def _lent(self, request: Request, running: RunningJobs, table: HolderTable) -> BoolArray:
-        """[J] the job lies outside the guarantee that counts against the request."""
+        """[J] True if the job borrows, seen from the request: it lies outside the guarantee that counts against it."""
         lent = np.zeros(len(table.keys), dtype=np.bool_)
         if self.is_guaranteed(request):
             for number, (name, _) in enumerate(table.kinds):
@@ -176,7 +176,7 @@ class Tenures:
         )
 
     def never_covers(self, request: Request, queue: int) -> bool:
-        """Whatever else leaves, jobs of the queue borrow from the guarantee of the request."""
+        """True if jobs of the queue always borrow from the request's guarantee, whatever other jobs leave."""
         if not self.is_guaranteed(request):
             return False
         covers = self._covers.get((request.queue, queue))

@@ -4,14 +4,15 @@
 Let l be the lowest common ancestor of the two queues, and r and v its children on either path. Reclaim is allowed at l
 if the beneficiary keeps r inside its guarantee, and the victim is not *covered* at v (see `covered`).
 
-A third kind, *overran*: a job that was backfilled and is over its time leaves for any request of its own queue that is
-not of lower priority, and where it is not covered for any of another queue.
+A third kind is *overran*: a backfilled job that has run longer than it declared. It leaves for a request of its own
+queue that has no lower priority, and, if it is not covered, for a request of any other queue.
 
-A fourth kind, where a queue orders by attained service: a job that has had much leaves for one of equal priority that
-has had less and has waited for long (`ServiceOrder.may_yield`), if nobody else does. It is told as a preemption.
+A fourth kind exists if a queue orders by attained service: a job that has had much GPU time leaves for one of equal
+priority that has had less and has waited for long (`ServiceOrder.may_yield`), if no other job leaves for it. It is
+reported as a preemption.
 
-Surplus of an elastic job yields before any job is evicted: to any job of its own queue, and to other queues where it
-is borrowed. Cost of a victim: see `EvictionRules.lost_work`.
+Surplus workers of elastic jobs leave before any job is evicted: for any job of their own queue, and for other queues if
+they are borrowed. Cost of a victim: see `EvictionRules.lost_work`.
 
 Evictions end: docs/design/0006-scheduling-core.md#proofs.
 """
@@ -38,7 +39,7 @@ from cotenant.core.queueing.service import ServiceOrder
 from cotenant.core.quota.usage import Usage
 
 _InOrder: TypeAlias = list[tuple[tuple[Any, ...], EvictionCandidate]]
-"""Candidates in order, each with its place in it: worked out once."""
+"""Candidates in order, each with its sort key."""
 _ORDER = itemgetter(0)
 
 
@@ -54,7 +55,7 @@ class CandidateFinder:
         rules: EvictionRules,
         service: ServiceOrder | None = None,
     ) -> None:
-        """`service`: who yields to jobs of its own queue and priority; without it none does."""
+        """`service`: which jobs yield to others of their own queue and priority; None: no job does."""
         self._running = running
         self._tree = running.tree
         self.parts = JobParts(running, inventory, rules)
@@ -63,7 +64,7 @@ class CandidateFinder:
         self._covered = running.covered
         self._known: dict[tuple[int, int, bool, frozenset[int], bool, int | None], CandidateList] = {}
         self._of_others: dict[tuple[int, int, bool], _InOrder] = {}
-        """(queue, its ancestor below the common one, whether the request reclaims) → what it may lose."""
+        """(queue, its ancestor below the common one, whether the request reclaims) → candidates of that queue."""
 
     def candidates(
         self, request: Request, usage: Usage, outcome: CycleOutcome, *, guarantee_waits: bool, above: int | None = None
@@ -97,7 +98,7 @@ class CandidateFinder:
             if fork is not None:
                 own, other = fork
                 found += self._of_other_queue(queue, other, reclaims=own in levels)
-        found.sort(key=_ORDER)  # of lists in order, which costs little more than to look at each once
+        found.sort(key=_ORDER)  # merges sorted lists, which is cheap
         surplus = [candidate for _, candidate in found if not candidate.is_job]
         return CandidateList(surplus, [candidate for _, candidate in found if candidate.is_job], 0)
 
@@ -136,7 +137,7 @@ class CandidateFinder:
         return self._service.level(job)
 
     def _of_other_queue(self, queue: int, other: int, *, reclaims: bool) -> _InOrder:
-        """The same for all requests of which `reclaims` is the same, from wherever below the common ancestor."""
+        """Candidates of another queue; the same for all requests with equal `reclaims`, so they are listed once."""
         known = self._of_others.get((queue, other, reclaims))
         if known is None:
             found = self._from_other_queue(queue, other, reclaims=reclaims)
@@ -144,8 +145,8 @@ class CandidateFinder:
         return known
 
     def _from_other_queue(self, queue: int, other: int, *, reclaims: bool) -> Iterator[EvictionCandidate]:
-        """Borrowed holdings of the queue: surplus for any request, whole jobs for requests inside their guarantee; and
-        for any request jobs that have overrun. `other`: its ancestor, or itself, below the common one."""
+        """What the queue borrows: surplus workers and jobs that have overrun for any request, other whole jobs only for
+        requests inside their guarantee. `other`: its ancestor, or itself, below the common ancestor."""
         if self._covered.covers_all(other):
             return
         some = () if reclaims else self._in_question(queue)
@@ -161,7 +162,7 @@ class CandidateFinder:
                 yield self.parts.minimum(job, EvictionKind.RECLAIMED if reclaims else EvictionKind.OVERRAN)
 
     def _in_question(self, queue: int) -> Sequence[Job]:
-        """Jobs of a queue from which a request outside its guarantee may be given something."""
+        """Jobs of a queue that may give something to a request outside its guarantee."""
         elastic = self._running.elastic_in_queue(queue)
         known = {job.key for job in elastic}
         late = self._running.backfilled_in_queue(queue)
@@ -171,7 +172,7 @@ class CandidateFinder:
 class JobParts:
     """A running job as candidates for eviction: its surplus workers, and the whole job without them.
 
-    A job leaves by these parts, whatever the reason. So a job that leaves for two reasons gives back each part once.
+    A job always leaves by these parts. So a job that leaves for two reasons gives back each part once.
     """
 
     __slots__ = ("_inventory", "_rules", "_running")

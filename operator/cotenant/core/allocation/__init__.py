@@ -1,4 +1,4 @@
-"""Holdings of placements: allocations, occupancy with trials, requests and candidates for eviction.
+"""What placements hold: allocations, occupancy with trials, requests and candidates for eviction.
 
 Open to `snapshot` and everything above it. Searches nothing and decides nothing.
 """

@@ -28,7 +28,7 @@ class Allocation:
     """The first node or GPU of the placement that no longer exists, in words; it is not counted."""
 
     def without_pods(self, rows: Container[int | None]) -> Allocation:
-        """The same without a pod on these nodes, where another part of the job has it."""
+        """The same without the pod on these nodes, because another part of the job counts it."""
         return replace(self, nodes=tuple(replace(one, pods=0) if one.row in rows else one for one in self.nodes))
 
 
@@ -78,7 +78,7 @@ def _charge(job: Job, amounts: dict[Bucket, tuple[int, int]], tree: QueueTree) -
 
 
 def tenant_of(queue: str, tree: QueueTree) -> int:
-    """Equal for equal queues. Queues that are gone get no new jobs, so one index serves them all."""
+    """A number for the queue, equal for equal queues. Deleted queues share one: they get no new jobs."""
     return tree.index.get(queue, len(tree.queues))
 
 
@@ -89,7 +89,7 @@ class AllocationBatch:
 
     def __init__(self, allocations: Iterable[Allocation] = ()) -> None:
         self._grant_ends: IntArray = np.zeros(1, dtype=np.int64)
-        """After each allocation, how many of its rows of `_grants` there are so far; the others likewise."""
+        """Number of rows of `_grants` after each allocation, a 0 first. Likewise `_node_ends` and `_amount_ends`."""
         self._node_ends, self._amount_ends = self._grant_ends, self._grant_ends
         self._grants: IntArray = np.zeros((0, 9), dtype=np.int64)
         self._nodes: IntArray = np.zeros((0, 4), dtype=np.int64)
@@ -127,7 +127,7 @@ class AllocationBatch:
 
     @property
     def is_wide(self) -> bool:
-        """It knows far more queues, users and buckets than it has allocations."""
+        """True if it knows far more (queue, user, bucket) than it has allocations, so that it is better made again."""
         return len(self._buckets) > 2 * len(self) + _FEW
 
     def take(self, order: IntArray) -> AllocationBatch:
@@ -166,7 +166,7 @@ class AllocationBatch:
             ledger.check_released(*at)
 
     def blocked(self, ledger: Ledger) -> BoolArray:
-        """[len] some GPU of the allocation lacks memory or compute for it: it cannot be held, whatever else is."""
+        """[len] True if some GPU of the allocation lacks memory or compute for it."""
         row, column, memory, compute = self._grants[:, :4].T
         lacks = (ledger.free_memory[row, column] < memory) | (ledger.free_compute[row, column] < compute)
         owner = np.repeat(np.arange(len(self)), np.diff(self._grant_ends))

@@ -22,7 +22,7 @@ class EvictionCandidate:
     ranks: range | None = None
     """Of the surplus workers; None for the whole job."""
     level: int = 0
-    """Of attained service, from which it yields to a job of its queue and priority; 0: it yields by another rule."""
+    """Level of attained service, if it yields to a job of its own queue and priority; 0: it leaves by another rule."""
 
     @property
     def is_job(self) -> bool:
@@ -30,8 +30,8 @@ class EvictionCandidate:
 
     @property
     def order(self) -> tuple[bool, int, int, bool, int, float, str, int]:
-        """Least lost work, then borrowers before the own queue, lower priority, the newest. Who yields by service comes
-        last, the highest level first: one job that has had very much makes room for many, and is evicted once."""
+        """Least lost work first, then borrowers before the own queue, lower priority, the newest. Jobs that yield by
+        attained service come last, the highest level first."""
         own_queue = self.kind is EvictionKind.PREEMPTED
         newest = -(self.job.admitted_at or 0.0)
         last = self.ranks[-1] if self.ranks else 0

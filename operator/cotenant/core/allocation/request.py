@@ -22,7 +22,7 @@ from cotenant.core.quota.tree import Bucket, QueueTree
 
 RequestKey: TypeAlias = tuple[object, ...]
 _SERVING = 256
-"""Sets of rows that are kept."""
+"""Sets of rows that are cached."""
 GuaranteeTerms: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 """Alternatives; each a set of (index of a quota line, milli-GPU that may be used of it already at most)."""
 
@@ -34,7 +34,7 @@ class Option:
     gpu_class: str
     placement_request: PlacementRequest
     milli: int
-    """Cost of one worker in quotas, at most, over the kinds of GPU that could serve."""
+    """Quota cost of one worker on the most expensive kind of GPU that could serve."""
     mib: int
     buckets: tuple[Bucket, ...]
     limited: bool
@@ -44,7 +44,7 @@ class Option:
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
     job: Job
-    """The first job with this request; others are equal in everything that matters here."""
+    """The first job with this request; the others are equal to it except in name and age."""
     queue: int
     options: tuple[Option, ...]
     """In order of preference."""
@@ -82,7 +82,7 @@ def _guarantee_terms(tree: QueueTree, workers: int, options: Iterable[Option], q
 
 
 def request_key(job: Job) -> RequestKey:
-    """Equal for jobs that differ in age and name alone, as far as any rule of the scheduler goes."""
+    """Equal for jobs between which no rule of the scheduler distinguishes, except by age and name."""
     return (
         job.queue,
         job.namespace,
@@ -106,7 +106,7 @@ def request_key(job: Job) -> RequestKey:
 
 
 def options_of(job: Job, inventory: Inventory, tree: QueueTree) -> tuple[Option, ...]:
-    """Every way to run the job that its queue's lines cover at all, whatever is free or used now."""
+    """Every way to run the job that the quota lines of its path cover, whatever is free or used now."""
     queue = tree.index[job.queue]
     ways = {(kind.gpu_class, kind.resource): None for kind in kinds_of(job.gpu, inventory)}
     options = []
@@ -188,7 +188,7 @@ def _allowed(job: Job, zones: Sequence[str], inventory: Inventory) -> BoolArray:
 
 
 def _names_nodes(job: Job) -> bool:
-    """It may lie on some nodes and not on others, whatever their zone and GPUs."""
+    """True if the job names nodes on which it must or must not lie."""
     return bool(job.only_nodes or job.excluded_nodes or (job.volumes and job.volumes.nodes is not None))
 
 
@@ -213,7 +213,7 @@ def rows_of(shape: Shape, allowed: BoolArray, inventory: Inventory) -> Rows:
 
 
 def _names_classes(tree: QueueTree, queue: int) -> bool:
-    """Some quota or limit of users counts one class apart from the others."""
+    """True if a quota line or user limit on the path is for one class."""
     return any(
         any(line.quota.gpu_class is not None for line in tree.quotas_of[ancestor])
         or any(line.limit.gpu_class is not None for line in tree.user_lines_of[ancestor])

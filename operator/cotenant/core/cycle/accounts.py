@@ -1,7 +1,7 @@
 """Two occupancies: the current one, and the one after the evictions that are under way.
 
-A job that fits currently is admitted. A job that fits only after evictions is *nominated*: its place is allocated in
-both, so nobody else gets what its victims give back. `after_evictions` exists only once a job leaves or could leave.
+A job that fits now is admitted. A job that fits only after evictions is *nominated*: its place is allocated in both, so
+that no other job gets what its victims give back. `after_evictions` is made only when a job leaves or could leave.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Accounts:
         self._running = running
         self._leaving = list(running.leaving)
         self._requeued = {job.key for job in self._leaving if job.evicting}
-        """Those of them that give back all that they hold; the others are being resized."""
+        """Jobs among `_leaving` that give back everything; the others are being resized."""
         self._after_evictions: Occupancy | None = None
         self._given_back: dict[JobKey, Counter[tuple[int, int]]] = {}
         """Job → (row, column) of a GPU → milli that a departure of this cycle released there."""
@@ -43,7 +43,7 @@ class Accounts:
         return self._after_evictions
 
     def open_after_evictions(self) -> Occupancy:
-        """The occupancy without those who leave, also where none does yet."""
+        """The occupancy without the jobs that leave; made even if none leaves yet."""
         if self._after_evictions is None:
             after = self._after_evictions = self.current.copy()
             for job in self._leaving:
@@ -72,7 +72,8 @@ class Accounts:
             self._after_evictions.allocate(allocation)
 
     def nominate(self, allocation: Allocation) -> None:
-        """Take what becomes free after evictions; until then `current` counts it twice, and nothing else fits there."""
+        """Take what evictions make free. Until they are done, `current` counts it twice, and nothing else fits
+        there."""
         self.open_after_evictions().allocate(allocation)
         self.current.allocate(allocation)
 

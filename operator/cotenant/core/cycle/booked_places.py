@@ -1,19 +1,19 @@
-"""GPUs that are kept for bookings: which these are, and who may use them all the same.
+"""GPUs that are kept for bookings: which GPUs, and which jobs may use them nevertheless.
 
-Of each booking that is not over, so many GPUs are kept as are granted, less what its queue holds of them already: first
-those that were kept in the last cycle, then whole nodes before parts of several. A GPU can be kept where all who hold
-it will be *gone in time*: before the booking starts, because they have a `maxRuntime`, or may be evicted for its queue
-by then. While it is active, who may be evicted for it counts, whoever holds it.
+For each booking that is not over, as many GPUs are kept as it is granted, less those that its queue holds already. GPUs
+that were kept in the last cycle come first, then whole nodes before parts of several nodes. A GPU can be kept only if
+every job that holds it will be *gone in time*: before the booking starts, because it has a `maxRuntime` or may be
+evicted for the booking's queue by then. Once the booking is active, only the second counts.
 
-Kept GPUs are allocated for as long as turns are given, so nobody finds a place there. Two kinds of job do: of the
-booking's own queue while it is active, and whoever will be gone in time. So GPUs that were kept once can be kept in
-every cycle after, whatever comes, until the booking starts; and then its queue finds them free, or held by jobs that it
-may evict. Only nodes that fail, guarantees that grow, and who stays longer than its `maxRuntime`, take that back.
+Kept GPUs are allocated while turns are given, so jobs find no place there, with two exceptions: jobs of the booking's
+own queue while it is active, and jobs that will be gone in time. So a GPU that was kept once can be kept in every later
+cycle until the booking starts. Then the queue finds it free, or held by a job that it may evict. This fails only if a
+node fails, a guarantee grows, or a job runs longer than its `maxRuntime`.
 
-Who *may be evicted for a queue by then*: a job that can be evicted at all, of a queue outside of which the booking's
-queue reclaims, to which nothing is guaranteed there: so it cannot come to lie inside a guarantee meanwhile; and whose
-protected time is over when the booking starts. A queue that has a booking itself does not count, as it will be
-guaranteed something.
+A job *may be evicted for the booking's queue by then* if all of this holds: it is preemptible; the booking's queue may
+reclaim from its queue; its queue is guaranteed nothing there, so that the job cannot come to lie inside a guarantee;
+its protected time is over when the booking starts. Jobs of a queue that has a booking itself never count, because their
+queue will be guaranteed something.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BookedPlace:
 
     standing: BookingStanding
     allocation: Allocation
-    """As if a job held them; of no queue's quota."""
+    """Held as if by a job, but charged to no queue's quota."""
     used: int = 0
     """Milli-GPU of the booking that its queue holds."""
 
@@ -59,7 +59,7 @@ class BookedPlace:
 
 
 class BookedPlaces:
-    """Places of one cycle. Nothing is kept before `keep`."""
+    """Places kept for bookings in one cycle; none before `keep` is called."""
 
     __slots__ = ("_booked_queues", "_cycle", "_earlier", "places")
 
@@ -78,22 +78,22 @@ class BookedPlaces:
         return bool(self.places)
 
     def keep(self) -> None:
-        """Take the GPUs that are kept for each, soonest first: from now on nobody finds a place there."""
+        """Allocate the GPUs that are kept for each booking, soonest first, so that jobs find no place there."""
         for place in sorted(self.places, key=lambda one: (one.booking.starts_at, one.booking.since, one.name)):
             self._keep(place)
 
     def found(self) -> dict[str, BookedGpus]:
-        """Places by the name of each booking, in order."""
+        """Name of a booking → what is kept for it and used of it, in order of name."""
         ordered = sorted(self.places, key=lambda one: one.name)
         return {place.name: BookedGpus(_named(self._cycle, place.allocation), place.used) for place in ordered}
 
     def endings(self) -> Iterator[tuple[float, str, Allocation]]:
-        """(when, name, what is not kept any more), as jobs give back what they hold."""
+        """(when, booking, what is no longer kept for it then), in the form of the endings of jobs."""
         yield from ((place.booking.ends_at, place.name, place.allocation) for place in self.places)
 
     @contextmanager
     def opened_to(self, queue: int) -> Iterator[None]:
-        """Let a job of this queue find its place on what is kept for it, and keep what is left of it after."""
+        """Open the GPUs kept for this queue to its job; afterwards keep again what is still needed."""
         own = [one for one in self.places if self.is_active(one.booking) and self._is_of(queue, one.booking)]
         for place in own:
             self.give_back(place)
@@ -110,12 +110,12 @@ class BookedPlaces:
         return kept
 
     def is_active(self, booking: BookingTerms) -> bool:
-        """Its time has come. None of those that are over is here."""
+        """True if the booking has started. Bookings that are over are not among the places."""
         self._cycle.moment.has_come(booking.ends_at)
         return self._cycle.moment.has_come(booking.starts_at)
 
     def admits(self, place: BookedPlace, job: Job, request: Request) -> bool:
-        """The job, which waits, will be gone in time."""
+        """True if this waiting job, started now, will be gone in time."""
         moment, booking = self._cycle.moment, place.booking
         active = self.is_active(booking)
         if job.max_runtime_s is not None and not active and not moment.is_past(booking.starts_at - job.max_runtime_s):
@@ -126,17 +126,17 @@ class BookedPlaces:
         return active or not moment.is_past(booking.starts_at - self._protected_s(request.queue))
 
     def concerns(self, place: BookedPlace, request: Request) -> bool:
-        """The request could lie on such GPUs."""
+        """True if the request could be placed on GPUs of the booking's class and zone."""
         gpu_class, zone = place.booking.scope
         buckets = (bucket for option in request.options for bucket in option.buckets)
         return any(bucket[0] == gpu_class and zone in (None, bucket[1]) for bucket in buckets)
 
     def is_behind(self, request: Request) -> bool:
-        """GPUs on which it could lie are kept for others."""
+        """True if GPUs that could serve the request are kept for other queues."""
         return any(self.concerns(place, request) and not self.is_of(place, request.queue) for place in self.places)
 
     def is_of(self, place: BookedPlace, queue: int) -> bool:
-        """It is kept for the queue, or for one above."""
+        """True if the place is kept for this queue, or for a queue above it."""
         return self._is_of(queue, place.booking)
 
     def _is_known(self, booking: BookingTerms) -> bool:
@@ -144,12 +144,12 @@ class BookedPlaces:
         return booking.queue in tree.index and booking.queue not in tree.broken
 
     def _is_of(self, queue: int, booking: BookingTerms) -> bool:
-        """It is the queue of the booking, or below it."""
+        """True if the queue is the booking's, or below it."""
         tree = self._cycle.tree
         return tree.index[booking.queue] in tree.paths[queue]
 
     def _yields_to(self, booking: BookingTerms, job: Job, queue: int | None, buckets: Iterable[Bucket]) -> bool:
-        """The job may be evicted for the booking's queue, whoever else comes and goes."""
+        """True if the job may be evicted for the booking's queue, whatever other jobs come and go."""
         tree = self._cycle.tree
         if not job.preemptible or queue is None:
             return False
@@ -177,8 +177,8 @@ class BookedPlaces:
         self._cycle.accounts.allocate(place.allocation)
 
     def _holders(self, booking: BookingTerms) -> tuple[FloatArray, BoolArray, int]:
-        """([N, G] when the last of other queues is gone, [N, G] the queue holds something there, milli-GPU of the
-        booking that it holds)."""
+        """([N, G] when the last job of other queues is gone, [N, G] whether the booking's queue holds something there,
+        milli-GPU of the booking that this queue holds)."""
         cycle, shape = self._cycle, self._cycle.inventory.kind.shape
         gone_at, own, used = np.full(shape, -inf), np.zeros(shape, dtype=np.bool_), 0
         scope = self._scope(booking)
@@ -205,7 +205,7 @@ class BookedPlaces:
         return gone_at, own, used
 
     def _gone_at(self, booking: BookingTerms, job: Job, allocation: Allocation, since: float | None) -> float:
-        """When the job has ended or may be evicted at the latest; infinity: never, as far as is sure."""
+        """When the job will have ended or may be evicted, at the latest; infinity if nothing ensures it."""
         if since is None:
             return inf
         ends = inf if job.max_runtime_s is None else since + job.max_runtime_s
@@ -226,7 +226,7 @@ class BookedPlaces:
         return found
 
     def _may_be_kept(self, place: BookedPlace, gone_at: FloatArray, own: BoolArray) -> BoolArray:
-        """[N, G] GPUs that can be the booking's when it starts, or soon where it has."""
+        """[N, G] GPUs that can be free for the booking when it starts, or soon if it has started."""
         booking, cycle = place.booking, self._cycle
         latest = inf if self.is_active(booking) else booking.starts_at
         found: BoolArray = self._scope(booking) & (gone_at <= latest) & (gone_at < inf)
@@ -238,8 +238,8 @@ class BookedPlaces:
         return found
 
     def _choose(self, place: BookedPlace, free: BoolArray, gone_at: FloatArray, wanted: int) -> list[tuple[int, int]]:
-        """(row, column) of so many GPUs: those of the last cycle first, then whole nodes, those who are free sooner
-        first."""
+        """(row, column) of so many GPUs: those of the last cycle first, then whole nodes; on a node those that are free
+        sooner."""
         inventory, found = self._cycle.inventory, list[tuple[int, int]]()
         for gpu in sorted(self._earlier.get(place.name, ())):
             at = inventory.slot_of.get(gpu)
@@ -257,7 +257,8 @@ class BookedPlaces:
         return sorted(found)
 
     def _allocation(self, gpus: Iterable[tuple[int, int]]) -> Allocation:
-        """All of each GPU, and of its node's free CPU and memory as much as falls to the GPUs that nobody holds."""
+        """All of each GPU; and of its node's free CPU and memory, a proportional part for each kept GPU that nobody
+        holds."""
         inventory, ledger = self._cycle.inventory, self._cycle.accounts.current.ledger
         by_row: dict[int, list[int]] = {}
         for row, column in gpus:

@@ -1,12 +1,12 @@
 """Jobs that lie inside a queue's guarantee, and are therefore never reclaimed.
 
-Walking the jobs of a queue and all below it in a fixed order, a job is *covered* when the guarantee still has as much
-as the job holds; jobs that do not fit are passed over. First come jobs that a queue directly below covers, then all
-others, each by priority, submission and key; surplus workers of elastic jobs come after every job's minimum.
+The jobs of a queue and of all queues below it are walked in a fixed order. A job is *covered* if as much of the
+guarantee is left as the job holds; otherwise it is passed over. Jobs that a queue directly below covers come first,
+then all others, each by priority, submission and key. Surplus workers of elastic jobs come after every job's minimum.
+Example: 4 guaranteed, jobs of 3, 2 and 1 GPUs in order: the first and the third are covered.
 
-The order does not know when a job was admitted: a start never takes the cover from a job before it, so covered jobs,
-read in this order, only grow (`victims` builds on that). Example: 4 guaranteed, jobs of 3, 2 and 1 GPUs in order: the
-first and the third are covered.
+The order does not depend on when a job was admitted. So a start never takes the cover from a job before it; that
+evictions end builds on this (docs/design/0006-scheduling-core.md#proofs).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
 
 Covered: TypeAlias = frozenset[tuple[JobKey, bool]]
-"""(job, is this its surplus?)"""
+"""(job, True for its surplus workers, False for its minimum)."""
 
 
 class CoveredJobs:
@@ -48,8 +48,8 @@ class CoveredJobs:
         return known
 
     def covers_all(self, queue: int) -> bool:
-        """All jobs of the queue and below it are covered, because together they hold no more than it is guaranteed; in
-        which order does not matter then. Where some job has surplus workers this is not known, and the answer is no.
+        """True if all jobs of the queue and below it together hold no more than its guarantee: then all are covered,
+        in any order. Always False if some job has surplus workers.
         """
         known = self._all.get(queue)
         if known is None:
@@ -82,7 +82,7 @@ class CoveredJobs:
         return covered_by_guarantee(quotas, inside, self._allocations, first)
 
     def _place_of(self, job: Job) -> tuple[int, float, JobKey]:
-        """Place by priority, submission and key, in every queue above alike."""
+        """Place by priority, submission and key; the same in every queue above."""
         place = self._place.get(job.key)
         if place is None:
             place = -self._tree.allowed_priority(job), job.submitted_at, job.key
@@ -96,8 +96,10 @@ def covered_by_guarantee(
     allocations: Mapping[JobKey, Allocation],
     first: Collection[tuple[JobKey, bool]] = (),
 ) -> Covered:
-    """Jobs for which the guarantees of `quotas`, all of one queue, suffice, in the order given; before the others those
-    in `first`."""
+    """Jobs, in the order given, for which the guarantees of `quotas` suffice; those in `first` come before the others.
+
+    `quotas`: lines of one queue.
+    """
     left = {quota: quota.guaranteed for quota in quotas}
     found: set[tuple[JobKey, bool]] = set()
     ordered = list(jobs)
@@ -114,7 +116,7 @@ def covered_by_guarantee(
 
 
 def _claim(left: dict[QuotaLine, int], amounts: Mapping[Bucket, int]) -> bool:
-    """Take the amounts off what is left of every guarantee that matches, or nothing where one has too little."""
+    """Take the amounts off every guarantee that matches. False, and nothing is taken, if one has too little left."""
     wanted: dict[QuotaLine, int] = {}
     for bucket, milli in amounts.items():
         matching = [quota for quota in left if quota.matches(bucket)]

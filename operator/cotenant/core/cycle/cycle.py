@@ -47,8 +47,8 @@ class Cycle:
     def open(
         cls, snapshot: Snapshot, policy: Policy, known: RunningJobs | None = None, fits: FitCache | None = None
     ) -> Cycle:
-        """`known`: running jobs of an earlier cycle; what was worked out of them is, as far as they are the same.
-        `fits`: of an earlier cycle that is over."""
+        """`known`: running jobs of an earlier cycle; what was worked out of them is used again for jobs that are the
+        same. `fits`: the cache of an earlier cycle, which is over."""
         counted = snapshot.accounting or Accounting.of(
             snapshot.nodes, with_deleted(snapshot.queues, snapshot.jobs), snapshot.jobs
         )

@@ -30,11 +30,11 @@ class Entry:
     """Shared by all jobs that ask for the same."""
     outcome: EntryOutcome = EntryOutcome.UNDECIDED
     placement: Placement | None = None
-    """Of its start, now or after evictions."""
+    """Where it starts, now or after evictions."""
     backfilled_until: float | None = None
-    """Of a start on GPUs that are kept for another job."""
+    """When it is to have ended, if it starts on GPUs that are reserved for another job."""
     reason: Refusal | None = None
-    """For which it waits; equal requests share it."""
+    """Why it waits; equal requests share one reason."""
 
     def reject(self, reason: Refusal) -> None:
         self.outcome, self.reason = EntryOutcome.INADMISSIBLE, reason

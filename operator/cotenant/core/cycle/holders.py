@@ -1,6 +1,6 @@
-"""Running jobs as a table: since when each holds GPUs, what ends it, and what it gives back, thousands at once.
+"""Running jobs as a table of arrays: since when each holds GPUs, what ends it, and what it gives back.
 
-Kept from cycle to cycle. Where running jobs have changed, only those are looked at again; the others keep their rows.
+Kept from cycle to cycle: only rows of jobs that have changed are made again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class HolderTable:
     longest_s: FloatArray
     """Its maxRuntime; infinity: it has none."""
     backfilled_until: FloatArray
-    """By its own word; infinity: it is not held to any."""
+    """When it promised to have ended (`Job.backfilled_until`); infinity: it promised nothing."""
     kind: IntArray
     """Place of (queue, preemptible) in `kinds`."""
     leaves: BoolArray
@@ -48,13 +48,13 @@ class HolderTable:
     def of(
         cls, jobs: Mapping[JobKey, Job], allocations: Mapping[JobKey, Allocation], before: HolderTable | None = None
     ) -> HolderTable:
-        """`before`: of other jobs. Jobs that are the same in both are not looked at again."""
+        """`before`: an earlier table. Rows of jobs that are the same objects are taken from it."""
         if before is None or before.batch.is_wide:
             return _table(jobs, allocations, jobs)
         return _updated(before, jobs, allocations)
 
     def staying(self, asked_to_leave: Iterable[JobKey]) -> IntArray:
-        """Rows of jobs that are not leaving anyway, or being resized, or among these."""
+        """Rows of jobs that are neither leaving, nor being resized, nor among these."""
         stays = ~(self.leaves | self.resized)
         for key in asked_to_leave:
             place = bisect_left(self.keys, key)
@@ -62,7 +62,7 @@ class HolderTable:
         return np.flatnonzero(stays)
 
     def with_starting(self, rows: IntArray, starting: Sequence[tuple[Job, Allocation]]) -> HolderTable:
-        """These rows, and jobs that are to hold something besides."""
+        """These rows, and rows for jobs that are about to hold something."""
         ordered = sorted(starting, key=lambda one: one[0].key)
         return _merged(self, rows, _rows([job for job, _ in ordered], [held for _, held in ordered]))
 
@@ -106,7 +106,7 @@ def _updated(before: HolderTable, jobs: Mapping[JobKey, Job], allocations: Mappi
 
 
 def _merged(before: HolderTable, same: IntArray, fresh: HolderTable) -> HolderTable:
-    """These rows of the one, and all of the other, in order of key."""
+    """These rows of `before`, and all of `fresh`, in order of key."""
     rows = same.tolist()
     keys = [before.keys[row] for row in rows]
     places = [bisect_left(keys, key) for key in fresh.keys]

@@ -1,4 +1,4 @@
-"""Decisions of a cycle about jobs that run, and the plan that they make with the entries of those that wait."""
+"""Decisions of a cycle about running jobs; together with the entries of waiting jobs they make the plan."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CycleOutcome:
         return key in self.evictions or key in self.resizes
 
     def add(self, departures: Departures) -> None:
-        """A later resize of a job replaces an earlier one; an eviction makes it void."""
+        """A later resize of a job replaces an earlier one; an eviction cancels its resize."""
         self.shrunk.update(departures.shrunk)
         self.resizes.update((resize.job, resize) for resize in departures.resizes)
         for eviction in departures.evictions:

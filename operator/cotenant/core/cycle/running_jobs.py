@@ -1,7 +1,7 @@
 """Jobs that hold a placement when the cycle begins, with what they hold, and by queue. Read-only.
 
-What follows from them is worked out once, when it is asked for, and serves later cycles too if they are the same
-(`Cycle.open`).
+What follows from them is worked out when it is first asked for, and kept: later cycles in which the same jobs run use
+the same object (`Cycle.open`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RunningJobs:
         tree: QueueTree,
         before: RunningJobs | None = None,
     ) -> None:
-        """`before`: of an earlier cycle, some of which may be the same."""
+        """`before`: running jobs of an earlier cycle, some of which may be the same."""
         self.by_key = by_key
         self.allocations = allocations
         """Key → everything the job holds, workers that are still leaving after a resize included."""
@@ -99,8 +99,11 @@ class RunningJobs:
         return [job for job in self.by_key.values() if job.evicting or job.resizing_from is not None]
 
     def longest(self) -> Iterator[tuple[str, Job]]:
-        """(class of GPUs, job): those that may run longest there by their maxRuntime and do not leave. Two of jobs that
-        can be evicted and two of the others: whatever limits tenure, the two that may hold GPUs longest are of them."""
+        """(class of GPUs, job) of the two preemptible jobs and the two other jobs with the longest `maxRuntime` there.
+
+        Jobs that leave are left out. Whatever the tenure limit is, the two jobs that may hold GPUs longest are among
+        these four.
+        """
         for (gpu_class, _), longest in self._longest.items():
             yield from ((gpu_class, self.by_key[key]) for _, key in longest)
 
@@ -122,7 +125,7 @@ class RunningJobs:
         return found
 
     def held_in_queue(self, queue: int) -> Mapping[Bucket, int]:
-        """Milli-GPU that those of this very queue hold."""
+        """Milli-GPU that the jobs of this very queue hold (see `in_queue`)."""
         held = self._held.get(queue)
         if held is None:
             held = self._held[queue] = {}
@@ -139,7 +142,7 @@ class RunningJobs:
         return self._lowest.get(queue)
 
     def backfilled_in_queue(self, queue: int) -> Sequence[Job]:
-        """Those of them that started on GPUs which were kept for another job."""
+        """Jobs of `in_queue` that started on GPUs which were reserved for another job."""
         return self._backfilled.get(queue, ())
 
     @cached_property
@@ -149,7 +152,7 @@ class RunningJobs:
         }
 
     def elastic_in_queue(self, queue: int) -> Sequence[Job]:
-        """Those of them that run with more workers than their minimum."""
+        """Jobs of `in_queue` that run with more workers than their minimum."""
         return self._enlarged.get(queue, ())
 
     @cached_property

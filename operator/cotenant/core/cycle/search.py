@@ -47,12 +47,12 @@ def fits(occupancy: Occupancy, request: Request) -> bool:
 
 
 def find(occupancy: Occupancy, request: Request, workers: int) -> PlacementResult | None:
-    """The best place for the gang. The tenant's order of classes decides; without one the fewest nodes do, or how
-    well the gang is spread; then NVLink, then the scores."""
+    """The best place for the gang, or None. If the tenant orders the classes, the first class that fits is taken.
+    Otherwise the fewest nodes win, or the widest spread if one is asked for; then NVLink, then the scores."""
     found: list[_Way] = []
     for index, (option, wanted) in enumerate(_allowed_options(occupancy, request, workers)):
         if not option.gpu_class and (result := _best(occupancy, request, found)) is not None:
-            return result  # a mix of classes is the last way
+            return result  # a mix of classes is the last resort
         assignments = place_gang(occupancy.fit_cache, wanted, workers)
         if assignments is None:
             continue
@@ -76,13 +76,13 @@ def _best(occupancy: Occupancy, request: Request, ways: list[_Way]) -> Placement
 
 
 def within_guarantees(occupancy: Occupancy, request: Request, allocation: Allocation) -> bool:
-    """The allocation lies inside every guarantee on the path: what cannot be taken back is never lent."""
+    """True if the allocation lies inside every guarantee on the path. Jobs that cannot be evicted must not borrow."""
     path = occupancy.tree.paths[request.queue]
     return all(charge_within_guarantee(occupancy.usage, ancestor, allocation.charge) for ancestor in path)
 
 
 def headroom(usage: Usage, request: Request, option: Option, idle: Mapping[Bucket, int] | None) -> Headroom:
-    """Workers that quotas still allow; of a job that may not be evicted, guarantees. `idle`: as for `headroom_of`."""
+    """Workers that limits still allow, and guarantees if the job is not preemptible. `idle`: as for `headroom_of`."""
     if not option.limited and request.job.preemptible:
         return _UNLIMITED
     allowed = headroom_of(

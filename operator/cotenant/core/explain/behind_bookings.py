@@ -1,4 +1,4 @@
-"""What bookings mean for a job that waits: whose GPUs it would find a place on, and when its own queue's are there."""
+"""What bookings mean for a waiting job: which ones block it, and when a booking of its own queue starts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from cotenant.core.model.plan import WAITING_FOR_SPACE, Reason, Refusal
 
 
 def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, request: Request) -> Refusal:
-    """The refusal, with the bookings that alone are in the way of a request; the same where none is.
+    """The refusal with the reason GPUsBooked, if the request would fit without what is kept for bookings. Otherwise the
+    same refusal.
 
-    `current`: with what is kept for them; it is left as it was.
+    `current`: including what is kept for bookings; it is left as it was.
     """
     if not booked or refusal.reason not in WAITING_FOR_SPACE:
         return refusal
@@ -40,7 +41,7 @@ def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, 
 
 
 def starts_with_booking(booked: BookedPlaces, request: Request) -> float | None:
-    """When a booking of its own queue starts that is large enough for it; None: none does that has not."""
+    """When the next booking of its own queue starts that is large enough for the request; None if there is none."""
     milli = min((option.milli for option in request.options), default=0) * request.workers
     starts = [
         place.booking.starts_at

@@ -22,12 +22,12 @@ class BindingQuota:
     """What keeps a request from one way to run."""
 
     workers: int
-    """How many it leaves, where the way is limited as a whole: the more, the nearer is the job."""
+    """Workers that it still allows. The more, the nearer is the job to a start."""
     limit: BindingLimit
     or_space: bool = False
-    """A place in another zone would do as well."""
+    """True if a place that becomes free in another zone would help as well."""
     why: str = ""
-    """A sentence, where the numbers do not tell."""
+    """A sentence, if the numbers alone do not explain it."""
 
 
 def binding_quota(current: Occupancy, request: Request, option: Option) -> BindingQuota | None:
@@ -49,7 +49,7 @@ def _binding(workers: int, limit: BindingLimit, why: str = "", *, or_space: bool
 def _of_a_zone(
     current: Occupancy, request: Request, option: Option, allowed: Headroom, limited: Sequence[str]
 ) -> BindingQuota | None:
-    """Quota of the zone without whose limit there would be room, or most of it; of several, that which leaves most."""
+    """The quota of the zone whose limit costs most room; of equal ones, the one that leaves most workers."""
     left, rooms = allowed.zone_workers, []
     for zone in limited:
         room = _room(current, option, {name: few for name, few in left.items() if name != zone})
@@ -65,5 +65,5 @@ def _of_a_zone(
 
 
 def _room(current: Occupancy, option: Option, zone_workers: dict[str, int]) -> int:
-    """Workers that fit, where quotas leave so many in zones."""
+    """Workers that fit if quotas leave so many in each zone."""
     return max_workers(current.fit_cache, replace(option.placement_request, zone_workers=zone_workers))

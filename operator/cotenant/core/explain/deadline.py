@@ -1,7 +1,7 @@
-"""An instant by which a job is to have ended, told as the time that is left until then.
+"""An instant by which a job should have ended, worded as the time that is left until then.
 
-Which jobs the instant helps does not depend on the moment; how it is told does, and is told anew without that anything
-else is decided anew.
+The words change while time passes, and are renewed without a new decision: which jobs the instant helps does not depend
+on the moment.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from cotenant.core.model.moment import Moment
 class Deadline:
     at: float
     seconds: int
-    """That are left, as they are told."""
+    """Time that is left, rounded as it is worded."""
 
     @classmethod
     def told(cls, at: float, moment: Moment) -> Deadline:
-        """Deadline as it is told at this moment, which notes until when."""
+        """The deadline as worded at this moment. The moment notes until when the words stay the same."""
         return cls(at, time_left(at, moment))
 
 
 def time_left(until: float, moment: Moment) -> int:
-    """Whole seconds, of a minute and more tens of them, of ten minutes and more minutes, which double as long as they
-    are no more than an eighth of the time; rounded down: who is advised has some time to follow, and the advice is not
-    another one each second."""
+    """Seconds until then, rounded down so that the advice does not change every second.
+
+    Below a minute in steps of 1 s, below ten minutes of 10 s, then of a minute, doubled while a step is at most an
+    eighth of the time that is left.
+    """
     left = max(0, int(until - moment.at))
     unit = 60 << max(0, (left // 480).bit_length() - 1) if left >= 600 else 10 if left >= 60 else 1
     rounded = left - left % unit

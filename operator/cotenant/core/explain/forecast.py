@@ -1,8 +1,8 @@
-"""The place at which a waiting job starts if jobs end as they declare, through the same trial as the decision.
+"""When and where a waiting job starts if running jobs end as they declare, found in a trial like a decision.
 
 Running jobs are released in the order of their declared ends (start + expected runtime, or maximum runtime). Jobs ahead
-in the order keep the places that they will get. The first moment at which the whole gang fits is the start. Jobs
-without a declared runtime are taken to run without end. Decisions use it to reserve places and to weigh moves; what a
+in the order keep the places that they will get. The first moment at which the whole gang fits is the start. A job
+without a declared runtime is assumed to run forever. Decisions use this to reserve places and to weigh moves; what a
 tenant is told comes from played futures (`outlook`). Bounded: the next `_HORIZON` endings.
 """
 
@@ -57,7 +57,8 @@ class Start:
 
 
 class Forecast:
-    """Starts of waiting jobs over the endings that are known; each request counts on those that came before it."""
+    """Starts of waiting jobs, by the endings that are known. Requests that were asked about before keep their
+    places."""
 
     __slots__ = ("_ahead", "_endings", "_now", "_occupancy")
 
@@ -82,8 +83,8 @@ class Forecast:
 
 
 class _After:
-    """The occupancy after some endings, with the jobs ahead at their places. From one number of endings to the next
-    only what lies between them moves."""
+    """The occupancy after some endings, with the jobs ahead at their places. Going from one number of endings to
+    another applies only the endings between them."""
 
     __slots__ = ("_ahead", "_batch", "_count", "_occupancy")
 

@@ -1,7 +1,7 @@
-"""Requests of pending jobs, or why a job can never start as written: found before anything is tried, exactly.
+"""Requests of pending jobs, or the exact reason why a job can never start as written.
 
-Every refusal names what was asked, which rule or fact stands against it, and what would change it. What only has to
-wait is explained by `pending_reason`.
+Every refusal names what was asked, the rule or fact that forbids it, and what would change it. Jobs that only have to
+wait are explained by `pending_reason`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from cotenant.core.quota.usage import Usage
 class RequestResolver:
     """Resolves jobs once per kind of request: equal jobs share one `Request`, or one refusal.
 
-    What follows of a request from quotas, classes and zones alone is taken over from the cycle before, where they are
-    the same; whether it fits into the cluster at all is asked anew.
+    What follows from quotas, classes and zones alone is taken from the cycle before if these are the same. Whether the
+    request fits into the cluster at all is checked in every cycle.
     """
 
     __slots__ = ("_before", "_empty", "_empty_before", "_inventory", "_known", "_of_job", "_of_kind", "_tree")
@@ -47,11 +47,11 @@ class RequestResolver:
         self._tree = tree
         self._known: dict[RequestKey, Request | Refusal] = {}
         self._of_job: dict[JobKey, tuple[Job, Request | Refusal]] = {}
-        """What was asked last under a name: a job is asked about several times in a cycle."""
+        """Job key → the last answer: a job is asked about several times in a cycle."""
         self._empty: FitCache | None = None
         self._empty_before = None if before is None else before._empty
         self._of_kind: dict[RequestKey, Request | Refusal] = {}
-        """What quotas, classes and zones make of it, for this cycle's kinds."""
+        """Answers that follow from quotas, classes and zones alone, for the kinds asked about in this cycle."""
         self._before: Mapping[RequestKey, Request | Refusal] = {}
         if before is not None and before._tree is tree and before._inventory.has_frame_of(inventory):
             self._before = before._of_kind
@@ -126,7 +126,7 @@ def _no_quota(job: Job, tree: QueueTree) -> Refusal:
 
 
 def _exceeds_limit(request: Request, tree: QueueTree) -> Refusal | None:
-    """No limit moves by waiting: a gang above an empty queue's limit never starts."""
+    """A limit does not change by waiting: a gang above the limit of an empty queue never starts."""
     unused = Usage(tree)
     tightest: tuple[int, Option, BindingLimit] | None = None
     for option in request.options:
@@ -170,14 +170,15 @@ def _exceeds_guarantee(request: Request, tree: QueueTree) -> Refusal | None:
 
 
 def _most_guaranteed(request: Request, tree: QueueTree, queue: int) -> int:
-    """Milli-GPU, where the request could lie: the tightest of the lines that guarantee something there."""
+    """Milli-GPU guaranteed to the queue where the request could be placed: the tightest line there, of the best
+    place."""
     buckets = {bucket for option in request.options for bucket in option.buckets}
     lines = [line for line in tree.quotas_of[queue] if line.quota.guaranteed]
     return max(min((line.guaranteed for line in lines if line.matches(one)), default=0) for one in buckets)
 
 
 def as_used_now(refusal: Refusal, usage: Usage) -> Refusal:
-    """The refusal of a limit with what is used of it now: equal requests are judged once, of an empty cluster."""
+    """The refusal of a limit, with its present use added: requests are judged against an empty cluster."""
     limit = refusal.binding
     if refusal.reason is not Reason.EXCEEDS_LIMIT or limit is None or not (used := used_under(usage, limit)):
         return refusal

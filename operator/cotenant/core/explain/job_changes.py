@@ -1,7 +1,7 @@
 """Single changes of a waiting job's own spec, each kind at the mildest amount with which the job would start.
 
-Every kind is one thing that a tenant edits; amounts are those of `smaller_amounts`. What "would start" means is handed
-in: see `smallest_change`.
+Every kind is one field that a tenant edits; smaller amounts are in `smaller_amounts`. The caller says what "would
+start" means: see `smallest_change`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant.core.model.objects import Job, Sharing, TopologyMode
 
 
 def changes(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChange]:
-    """Changes with which it would start, from those that cost the job nothing to those that cost it most."""
+    """Changes with which the job would start, those that cost it least first."""
     yield from _softer_topology(job, starts)
     yield from _softer_spread(job, starts)
     yield from _other_class(job, around, starts)
@@ -116,7 +116,7 @@ def _bounded_runtime(job: Job, deadlines: Sequence[Deadline], starts: Starts) ->
 
 
 def bounded_runtime(job: Job, deadline: Deadline) -> SpecChange:
-    """The job is sure to end in time, as it is told."""
+    """The change that limits the run time, so that the job ends by the deadline as it is worded."""
     seconds, expected = deadline.seconds, job.expected_runtime_s
     too_long = expected is not None and expected > seconds
     bounded = replace(job, max_runtime_s=seconds, expected_runtime_s=seconds if too_long else expected)

@@ -1,6 +1,6 @@
 """Reason for which a job that could start has to wait now: quota, GPUs, CPU or memory, topology; the nearest one.
 
-Names how the GPUs in question stand, so that a tenant sees the same cluster as the scheduler.
+The message also says how full the GPUs in question are, so that a tenant sees the same cluster as the scheduler.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Protection:
 
 
 class GpuStandings:
-    """How GPUs stand in one occupancy, in words: the same for all requests for the same amounts on the same nodes."""
+    """How full GPUs are in one occupancy, in words: shared by requests for the same amounts on the same nodes."""
 
     __slots__ = ("_changes", "_known", "_occupancy")
 
@@ -54,7 +54,7 @@ class GpuStandings:
         self._occupancy = occupancy
         self._known: dict[tuple[Shape, Tenancy | None, bytes], str] = {}
         self._changes = len(occupancy.ledger.changed_rows)
-        """Of the ledger, that the words follow."""
+        """Number of ledger changes that the words include."""
 
     def of(self, wanted: PlacementRequest) -> str:
         """State of the GPUs that could serve: `on 2 GPUs 0.8 is taken and 0.2 left`."""
@@ -84,7 +84,7 @@ def explain(current: Occupancy, request: Request, reserved_for: Collection[JobKe
 
 
 def explain_briefly(current: Occupancy, request: Request, _: Collection[JobKey]) -> Refusal:
-    """As `explain`, without words: as much of the reason as decides whether places are reserved for the request."""
+    """As `explain`, without message: only what decides whether a place is reserved for the request."""
     nearest = _nearest_quota(current, request)
     if isinstance(nearest, Option):
         return _NO_SPACE
@@ -191,7 +191,7 @@ _SHOWN_MAX = 5
 def _not_so_far_apart(
     nodes: FitCache, request: Request, wanted: PlacementRequest, said: tuple[str, tuple[tuple[str, str | int], ...]]
 ) -> Refusal | None:
-    """There is room, but the workers would lie closer together than the spread lets them."""
+    """The refusal if there is room, but only closer together than the spread allows; else None."""
     spread, topology = wanted.spread, wanted.topology
     if spread is None or spread.mode is TopologyMode.PREFERRED:
         return None

@@ -1,6 +1,6 @@
 """Refusals of a job by its queue, whatever it asks for: none of that name, not served, held, priority, spent budget.
 
-None stands for no refusal. What its quotas have against the amounts of a request is in `inadmissible`.
+None means no refusal. Refusals by quotas, for the amounts of a request, are in `inadmissible`.
 """
 
 from __future__ import annotations

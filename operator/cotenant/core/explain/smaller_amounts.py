@@ -87,7 +87,7 @@ class _Dimension:
     name: str
     """Of the amount in a `GpuRequest`."""
     step: int
-    """Amounts are rounded down to multiples, where such a one will do."""
+    """Multiples of this are tried first."""
     path: str
     of_what: str = ""
 
@@ -144,8 +144,8 @@ def _less_of_both(job: Job, starts: Starts) -> SpecChange | None:
 
 
 def _largest(changed: Callable[[int], Job], most: int, starts: Starts, *, least: int = 0) -> Job | None:
-    """The job with the largest amount from `least` to `most` with which it starts; None where even the least is too
-    much."""
+    """The job with the largest amount from `least` to `most` with which it starts; None if it does not start even with
+    the least."""
     if most < least or not starts(changed(least)):
         return None
     if most == least or starts(changed(most)):

@@ -1,13 +1,12 @@
-"""The smallest change of a waiting job, or of its quota, with which this very cycle would have started it.
+"""The smallest change of a waiting job, or of its quota, with which this cycle would have started it.
 
-Each change is tried, not guessed: the changed job is resolved like every other, and has to find its place in what is
-left after *all* turns, besides every place that is kept for a job which may come before it. That is at most what it
-would have found at its own turn, because space only becomes less while turns are taken and a job that waits takes none.
-So the advice holds whether it is followed in this cycle or in the next one, if nothing else happens meanwhile.
+Each change is tried: the changed job is resolved like every other, and must find a place in what is left after *all*
+turns, without using a place that is reserved for a job which may come before it. At its own turn it would have found at
+least as much room, because room only shrinks during the turns. So the advice holds whether it is followed in this cycle
+or in the next one, if nothing else happens meanwhile.
 
-A job that is sure to end before some kept place is taken may use that place, and all that are taken later. Which these
-are depends on the moment only if an instant is less than a minute away, or less than the job says that it runs; these
-comparisons are noted. Why all this holds: docs/design/0006-scheduling-core.md#proofs.
+A job that will have ended before a reserved place is taken may use that place, and all that are taken later. Why all
+this holds: docs/design/0006-scheduling-core.md#proofs.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ _NO_CHANGE_HELPS = frozenset(
     {Reason.QUEUE_NOT_FOUND, Reason.NAMESPACE_NOT_SERVED, Reason.BUDGET_SPENT, Reason.TOO_MANY_PENDING}
 )
 SHORTEST_S = 60
-"""Nobody is advised to end sooner: hardly a program starts and does something in less."""
+"""Shorter run times are not advised: hardly any program starts and does something in less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptFor:
-    """A place that is kept for a job until it starts there."""
+    """A place that is reserved for a job until it starts there."""
 
     job: Job
     starts_at: float
     allocation: Allocation
     is_collected: bool = False
-    """Priority does not matter there, and a hope to end in time is not enough."""
+    """Reserved for an overdue job: priority does not help against it, and `expectedRuntime` is not enough to use it."""
 
 
 class ChangeSearch:
@@ -64,21 +63,21 @@ class ChangeSearch:
         moment: Moment,
         trials: int,
     ) -> None:
-        """`in_line`: the queue's bounds would let the changed job take a turn. `trials`: how many places are looked for
-        in all; afterwards nothing is advised any more."""
+        """`in_line`: whether the bounds of the queue would let the changed job take a turn. `trials`: places that are
+        searched in all; after that no change is advised."""
         self._current, self._resolve, self._in_line = current, resolve, in_line
         self._by_fit = Occupancy(current.ledger, current.usage, BestFit())
-        """The same, where any place is as good as another."""
+        """The same occupancy with a cheap scorer: only whether a place exists matters."""
         self._moment, self._trials_left = moment, trials
         self._found: dict[tuple[Request, tuple[int, ...]], bool] = {}
-        """(request, places that are taken) → it finds a place."""
+        """(request, places that stay reserved) → whether it finds a place."""
         self._ahead: list[tuple[KeptFor, int]] = []
-        """Places that are taken for now, each with the mark of the occupancy before."""
+        """Reserved places that are allocated at the moment, each with the mark of the occupancy before it."""
 
     def smallest_change(self, job: Job, refusal: Refusal, ahead: Sequence[KeptFor]) -> SpecChange | None:
         """The first change, in the order of `changes`, that would start the job at once; then one of its quota.
 
-        `ahead`: places that were kept for ahead at its turn, and are not allocated any more.
+        `ahead`: places that were reserved ahead of it at its turn. They are no longer allocated.
         """
         if refusal.reason in _NO_CHANGE_HELPS or self._trials_left <= 0:
             return None
@@ -91,11 +90,11 @@ class ChangeSearch:
         return change
 
     def close(self) -> None:
-        """Give back the places that are taken."""
+        """Give back all places that are still allocated."""
         self._take(())
 
     def _take(self, ahead: Sequence[KeptFor]) -> None:
-        """Take these places. The first of them are mostly those of the job before, and stay."""
+        """Allocate these places. Those that they have in common with the job before stay allocated."""
         same = 0
         while same < min(len(self._ahead), len(ahead)) and self._ahead[same][0] is ahead[same]:
             same += 1
@@ -123,7 +122,8 @@ class ChangeSearch:
         )
 
     def _deadlines(self, job: Job, ahead: Sequence[KeptFor]) -> tuple[Deadline, ...]:
-        """Deadlines of kept places, latest first; of a job that says how long it runs only those that are nearer."""
+        """Starts of reserved places, latest first. If the job declares a run time, only those before its declared
+        end."""
         said = job.max_runtime_s or job.expected_runtime_s
         instants = sorted({kept.starts_at for kept in ahead}, reverse=True)
         told_at = Moment(self._moment.at)
@@ -134,7 +134,8 @@ class ChangeSearch:
         )
 
     def _largest_gang(self, job: Job, ahead: Sequence[KeptFor]) -> int:
-        """Where neither quotas nor kept places count. Bounds the search for fewer workers of very large gangs."""
+        """Workers that fit if neither quotas nor reserved places counted: an upper bound for the search for fewer
+        workers."""
         one = self._resolve(replace(job, workers_min=1, workers_max=1))
         if isinstance(one, Refusal):
             return 0
@@ -154,7 +155,8 @@ class ChangeSearch:
         return finds_place and self._in_line(changed)
 
     def _finds_place_behind(self, request: Request, ahead: Sequence[KeptFor], open_to_it: Sequence[KeptFor]) -> bool:
-        """It finds a place besides those that are kept ahead and are not open to it. Equal questions are one trial."""
+        """True if it finds a place without the reserved places that are not open to it. Equal questions share one
+        trial."""
         question = request, tuple(id(kept) for kept in ahead if kept not in open_to_it)
         found = self._found.get(question)
         if found is None:
@@ -168,7 +170,10 @@ class ChangeSearch:
         return found
 
     def _may_go_before(self, changed: Job, kept: KeptFor, ends_by: float | None) -> bool:
-        """The changed job will have ended in time, or has its turn before the other. `ends_by`: it is sure to have."""
+        """True if the changed job will have ended when the place is taken, or has its turn before the other job.
+
+        `ends_by`: when it will have ended for sure.
+        """
         runtime_s = changed.max_runtime_s or (None if kept.is_collected else changed.expected_runtime_s)
         if ends_by is not None:
             in_time = ends_by <= kept.starts_at
@@ -179,13 +184,14 @@ class ChangeSearch:
         return not kept.is_collected and kept.job.queue == changed.queue and kept.job.priority < changed.priority
 
     def _finds_place(self, request: Request) -> bool:
-        """`fits` is exact, but for jobs that may not be evicted, whose place has to lie in a guarantee."""
+        """`fits` alone is exact, except for jobs that are not preemptible: their place must also lie in a guarantee."""
         return fits(self._current, request) and (
             request.job.preemptible or find(self._by_fit, request, request.workers) is not None
         )
 
     def _keeps_its_turn(self, job: Job, changed: Request) -> bool:
-        """The change takes the job out of no guarantee on its path: it comes no later than it did."""
+        """True if the changed job stays inside each guarantee on its path that it was inside: so its turn comes no
+        later."""
         before = self._resolve(job)
         if isinstance(before, Refusal):
             return True
@@ -195,7 +201,7 @@ class ChangeSearch:
         )
 
     def _more_quota(self, job: Job, refusal: Refusal) -> SpecChange | None:
-        """The limit that binds, raised by what is missing, where that is the only thing in the way."""
+        """The binding limit, raised by what is missing, if nothing else is in the way."""
         request, limit = self._resolve(job), refusal.binding
         if isinstance(request, Refusal) or limit is None:
             return None

@@ -12,7 +12,7 @@ from cotenant.core.model.plan import Verdict
 
 class Starts(Protocol):
     def __call__(self, changed: Job, ends_by: float | None = None) -> bool:
-        """The job, changed, would start at once. `ends_by`: it is sure to have ended then."""
+        """True if the changed job would start at once. `ends_by`: when it will have ended for sure."""
         ...
 
 
@@ -26,7 +26,7 @@ class SpecChange:
     job: Job | None = field(default=None, compare=False)
     """The job with this change."""
     ends_by: float | None = field(default=None, compare=False)
-    """What the change tells as the time that is left until then."""
+    """The instant that the change words as the time that is left until then; None: the change names no time."""
 
     def added_to(self, verdict: Verdict) -> Verdict:
         return replace(verdict, would_start_if=self.words, change=self.fields)
@@ -34,7 +34,7 @@ class SpecChange:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a change may name."""
+    """Names and amounts that a change may propose."""
 
     classes: tuple[str, ...]
     """Of devices that run the same programs."""
@@ -42,11 +42,11 @@ class Surroundings:
     priorities: tuple[int, ...]
     """Priorities that the queue allows and with which the job would pass jobs for which places are kept."""
     workers: int
-    """Workers of this kind for which there is room at most."""
+    """The most workers of this kind for which there could be room."""
     deadlines: tuple[Deadline, ...]
-    """When GPUs that are kept for others are taken, latest first."""
+    """When GPUs that are reserved for other jobs are taken, latest first."""
     any_class: bool = True
-    """A request that names no class gets devices that run the same programs."""
+    """True if a request that names no class gets devices that run the same programs."""
 
 
 def with_gpu(job: Job, gpu: GpuRequest) -> Job:

@@ -89,7 +89,7 @@ def _too_large(job: Job, inventory: Inventory) -> Refusal | None:
 
 
 def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refusal | None:
-    """The gang does not fit on empty nodes. Exact: capacities of equal workers simply add up.
+    """The refusal of a gang that does not fit even on empty nodes. Exact: capacities for equal workers add up.
 
     `empty`: the nodes as they would be if no job held anything.
     """
@@ -133,7 +133,7 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
 
 
 def _restriction(job: Job) -> str:
-    """Where alone the job may lie, if that is not anywhere."""
+    """Clause that names where the job must lie; empty if it may lie anywhere."""
     inside = apart = ""
     if job.topology is not None and job.topology.mode == "Required":
         inside = f" inside one {job.topology.level}"
@@ -159,7 +159,7 @@ def one_node(job: Job) -> str:
 
 
 def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
-    """GPUs that are not healthy, where the gang would fit with them."""
+    """Clause that names the unhealthy GPUs, if the gang would fit with them."""
     ill = [f"{gpu.uuid} on {node.name}" for node in everything.nodes for gpu in node.gpus if not gpu.healthy]
     if not ill:
         return ""
@@ -178,7 +178,7 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
 
 
 def _binding_resource(nodes: FitCache, request: Request) -> str:
-    """CPU or memory, or both, where the GPUs alone would do. `nodes`: nothing is held there."""
+    """Clause that names CPU or memory or both, if the GPUs alone would suffice. `nodes`: nothing is held there."""
     job = request.job
     cpu, memory = f"{format_gpus(job.cpu_milli)} CPU", f"{format_mib(job.memory_mib)} of memory"
     tries = ((True, False, cpu), (False, True, memory), (True, True, f"{cpu} and {memory}"))
@@ -190,7 +190,7 @@ def _binding_resource(nodes: FitCache, request: Request) -> str:
 
 
 def _of_one_class(nodes: FitCache, request: Request) -> str:
-    """Where GPUs of several classes together would do: a gang gets those of one."""
+    """Clause for a gang that would fit only on GPUs of several classes together: it gets those of one class."""
     if any(not option.gpu_class for option in request.options):
         return ""
     together = sum(_largest_gang(nodes, replace(request, options=(option,))) for option in request.options)
@@ -227,7 +227,7 @@ def _largest_gang(nodes: FitCache, request: Request) -> int:
 
 
 def _bottleneck(inventory: Inventory, job: Job) -> str:
-    """The need of one worker that no node could ever meet; empty where it is only their combination."""
+    """Clause that names what one worker needs and no node has; empty if only the combination is missing."""
     nodes = [node for node in inventory.nodes if node.gpus]
     if all(node.pods < 1 for node in nodes):
         return ": pods of others take all places of the nodes, whose kubelets take no more pods"

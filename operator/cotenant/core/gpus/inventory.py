@@ -29,7 +29,7 @@ class GpuKind:
     memory_mib: int
     whole_only: bool = False
     resource: str = ""
-    """Programs for one are not programs for another."""
+    """Kind of device (see `Gpu.resource`). A program for one kind does not run on another."""
 
     @classmethod
     def of(cls, gpu: Gpu) -> GpuKind:
@@ -151,7 +151,7 @@ class Inventory:
         return found
 
     def rows_in_zones(self, zones: tuple[str, ...]) -> BoolArray:
-        """[N] rows in one of these zones. Read-only: whoever asks for the same zones gets the same array."""
+        """[N] rows in one of these zones. Read-only: equal questions share one array."""
         known = self._rows_in_zones.get(zones)
         if known is None:
             serves = np.array([zone in zones for zone in self.zones], dtype=np.bool_)
@@ -167,15 +167,15 @@ class Inventory:
 
     @property
     def default_resource(self) -> str | None:
-        """Kind of device of a request that names no class: GPUs of CUDA where there are any, else the only kind that
-        there is. None: there are several, and none of CUDA.
+        """Kind of device for requests that name no class: CUDA GPUs if there are any, else the only kind of the
+        cluster. None if there are several kinds, and none is CUDA.
         """
         resources = self.resources
         return resources[0] if "" in resources or len(resources) == 1 else None
 
     def has_frame_of(self, other: Inventory) -> bool:
-        """The same nodes, zones and kinds of GPUs, of which amounts, health, readiness and sharing may differ: one was
-        `patched` from the other. False where that is not known.
+        """True if one was `patched` from the other: same nodes, zones and GPU kinds; amounts, health, readiness and
+        sharing may differ. May be False for two that are equal.
         """
         return self.kind is other.kind and self.zone is other.zone and self.row_of is other.row_of
 

@@ -1,11 +1,11 @@
 """Free memory and compute of every GPU: integers, one row per node, never more allocated than there is.
 
-`Inventory` is the fixed half, the ledger the moving half. `allocate` and `release` are exact inverses, so a trial that
-is rolled back leaves nothing behind. Every write is noted in `changed_rows`, so that scores are kept and only rows that
-changed are scored again. Decides nothing.
+`Inventory` holds what is fixed, the ledger what moves. `allocate` and `release` are exact inverses, so a trial that is
+rolled back leaves no trace. Every write is noted in `changed_rows`, so that only rows that changed are scored again.
+Decides nothing.
 
-Tenancy of a GPU is kept in sums, so that giving back needs no list of holders: with n holders of queues q1…qn,
-`n · Σq² = (Σq)²` exactly when all q are equal (Cauchy–Schwarz), and then the tenant is `Σq / n`.
+The holders of a GPU are kept as sums, not as a list. For n holders of queues q1…qn, `n · Σq² = (Σq)²` holds exactly if
+all q are equal (Cauchy–Schwarz), and then the tenant is `Σq / n`.
 Example: holders of queues 2, 2 → n=2, Σ=4, Σ²=8, 16 = 16, tenant 2. Holders 1, 3 → 2·10 ≠ 16: shared by queues.
 """
 
@@ -41,11 +41,11 @@ class NodeAllocation:
 
 
 _OF_NODE = 4
-"""Numbers of a node at the beginning of its row: of its equivalents, free CPU, memory and pods."""
+"""Numbers of the node at the beginning of each row: its `equivalence`, free CPU, free memory, free pods."""
 
 
 class Ledger:
-    """Free amounts per GPU and node. `free_*` may go below zero only where a place is nominated that evictions are
+    """Free amounts per GPU and node. `free_*` may go below zero only if a place is nominated that evictions are still
     making free; nothing fits there until they are done.
 
     All moving numbers of a node lie in one row of `packed`, and the named arrays are windows into it: a copy is one
@@ -78,7 +78,7 @@ class Ledger:
         """Rows in the order in which they were written; append-only while the ledger lives."""
         self.packed: IntArray = np.zeros((height, _OF_NODE + 7 * width), dtype=np.int64) if packed is None else packed
         self._cells = self.packed.reshape(-1).data
-        """The same row after row: single numbers are written here at a fraction of what it costs in an array."""
+        """The same memory as a flat view: writing a single number here is far cheaper than in the array."""
         self._sizes = inventory.memory_mib.reshape(-1).data
         """MiB of each GPU, row after row."""
         self._places = inventory.pods.data
@@ -165,7 +165,7 @@ class Ledger:
             cells[at + width] -= sign * compute
             cells[at + 2 * width] += sign
             if compute >= WHOLE:
-                continue  # no job can join: the tenant makes no difference, and equal nodes stay in equal states
+                continue  # nobody can share it, so the tenant is not noted, and equal nodes stay in equal states
             cells[at + 3 * width] += sign * tenant
             cells[at + 4 * width] += sign * tenant * tenant
             if allocation.sharing is not Sharing.ANY:

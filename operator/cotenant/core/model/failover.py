@@ -13,7 +13,7 @@ from cotenant.core.model.objects import Job, JobKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BorrowingRecord:
-    """Decayed borrowing of one queue, as it stood at one moment; since then it has held `rate_milli` beyond its own."""
+    """Decayed past borrowing of one queue at the moment `at`, and what it has borrowed since then (`rate_milli`)."""
 
     queue: str
     milli_seconds: int
@@ -21,7 +21,7 @@ class BorrowingRecord:
     rate_milli: int
     at: float
     half_life_s: int | None = None
-    """Of the decay until then. None: the operator's setting."""
+    """Half-life of the decay until `at`. None: the operator's setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Formatting of amounts and requests for messages to tenants.
 
-Nothing here may depend on the moment: a message that changes while nothing changed costs a write per waiting job.
+No text may depend on the time of day: a message that changes while nothing else did costs a write per waiting job.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def describe_spread(spread: Spread) -> str:
 
 
 def shown_evidence(evidence: Sequence[tuple[str, str | int]]) -> dict[str, str | int | float]:
-    """The figures of a verdict in units that people write: GPUs and Gi, where its `metric` is in milli-GPU or MiB."""
+    """The figures of a verdict in units that people write: milli-GPU as GPUs, MiB as Gi or Mi, by its `metric`."""
     metric = dict(evidence).get("metric")
     measure = next((one for one in Measure if one == metric), None)
     shown: dict[str, str | int | float] = {}

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Measure(StrEnum):
-    """Amounts are milli-GPU, or MiB if it is one of memory. `formatting.format_amount` writes them."""
+    """What a quota counts. Amounts are MiB for memory, else milli-GPU; `formatting.format_amount` writes them."""
 
     GPU = "GPU"
     GPU_OF_USER = "GPU per user"
@@ -28,7 +28,8 @@ class BindingLimit:
     limit: int
     used: int
     counter: int | tuple[int, str] | None = field(default=None, compare=False)
-    """Quota line, or line of users with the user, under which its use is counted. None: it is no limit of a queue."""
+    """Index of the quota line, or (index of the line of users, user), that counts its use. None: no limit of a
+    queue."""
 
     @property
     def available(self) -> int:

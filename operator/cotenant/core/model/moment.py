@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 _PARTS: Final = 16
-"""What is looked at by its age is so at least so many times before that has doubled."""
+"""Something of some age is looked at so many times, at least, before its age has doubled."""
 
 
 class Moment:
@@ -23,17 +23,17 @@ class Moment:
 
     def __init__(self, at: float) -> None:
         self.at = at
-        """The moment as a number, for what cannot change a decision, or whose reader notes it where it does."""
+        """The moment as a number. Only for readers that cannot change a decision, or that note what they compare."""
         self.until = inf
-        """All answers given so far are the same at each moment from this one on and before then."""
+        """Every answer given so far stays the same until then."""
 
     def read(self) -> float:
-        """The moment as a number; whatever follows from it holds for this moment alone."""
+        """The moment as a number. A decision that reads it holds for this moment alone."""
         self.pin()
         return self.at
 
     def has_come(self, at: float) -> bool:
-        """That instant is now or past."""
+        """True if the instant is now or past."""
         if at <= self.at:
             return True
         self.until = min(self.until, at)
@@ -46,21 +46,24 @@ class Moment:
         return come
 
     def is_past(self, at: float) -> bool:
-        """That instant is past, and not now."""
+        """True if the instant is past, and not now."""
         if at < self.at:
             return True
         self.until = min(self.until, at)
         return False
 
     def rounded_up(self, step_s: int) -> float:
-        """The next whole multiple of `step_s`, for what needs a number and not an exact one."""
+        """The moment, rounded up to a multiple of `step_s`, for readers that need no exact number."""
         at = float(-(-self.at // step_s) * step_s)
         self.until = min(self.until, at)
         return at
 
     def rounded_up_by_age(self, since: npt.NDArray[np.float64], step_s: int) -> npt.NDArray[np.float64]:
-        """The same for each of what began then, in steps that grow with its age: of `step_s`, doubled as long as they
-        are no more than a sixteenth of it. Example: of 60 s up to an age of 32 minutes, of an hour at 16 hours."""
+        """[J] the moment, rounded up in steps that grow with the age of each item; `since`: when each began.
+
+        A step is `step_s`, doubled while it is at most a sixteenth of the age. Example: 60 s up to an age of 32
+        minutes, an hour at 16 hours.
+        """
         doublings = np.frexp(np.maximum((self.at - since) // (_PARTS * step_s), 1.0))[1] - 1
         steps = np.ldexp(float(step_s), doublings)
         rounded: npt.NDArray[np.float64] = -np.floor_divide(-self.at, steps) * steps
@@ -69,5 +72,5 @@ class Moment:
         return rounded
 
     def pin(self) -> None:
-        """The decision depends on how much time has passed: it holds for this moment alone."""
+        """Note that the decision depends on how much time has passed: it holds for this moment alone."""
         self.until = self.at

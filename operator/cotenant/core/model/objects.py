@@ -34,14 +34,15 @@ class Period(StrEnum):
 
 
 class TimeOrder(StrEnum):
-    """Who of equal priority goes first in a queue."""
+    """Which job of equal priority goes first in a queue."""
 
     AGE = "Age"
     """The oldest."""
     LEAST_SERVICE = "LeastService"
-    """Who has had the least GPU time, in levels; who has had much may be evicted for who has waited long."""
+    """The one that has had least GPU time, in levels. One that has had much may be evicted for one that has waited
+    long."""
     PREDICTED = "Predicted"
-    """The same, and inside a level who needs the least, by what was learned of jobs like it."""
+    """The same, and inside a level the one that is predicted to need least, by what was learned of jobs like it."""
 
 
 class TopologyMode(StrEnum):
@@ -103,14 +104,14 @@ class Gpu:
     peers: frozenset[str] = frozenset()
     """UUIDs on the same node that this GPU reaches by NVLink."""
     suspect: bool = False
-    """A job found it far slower than its other GPUs. It serves, after all others that are as good a place."""
+    """A job found it far slower than its other GPUs. It is used only if no other place is as good."""
     whole_only: bool = False
     """It cannot be shared: who gets it gets all of it."""
     resource: str = ""
     """Extended resource under which the kubelet hands it out, such as `amd.com/gpu`: another kind of device, for
     other programs. Empty: a GPU of CUDA, which gets into a pod by its UUID."""
     missing_since: float | None = None
-    """Since when its node does not list it any more. Not healthy; its holder keeps it until it is given up."""
+    """When its node stopped listing it. It is not healthy; its holder keeps it until it counts as lost."""
 
 
 MANY_PODS: Final = 1 << 20
@@ -125,17 +126,17 @@ class Node:
     """Allocatable, less what pods that are not ours have requested."""
     memory_mib: int
     pods: int = MANY_PODS
-    """Pods that its kubelet still takes, those of placements not counted."""
+    """Pods that its kubelet takes, less those of others; pods of our placements are not subtracted."""
     zone: str = ""
     rack: str = ""
     ready: bool = True
     """Node Ready, agent heartbeat fresh, not cordoned."""
     unready_because: str = ""
-    """In a word or two, for a message; empty where it is ready or nothing is known of it."""
+    """A word or two for a message; empty if it is ready, or the reason is unknown."""
     shared_by_queues: bool = False
     """The administrator lets jobs of different queues with `sharing: Any` share one GPU here."""
     deleted: bool = False
-    """Its Node object is gone. A job that holds something here has lost it, and is counted until it has left."""
+    """Its Node object is gone. Jobs that hold something here have lost it; they are counted until they have left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +199,7 @@ class Job:
     workers_max: int
     gpu: GpuRequest
     asked_memory_mib: int | None = None
-    """GPU memory that its document asks for, where `gpu` has less of it, or may: as much as was measured to do."""
+    """GPU memory that the document asks for, if `gpu` may ask for less because less was measured to suffice."""
     cpu_milli: int = 0
     """Per worker."""
     memory_mib: int = 0
@@ -209,12 +210,12 @@ class Job:
     """Ranks never share a physical GPU with each other (NCCL refuses that); false with `collective: gloo`."""
     submitted_at: float
     requeued_at: float | None = None
-    """When it last came to wait, out of a run or resumed; it has waited since then, or else since its submission."""
+    """When it last began to wait again, after a run or a suspension. None: it has waited since its submission."""
     placement: Placement | None = None
     """Set: the job holds these GPUs (admitted, starting or running). Unset: it waits."""
     admitted_at: float | None = None
     backfilled_until: float | None = None
-    """When it was to have ended, by its own word, where it started on GPUs that are kept for another job."""
+    """Set if it was backfilled on GPUs reserved for another job: when it declared to have ended."""
     last_checkpoint_at: float | None = None
     ran_s: int = 0
     """How long its workers ran in attempts that have ended."""
@@ -228,12 +229,12 @@ class Job:
     volumes: VolumePlaces | None = None
     """None: its claims can be mounted anywhere."""
     move_asked: bool = False
-    """An administrator asked it to lie where its request, its `excluded_nodes` and `only_nodes` let it: where it holds
-    something else, it moves as soon as there is such a place for it."""
+    """An administrator asked for a move: if it lies outside `only_nodes`, on `excluded_nodes`, or on a class that its
+    request does not name, it moves as soon as there is another place."""
     evicting: bool = False
     """Still holds its placement, but its eviction is under way."""
     idle: bool = False
-    """It holds GPUs, and for minutes nothing computed on them and no step was made."""
+    """It holds GPUs, but for minutes nothing computed on them and it made no step."""
     resizing_from: Placement | None = None
     """While a resize is under way: the placement before it. Its GPUs stay held until the workers have left them."""
 
@@ -262,12 +263,12 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLimit:
-    """What one user may hold of a queue: besides its quotas, of which it grants nothing. `None` for class or zone means
-    any; amounts are counted as in `Quota`.
+    """What one user may hold in a queue. It limits in addition to the quotas and grants nothing. `None` for class or
+    zone means any; amounts are counted as in `Quota`.
     """
 
     user: str | None = None
-    """None: every user whom no other limit of the same class and zone names, each for himself."""
+    """None: each user whom no other limit of the same class and zone names."""
     gpu_class: str | None = None
     zone: str | None = None
     limit: int | None = None
@@ -321,11 +322,12 @@ class TenantQueue:
     """Highest priority of its jobs and of those below it. None: see `priority_bounds`."""
     min_priority: int | None = None
     pending: PendingBounds | None = None
-    """Of its own jobs, not of those below it. None: all of them are in line."""
+    """Bounds for its own jobs, not for those of queues below. None: no bounds."""
     hold: str = ""
-    """Why none of its jobs, nor of queues below, may start or grow; empty: they may. What runs goes on."""
+    """If not empty, no job of this queue or of queues below it may start or grow, and this says why. Running jobs go
+    on."""
     half_life_s: int | None = None
-    """After this time past borrowing counts half, in the whole tree below. Read on roots; None: the operator's."""
+    """Half-life of past borrowing in the whole tree below. Only read on roots; None: the operator's setting."""
     order: TimeOrder = TimeOrder.AGE
     """Of the whole tree below. Read on roots."""
     deleted: bool = False

@@ -28,7 +28,7 @@ class Reason(StrEnum):
     QUEUE_HELD = "QueueHeld"
     """An administrator lets no job of the queue start."""
     TOO_MANY_PENDING = "TooManyPending"
-    """So many jobs of the queue wait that this one is not looked at yet."""
+    """Too many jobs of the queue wait; this one takes no part in the cycle."""
     CLASS_NOT_FOUND = "ClassNotFound"
     CLASS_NOT_SHARED = "ClassNotShared"
     """Asks for a share of what is handed out whole."""
@@ -48,7 +48,7 @@ class Reason(StrEnum):
 
     @property
     def needs_change(self) -> bool:
-        """Waiting alone does not help: the job, its queue or the cluster has to change."""
+        """True if waiting alone does not help: the job, its queue or the cluster has to change."""
         return self in _NEEDS_CHANGE
 
 
@@ -76,7 +76,7 @@ HELPED_BY_MOVES = WAITING_FOR_SPACE - _NOT_SO
 """Moving other jobs aside can help."""
 
 WAITING_FOR_ENDINGS = WAITING_FOR_SPACE | {Reason.WAITING_FOR_QUOTA}
-"""Passes when jobs that run come to their end."""
+"""Reasons that pass when running jobs end."""
 
 
 class EvictionKind(StrEnum):
@@ -85,9 +85,9 @@ class EvictionKind(StrEnum):
     RECLAIMED = "Reclaimed"
     """Between queues: what was lent is taken back."""
     COLLECTED = "Collected"
-    """It had held its GPUs for long, or borrowed them; the job that gets the room has waited too long."""
+    """It borrowed its GPUs, or exceeded the tenure limit, and leaves for a job that is overdue."""
     OVERRAN = "Overran"
-    """Started on GPUs that were kept for another job, and did not end when it was to have ended."""
+    """It was backfilled on GPUs reserved for another job, and did not end when it had declared to."""
     MOVED = "Moved"
     """Consolidation: evicted to resume elsewhere."""
     NODE_LOST = "NodeLost"
@@ -98,7 +98,7 @@ class Admit:
     job: JobKey
     placement: Placement
     backfilled_until: float | None = None
-    """Set: these GPUs are kept for another job, and this one is to have ended by then."""
+    """Set if these GPUs are reserved for another job: when this one declares to have ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,15 +134,15 @@ class Verdict:
     evidence: tuple[tuple[str, str | int], ...] = ()
     """Machine-readable: metric, scope, limit, used, asked, available …"""
     estimated_start_at: float | None = None
-    """As likely sooner as later. The estimates are added to a plan by who plays futures (`outlook`)."""
+    """The median estimate. Estimates are added to a plan after the decision, from played futures (`outlook`)."""
     latest_start_at: float | None = None
-    """Nine times out of ten by then."""
+    """The 90th percentile of the estimate."""
     position: int | None = None
     """Place in the order in which waiting jobs are thought to start; 1 is the next."""
     ahead: str = ""
-    """Who is thought to start before, and why: one sentence."""
+    """Which jobs are expected to start before it, and why: one sentence."""
     starts_by: float | None = None
-    """At the latest, whoever comes meanwhile."""
+    """Its latest start, whatever jobs come meanwhile; None: there is no such bound."""
     starts_by_basis: str = ""
     """If there is no latest start, the reason, and what would give one."""
     would_start_if: str = ""
@@ -175,7 +175,7 @@ class Refusal:
     binding: BindingLimit | None = field(default=None, compare=False)
     """The limit that is in the way, if it is one."""
     or_space: bool = False
-    """Of a reason that is no lack of space: a place that becomes free elsewhere would do as well."""
+    """True if a place that becomes free elsewhere would help as well, although the reason is not a lack of space."""
 
     @property
     def waits_for_space(self) -> bool:
@@ -190,7 +190,7 @@ class BookedGpus:
     """What a decision found of one booking."""
 
     kept: tuple[tuple[str, str], ...]
-    """(node, UUID) of the GPUs that are kept for it, in order: free, or held by who will be gone in time."""
+    """(node, UUID) of the GPUs that are kept for it, in order: free, or held by jobs that will be gone in time."""
     used: int
     """Milli-GPU of it that its queue holds."""
 

@@ -1,4 +1,4 @@
-"""Who is thought to start before a waiting job, and why, as a sentence for its tenant."""
+"""Which jobs are expected to start before a waiting job, and why, as a sentence for its tenant."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED = 3
 
 
 def ahead_of(snapshot: Snapshot, estimates: Mapping[JobKey, Estimate], policy: Policy = DEFAULT) -> dict[JobKey, str]:
-    """Job → the sentence; jobs of its own queue are named, the newest of those before it first, others are counted."""
+    """Job → the sentence. It names the last jobs of the same queue before it, and counts those of other queues."""
     service, turns = turns_of(snapshot, policy), dict[JobKey, Turn]()
     jobs = {job.key: job for job in snapshot.jobs}
     order = sorted((one.position, key) for key, one in estimates.items() if key in jobs)
@@ -35,7 +35,7 @@ def ahead_of(snapshot: Snapshot, estimates: Mapping[JobKey, Estimate], policy: P
 
 
 def turns_of(snapshot: Snapshot, policy: Policy) -> ServiceOrder:
-    """Turns of the jobs of one queue, as a decision about the snapshot would order them."""
+    """The order of jobs within a queue that a decision about the snapshot would use."""
     counted = snapshot.accounting or Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
     return ServiceOrder(counted.tree, snapshot.runtimes, Moment(snapshot.now), policy.restart_cost_s)
 

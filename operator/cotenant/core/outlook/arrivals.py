@@ -1,7 +1,7 @@
-"""Jobs that may come, supposed to be those that came lately, once more: each play begins elsewhere in that past.
+"""Jobs that may come: the recent arrivals are assumed to repeat, from another point of that past in each play.
 
-Historical simulation, as a block bootstrap without dice: nothing is assumed of rates, sizes or hours beyond that the
-near future is like the near past. Without them every estimate is too early, because whoever comes next may go first.
+Historical simulation, as a block bootstrap without dice: the only assumption is that the near future is like the near
+past. Without future arrivals every estimate would be too early, because jobs that come later may start first.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from cotenant.core.snapshot.snapshot import Snapshot
 
 _KEPT = 512
 _ENOUGH = 8
-"""Fewer are no past."""
+"""With fewer known arrivals none are assumed."""
 
 
 class PastArrivals:
-    """The last jobs that were submitted, each as it came."""
+    """The last jobs that were submitted, each as it was when it came."""
 
     def __init__(self) -> None:
         self._jobs: OrderedDict[str, Job] = OrderedDict()
@@ -34,7 +34,7 @@ class PastArrivals:
             self._jobs.popitem(last=False)
 
     def again(self, now: float, part: float) -> Iterator[Job]:
-        """The past once more from `now` on, over and over, from after this part of it (0 to 1) on."""
+        """The past arrivals again from `now` on, without end; `part` (0 to 1): where in the past to begin."""
         jobs = sorted(self._jobs.values(), key=lambda job: (job.submitted_at, job.key))
         span = now - jobs[0].submitted_at if jobs else 0.0
         if len(jobs) < _ENOUGH or span <= 0:

@@ -1,13 +1,13 @@
-"""Estimated starts: quantiles over many plays, corrected by how wrong the estimates before were.
+"""Estimated starts: quantiles over many plays, corrected by past errors.
 
-`_PLAYS` futures are kept, each with its own draws, and played one after the other in small steps: whoever calls `step`
-decides how much time that takes, and between two calls the estimates stand. A job draws the same chances in every
-round (its own, spread evenly over the plays), so an estimate moves with the cluster and not with the dice.
+`_PLAYS` futures are simulated one after the other, in small steps: the caller of `step` decides how much time that
+takes, and the estimates are valid between two calls. A job draws the same quantiles of its run time in every round (its
+own, spread evenly over the plays), so an estimate changes with the cluster and not with chance.
 
-The quantiles of plays know nothing of what is not played. What they missed is learned as in adaptive conformal
-inference (Gibbs and Candès, NeurIPS 2021): each start moves the factor of its queue, on the wait, up where the job came
-later than estimated and down where it came sooner, in such proportion that in the long run half of the jobs come
-before the first estimate and nine of ten before the second, whatever the workload is.
+Plays leave some things out, so their quantiles are corrected as in adaptive conformal inference (Gibbs and Candès,
+NeurIPS 2021). Each queue has a factor on the wait for each quantile. A start later than estimated moves it up, an
+earlier one down. The steps are such that in the long run half of the jobs start before the first estimate and nine of
+ten before the second, whatever the workload is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LIMIT: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """When a job starts: as likely sooner as later, and nine times out of ten by then."""
+    """When a job starts: the median (`p50`) and the 90th percentile (`p90`), in Unix seconds."""
 
     made_at: float
     p50: float
@@ -47,7 +47,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Future:
-    """One play, over or on its way."""
+    """One play, finished or not."""
 
     play: Play
     began: float
@@ -65,10 +65,10 @@ class Calibration:
         return wait_s * exp(self.logs[quantile])
 
     def learn(self, estimate: Estimate, started_at: float) -> None:
-        """A job started for which this was published."""
+        """A job for which this estimate was published has started."""
         for quantile, promised in ((0.5, estimate.p50), (0.9, estimate.p90)):
             if promised == inf:
-                continue  # nothing was promised
+                continue  # there was no estimate of this quantile
             step = quantile if started_at > promised else quantile - 1
             moved = self.logs[quantile] + _RATES[quantile] * step
             self.logs[quantile] = min(_LIMIT, max(-_LIMIT, moved))
@@ -90,10 +90,10 @@ class Outlook:
         self._rounds_left = 0
         self._arrivals = PastArrivals()
         self._before: Known | None = None
-        """Of the last play."""
+        """Memory of the last play, which the next one uses."""
 
     def observe(self, snapshot: Snapshot, ends: Mapping[JobKey, float]) -> None:
-        """Plays that begin from now on begin here. `ends`: as in `RemainingTimes`."""
+        """Plays that begin from now on begin with this snapshot. `ends`: as in `RemainingTimes`."""
         self._snapshot = snapshot
         self._remaining = RemainingTimes(snapshot.runtimes, ends)
         self._queue_of = {job.key: job.queue for job in snapshot.jobs if job.placement is None}
@@ -101,7 +101,7 @@ class Outlook:
         self._arrivals.observe(snapshot)
 
     def step(self) -> bool:
-        """One turn or ending further; false when every play has been played since the last snapshot."""
+        """Go on by one turn or ending; False once every play was played since the last snapshot."""
         if self._current is None:
             if self._snapshot is None or not self._rounds_left or not self._queue_of:
                 return False
@@ -111,10 +111,10 @@ class Outlook:
         return True
 
     def estimates(self) -> dict[JobKey, Estimate]:
-        """Estimates of waiting jobs that start in more than half of the plays that they waited in.
+        """Estimates of waiting jobs that start in more than half of the plays in which they waited.
 
-        A job that starts in fewer than nine of ten has an infinite `p90`, and so has one that no play knew yet but the
-        one that is on its way: in that one, what has started has started."""
+        `p90` is infinite if a job starts in fewer than nine of ten plays, or if only the unfinished play knows the job.
+        """
         made_at = max((future.began for future in self._played.values()), default=0.0)
         found = [(*self._quantiles(key), key) for key in self._queue_of]
         order = sorted((p50, key, p90, began) for p50, p90, began, key in found if p50 < inf)
@@ -124,7 +124,7 @@ class Outlook:
         }
 
     def learn(self, queue: str, estimate: Estimate, started_at: float) -> None:
-        """A job of this queue started, for which this was estimated."""
+        """A job of this queue, for which this was estimated, has started."""
         self._calibrations.setdefault(queue, Calibration()).learn(estimate, started_at)
 
     def _begin(self, snapshot: Snapshot) -> None:
@@ -144,8 +144,10 @@ class Outlook:
         self._current, self._before = None, future.play.leave()
 
     def _quantiles(self, key: JobKey) -> tuple[float, float, float]:
-        """(p50, p90, when a play on its way began, if that is all there is). Nearest rank over the plays in which the
-        job waited; in those in which it does not start it starts never."""
+        """(p50, p90, when the unfinished play began if it is the only one that knows the job, else 0).
+
+        Nearest rank over the plays in which the job waited; a play in which it does not start counts as never.
+        """
         starts = sorted(one.play.starts.get(key, inf) for one in self._played.values() if key in one.waiting)
         if starts:
             p50, p90 = (starts[ceil(quantile * len(starts)) - 1] for quantile in (0.5, 0.9))

@@ -1,11 +1,11 @@
-"""One future: from a snapshot on, jobs end when their drawn run times are over, and waiting ones take their turns.
+"""One simulated future: from a snapshot on, jobs end when their drawn run times are over, and waiting ones take turns.
 
-Turns are those of production (`scheduling`), on a cluster that is kept from ending to ending (`played_cluster`). A play
-goes on in small steps, from its very beginning, so that it can be interrupted anywhere. Of equal places the fullest is
-taken: learning the mix for each play would cost more than the play.
+The turns are those of production (`scheduling`), on a cluster that is updated from ending to ending (`played_cluster`).
+A play goes on in small steps, so that it can be interrupted anywhere. It places by best fit: learning the workload mix
+for each play would cost more than the play.
 
-Jobs that come meanwhile are played as the caller supposes them; bookings begin and end when they are to. Not played:
-elastic growth, the bounds of lines, moves, and what an eviction loses; `estimates` learns what they do.
+The caller supplies the jobs that come meanwhile; bookings begin and end at their times. Not played: elastic growth, the
+bounds of waiting jobs of a queue, moves, and work that evictions lose. `estimates` corrects for them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from cotenant.core.snapshot.snapshot import Snapshot
 
 _EVENTS: Final = 200
 _EVENTS_PER_JOB: Final = 4
-"""A play is over after so many, though some job has not started: it may never do."""
+"""A play is over after so many events, even if some job has not started: it may never start."""
 _ROUNDS: Final = 100
-"""Cycles at one moment, at most."""
+"""Most cycles at one moment."""
 
 
 class Play:
@@ -42,19 +42,19 @@ class Play:
         arrivals: Iterator[Job],
         before: Known | None = None,
     ) -> None:
-        """`arrivals`: jobs that are supposed to come, in the order of their submission, maybe without end. `before`: of
-        a play that is over."""
+        """`arrivals`: jobs that are assumed to come, in the order of their submission, possibly without end. `before`:
+        memory of a play that is over."""
         self.starts: dict[JobKey, float] = {}
         """Job of the snapshot → when it starts; filled as the play goes on."""
         self._known = before
         self._course = self._run(snapshot, replace(policy, placer=BestFit()), draw, arrivals)
 
     def step(self) -> bool:
-        """One turn, arrival or ending further; false when the play is over."""
+        """Go on by one turn, arrival or ending; False when the play is over."""
         return next(self._course, False)
 
     def leave(self) -> Known | None:
-        """What the next play goes on with; this one is over."""
+        """The memory for the next play; this one is over."""
         known, self._known = self._known, None
         return known
 
@@ -104,7 +104,7 @@ class Play:
 
 
 def _rounds(cluster: PlayedCluster) -> Generator[bool, None, Turns]:
-    """Turns of all, once more where some had to leave; returns the last ones."""
+    """Turns of all waiting jobs, repeated while jobs had to leave; returns the last turns."""
     for _ in range(_ROUNDS):
         turns = Turns(cluster)
         yield from turns.of_all()

@@ -1,7 +1,7 @@
 """Bookings in a play: they begin and end by the clock, and GPUs are kept for them as a decision keeps them.
 
-A decision chooses what it keeps in every cycle anew. A play does so where the answer may be another one: jobs of a
-booking's queue came or went, or one gave back GPUs of the class while not all that is granted is there.
+A decision chooses the kept GPUs again in every cycle. A play does so only if the choice may differ: a job of the
+booking's queue came or went, or a job gave back GPUs of the class while fewer are kept than are granted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cotenant.core.snapshot.snapshot import Snapshot
 
 
 class BookingCalendar:
-    """Moments at which bookings begin and end after the snapshot, and what queues have from each of them on."""
+    """Moments after the snapshot at which bookings begin or end, and the quotas of queues from each of them on."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._bookings = tuple(one.booking for one in snapshot.bookings)
@@ -32,13 +32,14 @@ class BookingCalendar:
         return self._changes[-1] if self._changes else None
 
     def turn(self) -> tuple[tuple[TenantQueue, ...], tuple[BookingStanding, ...]]:
-        """Go on to the next change: the queues, and the standings of bookings that are not over then."""
+        """Go on to the next change. Returns the queues from then on, and the standings of bookings that are not
+        over."""
         queues, standings = with_bookings(self._queues, self._bookings, self._capacity, self._changes.pop())
         return tuple(queues.values()), standings
 
 
 class PlayedBookings(BookedPlaces):
-    """Bookings of a play, from one change of the calendar to the next."""
+    """Bookings of a play, between two changes of the calendar."""
 
     __slots__ = ("_has_chosen", "_is_stale")
 
@@ -56,7 +57,7 @@ class PlayedBookings(BookedPlaces):
         self._earlier = gpus
 
     def follow(self, cycle: Cycle) -> None:
-        """Settles what changed before the turns of this cycle."""
+        """Choose the kept GPUs again if something changed since the last cycle."""
         self._cycle = cycle
         if self._is_stale:
             self.clear()
@@ -64,7 +65,7 @@ class PlayedBookings(BookedPlaces):
             self._is_stale, self._has_chosen = False, True
 
     def clear(self) -> None:
-        """Keep nothing any more; what was kept is preferred when something is again."""
+        """Keep nothing any more. GPUs that were kept are preferred at the next choice."""
         if self._has_chosen:
             self._earlier = {name: frozenset(found.kept) for name, found in self.found().items()}
         for place in self.places:
@@ -79,7 +80,7 @@ class PlayedBookings(BookedPlaces):
 
     @contextmanager
     def opened_to(self, queue: int) -> Iterator[None]:
-        """Opens places as in a decision; what is kept is chosen anew only where somebody came or went."""
+        """As in a decision, but GPUs are chosen again only if a job started meanwhile."""
         cycle = self._cycle
         own = [one for one in self.places if self.is_of(one, queue) and self.is_active(one.booking)]
         kept = [self.give_back(place) for place in own]

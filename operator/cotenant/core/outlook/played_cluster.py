@@ -1,6 +1,7 @@
-"""The cluster in a play: who holds what until when, who waits, what was borrowed, on a virtual clock.
+"""The cluster in a play: which job holds what until when, which jobs wait, what was borrowed, on a virtual clock.
 
-All of it is kept from ending to ending, so a cycle of a play costs what it decides and not what there is.
+It is updated from ending to ending, so the cost of a cycle in a play depends on what it decides, not on the size of the
+cluster.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ Draw: TypeAlias = Callable[[Job, float], float | None]
 Resolve: TypeAlias = Callable[[Job], Request | Refusal]
 
 LEAVING_S: Final = 30.0
-"""A job whose eviction is under way is gone after this time."""
+"""Assumed time until a job is gone whose eviction is under way."""
 
 
 class PlayedMoment(Moment):
-    """Goes on while a cycle is open: up to `until` all that the cycle decided stays as it is."""
+    """A moment that moves on while a cycle is open: until `until` everything that the cycle decided still holds."""
 
     __slots__ = ()
 
@@ -55,7 +56,7 @@ class PlayedMoment(Moment):
 
 
 class PlayedAccounts(Accounts):
-    """Copies nothing before a job leaves: until then the cluster after evictions is the cluster as it is."""
+    """Accounts without a copy while no job leaves: until then both occupancies are the same object."""
 
     __slots__ = ()
 
@@ -72,7 +73,7 @@ class PlayedAccounts(Accounts):
 
 
 class PlayedCluster:
-    """Begins as the cycle finds it, without jobs: `hold` and `wait` bring the jobs in."""
+    """Begins with the occupancy of the cycle, and without jobs: `hold` and `wait` add the jobs."""
 
     def __init__(self, cycle: Cycle, draw: Draw, resolve: Resolve) -> None:
         self.moment = PlayedMoment(cycle.moment.at)
@@ -81,16 +82,16 @@ class PlayedCluster:
         self.occupancy = cycle.accounts.current
         self.resolve = resolve
         self.starts: dict[JobKey, float] = {}
-        """Job of `unstarted` → when it first starts, in the order of starts."""
+        """Job that waited when the play began → when it first starts, in the order of starts."""
         self.unstarted: set[JobKey] = set()
         self.waiting: dict[Request, list[Job]] = {}
-        """In each, by priority and age."""
+        """Request → jobs that wait with it, by priority and age."""
         self.by_wait: list[tuple[float, JobKey, Job, Request]] = []
-        """(since when it waits, key, job, its request) of all of them, the longest wait first."""
+        """(since when it waits, key, job, its request) of all waiting jobs, the longest wait first."""
         self.evicted: set[JobKey] = set(cycle.snapshot.evicted)
-        """Since anything last came or ended."""
+        """Jobs that were evicted since a job last came or ended."""
         self.refused: dict[JobKey, Job] = {}
-        """Jobs that can never start, as far as quotas are what they are now."""
+        """Jobs that can never start with the quotas as they are now."""
         self._snapshot, self._draw = cycle.snapshot, draw
         self._standings = cycle.snapshot.bookings
         self._jobs: dict[JobKey, Job] = {}
@@ -110,7 +111,7 @@ class PlayedCluster:
 
     @property
     def next_ending(self) -> float | None:
-        """None where no job ends any more."""
+        """None if no running job has a known end."""
         while self._endings and self._ends.get(self._endings[0][1]) != self._endings[0][0]:
             heapq.heappop(self._endings)
         return self._endings[0][0] if self._endings else None
@@ -129,7 +130,7 @@ class PlayedCluster:
         return ServiceOrder(self.tree, self._snapshot.runtimes, self.moment, self.policy.restart_cost_s)
 
     def open_cycle(self) -> Cycle:
-        """A cycle of decisions about the cluster as it is. What they take is taken, until a job starts on it."""
+        """A cycle about the cluster as it is now. It allocates in the cluster's own occupancy."""
         self.moment = PlayedMoment(self.now)
         cycle = self._cycle_now()
         self.booked.follow(cycle)
@@ -149,7 +150,7 @@ class PlayedCluster:
             self.moment.go_to(at)
 
     def change_queues(self, queues: tuple[TenantQueue, ...], standings: tuple[BookingStanding, ...]) -> None:
-        """Bookings begin or end: the same queues have other quotas, and who waits is judged by them."""
+        """Bookings begin or end: the same queues get other quotas, and requests of waiting jobs are resolved again."""
         self.booked.clear()
         earlier, before = self.booked.earlier, self.occupancy
         self.tree = QueueTree.of(queues, self.inventory)
@@ -178,7 +179,7 @@ class PlayedCluster:
         self.booked.note(job, allocation, gave_back=False)
 
     def wait(self, job: Job) -> Request | None:
-        """The job waits from now on; None where it can never start."""
+        """The job waits from now on. Returns its request, or None if it can never start."""
         request = self.resolve(job)
         if isinstance(request, Refusal):
             self.refused[job.key] = job
@@ -197,7 +198,7 @@ class PlayedCluster:
         self.hold(started, allocation, self.now)
 
     def start_nominated(self, job: Job, placement: Placement) -> None:
-        """The job has its place as soon as those who were asked to leave it have left."""
+        """The job starts at its nominated place once the jobs that were asked to leave it are gone."""
         request = self.resolve(job)
         if isinstance(request, Refusal) or job not in self.waiting.get(request, ()):
             return
@@ -208,7 +209,7 @@ class PlayedCluster:
         self.hold(replace(job, placement=placement, admitted_at=self.now), allocation, self.now)
 
     def end_next(self) -> None:
-        """Go on to the next ending: the job is gone, or, if it was asked to leave, waits again."""
+        """Go on to the next ending: the job is gone, or waits again if it was evicted."""
         at = self.next_ending
         assert at is not None
         self.go_to(at)
@@ -218,7 +219,7 @@ class PlayedCluster:
             self._wait_again(job)
 
     def evict(self, keys: Iterable[JobKey]) -> None:
-        """They leave at once, and wait again with what they have done."""
+        """These jobs leave at once, and wait again; the time that they ran counts."""
         for key in keys:
             self.evicted.add(key)
             self._wait_again(self._give_back(key))

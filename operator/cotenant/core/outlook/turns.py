@@ -23,7 +23,7 @@ from cotenant.core.scheduling.scheduler import order
 
 
 class Turns:
-    """One cycle, and the turns of jobs that come before anything ends. `close` gives back what is kept for others."""
+    """One cycle of a play, and the turns of jobs that arrive before the next ending. `close` ends its reservations."""
 
     def __init__(self, cluster: PlayedCluster) -> None:
         self._cluster = cluster
@@ -33,7 +33,7 @@ class Turns:
         self._carried_out = 0
         """Starts of the cycle."""
         self._too_long: dict[Request, float] = {}
-        """Declared run time with which one of equal jobs was not backfilled."""
+        """Request → shortest declared run time with which a job of it could not be backfilled."""
 
     @property
     def evicted(self) -> bool:
@@ -77,8 +77,8 @@ class Turns:
         return entry
 
     def _carry_out(self) -> Iterator[bool]:
-        """Those leave who were asked to, and those start who were given a place: at once, except where a job leaves
-        that was asked to before the play began."""
+        """Carry out the evictions, resizes and starts of the cycle. All happen at once, except that nominated jobs wait
+        `LEAVING_S` if jobs were leaving before the play began."""
         cluster, cycle = self._cluster, self._cycle
         cluster.evict(cycle.outcome.evictions)
         for resize in cycle.outcome.resizes.values():
@@ -95,7 +95,7 @@ class Turns:
         return min(jobs, key=self._cycle.service.turn)
 
     def _following(self, entry: Entry, request: Request) -> Entry | None:
-        """The next of equal jobs that is to have a turn. If they find no place, the next that may be backfilled."""
+        """The next of equal jobs to take a turn. If the request was refused, the next that may be backfilled."""
         jobs = self._cluster.waiting[request]
         runtime_s = entry.job.max_runtime_s or entry.job.expected_runtime_s
         if not self._admission.is_refused(request):

@@ -1,12 +1,12 @@
 """Cache of fits and scores of a ledger, by shape and tenant (`shape_fit`).
 
-Kept per row and brought up to date for the rows that were written since (`Ledger.changed_rows`). A GPU fits where it
-has room for the amounts and where the tenant may share it: each half is kept by itself, for all who ask for it. If no
-node has GPUs of several kinds, all classes share the fits of the shape without classes, and a request looks at rows of
-its classes alone. Scores come from a `ScoreBook`, which copies of the ledger share. Nothing is judged before it is
-looked at.
+An entry is made when it is first asked for, and brought up to date for the rows that were written since
+(`Ledger.changed_rows`). A GPU fits if it has room for the amounts and if the tenant may share it; the two answers are
+kept apart, so that shapes and tenants share them. If no node has GPUs of several kinds, all classes share the fits of
+the shape without classes, and a request looks only at rows of its classes. Scores come from a `ScoreBook`, which copies
+of the ledger share.
 A cache can follow the ledger of the next cycle (`follow`): only rows that differ are judged again.
-Bounded: of shapes beyond `_ROWS` rows together the one that was not asked for longest is forgotten.
+Bounded: beyond `_ROWS` rows over all entries, the entry that was asked for least recently is dropped.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from cotenant.core.placement.shape_fit import ShapeFit
 from cotenant.core.placement.shapes import Shape, one_gpu_of, without_classes
 
 ANY_TENANT = Tenancy(-1, Sharing.NEVER)
-"""Whole GPUs must be empty, so they look the same to every tenant; and so does every share where nothing is held."""
+"""Stands for all tenants: a whole GPU must be empty, and so looks the same to each. So does any share if no GPU is
+held."""
 _Key: TypeAlias = tuple[Shape, Tenancy, bool]
 """(shape, tenant, never two workers on one GPU)."""
 _ROWS = 4 << 20
-"""Rows that are kept over all questions, of some 24 bytes."""
+"""Rows that are kept over all entries, each of some 24 bytes."""
 
 
 class FitCache:
     def __init__(self, ledger: Ledger, scorer: Scorer, book: ScoreBook | None = None) -> None:
-        """`book`: of a ledger of which this one is a copy."""
+        """`book`: scores of the ledger of which this one is a copy."""
         self.ledger = ledger
         self.scorer = scorer
         self.book = ScoreBook(scorer) if book is None else book
         self._shape_fits: dict[_Key, ShapeFit] = {}
-        """Last asked last."""
+        """The most recently asked for stands last."""
         self._masks: dict[Shape | Tenancy, tuple[BoolArray, int]] = {}
-        """Amounts on one GPU, or a tenant → (mask, changes of the ledger that it follows). Last asked last."""
+        """Amounts on one GPU, or a tenant → (mask, number of ledger changes that it includes). Most recent last."""
         self._most = max(64, _ROWS // max(1, len(ledger.packed)))
         self._states: IntArray = np.zeros(0, dtype=np.int64)
         """[N] state that each row was in when `_numbered` changes had been made."""
@@ -51,8 +52,8 @@ class FitCache:
         self._generation = -1
 
     def shape_fit(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> ShapeFit:
-        """Fits and scores of the shape for the tenant. They are right on rows with GPUs of the shape's classes: all
-        classes share one fit unless some node has GPUs of several kinds."""
+        """Fits and scores of the shape for the tenant. Read only rows with GPUs of the shape's classes: unless some
+        node has GPUs of several kinds, all classes share one fit, and other rows are wrong in it."""
         if shape.count and not self.ledger.inventory.mixed:
             shape = without_classes(shape)
         tenancy = ANY_TENANT if shape.whole else tenancy
@@ -66,8 +67,8 @@ class FitCache:
         return known
 
     def follow(self, ledger: Ledger, scorer: Scorer) -> FitCache:
-        """This cache, which from now on answers for another ledger: what is known is judged again only where the two
-        differ. A new cache, if that ledger is of other nodes."""
+        """This cache, which from now on answers for another ledger; only rows in which the two differ are judged again.
+        A new cache, if that ledger is of other nodes."""
         rows = _differing(self.ledger, ledger)
         if rows is None:
             return FitCache(ledger, scorer)
@@ -85,7 +86,7 @@ class FitCache:
         return self
 
     def _count_anew(self, changes: int) -> None:
-        """Keep what is up to date with all changes of the ledger, and count changes from 0."""
+        """Drop entries that do not include all changes of the ledger, and count changes from 0."""
         self._shape_fits = {key: fit for key, fit in self._shape_fits.items() if fit.seen == changes}
         self._masks = {key: (mask, 0) for key, (mask, seen) in self._masks.items() if seen == changes}
         for fit in self._shape_fits.values():
@@ -106,7 +107,7 @@ class FitCache:
         return mask[rows] if isinstance(rows, slice) else mask.take(rows, axis=0)
 
     def _mask(self, key: Shape | Tenancy) -> BoolArray:
-        """[N, G] GPUs that have room for the shape, or that the tenant may share, as they are now."""
+        """[N, G] GPUs that have room for the shape, or that the tenant may share; up to date."""
         changes = self.ledger.changed_rows
         known = self._masks.pop(key, None)
         if known is None:
@@ -137,7 +138,7 @@ class FitCache:
 
 
 def _differing(one: Ledger, other: Ledger) -> array[int] | None:
-    """Rows in which fits may differ; None where the two are not of the same nodes."""
+    """Rows in which fits may differ; None if the ledgers are not of the same nodes."""
     before, now = one.inventory, other.inventory
     if not before.has_frame_of(now):
         return None

@@ -1,9 +1,9 @@
 """The filter: which GPUs may serve a shape for a tenant, and how many of the shape each node takes.
 
 Exact integer rules, no preferences.
-A GPU may serve a share when it has the memory and the compute, and when its holders and the newcomer may share:
-no holder; or all holders and the newcomer are of one queue and none of them has `Never`; or the node is shared by
-queues and all of them have `Any`. A whole GPU must be empty.
+A GPU may serve a share if it has the memory and the compute, and if its holders and the newcomer may share it:
+nobody holds it; or all holders and the newcomer are of one queue and none of them has `sharing: Never`; or the node is
+shared by queues and all of them have `sharing: Any`. A whole GPU must be empty.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cotenant.core.model.objects import Sharing
 from cotenant.core.placement.shapes import Shape
 
 Rows: TypeAlias = IntArray | slice
-"""Rows of the ledger; a slice reads them where they are."""
+"""Rows of the ledger; a slice reads them without a copy."""
 _MANY = np.int64(1 << 40)
 
 
@@ -33,7 +33,7 @@ class Tenancy:
 
 
 def room(ledger: Ledger, shape: Shape, rows: Rows) -> BoolArray:
-    """[R, G] the GPU has what one of the shape's GPUs takes, whoever holds the rest of it. A whole GPU is empty."""
+    """[R, G] True if the GPU has room for one GPU of the shape, whoever holds the rest. A whole GPU must be empty."""
     inventory = ledger.inventory
     if not inventory.kinds:
         return np.zeros(ledger.holders[rows].shape, dtype=np.bool_)
@@ -48,7 +48,7 @@ def room(ledger: Ledger, shape: Shape, rows: Rows) -> BoolArray:
 
 
 def may_share(ledger: Ledger, rows: Rows, tenancy: Tenancy) -> BoolArray:
-    """[R, G] the holders of the GPU, if there are any, and the newcomer may share it."""
+    """[R, G] True if the GPU's holders, if it has any, and the newcomer may share it."""
     holders = ledger.holders[rows]
     free: BoolArray = holders == 0
     if tenancy.sharing is Sharing.NEVER:

@@ -1,12 +1,12 @@
 """Choosing nodes and GPUs for a whole gang, or nothing: one node before several, then as few as possible.
 
 All workers of a gang ask for the same and nodes do not influence each other, so `Σ capacity(node) ≥ workers` decides
-exactly whether the gang fits; there is no search. Which nodes: one that takes all, by score; else the fullest takers in
-order of (capacity, score) and a last node whose capacity is the smallest that suffices.
-Example: capacities 8 8 5 3, 18 workers → 8 + 8 and the last two on the node of 3, not of 5.
-Where GPUs reach each other by NVLink, a node on which the workers get such goes before the scores (`nvlink`). A gang
-that is to be spread lies as evenly apart as there is room instead (`spreading`).
-Suspect GPUs (a job found them slow) are tried last: a gang goes at the pace of its slowest GPU.
+exactly whether the gang fits; there is no search. If some node takes all workers, the one with the best score is
+chosen. Else nodes are filled in order of capacity, then score, and the last node is the one with the smallest capacity
+that suffices. Example: capacities 8 8 5 3, 18 workers → 8 + 8, and the last two on the node of 3, not of 5. If GPUs are
+linked by NVLink, linked GPUs count before the score (`nvlink`). A gang that asks to be spread is placed as evenly as
+there is room instead (`spreading`). Suspect GPUs (a job found them slow) are tried last: a gang goes at the pace of its
+slowest GPU.
 """
 
 from __future__ import annotations
@@ -53,9 +53,11 @@ def max_workers(fit_cache: FitCache, request: PlacementRequest) -> int:
 
 
 def place_gang(fit_cache: FitCache, request: PlacementRequest, workers: int) -> tuple[NodeAssignment, ...] | None:
-    """Nodes and GPUs for all workers, or None. GPUs that are suspect come last: they are spared where the gang lies as
-    close together without them, on as few nodes and in as few domains of its topology, or as far apart, where it is to
-    be spread. They never cost it its place."""
+    """Nodes and GPUs for all workers, or None.
+
+    Suspect GPUs are avoided if the gang is placed as well without them: on as few nodes and in as few domains of its
+    topology, or spread as far. They never cost a gang its place.
+    """
     suspects = fit_cache.ledger.inventory.suspects
     if not suspects or not request.shape.count:
         return _place_on_any(fit_cache, request, workers)
@@ -69,7 +71,7 @@ def place_gang(fit_cache: FitCache, request: PlacementRequest, workers: int) -> 
 
 
 def _reach(fit_cache: FitCache, request: PlacementRequest, assignments: Sequence[NodeAssignment]) -> tuple[int, ...]:
-    """(how close the workers lie where they are to be spread, nodes, domains of the topology asked for)."""
+    """(how close workers lie that are to be spread, nodes, domains of the topology); smaller is better."""
     domain = _domain_of(fit_cache, request)
     domains = 0 if domain is None else len({int(domain[row]) for row, _ in assignments})
     return *crowding(fit_cache.ledger.inventory, request, assignments), len(assignments), domains
@@ -126,7 +128,7 @@ def _place_on(
 
 
 def _place_one(fit_cache: FitCache, request: PlacementRequest) -> tuple[NodeAssignment, ...] | None:
-    """The best row for one worker as the scores stand, without a search."""
+    """The row with the best score for one worker."""
     fit, inventory = _fit_of(fit_cache, request), fit_cache.ledger.inventory
     scores = fit.node_scores
     if request.rows is None:
@@ -157,7 +159,7 @@ def _scores_of(fit: ShapeFit, rows: Rows) -> IntArray:
 
 
 def _best_single(fit_cache: FitCache, request: PlacementRequest, candidates: BoolArray, workers: int) -> int:
-    """The best node for all workers at once: scored as one merged shape where they lie on GPUs of their own."""
+    """The best node for all workers at once. Workers on GPUs of their own are scored as one merged shape."""
     merged = workers > 1 and (request.distinct or request.shape.whole)
     fit = fit_cache.shape_fit(
         request.shape.times(workers) if merged else request.shape, request.tenancy, distinct=request.distinct
@@ -169,8 +171,8 @@ def _best_single(fit_cache: FitCache, request: PlacementRequest, candidates: Boo
 
 
 def _best_linked(fit_cache: FitCache, request: PlacementRequest, fit: ShapeFit, scores: IntArray, workers: int) -> int:
-    """The row with the best of the scores ([N]) among those on which the workers' GPUs are linked best. `fit`: of one
-    worker. The best row by score alone mostly is one, and then no other is looked at."""
+    """The row with the best of the scores ([N]) among the rows on which the workers' GPUs are linked best. `fit`: of
+    one worker. If all GPUs are linked on the row with the best score, no other row is looked at."""
     best = int(scores.argmax())
     if _levels(fit_cache, request, fit, np.array([best]), workers)[0] == ALL_LINKED:
         return best

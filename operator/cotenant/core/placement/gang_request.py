@@ -1,4 +1,4 @@
-"""The request for a gang's place, and what each node could take of it: what choosing nodes and GPUs starts from."""
+"""The request for a gang's place, and the number of its workers that each node could take."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from cotenant.core.placement.shape_fit import ShapeFit
 def assign(
     fit_cache: FitCache, request: PlacementRequest, spread: Sequence[tuple[int, int]]
 ) -> tuple[NodeAssignment, ...]:
-    """GPUs for (row, workers on it). Workers side by side are scored as one merged shape, once per number of them."""
+    """GPUs for each (row, workers on it). Workers of one node are scored as one merged shape."""
     single = fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
     fits = {1: single}
     for workers in {workers for _, workers in spread} - {1}:
@@ -51,8 +51,8 @@ def _assign_node(
 
 
 def _stacked(columns: list[int], shares: list[int], workers: int, count: int) -> tuple[tuple[int, ...], ...]:
-    """Different GPUs for each worker, several of whom may lie on one: always those that take most shares more, by
-    which as many workers as possible find a place. `shares`: parallel to `columns`."""
+    """Different GPUs for each worker; one GPU may serve several workers. Each worker gets the GPUs that can take most
+    further shares, so that as many workers as possible find a place. `shares`: parallel to `columns`."""
     left = [min(share, workers) for share in shares]
     found = []
     for _ in range(workers):

@@ -1,4 +1,4 @@
-"""NVLink in the choice of nodes and GPUs: workers on GPUs that reach each other by it, wherever there are such.
+"""NVLink in the choice of nodes and GPUs: workers get GPUs that are linked with each other, if there are such.
 
 How well the GPUs of a node are linked for so many workers of the same gang, side by side:
 2: one NVLink group takes all of them; 1: each worker's own GPUs lie in one group; 0: not even that.
@@ -33,7 +33,8 @@ def link_levels(inventory: Inventory, rows: IntArray, fits: BoolArray, workers: 
 
 
 def linkage(inventory: Inventory, assignments: Sequence[NodeAssignment]) -> int:
-    """The same of GPUs that were chosen, where they are linked least; 0 where no GPU of the cluster is linked."""
+    """The level (as above) of GPUs that were chosen: of the node on which it is lowest. 0 if the cluster has no
+    NVLink."""
     if not inventory.linked:
         return 0
     found = ALL_LINKED

@@ -1,12 +1,12 @@
 """Scores of node states: each state is scored once per shape, whatever ledger, row, tenant or class it is asked for.
 
-Two nodes in the same state (equal rows of `Ledger.packed`) get the same answer, so rows are mapped to *states* and only
-states are scored. In a cluster of equal nodes that are a few dozen, whatever the number of nodes; where all nodes
-differ, what a decision changes is scored and nothing else. What the scores of a shape do not depend on
-(`ScoreScope`) is left out of the question, so tenants and class options share answers.
+Two nodes in the same state (equal rows of `Ledger.packed`) get the same score, so rows are mapped to *states* and only
+states are scored. A cluster of equal nodes has a few dozen states, whatever the number of nodes. If all nodes differ,
+each is scored once, and again when a decision changes it. Scores are kept without what they do not depend on
+(`ScoreScope`), so that tenants and class options share them.
 
-Bounded: beyond `_STATES` the book starts anew, beyond `_ANSWERS` the shape that was not asked for longest is
-forgotten; both change what is worked out again and no answer.
+Bounded: beyond `_STATES` the book starts anew; beyond `_ANSWERS` the shape that was asked for least recently is
+dropped. Both change what is worked out again, and no score.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class ScoreBook:
     __slots__ = ("_answers", "_numbers", "generation", "scorer")
 
     def __init__(self, scorer: Scorer, before: ScoreBook | None = None) -> None:
-        """`before`: of the cycle before. States keep their numbers; scores are others."""
+        """`before`: the book of the last cycle. States keep their numbers; scores are worked out again."""
         self.scorer = scorer
         self.generation: int = 0 if before is None else before.generation
-        """States of another generation are numbered anew."""
+        """Changes when states are numbered anew: numbers of another generation are void."""
         self._numbers: dict[bytes, int] = {} if before is None else before._numbers
         self._answers: dict[Shape, StateScores] = {}
         """Last asked last."""
 
     def numbers(self, ledger: Ledger, rows: Sequence[int]) -> list[int]:
-        """The number of the state that each row is in. A new generation begins where there are too many."""
+        """The number of the state that each row is in. A new generation begins if too many states are known."""
         known, packed = self._numbers, ledger.packed
         if len(known) > 2 * len(packed) + _STATES:
             self.generation += 1
@@ -76,9 +76,9 @@ class StateScores:
     def __init__(self, scorer: Scorer, shape: Shape) -> None:
         self._scorer, self._shape, self.scope = scorer, shape, scorer.scope(shape)
         self._slots: IntArray = np.zeros(0, dtype=np.int64)
-        """State → its row in the answers, where fits make no difference."""
+        """State → its row in the answers, for shapes whose scores do not depend on the GPUs that fit."""
         self._slots_of_fits: dict[int, int] = {}
-        """State and GPUs that fit → its row, where they do: most rows look the same to most tenants."""
+        """(State, GPUs that fit) → row in the answers, for the other shapes."""
         self._known = 0
         self._node: IntArray = np.zeros(0, dtype=np.int64)
         self._gpu: IntArray = np.zeros((0, 0), dtype=np.int64)
@@ -88,8 +88,8 @@ class StateScores:
         return int(self._node.size + self._gpu.size + self._slots.size + 32 * len(self._slots_of_fits))
 
     def of(self, ledger: Ledger, rows: IntArray, states: IntArray, fits: BoolArray) -> tuple[IntArray, IntArray | None]:
-        """([R] score of each row, [R, G] scores of its GPUs, or None if all are as good). `fits`: [R, G] GPUs that may
-        serve whoever asks."""
+        """([R] score of each row, [R, G] scores of its GPUs, or None if all are equally good). `fits`: [R, G] GPUs that
+        may serve the request."""
         if self.scope is ScoreScope.NODE:
             slots = self._slots_by_state(ledger, rows, states, fits)
             return self._node.take(slots), None
@@ -97,7 +97,7 @@ class StateScores:
         return self._node.take(slots), self._gpu.take(slots, axis=0)
 
     def known_gpus(self, state: int, fits: BoolArray) -> IntArray | None:
-        """[G] scores of the GPUs of a row in this state; None where they were not asked for."""
+        """[G] scores of the GPUs of a row in this state; None if they are not worked out yet."""
         slot = self._slots_of_fits.get(_questions([state], fits[None])[0], _UNKNOWN)
         return None if slot == _UNKNOWN else self._gpu[slot]
 
@@ -109,7 +109,7 @@ class StateScores:
         if int(slots.min(initial=0)) == _UNKNOWN:
             new = (slots == _UNKNOWN).nonzero()[0]
             unknown = states.take(new)
-            self._slots[unknown] = new  # of rows in one state one is left, and stands for all
+            self._slots[unknown] = new  # of the rows in one state the last one written stands for all
             of = new[self._slots.take(unknown) == new]
             self._slots[states.take(of)] = self._score(ledger, rows.take(of), fits.take(of, axis=0))
             slots = self._slots.take(states)

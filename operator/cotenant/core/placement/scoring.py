@@ -1,9 +1,9 @@
 """The seam between choosing and scoring: placement filters and chooses, a scorer only ranks.
 
-A cycle calls `Placer.prepare` once and keeps the scorer for the whole cycle. `Scorer.score` is called
-with one row of each state that a node is in, and later only for states that are new: nodes in the same state (equal
-rows of `Ledger.packed`) share one score. So it must be a pure function of its arguments and of what `prepare` saw,
-and a row's score may depend on the content of that row only, not on its number or name.
+A cycle calls `Placer.prepare` once and keeps the scorer for the whole cycle. `Scorer.score` is called once for each
+state that some node is in: nodes in the same state (equal rows of `Ledger.packed`) share one score. So `score` must be
+a pure function of its arguments and of what `prepare` saw. A row's score may depend on the content of that row only,
+not on its number or name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Scores:
 
 
 class ScoreScope(Enum):
-    """What of a fit the scores of a shape depend on: the less it is, the more requests share them."""
+    """What the scores of a shape depend on besides the state of the node. The less it is, the more requests share
+    them."""
 
     NODE = "Node"
     """Nothing, as long as enough GPUs fit: the row's score is the same whichever they are, and so are its GPUs'."""
@@ -44,8 +45,8 @@ class ScoreScope(Enum):
 
 class Scorer(Protocol):
     def scope(self, shape: Shape) -> ScoreScope:
-        """What of `fit` the answers of `score` depend on. NODE: whose GPUs they are, and of which classes the request
-        may have them, makes no difference, so the shape is judged once for all tenants and class options."""
+        """What `score` reads of `fit`. If that is nothing (NODE), the shape is scored once for all tenants and class
+        options."""
         ...
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:

@@ -26,7 +26,7 @@ _JUDGED = 512
 
 
 class ScoredLedger(Protocol):
-    """A ledger, with what is kept of it for all shapes."""
+    """A ledger with its scorer, its scores and its cached fits."""
 
     ledger: Ledger
     scorer: Scorer

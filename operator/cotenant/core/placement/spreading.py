@@ -1,10 +1,10 @@
 """Spreading a gang over nodes, racks or zones: as evenly as there is room, one more worker where fewest are.
 
-Domains hold only what their nodes take, zones only what quotas leave there, and a spread that is required only so many
-workers in one domain. Such bounds, one inside the other, make a matroid: handing out one worker after the other, always
-to the domain that has fewest, ends with all workers exactly where that is possible at all, and no other way has a
-smaller maximum (Edmonds, "Matroids and the greedy algorithm", 1971).
-Example: nodes that take 4, 2 and 1 workers, a gang of 5 → 2, 2 and 1.
+Three bounds hold: what the nodes of a domain take, what quotas leave in a zone, and the most workers in one domain if
+the spread is required. The bounds are nested, so they form a matroid. So a greedy choice is exact: give one worker
+after the other to the domain that has fewest. It places all workers if that is possible at all, and no other way has a
+smaller maximum (Edmonds, "Matroids and the greedy algorithm", 1971). Example: nodes that take 4, 2 and 1 workers, a
+gang of 5 → 2, 2 and 1.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 Dominant share (DRF, Ghodsi et al., NSDI 2011; Kueue's fair sharing measures it over borrowed quota in the same way):
     share(q) = max over scopes s of  (used(q, s) − guaranteed(q, s))⁺ / capacity(s) / weight(q)
 in parts per million, where s runs over the classes and, for a line that names none, over all GPUs.
-Example: 4 of 16 H100 borrowed, weight 2 → 4/16/2 = 125,000 ppm. Past borrowing, decayed, is added with a weight
-(time-aware fair share as in KAI-Scheduler and Kueue's admission fair sharing), and what was handed out a moment ago
-counts at once, because usage is counted and not sampled.
-Weight 0 never goes before a positive weight once it borrows.
+Example: 4 of 16 H100 borrowed, weight 2 → 4/16/2 = 125,000 ppm. Decayed past borrowing is added with a weight
+(time-aware fair share as in KAI-Scheduler and Kueue's admission fair sharing). Usage is exact, so what was handed out a
+moment ago counts at once. A queue of weight 0 that borrows comes after every queue with a positive weight.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ GuaranteesByClass: TypeAlias = tuple[int, dict[str, int]]
 
 
 def guarantees_of(tree: QueueTree, queue: int) -> GuaranteesByClass:
-    """A line that only limits says nothing about what is guaranteed: use within its class may lie in a wider line."""
+    """Lines that only limit are left out: use of their class may be covered by a wider line's guarantee."""
     by_class: dict[str, int] = {}
     overall = 0
     for line in tree.quotas_of[queue]:
@@ -126,8 +125,11 @@ class DominantShares:
 
 
 def past_shares(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
-    """Queue → parts per million that past borrowing adds to its share. What is remembered, over the time that its
-    half-life looks back, is an average of GPUs borrowed: so trees that forget at different paces are comparable."""
+    """Queue → parts per million that past borrowing adds to its share.
+
+    Decayed borrowing divided by the time that its half-life looks back is an average of GPUs borrowed. So trees with
+    different half-lives are comparable.
+    """
     total = max(1, sum(len(node.gpus) for node in snapshot.nodes)) * WHOLE
     return {
         past.queue: int(past.milli_seconds * LN_2 / past.half_life_s / total * PPM)

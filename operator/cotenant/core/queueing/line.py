@@ -1,8 +1,8 @@
-"""The line: waiting jobs of a queue that take part in a cycle. Those beyond its bounds wait outside, and cost little.
+"""The line of a queue: its waiting jobs that take part in a cycle. Jobs beyond the bounds of the line wait outside.
 
-Users of a queue come into line in turn, everybody's first job by priority and age, then everybody's second, …, so that
-nobody fills it alone. The first job is in line however large it is. A job that can never start takes no place; but how
-many of such are looked at is bounded as well.
+Jobs come into line by user in turn: the first job of each user by priority and age, then the second of each, and so on,
+so that no user fills the line alone. The first job is in line however large it is. A job that can never start takes no
+place in it; the number of such jobs that are looked at is bounded as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cotenant.core.queueing.order import order_in_queue
 from cotenant.core.quota.tree import QueueTree
 
 _REFUSALS = 100
-"""Jobs that can never start, looked at beyond as many as would fill the line."""
+"""Jobs that can never start are looked at until there are so many more of them than places in the line."""
 
 _Place: TypeAlias = tuple[int, float, str]
 _Turn: TypeAlias = tuple[int, _Place]
@@ -72,9 +72,9 @@ class Line:
         self._by_key = {job.key: job for job in jobs}
         self._of_user: dict[str, list[_Place]] = {}
         self._steps: list[_Step] = []
-        """As far as anybody comes into line. Empty: not formed yet."""
+        """One for each job that was looked at. Empty: the line is not formed yet."""
         self._waits_from: dict[str, int] = {}
-        """User → number of the step from which on his jobs wait behind one that is too large."""
+        """User → number of the step from which on this user's jobs wait, behind one that is too large."""
         bounds = queue.pending
         is_short = bounds is None or (
             len(jobs) <= bounds.jobs and bounds.milli is None and sum(job.workers_min for job in jobs) <= bounds.workers
@@ -83,11 +83,10 @@ class Line:
         """Jobs beyond the bounds."""
 
     def takes(self, changed: Job) -> bool:
-        """True if a job that is in line would be, had it asked for this: as if the line were formed anew with it.
+        """True if the job, changed like this, would be in line; as if the line were formed again with it.
 
-        Ahead of where it was, or there, it finds what the line as it was formed had left at that turn: jobs before both
-        of its places are the same, and those of its own user that it passes come after the new one. Further back they
-        move up, so then the line is formed anew.
+        If its place does not move back, the steps that are noted tell what is left at its turn: the jobs before it are
+        the same. If it moves back, other jobs move up, so the line is formed again.
         """
         bounds, before = self.queue.pending, self._by_key.get(changed.key)
         if bounds is None:
@@ -107,7 +106,7 @@ class Line:
         return wanted is None or _has_room(self._steps[number], changed, wanted)
 
     def _form(self) -> list[Job]:
-        """Take the steps; returns who stays outside."""
+        """Form the line; returns the jobs that stay outside."""
         bounds = self.queue.pending
         if bounds is None:
             return []

@@ -1,22 +1,22 @@
-"""Turns by attained service, inside one queue: who has had little GPU time goes before who has had much.
+"""Turns by attained service, inside one queue: jobs that have had little GPU time go before those that have had much.
 
-No run time has to be known. Run times of training are heavy-tailed, so a job that has run for long will run
-for longer still, and the least attained service first is the best order of those that know nothing (Nuyens and Wierman,
-2008; Tiresias, Gu et al., NSDI 2019, for gangs on GPUs). As in Tiresias service counts in levels, at 4, 32 and 256
-GPU-hours; inside a level the oldest goes first, so equal jobs do not take turns with each other.
+No run time has to be known. Run times of training are heavy-tailed: a job that has run for long is likely to run for
+longer still. For such run times, least attained service first is the best order without further knowledge (Nuyens and
+Wierman, 2008; Tiresias, Gu et al., NSDI 2019, for gangs on GPUs). As in Tiresias, service counts in levels, at 4, 32
+and 256 GPU-hours. Inside a level the oldest job goes first, so equal jobs do not alternate.
 
-`Predicted` orders a level by the GPU time that is still to come, in powers of two: the median of what was learned from
-jobs like this one that ran longer than it has, else what it declares, else as long again as it has run. A wrong guess
-costs a place in the level and never more.
+`Predicted` orders each level by the GPU time that a job still needs, in powers of two: the median of similar jobs that
+ran longer than it has, else its declaration, else as long again as it has run. A wrong prediction moves a job only
+within its level.
 
 *Evictions*. A job that has waited for `PATIENCE_S` may have a running job of its queue and priority evicted that is in
 a higher level, if that one has run for `LEAST_RUN_S` since it was started, and at least `WORTH` times as long as the
 eviction costs: what it has not saved, and a restart. So a job loses at most 1/`WORTH` of its work in this way and is
-evicted at most once in `LEAST_RUN_S`, and one that saves nothing is left alone. Who leaves goes behind whom it left
-for, because levels only rise: at one moment the order is strict, and a job rises `len(LEVELS)` times in its life.
+evicted at most once in `LEAST_RUN_S`; a job that never saves is not evicted. A job that leaves comes after the one that
+it left for, because levels only rise.
 
-*Starving*. Whoever has waited more than `STARVES` times as long as it ran, and at least `STARVES_AFTER_S`, counts as if
-it had run nothing: it goes before all that came after it, and it is not evicted in this way.
+*Starving*. A job that has waited more than `STARVES` times as long as it ran, and at least `STARVES_AFTER_S`, counts as
+if it had not run: it goes before all jobs that came after it, and it is not evicted in this way.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ WORTH: Final = 8
 STARVES: Final = 4
 STARVES_AFTER_S: Final = 24 * 3_600
 GAP: Final = "it fits into a gap"
-"""Clause about a job that no rule puts before the other: it has a place that the other has no use for."""
+"""Clause about a job that no rule puts before the other: it starts first on a place that the other cannot use."""
 _UNKNOWN_S: Final = 600
-"""Taken for the run time of a job of which nothing is known and that has not run."""
+"""Assumed run time of a job that has not run and of which nothing is known."""
 
 Turn: TypeAlias = tuple[int, int, int, float, str]
 _RULES: Final = (
@@ -49,11 +49,11 @@ _RULES: Final = (
     "it is older",
     "it is older",
 )
-"""What each part of a turn says of the job with the lower one."""
+"""For each part of a `Turn`: why the job with the lower value goes first."""
 
 
 class ServiceOrder:
-    """Turns of one cycle. Queues whose tree says `Age` have one level."""
+    """Turns of one cycle. In a tree with the order `Age` all jobs are in one level."""
 
     __slots__ = ("_moment", "_orders", "_restart_s", "_runtimes", "_tree")
 

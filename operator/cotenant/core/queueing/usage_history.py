@@ -26,8 +26,8 @@ HALF_LIFE_S = 86_400
 """Default."""
 _PENALTY_S = 60
 _STEPS = 128
-"""Weights of shapes are brought up to date so many times in a half-life: between two steps they stand still, so that a
-decision that was made with them can be kept."""
+"""Weights of shapes decay in so many steps per half-life. Between two steps they do not change, so that a decision that
+was made with them can be reused."""
 _SHAPES = 256
 """Different shapes that are remembered; the lightest are forgotten first."""
 
@@ -43,9 +43,9 @@ class UsageHistory:
         """Job → (queue, charge) of its admission, until the job is gone or the admission is taken back."""
         self._shapes: dict[Shape, float] = {}
         self._demand: tuple[tuple[Shape, float], ...] | None = ()
-        """The same in order, until they change."""
+        """The shapes in order; None after a change."""
         self._shapes_at = 0.0
-        """The moment that the weights are of: of a later shape it is what it would have been then."""
+        """The moment for which the weights hold. The weight of a shape that is noted later is carried back to it."""
         self._at: float | None = None
 
     def advance(self, now: float, usage: Usage) -> None:

@@ -1,12 +1,12 @@
-"""Bookings: so many GPUs of a class, in one zone or anywhere, that a queue is to have for some time.
+"""Bookings: a queue is to have so many GPUs of a class, in one zone or anywhere, for some time.
 
-While a booking is active, its queue is guaranteed at least so many GPUs there, and may hold as many; queues above are
-guaranteed and may hold as much more. What a queue is guaranteed anyway counts towards its booking, so only what goes
-beyond it is *needed* of others. That comes out of GPUs that nobody is guaranteed, and which no earlier booking of an
-overlapping time needs: what is not there is not granted, and said. So a booking takes nothing from a guarantee, and
-where nodes are lost bookings get less before any guarantee does. Room is counted for the GPUs of the class in the zone,
-of the class, of the zone, and of all: within each of these sets, all that is guaranteed and booked there has to fit
-(Hall's condition for these four).
+While a booking is active, its queue is guaranteed at least so many GPUs there and may hold as many. The guarantees and
+limits of queues above rise by what the booking needs. What a queue is guaranteed anyway counts towards its booking;
+only the rest is *needed* from others. It comes from GPUs that are guaranteed to no queue and that no earlier booking of
+an overlapping time needs. If there are too few, fewer are granted, and the standing says why. So a booking takes
+nothing from a guarantee, and if nodes are lost, bookings get less before any guarantee does. The room is checked for
+four sets of GPUs: the class in the zone, the class, the zone, and all. In each of them everything that is guaranteed
+and booked must fit (Hall's condition for these four).
 
 Example: 8 GPUs, red and blue are guaranteed 3 each. 5 are booked for red: it needs 2 beyond its 3, and there are 2. A
 second one of 2 for blue at the same time is granted nothing.
@@ -58,7 +58,7 @@ class BookingTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookingStanding:
-    """What of a booking can be held to."""
+    """How much of a booking is granted."""
 
     booking: BookingTerms
     gpus: int
@@ -70,8 +70,8 @@ class BookingStanding:
 def with_bookings(
     queues: Mapping[str, TenantQueue], bookings: Iterable[BookingTerms], capacity: Capacity, now: float
 ) -> tuple[dict[str, TenantQueue], tuple[BookingStanding, ...]]:
-    """Queues with what bookings give them at this moment, and the standing of each that is not over, in the order in
-    which they were made. `queues`: with all else that they are granted."""
+    """Queues with the quotas that active bookings add at this moment, and the standings of all bookings that are not
+    over, in the order in which they were made. `queues`: with everything else that is granted to them."""
     found = dict(queues)
     standings: list[BookingStanding] = []
     needs: list[tuple[BookingTerms, int]] = []
@@ -103,7 +103,7 @@ def _standing(
     needs: Sequence[tuple[BookingTerms, int]],
     before: Sequence[BookingStanding],
 ) -> tuple[BookingStanding, int]:
-    """How many GPUs are granted, and the milli-GPU that they need beyond what the queue is guaranteed."""
+    """The standing, and the milli-GPU that the booking needs beyond what the queue is guaranteed."""
     if why := _obstacle(queues, booking):
         return BookingStanding(booking=booking, gpus=0, why=why), 0
     overlapping = [(other, need) for other, need in needs if other.overlaps(booking)]
@@ -193,13 +193,13 @@ def _raised(quota: Quota, guaranteed: int, limit: int, *, at_least: int) -> Quot
 
 
 def _own_guarantee(queue: TenantQueue, scope: Scope) -> int:
-    """Milli-GPU of the scope that lie inside every line of the queue which guarantees something there."""
+    """Milli-GPU that the queue is guaranteed in the scope: the smallest of its guaranteeing lines that cover it."""
     lines = [one.guaranteed for one in queue.quotas if one.guaranteed and covers(one.scope, scope)]
     return min(lines, default=0)
 
 
 def _guaranteed(queues: Mapping[str, TenantQueue], scope: Scope) -> int:
-    """Milli-GPU that have to be had within the scope for all guarantees: of lines that lie in it."""
+    """Milli-GPU that all guarantees need within the scope: those of lines that lie in it."""
     below: dict[str, list[TenantQueue]] = {}
     for queue in queues.values():
         below.setdefault(queue.parent or _NOBODY, []).append(queue)

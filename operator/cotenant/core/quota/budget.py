@@ -26,15 +26,15 @@ NOTHING_SPENT = BudgetStanding()
 
 
 def carried_over(granted: int, carried: int, spent: int, percent: int) -> int:
-    """What the next period gets of this one: all that is left, at most so many percent of what a period grants.
+    """What is carried into the next period: everything that is left, at most `percent` of what a period grants.
 
-    What is left of what was carried in counts as well, so the bound is what any number of idle periods come to.
+    This includes what is left of an earlier carry, so any number of idle periods carry no more than the bound.
     """
     return min(left(granted, carried, spent), granted * percent // 100)
 
 
 def left(granted: int, carried: int, spent: int) -> int:
-    """What may still be spent. More than all may be spent, since what runs goes on: nothing is left then."""
+    """What may still be spent; 0 if more was spent than granted, which happens because running jobs go on."""
     return max(0, granted + carried - spent)
 
 

@@ -16,8 +16,8 @@ def with_deleted(
 ) -> tuple[TenantQueue, ...]:
     """The queues, and those that are not among them although jobs hold GPUs in their name.
 
-    `before`: queues as they were last seen. Of one that was never seen the parent is taken to be the root of the tree,
-    if there is one tree alone.
+    `before`: queues as they were last seen. A queue that was never seen is placed below the root, if there is only one
+    tree.
     """
     there = tuple(queues)
     names = {queue.name for queue in there}

@@ -1,8 +1,8 @@
-"""Queues above that would keep a grant from being used: said before it is approved, and while it is live.
+"""Warnings about queues above that keep a grant from being used, before it is approved and while it is live.
 
-Nothing breaks without it. Limits of queues above hold whatever is granted below them, and where siblings are guaranteed
-more than their parent is, all of them count with less. But what is promised and cannot be held misleads whoever plans
-with it.
+Without the warnings nothing would break: limits of queues above hold whatever is granted below them, and if siblings
+are guaranteed more than their parent, all their guarantees are scaled down. But a promise that cannot be kept misleads
+people who plan with it.
 """
 
 from __future__ import annotations

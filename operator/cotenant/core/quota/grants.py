@@ -1,17 +1,17 @@
-"""Grants: what a queue has for some time beyond its quotas. Its effective quotas are these and all live grants.
+"""Grants: what a queue has for some time beyond its quotas. Its effective quotas are its quotas and all live grants.
 
-A grant may only add. Every line that matches a request must allow it, so a new line takes away where another one counts
-the same GPUs: it bounds them too, and a job that was inside one guarantee has to be inside both. Hence a grant
-- raises the line of its own class and zone by what was approved, but gives no guarantee to a line that has none where
-  another one guarantees the same GPUs;
-- is a line of its own where no line of the queue counts any of these GPUs, and the queue is not one that only groups;
-- of a user raises his limit, or stands beside the limit for everybody as an exception that is larger by as much;
-- otherwise adds nothing, and says which line to ask for instead.
+A grant must only add. But every line that matches a request must allow it, so a new line would take something away if
+another line counts the same GPUs: it limits them too, and a job inside one guarantee must be inside both. So a grant
+does one of these:
+- It raises the line of its own class and zone. If that line has no guarantee and another line guarantees the same GPUs,
+  only the limit is raised.
+- It becomes a new line, if no line of the queue counts any of these GPUs, and the queue does not only group others.
+- A grant to a user raises the limit of that user, or adds an exception to the limit for everybody.
+- Otherwise it adds nothing, and says which line to ask for instead.
 
-So with a grant each line allows and guarantees at least what it did, and at most what was approved more: for no set of
-GPUs does the queue come to more than its own quotas and the sum of its grants. Limits of the queues above hold as
-before. Grants are added in the order in which they were approved, and a line that an earlier one brought counts for the
-later ones like any other.
+So each line allows and guarantees at least what it did before, and at most as much more as was approved. Limits of
+queues above hold as before. Grants are added in the order in which they were approved; a line that one of them added
+counts for later ones like any other.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Grant:
     queue: str
     since: float
     until: float
-    """Unix seconds; it is live before."""
+    """Unix seconds; the grant is live before then."""
     lines: tuple[GrantLine, ...]
 
     def is_live(self, now: float) -> bool:
@@ -102,7 +102,7 @@ def _with_line(queue: TenantQueue, line: GrantLine, *, has_children: bool) -> tu
 
 
 def _raised(quota: Quota, line: GrantLine) -> Quota:
-    """None stays None: there is no limit to raise, or all of the guarantee is lent anyway."""
+    """The line, raised. None stays None: there is no limit to raise, or the whole guarantee may be lent."""
     memory = quota.memory_limit_mib
     return replace(
         quota,

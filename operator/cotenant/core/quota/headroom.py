@@ -25,7 +25,7 @@ class Headroom:
     zone_binding: dict[str, BindingLimit] = field(default_factory=dict)
 
     def is_above(self, workers: int, zone: str | None) -> bool:
-        """So few workers would tighten it: only then it has to be said what binds."""
+        """True if so few workers would tighten it; only then the caller has to make a `BindingLimit`."""
         return max(0, workers) < (self.workers if zone is None else self.zone_workers.get(zone, UNLIMITED))
 
     def tighten(self, workers: int, limit: BindingLimit, zone: str | None = None) -> None:
@@ -40,7 +40,7 @@ class Headroom:
 
 @contextmanager
 def raised_limit(usage: Usage, limit: BindingLimit, amount: int) -> Iterator[bool]:
-    """Raises this limit by so much, as a trial; false where it is no limit that could be set."""
+    """Raise this limit by so much inside the block. Yields False if it is no limit that can be set."""
     _count_under(usage, limit, -amount)
     try:
         yield limit.counter is not None

@@ -1,9 +1,8 @@
 """Priorities that a queue allows its jobs: a tenant chooses among them, an administrator draws the bounds.
 
-The narrowest bounds on the queue's path hold. Where no queue on it names one, a number lies within `NUMBERS`, and a
-PriorityClass, which an administrator made, counts as it is unless it is one of the system's. A job that waits is
-refused above its bounds; one that runs counts with the nearest priority that is allowed (its spec may have been edited,
-or the bounds, since it started).
+The narrowest bounds on the queue's path hold. If no queue on it sets one, a number must lie within `NUMBERS`, and a
+PriorityClass (administrators make those) within `CLASSES`. A waiting job outside its bounds is refused. A running job
+counts with the nearest priority that is allowed: its spec or the bounds may have been edited since it started.
 """
 
 from __future__ import annotations

@@ -4,15 +4,15 @@ Every line that matches a request, on the whole path, must allow it. A line cove
 it names; usage is counted per line, so a check is a few integer comparisons. Default nothing: a queue that has jobs
 needs a line that matches; an inner queue without lines only groups.
 
-Users are an axis as well: a limit of a user, of a class and zone or of any, must allow the request besides. One that
-names a user stands in the place of that for everybody in the same class and zone. It grants nothing.
+Limits of users must allow the request as well; each is for a class and zone or for any. A limit that names a user
+replaces the one for everybody of the same class and zone. Limits grant nothing.
 
 Lending limits: a queue may lend less than its whole guarantee. What it does not lend stays free for it:
 `wanted + Σ withheld by queues off the path ≤ idle`, with `withheld = max(0, guaranteed − lendable − used)`.
 Example: 8 idle, team-b guarantees 6, lends 2, uses 1 → 3 are withheld, a borrower may take 5.
 
-Lost nodes: where guarantees add up to more than there is, all are scaled down alike (as Koordinator's elastic quota
-does), so that no queue counts on GPUs that do not exist. Example: 8 + 8 guaranteed, 12 left → 6 + 6.
+Lost nodes: if guarantees add up to more GPUs than exist, all are scaled down by the same factor (as in Koordinator's
+elastic quota), so that no queue relies on GPUs that do not exist. Example: 8 + 8 guaranteed, 12 left → 6 + 6.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class QueueTree:
         )
 
     def half_life_s(self, queue: int) -> int | None:
-        """The half-life of the root; a whole tree decays at one pace, so that its queues stay comparable."""
+        """The half-life of the root: all queues of a tree use one, so that they stay comparable."""
         return self.queues[self.paths[queue][-1]].half_life_s
 
     def order(self, queue: int) -> TimeOrder:
@@ -144,7 +144,8 @@ class QueueTree:
         return (queue, *(ancestor for child in self.children[queue] for ancestor in self.subtree(child)))
 
     def has_limits(self, queue: int) -> bool:
-        """Some limit between this queue and its root, or a lending limit, can bind before the GPUs do."""
+        """True if a limit between this queue and its root, or a lending limit, could refuse a job that fits on the
+        nodes."""
         return self.limits_lending or any(
             bool(self.user_lines_of[ancestor])
             or any(

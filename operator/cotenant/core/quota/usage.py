@@ -1,7 +1,7 @@
 """Usage of each queue, quota line and user, as integers.
 
-`QueueTree` is the fixed half of the quotas, `Usage` the moving half. Adding a charge and its negative are exact
-inverses. What is still free under every rule is in `headroom`.
+`QueueTree` holds what is fixed of the quotas, `Usage` what moves. Adding a charge and taking it off are exact inverses.
+What is still free under every rule is in `headroom`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Limits of users as lines of the queue tree: of one user or of every user, of a class and zone or of any.
 
-The most particular word counts: where one line names the user, that for every user of the same queue, class and zone
-does not. So an exception may be larger than the rule, or smaller. Lines of different classes and zones, and of the
-queues above, all have to allow a request, as all quotas do.
+The most specific line counts: a line that names the user replaces the one for every user of the same queue, class and
+zone. It may be larger or smaller. Lines of different classes and zones, and lines of queues above, must all allow a
+request, as quotas must.
 """
 
 from __future__ import annotations

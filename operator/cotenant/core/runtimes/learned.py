@@ -1,8 +1,7 @@
-"""What earlier runs say of a job: the run times of the narrowest group that has enough of them.
+"""What earlier runs say about a job: run times of the narrowest group of similar jobs that has enough of them.
 
-Conditioned on what the job has run already: of runs that lasted longer than that, how long did they last? Run times of
-training jobs are heavy-tailed, so the answer moves far while a job runs, and a single number learned at its start would
-be worth little.
+Only runs that lasted longer than the job has run already count. Run times of training jobs are heavy-tailed, so the
+answer changes much while a job runs; a single number from its start would be worth little.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from cotenant.core.model.objects import Job
 from cotenant.core.runtimes.templates import declarers_of, groups_of
 
 ENOUGH = 5
-"""Runs that a group must have had, longer than the job has run, before it is believed."""
+"""A group is used only if it has so many runs that lasted longer than the job has run."""
 
 PER_MILLE = 1_000
 

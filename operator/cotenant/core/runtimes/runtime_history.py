@@ -1,9 +1,8 @@
 """How long jobs ran that have ended, by group: a bounded memory, kept up run by run.
 
-The last `_RUNS` runs of a group are kept, and `_GROUPS` groups. What was learned long ago of a template that still
-comes is forgotten as it changes. Where there are too many groups, the queue that has most of them forgets the one that
-it heard of longest ago: so a queue with no more than its fair part, `_GROUPS` over the number of queues, forgets
-nothing, whatever names are invented in another.
+The last `_RUNS` runs of each group are kept, so old behaviour of a template is forgotten. If there are more than
+`_GROUPS` groups, the queue that has most of them drops its least recently used one. So a queue with at most its fair
+part, `_GROUPS` divided by the number of queues, loses nothing, whatever names are invented in another queue.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _GROUPS = 4_096
 class RuntimeHistory:
     def __init__(self) -> None:
         self._runs: dict[str, dict[str, deque[int]]] = {}
-        """Queue → group → run times, oldest first; the group that was heard of last stands last."""
+        """Queue → group → run times, oldest first; the most recently used group stands last."""
         self._groups = 0
         self._sorted: dict[str, RunSeconds] = {}
         self._view: LearnedRuntimes | None = None

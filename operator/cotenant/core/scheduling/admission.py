@@ -1,4 +1,4 @@
-"""One turn of a pending job: admitted where it fits now, nominated where it fits after evictions, or refused.
+"""One turn of a pending job: it is admitted if it fits now, nominated if it fits after evictions, else refused.
 
 Equal requests share one search and one refusal in a cycle (Kueue calls this equivalence hashing): space only becomes
 less while turns are taken, so a request that found no place finds none later either.
@@ -33,7 +33,7 @@ from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Reason, Refusal
 from cotenant.core.queueing.fair_share import within_guarantee
 
 Explain: TypeAlias = Callable[[Occupancy, Request, Sequence[JobKey]], Refusal]
-"""(occupancy, request that finds no place there, jobs for which places are reserved) → the reason."""
+"""(occupancy, request that finds no place there, jobs for which places are reserved) → the reason to wait."""
 
 
 class Admission:
@@ -55,7 +55,7 @@ class Admission:
     )
 
     def __init__(self, cycle: Cycle, booked: BookedPlaces, explain: Explain) -> None:
-        """`booked`: GPUs are kept for these bookings already."""
+        """`booked`: bookings for which GPUs are kept already."""
         rules = EvictionRules(cycle.tree, cycle.policy, cycle.moment, frozenset(cycle.snapshot.evicted))
         self._cycle = cycle
         self._candidates = CandidateFinder(cycle.running, cycle.inventory, rules, cycle.service)
@@ -69,14 +69,15 @@ class Admission:
         self._waiting: list[Entry] = []
         self._explain = explain
         self._guarantee_waits = False
-        """A job inside its guarantee found no place in this cycle."""
+        """True once a job inside its guarantee found no place in this cycle."""
         self.gave = False
-        """Some turn took or was promised a place, so usage is not what it was before the turns."""
+        """True once a turn took a place or was promised one, so that usage differs from what it was before the
+        turns."""
         self.usage = cycle.accounts.current.usage
-        """As the turns began, with what is collected for jobs that go before them."""
+        """Usage when the usual turns began, including what is reserved for overdue jobs."""
 
     def try_admit(self, entry: Entry, request: Request) -> None:
-        """One turn. Changes the cycle: what the entry takes is taken, who leaves for it leaves."""
+        """One turn. Changes the cycle: the entry takes its place, and the jobs that leave for it are evicted."""
         with self.booked.opened_to(request.queue):
             self._try_admit(entry, request)
 
@@ -93,8 +94,10 @@ class Admission:
         self.gave = True
 
     def collect_for(self, entry: Entry, request: Request) -> bool:
-        """The turn of a job that is overdue; True if it has got a place or one is collected for it. False: it takes its
-        turn in the usual order, because GPUs of its class are being collected for another job."""
+        """The turn of an overdue job; True if it got a place or one is now reserved for it.
+
+        False if GPUs of its class are reserved for another job already: then it takes its turn in the usual order.
+        """
         with self.booked.opened_to(request.queue):
             return self._collect_for(entry, request)
 
@@ -117,17 +120,19 @@ class Admission:
         return self._collect(entry, request)
 
     def is_refused(self, request: Request) -> bool:
-        """It found no place in this cycle; only a backfill may start a job with this request."""
+        """The request found no place in this cycle; only a backfill may still start a job that makes it."""
         return request in self._refusals
 
     def is_spoken_for(self, request: Request) -> bool:
-        """Nothing is collected for the request in this cycle, or nothing more: it has been refused, or GPUs of its
-        class are kept for another."""
+        """No place will be reserved for the request any more in this cycle: it was refused, or GPUs of its class are
+        reserved for another job."""
         return request in self._refusals or self.reservations.is_claimed(request)
 
     def release_reservations(self) -> list[Reservation]:
-        """End all reservations: what comes after the turns takes nothing that cannot be taken back. What is collected
-        stays kept. Returns all of them."""
+        """End the reservations for backfill, and return all reservations. Places of overdue jobs stay reserved.
+
+        What follows the turns (moves, growth) takes nothing that cannot be taken back.
+        """
         ended = self.reservations.all()
         for reservation in ended:
             if not reservation.is_collected:
@@ -136,7 +141,7 @@ class Admission:
         return ended
 
     def release_collected(self) -> None:
-        """Give back what is collected, when nothing is handed out any more."""
+        """Give back the places reserved for overdue jobs, once nothing more is handed out."""
         for collection in self.collections.values():
             self._cycle.accounts.release(collection.reservation.allocation)
         self.collections.clear()
@@ -154,7 +159,7 @@ class Admission:
         return self._waiting
 
     def declared_starts(self) -> dict[JobKey, float]:
-        """Waiting job → its start if jobs end as they declare, as far as that is known for the first kinds."""
+        """Waiting job → its start if jobs end as they declare. Worked out for the first `Policy.forecasts` requests."""
         forecast, by_request = self._new_forecast(), dict[Request, float]()
         for request in self._first_kinds():
             start, booked_from = forecast.start_of(request), starts_with_booking(self.booked, request)
@@ -173,12 +178,12 @@ class Admission:
         return None if request in self._refusals else find(self._cycle.accounts.current, request, request.workers)
 
     def _backfill(self, job: Job, request: Request) -> Backfill | None:
-        """A place that is reserved until after this job will have ended: of jobs with the same request, not all may
-        run so long."""
+        """A place that is reserved for another job, but free until this one has ended. Asked for each job: jobs with
+        equal requests may declare different run times."""
         return self.reservations.backfill(job, request, self._cycle.accounts.current)
 
     def _fit_after_evictions(self, job: Job, request: Request) -> PlacementResult | None:
-        """A place that jobs give back which are leaving anyway, or which are now asked to leave."""
+        """A place given back by jobs that are leaving already, or that are now asked to leave."""
         if request in self._refusals:
             return None
         after = self._cycle.accounts.after_evictions
@@ -204,7 +209,7 @@ class Admission:
         return found.result
 
     def _collect(self, entry: Entry, request: Request) -> bool:
-        """Keep the place at which the entry will start; False where no ending makes one."""
+        """Reserve the place where the entry will start first; False if no job's end makes room for it."""
         current = self._cycle.accounts.current
         refusal = self._explain(current, request, ())
         occupancy = self._cycle.accounts.open_after_evictions()
@@ -224,14 +229,15 @@ class Admission:
         return True
 
     def _holders(self, request: Request) -> Holders:
-        """Jobs that run and are not leaving anyway; that start in this cycle, or as soon as others have left."""
+        """Jobs that run and are not leaving, jobs that start in this cycle, and jobs that start once others have
+        left."""
         cycle = self._cycle
         table = cycle.running.holders
         rows = table.staying((*cycle.outcome.evictions, *cycle.outcome.resizes))
         return holders_of(request, self.tenures, table, rows, (*cycle.started, *cycle.nominated))
 
     def _refuse(self, entry: Entry, request: Request) -> None:
-        """Equal requests share one reason, worked out for the first of them; its coming place may be kept for it."""
+        """Refuse the entry. Equal requests share one reason; for the first of them a place may be reserved."""
         if request not in self._refusals:
             current = self._cycle.accounts.current
             self._guarantee_waits |= within_guarantee(current.usage, request, request.queue)

@@ -1,7 +1,8 @@
-"""What jobs that wait are told beside their reason: when they start at the latest, and the smallest change that helps.
+"""What waiting jobs are told besides their reason: their latest start, and the smallest change that would start them.
 
-A second function, of what the turns of a cycle have left: it decides nothing and leaves all as it was. Questions that
-only ask who starts do without it (`scheduler.place`). Equal jobs behind the same kept places share one search.
+A second function, of the state in which the turns of a cycle have left it. It decides nothing, and changes nothing
+except in trials that are rolled back. Questions that only ask who starts do without it (`scheduler.place`). Equal jobs
+behind the same reserved places share one search.
 """
 
 from __future__ import annotations
@@ -30,32 +31,32 @@ from cotenant.core.scheduling.decision import Standings
 from cotenant.core.scheduling.overdue import bounds_of
 
 _NODES = 1_000_000
-"""Nodes that all trials of one cycle look at together."""
+"""Bound on the work of one cycle: trials times nodes."""
 
 _Kind: TypeAlias = tuple[RequestKey, int, int | None, int | None, Refusal, int]
-"""What advice depends on: the request, width and run times, the reason, and how many places are kept ahead."""
+"""What advice depends on: request, workers, run times, reason, and the number of places that are reserved ahead."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TurnsTaken:
-    """A cycle in which all that it gives out is given out."""
+    """A cycle after its last turn: everything that it hands out is handed out."""
 
     cycle: Cycle
     requests: RequestResolver
     lines: Mapping[str, Line]
-    """Of queues that have bounds."""
+    """Queue → its line. Only queues that set bounds for waiting jobs have one."""
     admission: Admission
     booked: BookedPlaces
     reservations: Sequence[Reservation]
-    """That were made while turns were taken."""
+    """All that were made while turns were taken."""
     waiting: Sequence[Entry]
     """Entries that had a turn and wait, in the order of their turns."""
     shares: DominantShares
     jobs: Sequence[Job]
-    """Those that had a turn, which these shares ordered."""
+    """Jobs that had a turn; `shares` ordered them."""
 
     def standings(self, plan: Plan) -> Standings | None:
-        """None if the plan cannot be given again: it acts, or turns were ordered by what turns before them changed."""
+        """None if the plan cannot be reused: it has actions, or a turn changed the shares that ordered later turns."""
         is_quiet = not plan.actions and not self.admission.gave
         return Standings.of(self.shares, self.admission.usage, self.jobs) if is_quiet else None
 
@@ -67,13 +68,13 @@ class TurnsTaken:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Told:
-    """By job that waits, as far as there is something to tell."""
+    """Latest starts and changes, by waiting job. A job for which there is none is left out."""
 
     bounds: Mapping[JobKey, StartBound] = field(default_factory=dict)
     changes: Mapping[JobKey, SpecChange] = field(default_factory=dict)
 
     def ends(self, entries: Iterable[Entry]) -> list[tuple[Job, float]]:
-        """Jobs that are advised to be sure to end by some instant, each with it."""
+        """(job, instant) for each job that is advised to limit its run time so that it ends by that instant."""
         changes = ((one.job, self.changes.get(one.job.key)) for one in entries)
         return [(job, change.ends_by) for job, change in changes if change is not None and change.ends_by is not None]
 
@@ -88,7 +89,7 @@ class Told:
 def tell(turns: TurnsTaken) -> Told:
     bounds, current = bounds_of(turns.cycle, turns.admission, turns.waiting), turns.cycle.accounts.current
     with current.trial():
-        # What is kept is in the way of those alone that come after it: `ChangeSearch` takes it for them.
+        # A reserved place blocks only jobs that come after it: `ChangeSearch` takes it again for those.
         for collection in turns.admission.collections.values():
             current.release(collection.reservation.allocation)
         for place in turns.booked.places:
@@ -97,7 +98,7 @@ def tell(turns: TurnsTaken) -> Told:
 
 
 def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
-    """The change that helps each job that waits, as far as there is one and `Policy.advice` goes."""
+    """Waiting job → the change that would start it. At most `Policy.advice` trials are made."""
     cycle, lines = turns.cycle, turns.lines
     search = ChangeSearch(
         cycle.accounts.current,
@@ -124,8 +125,8 @@ def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
 
 
 def _behind_kept_places(turns: TurnsTaken) -> Iterator[tuple[Entry, Sequence[KeptFor]]]:
-    """Waiting entries, each with the places that had been kept when its turn came; then those that can never start as
-    written, which take no turn, with all that may come before them."""
+    """Waiting entries, each with the places that were reserved when its turn came. Then entries that can never start as
+    written: they took no turn, and get all reserved places that may come before them."""
     kept = {reservation.job: reservation for reservation in turns.reservations}
     ahead: tuple[KeptFor, ...] = tuple(_kept_for_bookings(turns.booked))
     for entry in turns.waiting:
@@ -141,7 +142,7 @@ def _behind_kept_places(turns: TurnsTaken) -> Iterator[tuple[Entry, Sequence[Kep
 
 
 def _kept_for_bookings(booked: BookedPlaces) -> Iterator[KeptFor]:
-    """What was kept for bookings, as if for a job of the queue that starts with the booking."""
+    """Places kept for bookings, each as if for a job of the booking's queue that starts when the booking does."""
     for place in booked.places:
         if place.allocation.nodes:
             job = _stand_in(place.booking)
@@ -162,5 +163,5 @@ def _stand_in(booking: BookingTerms) -> Job:
 
 
 def _comes_before(job: Job, other: Job) -> bool:
-    """Surely: both are of one queue. Of two queues it depends on more."""
+    """True if the other job is of the same queue and before it. Between queues nothing is sure: shares decide."""
     return job.queue == other.queue and order_in_queue(job) < order_in_queue(other)

@@ -1,13 +1,14 @@
-"""A decision that can be kept: a plan, and all that it follows from, as a value that is compared.
+"""A decision that can be reused: a plan, and everything that it follows from, as a value that is compared.
 
-`decide` goes on from the last decision: where nothing that it follows from has changed, the plan is the same, and is
-given again. Compared are the cluster as counted (`Accounting.content`), the small fields of the snapshot, the policy,
-and of time two things: the moment lies before the first instant that could change an answer (`Moment.until`), and past
-borrowing, which decays all the time, still ranks queues that compete for a turn in the same order. The order of turns
-looks at shares in no other way, as long as no turn changes what is held; so a decision in which some turn took or was
-promised a place is not kept, nor is one that acts.
+`decide` returns the last decision again if nothing that it follows from has changed. It compares the cluster as counted
+(`Accounting.content`), the small fields of the snapshot, and the policy. Of time it compares two things:
+- The moment lies before the first instant that could change an answer (`Moment.until`).
+- Queues that compete for a turn still rank in the same order, although past borrowing decays all the time.
 
-Advice to end within some time is told anew while the decision is kept: its instant stays (`smallest_change`).
+The order of turns uses shares in no other way as long as no turn changes what is held. So a decision is not reused if
+it has actions, or if a turn took a place or was promised one.
+
+Advice to end within some time is worded again while a decision is reused: its instant stays (`smallest_change`).
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from cotenant.core.scheduling.known import Known
 from cotenant.core.snapshot.snapshot import Snapshot
 
 _Rivals: TypeAlias = tuple[tuple[int, ...], ...]
-"""Queues that compete with each other for the next turn."""
+"""Groups of queues; those of one group compete with each other for the next turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standings:
-    """Order of rival queues by their shares, with what they hold during the turns."""
+    """How rival queues rank by their shares, and the usage that the ranks follow from."""
 
     shares: DominantShares
     usage: Usage
@@ -45,34 +46,34 @@ class Standings:
 
     @classmethod
     def of(cls, shares: DominantShares, usage: Usage, jobs: Iterable[Job]) -> Standings:
-        """`jobs`: that take turns."""
+        """`jobs`: those that take turns."""
         rivals = _rivals(usage.tree, {usage.tree.index[job.queue] for job in jobs})
         return cls(shares, usage, rivals, _ranks(shares, usage, rivals))
 
     def are_the_same(self, snapshot: Snapshot, policy: Policy) -> bool:
-        """Compares shares with what past borrowing adds to them now. The usage must be what it was."""
+        """True if rivals rank the same with past borrowing as it is now. The usage must not have changed."""
         shares = self.shares.with_past(past_shares(snapshot, policy))
         return _ranks(shares, self.usage, self.rivals) == self.ranks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdvisedEnds:
-    """Jobs that are advised to be sure to end by some instant, each with it."""
+    """Jobs that are advised to limit their run time so that they end by some instant, each with the instant."""
 
     jobs: Sequence[tuple[Job, float]]
     until: float
-    """The time that is left is told in the same words at any moment before then."""
+    """Before then the time that is left is worded the same."""
 
     @classmethod
     def of(cls, jobs: Sequence[tuple[Job, float]], now: float) -> AdvisedEnds:
-        """Ends as they are told now."""
+        """The instants, worded as the time that is left now."""
         moment = Moment(now)
         for at in {at for _, at in jobs}:
             Deadline.told(at, moment)
         return cls(jobs, moment.until)
 
     def tell(self, plan: Plan, now: float) -> Plan:
-        """The same plan, in the words of this moment."""
+        """The same plan, with the time that is left worded as of now."""
         verdicts, moment = dict(plan.verdicts), Moment(now)
         for job, at in self.jobs:
             verdicts[job.key] = bounded_runtime(job, Deadline.told(at, moment)).added_to(verdicts[job.key])
@@ -85,10 +86,10 @@ class Decision:
     snapshot: Snapshot
     policy: Policy
     until: float
-    """It would be the same at any moment before then."""
+    """At any moment before then the decision would be the same."""
     known: Known
     standings: Standings | None
-    """None: the decision cannot be kept."""
+    """None: the decision cannot be reused."""
     advised_ends: AdvisedEnds
 
     @classmethod
@@ -112,14 +113,14 @@ class Decision:
         )
 
     def at(self, now: float) -> Decision:
-        """The decision, which still holds, in the words of this moment."""
+        """This decision, which still holds, with the time that is left worded as of now."""
         if now < self.advised_ends.until:
             return self
         advised_ends = AdvisedEnds.of(self.advised_ends.jobs, now)
         return replace(self, plan=advised_ends.tell(self.plan, now), advised_ends=advised_ends)
 
     def holds_for(self, snapshot: Snapshot, policy: Policy) -> bool:
-        """`schedule` would come to the same plan, but for words that tell how much time is left: see `at`."""
+        """True if `schedule` would make the same plan, except for the wording of the time that is left: see `at`."""
         return (
             self.standings is not None
             and self.snapshot.now <= snapshot.now < self.until
@@ -144,7 +145,7 @@ def _is_same_cluster(before: Snapshot, now: Snapshot) -> bool:
 
 
 def _rivals(tree: QueueTree, with_jobs: set[int]) -> _Rivals:
-    """Siblings below which jobs wait, and beside them their parent where jobs of its own do."""
+    """Siblings in whose subtrees jobs wait; a parent joins its children if jobs of its own wait."""
     above: dict[int, set[int]] = {}
     for queue in with_jobs:
         path = tree.paths[queue]
@@ -156,7 +157,7 @@ def _rivals(tree: QueueTree, with_jobs: set[int]) -> _Rivals:
 
 
 def _ranks(shares: DominantShares, usage: Usage, rivals: _Rivals) -> tuple[tuple[int, ...], ...]:
-    """Rank of each rival among its own; equal shares have equal ranks."""
+    """Rank of each queue in its group of rivals; equal shares have equal ranks."""
     found = []
     for group in rivals:
         own = [shares.share(usage, queue) for queue in group]

@@ -1,4 +1,4 @@
-"""Memory between cycles: what one cycle worked out and the next need not, as far as nothing has changed for it.
+"""Memory between cycles: results of one cycle that the next can use again if what they follow from has not changed.
 
 It saves work and changes no answer. Decisions go on from decisions (`Decision.known`), plays of the future from plays.
 """
@@ -20,7 +20,7 @@ class Known:
     running: RunningJobs
     requests: RequestResolver
     fits: FitCache
-    """They follow the cluster from cycle to cycle (`FitCache.follow`)."""
+    """Brought up to date from cycle to cycle (`FitCache.follow`)."""
 
     @classmethod
     def of(cls, cycle: Cycle, requests: RequestResolver) -> Known:
@@ -28,7 +28,7 @@ class Known:
 
 
 def open_cycle(snapshot: Snapshot, policy: Policy, known: Known | None) -> tuple[Cycle, RequestResolver]:
-    """A cycle over the snapshot, and the requests of its jobs. `known`: of a cycle that is over."""
+    """A cycle over the snapshot, and the requests of its jobs. `known`: memory of a cycle that has ended."""
     if known is None:
         cycle = Cycle.open(snapshot, policy)
         return cycle, RequestResolver(cycle.inventory, cycle.tree)

@@ -1,7 +1,8 @@
-"""Turns of jobs that have waited too long, and the time by which every job has started at the latest.
+"""Turns of overdue jobs, which have waited too long, and the latest start of every waiting job.
 
-Entitled jobs that are overdue go first, the longest wait before the others. An overdue job that has to borrow goes
-before all others that borrow: it delays nobody inside a guarantee, and has no bound where guarantees are in use.
+Overdue jobs that are entitled to what they ask for go first, the longest wait before the others. An overdue job that
+has to borrow goes before all other jobs that borrow. So it delays no job inside a guarantee, and it has no latest start
+if another queue has a guarantee.
 """
 
 from __future__ import annotations
@@ -31,18 +32,21 @@ def give_turns(
     coming: Iterable[tuple[float, Request]],
     ordered: Turns,
 ) -> Iterator[None]:
-    """Every entry has one turn, each when it is asked for. `overdue`: the longest wait first; `coming`: when others
-    become overdue; `ordered`: the usual order, which is chosen while turns are given."""
+    """Give every entry one turn, one at each step of the iterator.
+
+    `overdue`: the longest wait first. `coming`: when each other entry becomes overdue. `ordered`: the usual order,
+    which is chosen while turns are given.
+    """
     tenures = admission.tenures
     entitled = [one for one in overdue if tenures.is_entitled(one[1])]
     borrowers = [one for one in overdue if not tenures.is_entitled(one[1])]
     for entry, request in entitled:
         admission.collect_for(entry, request)
         yield
-    # If a request is spoken for, it changes nothing that another of its jobs becomes overdue.
+    # If no place will be reserved for a request, it changes nothing when another job that makes it becomes overdue.
     tenures.moment.has_come(min((at for at, request in coming if not admission.is_spoken_for(request)), default=inf))
     usage = cycle.accounts.current.usage
-    admission.usage = usage.copy() if admission.collections else usage  # what is collected is given back
+    admission.usage = usage.copy() if admission.collections else usage  # reserved places are given back later
     for entry, request in ordered:
         if borrowers and not within_guarantee(usage, request, request.queue):
             for other, wanted in borrowers:
@@ -69,8 +73,10 @@ def split_overdue(
 
 
 def bounds_of(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -> dict[JobKey, StartBound]:
-    """The latest start of every entry, or why there is none. `waiting`: entries that had a turn and wait, with nothing
-    kept for them but what is collected."""
+    """The latest start of every entry, or why there is none.
+
+    `waiting`: entries that had a turn and wait. Only places of overdue jobs are still reserved.
+    """
     tenures = admission.tenures
     if not tenures.patience_s or not waiting:
         return {}
@@ -84,7 +90,7 @@ def bounds_of(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -> d
             found[entry.job.key] = NO_BOUND if request is None else StartBound(basis=_has_to_borrow(request))
             continue
         longest_s = max((_of_others(holds[name], entry.job.key) for name in request.classes), default=inf)
-        is_first = classes.isdisjoint(request.classes)  # of the others it does not matter
+        is_first = classes.isdisjoint(request.classes)  # for later jobs of the class it does not matter
         is_overdue = is_first and tenures.is_overdue(entry.job)
         classes.update(request.classes)
         collection = admission.collections.get(entry.job.key)
@@ -110,11 +116,11 @@ def _has_to_borrow(request: Request) -> str:
 
 
 _Longest: TypeAlias = list[tuple[float, JobKey]]
-"""(seconds, job): the two jobs that may hold GPUs of a class the longest; no key: anybody may that long."""
+"""(seconds, job) of the two jobs that may hold GPUs of a class longest. An empty key: any job may hold them so long."""
 
 
 def _longest_holds(cycle: Cycle, admission: Admission) -> dict[str, _Longest]:
-    """Class of GPUs → the jobs, of those that run or wait there, that may hold them the longest."""
+    """Class of GPUs → the two jobs that may hold them longest, of all jobs that run or wait there."""
     tenures = admission.tenures
     least = (float(tenures.protected_s) if tenures.longest_s == inf else tenures.longest_s), ""
     found: dict[str, _Longest] = {}
@@ -127,12 +133,13 @@ def _longest_holds(cycle: Cycle, admission: Admission) -> dict[str, _Longest]:
 
 
 def _of_others(longest: _Longest, key: JobKey) -> float:
-    """The longest of them; a job without an end is not in its own way."""
+    """The longest time of any other job. A job without an end is not in its own way."""
     return longest[1][0] if longest[0] == (inf, key) else longest[0][0]
 
 
 def _users(cycle: Cycle) -> Iterator[tuple[str, Job]]:
-    """(class of GPUs, job that waits for some, or of those that hold some one that may do so longest)."""
+    """(class of GPUs, job): all jobs that wait for the class, and of those that run the ones that may hold it
+    longest."""
     yield from cycle.running.longest()
     for entry in cycle.entries:
         if entry.request is not None:

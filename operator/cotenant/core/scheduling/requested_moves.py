@@ -1,7 +1,7 @@
 """Moves that an administrator asked for: a job leaves once there is a place for it where it was asked to lie.
 
-The place is found, and kept, before the job is asked to leave, so that it loses none: where there is none, it stays and
-is looked at again in every cycle. Neither protection nor shares count here; quotas and limits do.
+The new place is found and reserved before the job is asked to leave. If there is none, the job stays, and the next
+cycle tries again. Neither protection from evictions nor shares count here; quotas and limits do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cotenant.core.model.plan import Evict, EvictionKind, Refusal
 
 
 def move_as_asked(cycle: Cycle, resolve: Callable[[Job], Request | Refusal]) -> None:
-    """Evict every job that has a place where it was asked to lie, and hold the place for it."""
+    """Evict every job for which there is a place where it was asked to lie, and reserve that place for it."""
     for job in cycle.running.to_move:
         stays = job.evicting or job.resizing_from is not None or cycle.outcome.touches(job.key)
         if stays or not job.preemptible or not lies_elsewhere(job, cycle.inventory):
@@ -32,7 +32,7 @@ def move_as_asked(cycle: Cycle, resolve: Callable[[Job], Request | Refusal]) -> 
 
 
 def lies_elsewhere(job: Job, inventory: Inventory) -> bool:
-    """It holds a node or a class that it was asked to leave."""
+    """True if the job holds GPUs on a node, or of a class, that it was asked to leave."""
     wanted = frozenset(job.gpu.classes)
     for part in job.placement.nodes if job.placement else ():
         if part.node in job.excluded_nodes or (job.only_nodes and part.node not in job.only_nodes):
@@ -46,7 +46,7 @@ def lies_elsewhere(job: Job, inventory: Inventory) -> bool:
 
 
 def _place(cycle: Cycle, job: Job, request: Request | Refusal) -> PlacementResult | None:
-    """Place for as many workers as it runs with, or for as few as it may."""
+    """A place for all workers that it runs with, else for its minimum."""
     if isinstance(request, Refusal) or job.placement is None:
         return None
     after = cycle.accounts.open_after_evictions()

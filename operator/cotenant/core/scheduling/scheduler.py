@@ -61,7 +61,7 @@ def place(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
 def decide(
     snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None = None, *, tells: bool = True
 ) -> Decision:
-    """The same, going on from the last decision: that is given again as long as it holds."""
+    """The same, continuing from the last decision, which is returned again while it still holds."""
     if last is not None and last.holds_for(snapshot, policy):
         return last.at(snapshot.now)
     # 1. Count who holds what. Right after a start, decide nothing before all that running jobs hold is observed.
@@ -70,10 +70,10 @@ def decide(
         return Decision.of(cycle, requests, hold_cycle(cycle, requests, incomplete))
     # 2. Give out what there is.
     turns = take_turns(cycle, requests)
-    # 3. Say when those that wait start at the latest, and what would start them now.
+    # 3. Tell waiting jobs their latest start, and what would start them now.
     told = tell(turns) if tells else Told()
     plan = turns.plan(told)
-    # 4. The decision can be given again if nothing was done, and the order of turns follows from the same shares.
+    # 4. Note what the decision follows from, so that it can be reused.
     return Decision.of(cycle, requests, plan, turns.standings(plan), told.ends(cycle.entries))
 
 
@@ -85,7 +85,7 @@ def take_turns(cycle: Cycle, requests: RequestResolver) -> TurnsTaken:
     booked = BookedPlaces(cycle)
     booked.keep()
     move_as_asked(cycle, requests.resolve)
-    # 2. Of queues with very many entries take those in line; reject what can never start, once per kind of request.
+    # 2. Leave out entries beyond the bounds of their queue; reject what can never start, once per kind of request.
     lines = form_lines(cycle.tree, (entry.job for entry in entries), requests.least_milli)
     feasible = reject_infeasible(requests, in_line(lines, entries), cycle.accounts.current.usage)
     # 3. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
@@ -93,7 +93,7 @@ def take_turns(cycle: Cycle, requests: RequestResolver) -> TurnsTaken:
     admission = Admission(cycle, booked, partial(explain, standings=GpuStandings(cycle.accounts.current)))
     for _ in give_turns(cycle, admission, *split_overdue(admission.tenures, feasible), order(cycle, shares, feasible)):
         pass
-    # 4. Lift reservations, except what is collected. Move jobs aside for who waits; elastic jobs take what is left.
+    # 4. End reservations, except those of overdue jobs. Move jobs aside for waiting ones; let elastic jobs grow.
     reservations, waiting = admission.release_reservations(), admission.waiting()
     consolidate(cycle, requests, admission, waiting)
     grow(cycle, requests, booked)
@@ -117,7 +117,7 @@ def evict_lost(cycle: Cycle) -> None:
 
 
 def keep_nominations(cycle: Cycle, requests: RequestResolver) -> list[Entry]:
-    """Admit or nominate again where a place is kept; returns the entries that take an ordinary turn, by key."""
+    """Admit or nominate again the jobs that have a nominated place; returns the other entries, in order of key."""
     nominated = dict(cycle.snapshot.nominations)
     for key in sorted(nominated):
         job = cycle.running.by_key.get(key)
@@ -163,7 +163,7 @@ def settle(cycle: Cycle, entry: Entry, place: KeptPlace | None) -> bool:
 
 
 def in_line(lines: Mapping[str, Line], entries: Iterable[Entry]) -> list[Entry]:
-    """Entries that take part in this cycle; the others wait outside the line of their queue."""
+    """Entries that take part in this cycle. The others are beyond the bounds of their queue, and wait."""
     inside, outside = [], outside_lines(lines)
     for entry in entries:
         if (refusal := outside.get(entry.job.key)) is not None:
@@ -191,7 +191,7 @@ def reject_infeasible(requests: RequestResolver, entries: Iterable[Entry], usage
 def order(
     cycle: Cycle, shares: DominantShares, feasible: Iterable[tuple[Entry, Request]], following: Following | None = None
 ) -> Iterator[tuple[Entry, Request]]:
-    """Guarantee → share → priority → age → key, as usage stands at each turn; in a queue service may go before age.
+    """Order of turns: guarantee → share → priority → age → key, by the usage at each turn (see `queueing.order`).
 
     `following`: after a turn, the next entry that asks for the same, if `feasible` has only the first of each kind.
     """
@@ -212,7 +212,7 @@ def order(
 
 
 def consolidate(cycle: Cycle, requests: RequestResolver, admission: Admission, waiting: Iterable[Entry]) -> None:
-    """Move jobs aside for the first waiting entries for which that is enough and worth it."""
+    """Move jobs aside for the first waiting entries that can start then, if the move is worth it."""
     rules = EvictionRules(cycle.tree, cycle.policy, cycle.moment, frozenset(cycle.snapshot.evicted))
     consolidation = Consolidation(cycle.running, cycle.outcome, rules, requests.resolve)
     if not consolidation.may_move:
@@ -231,7 +231,7 @@ def consolidate(cycle: Cycle, requests: RequestResolver, admission: Admission, w
 
 
 def grow(cycle: Cycle, requests: RequestResolver, booked: BookedPlaces) -> None:
-    """Elastic jobs take what is left: highest priority first, then the oldest, each as much as it may."""
+    """Elastic jobs grow into what is left: highest priority first, then the oldest, each as far as it may."""
     entries = {entry.job.key: entry for entry in cycle.entries if entry.job.workers_max > entry.job.workers_min}
     for job in elastic.growth_order((*cycle.running.elastic, *(entry.job for entry in entries.values()))):
         entry = entries.get(job.key)

@@ -1,8 +1,8 @@
 """The observed cluster, counted: kept up to date fact by fact, so that a cycle does not count every job again.
 
-`AccountingCache` follows the facts; `Accounting` is the immutable copy that a snapshot carries. `Accounting.of` makes
-the same from a bare snapshot: carried or counted, `schedule` sees equal numbers (a property test holds that).
-New nodes or queues are counted afresh; a node that only changes its free CPU, its health or its readiness is patched.
+`AccountingCache` follows the facts; `Accounting` is the immutable copy that a snapshot carries. `Accounting.of` counts
+a bare snapshot, with equal numbers (a property test holds that). If nodes or queues are new, everything is counted
+again; if a node only changes its free CPU, health or readiness, the inventory is patched.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ class Accounting:
     usage: Usage
     allocations: Mapping[JobKey, Allocation]
     running: Mapping[JobKey, Job]
-    """The same two objects as before where no running job has changed."""
+    """This and `allocations` are the same objects as before if no running job has changed."""
     pending: tuple[Job, ...]
     shapes: Mapping[Shape, int]
     """Workers of each shape that wait or run."""
     content: object
-    """The same object in all accountings of equal content, but for when running jobs last saved their work."""
+    """The same object in accountings of equal content. When running jobs last saved their work does not count."""
 
     @classmethod
     def of(cls, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> Accounting:
         return AccountingCache().accounting(tuple(nodes), tuple(queues), tuple(jobs))
 
     def demands(self, history: Iterable[Demand]) -> Sequence[Demand]:
-        """Shapes of what is queued, runs and ran lately, weighed by workers: a placer may learn from them. The heaviest
-        `_SHAPES`: whoever writes thousands of jobs that all differ does not make every cycle longer.
+        """Shapes of jobs that wait, run or ran lately, weighed by workers, for placers that learn.
+
+        Only the heaviest `_SHAPES`, so that thousands of jobs that all differ do not make every cycle longer.
         """
         weights: dict[Shape, float] = dict(self.shapes)
         for shape, weight in history:
@@ -109,7 +110,7 @@ class AccountingCache:
             self._add(job)
 
     def refresh(self, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> None:
-        """Bring the accounting up to date: count afresh where the frame changed, else follow what changed on nodes."""
+        """Bring the accounting up to date: count again if nodes or queues are new, else apply what changed on nodes."""
         if self._stale:
             self._recount(nodes, queues, jobs)
         elif self._changed_nodes:
@@ -204,5 +205,5 @@ def _same_gpus(node: Node, other: Node) -> bool:
 
 
 def _holds_the_same(job: Job, before: Job) -> bool:
-    """A running job that differs in how far it is alone."""
+    """True if a running job differs only in when it last saved its work."""
     return job.placement is not None and replace(before, last_checkpoint_at=job.last_checkpoint_at) == job

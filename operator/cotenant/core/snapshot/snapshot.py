@@ -27,10 +27,10 @@ class Snapshot:
 
     now: float
     watched_since: float = -inf
-    """Since when the cluster is observed: what was not seen since then may merely not have been seen yet."""
+    """Since when the cluster is observed. Shortly after that, something not seen may still be there."""
     nodes: tuple[Node, ...] = ()
     queues: tuple[TenantQueue, ...] = ()
-    """With what is granted to them, and booked for them, at this moment."""
+    """Queues with the grants and bookings that count at this moment."""
     jobs: tuple[Job, ...] = ()
     """Pending jobs and jobs that hold a placement. Finished, suspended and invalid jobs are not here."""
     usage_history: tuple[DecayedBorrowing, ...] = ()
@@ -42,14 +42,14 @@ class Snapshot:
     evicted: tuple[JobKey, ...] = ()
     """Jobs that were evicted for another since anything last arrived, departed or changed (`state.changes`)."""
     bookings: tuple[BookingStanding, ...] = ()
-    """That are not over, in the order in which they were made."""
+    """Bookings that are not over, in the order in which they were made."""
     booked: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     """Name of a booking → (node, UUID) of the GPUs that were kept for it last (`Plan.booked`)."""
     unbooked: tuple[TenantQueue, ...] = field(default=(), compare=False, repr=False)
     """The queues without what is booked for them: estimates begin and end bookings. Empty: nothing is booked."""
     demand_history: tuple[tuple[Shape, float], ...] = ()
-    """Shapes of jobs that came lately, with decayed weights: what placement learns the mix from."""
+    """Shapes of jobs that ended lately, with decayed weights: placement learns the workload mix from them."""
     runtimes: LearnedRuntimes = NOTHING_LEARNED
-    """How long jobs ran that came lately and ended."""
+    """Run times of jobs that ended lately."""
     accounting: Accounting | None = field(default=None, compare=False, repr=False)
     """The same cluster already counted. Follows from the other fields; None: count it."""

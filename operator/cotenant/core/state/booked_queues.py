@@ -9,7 +9,7 @@ from cotenant.core.quota.bookings import BookingStanding, BookingTerms, capacity
 
 
 class BookedQueues:
-    """Costs nothing where nothing is booked."""
+    """All bookings, and the queues with the quotas that bookings add. Without bookings it does no work."""
 
     def __init__(self) -> None:
         self._bookings: dict[str, BookingTerms] = {}

@@ -1,8 +1,8 @@
-"""Changes of the world: what arrives, departs or is other than it was, not by a decision of ours and not by time alone.
+"""Changes of the world: what arrives, departs or differs, except by a decision of ours or by time alone.
 
-A job that starts, leaves, is resized or saves its work as it was told to is no change, nor is one that stops computing
-or begins to, or that asks for less memory because less was measured to do (`Job.asked_memory_mib`); nor is a budget
-that is used. Until the next change a job that was evicted for another is not evicted again (`Snapshot.evicted`).
+Not a change: a job starts, leaves, is resized or saves its work as decided; a job turns idle or busy; a job asks for
+less memory because less was measured to suffice (`Job.asked_memory_mib`); a budget is used. Until the next change, a
+job that was evicted for another is not evicted again (`Snapshot.evicted`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cotenant.core.model.objects import Job, TenantQueue
 
 
 def is_change_of_queue(queue: TenantQueue | None, before: TenantQueue | None) -> bool:
-    """The queue is new, gone, or other than it was, but for what is left of a budget that is not spent."""
+    """True if the queue is new, gone, or differs in more than what is left of a budget that is not spent."""
     if queue is None or before is None:
         return queue is not before
     if queue.budget_left and before.budget_left:
@@ -24,9 +24,9 @@ def is_change_of_queue(queue: TenantQueue | None, before: TenantQueue | None) ->
 
 
 def is_change_of_job(job: Job, before: Job | None) -> bool:
-    """The job is new, was edited, avoids other nodes, or gave its place up without being asked to.
+    """True if the job is new, was edited, avoids other nodes, or gave up its place without being asked to.
 
-    `before`: as it was decided to be, whether that was observed or not.
+    `before`: the job with all decisions applied, whether they were observed or not.
     """
     if before is None or job.uid != before.uid:
         return True

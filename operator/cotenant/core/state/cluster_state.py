@@ -4,9 +4,9 @@ One writer: the scheduling loop. `observe` takes facts, `assume` lays a plan ove
 `confirm` notes at which version a write landed, `forget` takes one action back when its write failed, `advance` moves
 the clock of the usage history. `snapshot` gives the whole as a value and changes nothing.
 
-An assumption lies over the observed job until the observation has caught up: a fact older than our write (its version
-is lower than the confirmed one, or it does not show the decision yet) never frees GPUs that were just handed out.
-Kueue's cache assumes workloads in the same way.
+An assumption covers the observed job until the observation has caught up. So a fact that is older than our write (its
+version is lower than the confirmed one, or it does not show the decision yet) never frees GPUs that were just handed
+out. Kueue's cache assumes workloads in the same way.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ClusterState:
                 return self._drop_job(key, ran_s)
 
     def restore(self, failover: FailoverState, now: float) -> None:
-        """Go on where another leader stopped: what it left in writing replaces what was remembered here."""
+        """Continue from another leader: what it wrote into statuses replaces what was remembered here."""
         self._history.restore(failover.borrowing, failover.ended, now)
         self._runtimes = RuntimeHistory()
         for job, _ in sorted(failover.ended, key=lambda one: (one[1], one[0].key)):

@@ -8,8 +8,8 @@ has dual prices u_s with `Σ_s a_ps · u_s ≤ 1` for every p: the part of a GPU
 packed best (Gilmore and Gomory, 1961). A share of 810 costs a whole GPU when nothing fits beside it, 470 costs a half.
 With the prices, the value of a residual is the best that it can still hold, by an unbounded knapsack.
 
-Arithmetic: element-wise IEEE operations in one order, then integers in millionths of a GPU; no BLAS, so the same
-everywhere. Kept for equal mixes.
+Arithmetic: element-wise IEEE operations in one order, then integers in millionths of a GPU. No BLAS, so results are the
+same on every machine. Cached by mix.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
 """Score of a placement: how much value the node keeps. The fragmentation gradient, with prices.
 
-Weng et al. (USENIX ATC 2023) score a placement by how much less of the node a random next pod could use. Two things
-are better here. The next pod is not the last: the value of a residual is what can still be packed into it, at the
-prices of the learned mix (`dual_prices`), as long as the node has CPU for it. And a slot counts more where it is scarce
-(`scarcity`).
+Weng et al. (USENIX ATC 2023) score a placement by how much less of the node a random next pod could use. Here two
+things differ. The value of what is left of a GPU is the best set of shares that can still be packed into it, not one
+pod alone, at the prices of the learned mix (`dual_prices`), as long as the node has CPU for it. And a place for a shape
+counts more if the cluster has few places for it (`scarcity`).
 
     value(node) = min_q [ Σ_gpu best_q(residual) + q · cpu ]   +   Σ_m w_m · n_m(node)
     score       = value(after) − value(before)
 
-best_q(r): the most valuable shares that fit a residual r when each costs its price less q per milli-CPU; the minimum
-over q is the Lagrangian bound of packing GPUs and CPU of the node together, so a GPU without CPU beside it has no
-value, and CPU is dear exactly where it is the shorter of the two. n_m(node): workers of shape m that the node takes by
-itself.
+best_q(r): the most valuable shares that fit a residual r if each is worth its price less q per milli-CPU. The minimum
+over q is the Lagrangian bound of packing GPUs and CPU of the node together: a GPU without CPU beside it has no value,
+and CPU has a price only if it is the scarcer of the two. n_m(node): workers of shape m that the node takes by itself.
 Ties: least compute left, then least CPU left; never a name.
 """
 

@@ -1,6 +1,6 @@
-"""What each node of a ledger is worth as it is: the same for every shape, so it is worked out once.
+"""What each node of a ledger is worth before a placement: the same for every shape, so it is worked out once.
 
-A node that was written since is worked out again when it is asked for.
+If a node was written since, it is worked out again when it is next asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TIE_BITS = _CPU_BITS + _GPU_BITS
 """Low bits of a score: ties by what is left of the node."""
 
 Worth: TypeAlias = Callable[["NodeValues", IntArray], tuple[FloatArray, FloatArray]]
-"""Of rows whose amounts are there: ([R, Q + M] features of all their GPUs together, [R] value)."""
+"""(values, rows) → ([R, Q + M] sum of the features of each row's GPUs, [R] value of each row)."""
 
 
 class NodeValues:
@@ -39,7 +39,7 @@ class NodeValues:
         height, width = inventory.kind.shape
         self.ledger, self._worth = ledger, worth
         self._divisor: IntArray = np.where(inventory.usable, mib[inventory.kind], _NO_MEMORY)
-        """[N, G] what milli of its memory are divided by, so that a GPU that takes no work has none."""
+        """[N, G] MiB of each GPU; huge for one that takes no work, so that it has 0 milli of memory free."""
         self._known: BoolArray = np.zeros(height, dtype=np.bool_)
         self._seen = len(ledger.changed_rows)
         self.kind: IntArray = inventory.kind * levels
@@ -49,7 +49,7 @@ class NodeValues:
         self.compute: IntArray = np.zeros((height, width), dtype=np.int64)
         """[N, G] free."""
         self.first: IntArray = np.zeros((height, width), dtype=np.int64)
-        """[N, G] the first column whose GPU is in the same state: one score serves them all."""
+        """[N, G] the first column of the row whose GPU is in the same state: equal GPUs share one score."""
         self.cpu: IntArray = np.zeros(height, dtype=np.int64)
         self.host: IntArray = np.zeros(height, dtype=np.int64)
         self.held: FloatArray = np.zeros((height, features))

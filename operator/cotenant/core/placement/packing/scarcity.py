@@ -1,7 +1,8 @@
 """Value of one slot for each shape: the fewer slots the whole cluster still has, the higher.
 
-A slot that many shapes can use may be spent; a slot that a shape can find nowhere else must not be. With n_m(node)
-the workers of shape m that a node takes by itself, `K_m = Σ n_m`, R the free milli-GPU of the cluster and
+A slot of shape m is a place for one worker of that shape. Slots of which there are many may be used up by other shapes;
+slots that exist on few nodes should not be. Let n_m(node) be the workers of shape m that a node takes by itself,
+`K_m = Σ n_m`, R the free milli-GPU of the cluster, and
 
     ratio_m = R / (K_m · size_m)          1: it fits all that is free; 10: only a tenth of it
 

@@ -1,8 +1,8 @@
 """Value of a GPU with so much free: the best packing at each price of CPU, and workers of each shape.
 
-One row per (kind, milli free), so that scoring a node is looking its GPUs up and adding. Kinds that are the same to
-every shape share their rows' computation; tables are kept while sizes, prices and CPU of the mix stay the same, which
-they do over many cycles.
+One row per (kind, milli free), so that scoring a node means to look its GPUs up and add. Kinds that look the same to
+every shape are computed once. Tables are cached by sizes, prices and CPU of the mix, which stay the same over many
+cycles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Part: TypeAlias = tuple[int, int, int]
 
 
 class ValueTables:
-    """Per kind and milli free: [K · LEVELS, Q + M]. `at` looks up GPUs with so much free."""
+    """One row per kind and milli free: [K · LEVELS, Q + M]."""
 
     def __init__(self, mix: WorkloadMix, inventory: Inventory, cpu_prices: FloatArray) -> None:
         memory, compute, allowed = sizes(mix.parts, inventory)

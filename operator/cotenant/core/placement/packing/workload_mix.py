@@ -1,11 +1,11 @@
 """The workload that is likely to come next, learned from what is queued, running and ran lately.
 
-No oracle: the demands come from the snapshot (jobs that could not start stay in them, so backlog keeps its weight). A
-prior of a few whole GPUs and even shares stands in until enough was seen. Built once per cycle.
+The demands come from the snapshot; waiting jobs are among them. A prior of whole GPUs and even shares counts as much as
+a few jobs. The mix is built once per cycle.
 
-The heaviest shapes are kept as they are; the long tail is merged by classes and count, so that a class that many
-different jobs insist on is seen as wanted. Sizes of shares are never averaged: which of them add up to one GPU is what
-packing is about.
+The heaviest shapes are kept as they are. The others are merged by classes and count, so that many different jobs of one
+class still count as demand for it. Sizes of shares are never averaged, because packing is about which sizes add up to
+one GPU.
 """
 
 from __future__ import annotations
