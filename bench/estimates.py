@@ -2,6 +2,7 @@
 
     python -m bench.estimates                                  # synthetic workloads, some minutes of CPU
     python -m bench.estimates --trace openb_pod_list.csv.gz    # pods of a published trace, with their own run times
+    python -m bench.estimates --oracle                         # besides, one who knows how run times are drawn
 
 Jobs are estimated at every so many arrivals (`--every`), all that wait at once, as the operator does: a job is judged
 by the first estimate that it got, if it then waits for a minute or more. Playing eleven futures to their end costs some
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from bench.parts.oracle import Oracle
 from bench.parts.workloads import DECLARATIONS, synthetic, traced
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Admit, Plan
@@ -104,6 +106,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[101, 102, 103])
     parser.add_argument("--declared", nargs="*", default=list(DECLARATIONS), help="honest, noisy, none")
     parser.add_argument("--trace", type=Path)
+    parser.add_argument("--oracle", action="store_true", help="judge `parts.oracle` too, on the same workloads")
     args = parser.parse_args(words)
     columns = ("jobs", 6), ("known", 10), ("error", 10), ("bias", 10), ("by p90", 10)
     print(f"{'workload':<28}" + "".join(f"{name:>{width}}" for name, width in (*columns, ("ms/play", 9))))
@@ -115,10 +118,14 @@ def main(words: Sequence[str] | None = None) -> None:
         else:
             scenarios = {f"seed {s}": synthetic(s, declares, jobs=args.jobs) for s in args.seeds}
         for where, scenario in scenarios.items():
-            judge = Judge(args.every)
-            simulate(scenario, judge)
-            every.setdefault(name, []).append(judge)
-            print(row(f"{where}, {name}", [judge]), flush=True)
+            of_seed = {name: Outlook()}
+            if args.oracle and not args.trace:
+                of_seed[f"{name}, oracle"] = Oracle(int(where.removeprefix("seed ")))
+            for who, outlook in of_seed.items():
+                judge = Judge(args.every, outlook)
+                simulate(scenario, judge)
+                every.setdefault(who, []).append(judge)
+                print(row(f"{where}, {who}", [judge]), flush=True)
     for name, judges in every.items():
         print(row(f"all, {name}", judges), flush=True)
 

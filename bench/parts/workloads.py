@@ -6,20 +6,61 @@ import csv
 import gzip
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import NormalDist
 
-from cotenant.core.model.objects import TimeOrder
+from cotenant.core.model.objects import Job, TimeOrder
 from cotenant.simulator.scenario import Arrival, Scenario
 from cotenant.testing import make_job, make_node, make_queue
 
 Declares = Callable[[random.Random, float], int | None]
 """(dice, true run time) → what is declared."""
+SPREAD = 0.3
+"""Standard deviation of the logarithm of run times of one template."""
+NOISE = NormalDist(0.3, 0.6)
+"""The logarithm of the factor by which noisy declarations are wrong."""
 DECLARATIONS: dict[str, Declares] = {
     "honest": lambda _, true: max(1, int(true)),
-    "noisy": lambda dice, true: max(1, int(true * dice.lognormvariate(0.3, 0.6))),
+    "noisy": lambda dice, true: max(1, int(true * dice.lognormvariate(NOISE.mean, NOISE.stdev))),
     "none": lambda _, true: None,
 }
 _LEAST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What a seed draws before any job."""
+
+    load: float
+    nodes: int
+    queues: list[str]
+    priorities: tuple[int, ...]
+    order: TimeOrder
+    templates: list[tuple[str, int, int, float]]
+    """(queue, GPUs of a worker, workers, typical run time)."""
+
+    @classmethod
+    def drawn(cls, dice: random.Random) -> _Setting:
+        load, nodes = dice.uniform(0.8, 1.3), dice.choice((2, 3, 4))
+        names = ["red", "blue", "green"][: dice.choice((1, 2, 2, 3))]
+        levels = dice.choice(((0,), (0,), (0, 0, 0, 10)))
+        order = dice.choice((TimeOrder.AGE, TimeOrder.AGE, TimeOrder.LEAST_SERVICE))
+        templates = [
+            (dice.choice(names), dice.choice((1, 1, 1, 2, 4, 8)), dice.choice((1, 1, 2)), dice.lognormvariate(7.0, 1.0))
+            for _ in range(12)
+        ]
+        return cls(load, nodes, names, levels, order, templates)
+
+
+def typical_s(seed: int) -> list[float]:
+    """Typical run time of each template of a synthetic workload, by its number."""
+    return [seconds for *_, seconds in _Setting.drawn(random.Random(seed)).templates]
+
+
+def template_of(job: Job) -> int:
+    """Number of the template of a synthetic job, or of one that is supposed to come like it."""
+    return int(job.key.rpartition("/")[2].partition("-")[0].removeprefix("t"))
 
 
 def synthetic(seed: int, declares: Declares, *, jobs: int) -> Scenario:
@@ -29,33 +70,27 @@ def synthetic(seed: int, declares: Declares, *, jobs: int) -> Scenario:
     whether they have priorities, and how a queue orders its jobs.
     """
     dice = random.Random(seed)
-    load, nodes = dice.uniform(0.8, 1.3), dice.choice((2, 3, 4))
-    names = ["red", "blue", "green"][: dice.choice((1, 2, 2, 3))]
-    levels = dice.choice(((0,), (0,), (0, 0, 0, 10)))
-    order = dice.choice((TimeOrder.AGE, TimeOrder.AGE, TimeOrder.LEAST_SERVICE))
-    templates = [
-        (dice.choice(names), dice.choice((1, 1, 1, 2, 4, 8)), dice.choice((1, 1, 2)), dice.lognormvariate(7.0, 1.0))
-        for _ in range(12)
-    ]
+    setting = _Setting.drawn(dice)
+    nodes, names, templates = setting.nodes, setting.queues, setting.templates
     mean = sum(gpus * workers * seconds for _, gpus, workers, seconds in templates) / len(templates)
     at, arrivals = 0.0, []
     for number in range(jobs):
-        at += dice.expovariate(load * nodes * 8 / mean / 1.046)
+        at += dice.expovariate(setting.load * nodes * 8 / mean / 1.046)
         which = dice.randrange(len(templates))
         queue, gpus, workers, seconds = templates[which]
-        true = max(30.0, seconds * dice.lognormvariate(0.0, 0.3))
+        true = max(30.0, seconds * dice.lognormvariate(0.0, SPREAD))
         job = make_job(
             f"t{which}-{number}",
             queue=queue,
             gpus=gpus,
             workers=workers,
-            priority=dice.choice(levels),
+            priority=dice.choice(setting.priorities),
             at=at,
             expected_runtime_s=declares(dice, true),
         )
         arrivals.append(Arrival(at, job, true))
     share = nodes * 8 // len(names)
-    queues = tuple(make_queue(name, guaranteed=share, order=order) for name in names)
+    queues = tuple(make_queue(name, guaranteed=share, order=setting.order) for name in names)
     return Scenario(0.0, tuple(make_node(f"n{index}", gpus=8) for index in range(nodes)), queues, tuple(arrivals))
 
 

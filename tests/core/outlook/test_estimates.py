@@ -71,12 +71,12 @@ def test_a_job_that_declared_nothing_ends_at_its_maximum_at_the_latest() -> None
 
 def test_earlier_runs_of_the_template_are_a_distribution() -> None:
     history = RuntimeHistory()
-    for seconds in (100, 200, 300, 400, 5_000):
+    for seconds in (250, 500, 1_000, 2_000, 4_000):
         history.record(make_job("train-1"), seconds)
 
     found = estimates(cluster(busy("train-17", 0), make_job("next"), runtimes=history.learned()))["next"]
 
-    assert (found.p50 - NOW, found.p90 - NOW) == (300, 5_000)
+    assert (found.p50 - NOW, found.p90 - NOW) == (pytest.approx(1_000, rel=0.1), pytest.approx(4_200, rel=0.2))
 
 
 def test_people_are_taken_at_their_word_as_far_as_it_was_kept_before() -> None:
@@ -86,7 +86,7 @@ def test_people_are_taken_at_their_word_as_far_as_it_was_kept_before() -> None:
 
     found = starts(cluster(busy("big", 0, expected_runtime_s=1_000), make_job("next"), runtimes=history.learned()))
 
-    assert found == {"next": 3_000.0}
+    assert found == {"next": pytest.approx(3_000, rel=0.01)}
 
 
 def test_a_gang_keeps_its_place_and_those_who_end_in_time_go_before() -> None:
@@ -191,10 +191,11 @@ def test_each_of_eleven_plays_draws_another_part_of_what_was_learned_in_turn() -
     for seconds in range(1_000, 2_000, 10):
         history.record(make_job("train-1"), seconds)
     busy_job, learned = busy("train-17", 0), history.learned()
-    draws = [RemainingTimes(learned).draw(busy_job, 0.0, NOW, chance_of(busy_job, number)) for number in range(11)]
+    known = RemainingTimes(learned)
+    draws = [known.draw(busy_job, 0.0, NOW, chance_of(busy_job, number)) for number in range(11)]
     wanted = []
     for plays in range(1, 12):
-        some = sorted(seconds for seconds in draws[:plays] if seconds is not None)
+        some = sorted(round(seconds, 3) for seconds in draws[:plays] if seconds is not None)
         wanted.append((some[ceil(0.5 * plays) - 1], some[ceil(0.9 * plays) - 1]))
 
     outlook = Outlook()
@@ -202,8 +203,9 @@ def test_each_of_eleven_plays_draws_another_part_of_what_was_learned_in_turn() -
     seen: list[tuple[float, float]] = []
     while outlook.step():
         found = outlook.estimates().get("red/next")
-        if found is not None and found.p90 < inf and (found.p50 - NOW, found.p90 - NOW) not in seen[-1:]:
-            seen.append((found.p50 - NOW, found.p90 - NOW))
+        if found is not None and found.p90 < inf:
+            pair = round(found.p50 - NOW, 3), round(found.p90 - NOW, 3)
+            seen += [pair] if pair not in seen[-1:] else []
 
     assert seen == [pair for number, pair in enumerate(wanted) if pair not in wanted[max(0, number - 1) : number]]
 

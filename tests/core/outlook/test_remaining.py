@@ -1,4 +1,4 @@
-"""What is believed of a job's run time: declared, or learned, by which of them has varied less."""
+"""What is believed of a job's run time: what it declares and what was learned, each by how little it has varied."""
 
 from __future__ import annotations
 
@@ -11,27 +11,41 @@ from cotenant.core.runtimes.learned import LearnedRuntimes
 from cotenant.core.runtimes.runtime_history import RuntimeHistory
 from cotenant.testing import make_job
 
+EVEN = (250, 500, 1_000, 2_000, 4_000)
+"""Spread evenly around 1,000 by a factor of two."""
+WIDER = (62, 250, 1_000, 4_000, 16_000)
+"""Around 1,000 by a factor of four."""
+
 
 @pytest.mark.parametrize(
-    ("runs", "left"),
+    ("ratios", "runs", "left"),
     [
-        pytest.param([(100, 100), (300, 300), (900, 900), (2_700, 2_700), (8_100, 8_100)], 1_000, id="kept words"),
-        pytest.param([(100, 200), (300, 600), (900, 1_800), (2_700, 5_400), (9_000, 18_000)], 500, id="all by half"),
-        pytest.param([(1, 10), (1, 10), (10, 14), (10, 14), (10, 14)], 714, id="of the shortest runs too"),
-        pytest.param([(1, 9_000)] * 4 + [(9_000, 9_000)], 1_000, id="words that were worth nothing, all alike"),
-        pytest.param([(300, 100), (310, 3_000), (320, 900), (330, 30_000), (340, 200)], 320, id="guesses"),
+        pytest.param((1_000,) * 5, WIDER, 4_000, id="words that were always kept decide alone"),
+        pytest.param((500,) * 5, WIDER, 2_000, id="and words that were always twice the run time"),
+        pytest.param((1_000,) * 5, (300,) * 5, 4_000, id="even where all runs were equal"),
+        pytest.param(EVEN, EVEN, 2_000, id="both count alike if they varied alike: the geometric mean"),
+        pytest.param(WIDER, EVEN, 1_320, id="words that varied twice as much count a fourth"),
+        pytest.param(EVEN, WIDER, 3_031, id="and so do runs"),
+        pytest.param(WIDER, (1_000,) * 5, 1_001, id="guesses hardly count beside runs that were equal"),
+        pytest.param(EVEN, (), 4_000, id="without runs words decide"),
     ],
 )
-def test_of_declared_and_earlier_run_times_the_one_that_varied_less_is_believed(
-    runs: list[tuple[int, int]], left: int
+def test_what_is_declared_and_earlier_runs_count_by_how_little_they_varied(
+    ratios: tuple[int, ...], runs: tuple[int, ...], left: int
 ) -> None:
-    history = RuntimeHistory()
-    for number, (ran_s, declared_s) in enumerate(runs):
-        history.record(make_job(f"train-{number}", expected_runtime_s=declared_s), ran_s)
+    known = RemainingTimes(LearnedRuntimes({"declared|red": ratios, "queue|red": runs}))
 
-    known = RemainingTimes(history.learned())
+    drawn = known.draw(make_job("a", expected_runtime_s=4_000), 0.0, 0.0, 0.5)
+    assert drawn == pytest.approx(left, rel=0.005)
 
-    assert known.draw(make_job("train-9", expected_runtime_s=1_000), 0.0, 0.0, 0.5) == left
+
+def test_two_sources_together_are_surer_than_each_of_them() -> None:
+    def upper(*groups: str) -> float:
+        known = RemainingTimes(LearnedRuntimes(dict.fromkeys(groups, EVEN)))
+        return known.draw(make_job("a", expected_runtime_s=1_000), 0.0, 0.0, 0.8413447460685429) or 0.0
+
+    assert upper("declared|red") == pytest.approx(1_000 * 2**1.581, rel=0.001)
+    assert upper("declared|red", "queue|red") == pytest.approx(1_000 * 2 ** (1.581 / 2**0.5), rel=0.001)
 
 
 @pytest.mark.parametrize(
@@ -75,12 +89,19 @@ def test_a_job_that_should_have_ended_by_its_progress_runs_on_for_a_second() -> 
     assert RemainingTimes(ends={"red/a": 990.0}).draw(make_job("a"), 5.0, 1_000.0, 0.5) == 1.0
 
 
-def test_of_learned_run_times_what_it_has_run_already_is_over() -> None:
-    history = RuntimeHistory()
-    for seconds in (100, 200, 300, 400, 500):
-        history.record(make_job("train-1"), seconds)
+@pytest.mark.parametrize(
+    ("ran_s", "left"),
+    [
+        pytest.param(0.0, 1_000, id="half of them run longer"),
+        pytest.param(1_000.0, 1_094, id="three quarters of them are shorter than the middle of the longer half"),
+        pytest.param(20_000.0, 5_477, id="longer than all that ended: what remains of the distribution"),
+        pytest.param(1_000_000.0, 250_000, id="beyond all that is known: a part of that again"),
+    ],
+)
+def test_of_learned_run_times_what_it_has_run_already_is_over(ran_s: float, left: float) -> None:
+    known = RemainingTimes(LearnedRuntimes({"queue|red": EVEN}))
 
-    assert RemainingTimes(history.learned()).draw(make_job("train-9"), 50.0, 0.0, 0.5) == 250.0
+    assert known.draw(make_job("a"), ran_s, 0.0, 0.5) == pytest.approx(left, rel=0.005)
 
 
 def test_a_job_is_taken_at_its_word_where_nobody_before_it_has_given_one() -> None:
@@ -91,27 +112,10 @@ def test_a_job_is_taken_at_its_word_where_nobody_before_it_has_given_one() -> No
     assert RemainingTimes(history.learned()).draw(make_job("train-9", expected_runtime_s=1_000), 0.0, 0.0, 0.5) == 1_000
 
 
-@pytest.mark.parametrize(("chance", "left"), [(0.0, 714.0), (0.5, 833.0), (0.99, 1_000.0)])
-def test_chance_chooses_how_well_a_word_is_kept(chance: float, left: float) -> None:
-    history = RuntimeHistory()
-    for number, (ran_s, declared_s) in enumerate(
-        [(100, 100), (300, 330), (900, 1_080), (2_700, 3_510), (8_100, 11_340)]
-    ):
-        history.record(make_job(f"train-{number}", expected_runtime_s=declared_s), ran_s)
-
-    drawn = RemainingTimes(history.learned()).draw(make_job("train-9", expected_runtime_s=1_000), 0.0, 0.0, chance)
-    assert drawn == pytest.approx(left, abs=1)
-
-
 @pytest.mark.parametrize(
-    ("longest_s", "left"),
-    [pytest.param(290, 100, id="less"), pytest.param(300, 500, id="as much"), pytest.param(310, 500, id="more")],
+    ("chance", "left"), [(0.0, 34.0), (0.16, 336.0), (0.5, 1_000.0), (0.84, 2_974.0), (1.0, 29_600.0)]
 )
-def test_run_times_are_believed_before_words_if_they_varied_less_between_their_quartiles(
-    longest_s: int, left: int
-) -> None:
-    """Words were kept by 0.5 to 4 times; their upper quartile is three times the lower one."""
-    kept = (500,) * 24 + (1_000,) + (2_000,) * 49 + (3_000,) + (4_000,) * 25
-    known = LearnedRuntimes({"declared|red": kept, "queue|red": (100,) * 50 + (longest_s,) * 50})
+def test_chance_chooses_out_of_the_distribution(chance: float, left: float) -> None:
+    known = RemainingTimes(LearnedRuntimes({"queue|red": EVEN}))
 
-    assert RemainingTimes(known).draw(make_job("a", expected_runtime_s=1_000), 0.0, 0.0, 0.0) == left
+    assert known.draw(make_job("a"), 0.0, 0.0, chance) == pytest.approx(left, rel=0.01)
