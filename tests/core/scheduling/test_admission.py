@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -12,7 +11,7 @@ from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.explain.pending_reason import GpuStandings, explain
+from cotenant.core.explain.pending_reason import explain
 from cotenant.core.model.objects import Job, Placement, TenantQueue
 from cotenant.core.model.plan import Evict, EvictionKind, Reason, Refusal
 from cotenant.core.scheduling.admission import Admission
@@ -36,9 +35,7 @@ class Turns:
     ):
         taken = make_snapshot(nodes=[make_node("n1", gpus=gpus)], queues=list(queues), jobs=list(jobs), now=NOW)
         self.cycle = Cycle.open(taken, policy or UNPROTECTED)
-        self.admission = Admission(
-            self.cycle, BookedPlaces(self.cycle), partial(explain, standings=GpuStandings(self.cycle.accounts.current))
-        )
+        self.admission = Admission(self.cycle, BookedPlaces(self.cycle), explain)
         resolver = RequestResolver(self.cycle.inventory, self.cycle.tree)
         for entry in self.cycle.entries:
             resolved = resolver.resolve(entry.job)

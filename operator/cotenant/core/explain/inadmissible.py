@@ -34,7 +34,9 @@ from cotenant.core.quota.usage import Usage
 
 
 class RequestResolver:
-    """Resolves jobs once per kind of request: equal jobs share one `Request`, or one refusal.
+    """Resolves jobs once per kind of request, and remembers them: that halves a cycle after 1 % of the nodes changed.
+
+    Equal jobs share one `Request`, or one refusal.
 
     What follows from quotas, classes and zones alone is taken from the cycle before if these are the same. Whether the
     request fits into the cluster at all is checked in every cycle.

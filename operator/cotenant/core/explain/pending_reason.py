@@ -29,10 +29,9 @@ from cotenant.core.model.formatting import (
 from cotenant.core.model.objects import WHOLE, JobKey, Placement, Sharing, TopologyMode
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement.fit_cache import FitCache
-from cotenant.core.placement.fitting import Rows, Tenancy
+from cotenant.core.placement.fitting import Rows
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.placement.gang_request import PlacementRequest
-from cotenant.core.placement.shapes import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,39 +44,14 @@ class Protection:
     """Milli-GPU of those that may not be evicted yet."""
 
 
-class GpuStandings:
-    """How full GPUs are in one occupancy, in words: shared by requests for the same amounts on the same nodes."""
-
-    __slots__ = ("_changes", "_known", "_occupancy")
-
-    def __init__(self, occupancy: Occupancy) -> None:
-        self._occupancy = occupancy
-        self._known: dict[tuple[Shape, Tenancy | None, bytes], str] = {}
-        self._changes = len(occupancy.ledger.changed_rows)
-        """Number of ledger changes that the words include."""
-
-    def of(self, wanted: PlacementRequest) -> str:
-        """State of the GPUs that could serve: `on 2 GPUs 0.8 is taken and 0.2 left`."""
-        changes = len(self._occupancy.ledger.changed_rows)
-        if changes != self._changes:
-            self._known.clear()
-            self._changes = changes
-        tenancy = None if wanted.shape.whole else wanted.tenancy
-        key = wanted.shape, tenancy, np.packbits(wanted.allowed).tobytes()
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = _gpus_in_question(self._occupancy, wanted)
-        return known
-
-
-def explain(current: Occupancy, request: Request, reserved_for: Collection[JobKey], standings: GpuStandings) -> Refusal:
+def explain(current: Occupancy, request: Request, reserved_for: Collection[JobKey]) -> Refusal:
     """The dominant reason: the rule or resource that is nearest to letting the job start.
 
-    `reserved_for`: jobs ahead for which places are kept. `standings`: of the same occupancy.
+    `reserved_for`: jobs ahead for which places are kept.
     """
     nearest = _nearest_quota(current, request)
     if isinstance(nearest, Option):
-        return _no_space(current, request, nearest, reserved_for, standings)
+        return _no_space(current, request, nearest, reserved_for)
     binding, option = nearest
     refusal = exceeded(Reason.WAITING_FOR_QUOTA, request, option, binding.limit)
     return replace(refusal, message=f"{refusal.message} {binding.why}".rstrip(), or_space=binding.or_space)
@@ -132,9 +106,7 @@ def protected(refusal: Refusal, protection: Protection) -> Refusal:
     )
 
 
-def _no_space(
-    current: Occupancy, request: Request, option: Option, reserved_for: Collection[JobKey], standings: GpuStandings
-) -> Refusal:
+def _no_space(current: Occupancy, request: Request, option: Option, reserved_for: Collection[JobKey]) -> Refusal:
     allowed = headroom(current.usage, request, option, current.lendable_idle())
     nodes, wanted = current.fit_cache, replace(option.placement_request, zone_workers=allowed.zone_workers)
     fits = max_workers(nodes, wanted)
@@ -169,7 +141,7 @@ def _no_space(
     ahead = f"; places are kept for {names}, which comes first" if names else ""
     return Refusal(
         reason=Reason.WAITING_FOR_GPUS,
-        message=f"{start}: {standings.of(wanted)}{ahead}{_full_of_pods(nodes.ledger)}.",
+        message=f"{start}: {_gpus_in_question(current, wanted)}{ahead}{_full_of_pods(nodes.ledger)}.",
         evidence=evidence,
     )
 

@@ -25,9 +25,6 @@ class BestFit:
     def prepare(self, ledger: Ledger, demands: Sequence[Demand]) -> Scorer:
         return self
 
-    def go_on_from(self, before: Scorer) -> None:
-        """There is nothing to take over."""
-
     def scope(self, shape: Shape) -> ScoreScope:
         return ScoreScope.NODE if shape.whole else ScoreScope.FIT
 

@@ -72,7 +72,6 @@ class FitCache:
         rows = _differing(self.ledger, ledger)
         if rows is None:
             return FitCache(ledger, scorer)
-        scorer.go_on_from(self.scorer)
         changes, same_pods = self.ledger.changed_rows, np.array_equal(self.ledger.packed[:, 0], ledger.packed[:, 0])
         if len(changes) > len(ledger.packed):
             self._count_anew(len(changes))

@@ -15,7 +15,6 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
-from cotenant.core.gpus.row_reductions import counts
 from cotenant.core.model.objects import Sharing
 from cotenant.core.placement.shapes import Shape
 
@@ -66,7 +65,7 @@ def capacity(ledger: Ledger, shape: Shape, rows: Rows, fits: BoolArray, *, disti
     if shape.count == 0:
         workers = np.where(ledger.inventory.ready[rows], _MANY, 0)
     elif distinct or shape.whole:
-        workers = counts(fits)
+        workers = fits.sum(axis=1)
         if shape.count > 1:
             workers //= shape.count
     else:

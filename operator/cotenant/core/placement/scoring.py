@@ -54,10 +54,6 @@ class Scorer(Protocol):
         few fit may be among them; their scores are ignored."""
         ...
 
-    def go_on_from(self, before: Scorer) -> None:
-        """Take over what the scorer of an earlier cycle worked out, as far as it is the same: it changes no score."""
-        ...
-
 
 class Placer(Protocol):
     def prepare(self, ledger: Ledger, demands: Sequence[Demand]) -> Scorer:

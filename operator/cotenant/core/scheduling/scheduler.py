@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TypeAlias
 
 from cotenant.core.actions import elastic
@@ -29,7 +28,7 @@ from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.outcome import Departures
 from cotenant.core.explain.inadmissible import RequestResolver, as_used_now
-from cotenant.core.explain.pending_reason import GpuStandings, explain, waiting_for_eviction
+from cotenant.core.explain.pending_reason import explain, waiting_for_eviction
 from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import BookedGpus, Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
@@ -90,7 +89,7 @@ def take_turns(cycle: Cycle, requests: RequestResolver) -> TurnsTaken:
     feasible = reject_infeasible(requests, in_line(lines, entries), cycle.accounts.current.usage)
     # 3. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
     shares = DominantShares(cycle.tree, past_shares(cycle.snapshot, cycle.policy))
-    admission = Admission(cycle, booked, partial(explain, standings=GpuStandings(cycle.accounts.current)))
+    admission = Admission(cycle, booked, explain)
     for _ in give_turns(cycle, admission, *split_overdue(admission.tenures, feasible), order(cycle, shares, feasible)):
         pass
     # 4. End reservations, except those of overdue jobs. Move jobs aside for waiting ones; let elastic jobs grow.

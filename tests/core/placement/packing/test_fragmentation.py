@@ -23,7 +23,6 @@ from cotenant.core.placement.packing.fragmentation import CPU_PRICES
 from cotenant.core.placement.packing.node_values import TIE_BITS
 from cotenant.core.placement.packing.scarcity import slot_value
 from cotenant.core.placement.packing.workload_mix import WorkloadMix
-from cotenant.core.placement.scoring import Scorer
 from cotenant.core.placement.shapes import Demand
 from cotenant.testing import make_node
 from tests.core.placement.kept_fits import fit
@@ -308,29 +307,3 @@ def test_nodes_without_gpus_and_nodes_of_mixed_kinds_are_judged_too() -> None:
         for shape in (absolute, Shape(count=2))
     }
     assert asked == {absolute: ((row, ((0,),)),), Shape(count=2): ((row, ((0, 1),)),)}
-
-
-@given(STEPS, STEPS, st.booleans(), st.booleans(), st.booleans())
-def test_slots_that_an_earlier_scorer_counted_change_no_score(
-    steps: list[tuple[int, int, int]], more: list[tuple[int, int, int]], scored: bool, ill: bool, others: bool
-) -> None:
-    ledger = played(NODES, steps)
-    before = Packing().prepare(ledger, DEMANDS[1:] if others else DEMANDS)
-    if scored:
-        scores_of(before, ledger)
-    later = ledger
-    for number, row, turn in more:
-        put(later, SHAPES[number % len(SHAPES)], row, turn)
-    if ill:
-        sick = replace(NODES[0], gpus=(replace(NODES[0].gpus[0], healthy=False), *NODES[0].gpus[1:]))
-        later = Ledger(later.inventory.patched([sick]), later.packed)
-    fresh, kept = Packing().prepare(later, DEMANDS), Packing().prepare(later, DEMANDS)
-    kept.go_on_from(before)
-    assert scores_of(kept, later) == scores_of(fresh, later)
-
-
-def scores_of(scorer: Scorer, ledger: Ledger) -> list[tuple[list[int], list[list[int]]]]:
-    """Of every shape on all rows."""
-    rows = np.arange(len(NODES), dtype=np.int64)
-    every = [scorer.score(ledger, shape, rows, fit(ledger, shape, rows, ME)) for shape in SHAPES]
-    return [(scores.node.tolist(), scores.gpu.tolist()) for scores in every]

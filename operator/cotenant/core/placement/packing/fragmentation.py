@@ -25,7 +25,6 @@ import numpy.typing as npt
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.gpus.row_reductions import counts, most
 from cotenant.core.model.objects import WHOLE
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.packing.dual_prices import UNIT, FloatArray
@@ -41,25 +40,6 @@ CPU_PRICES = (0, 3, 9, 17, 34, 70, 140, 275, 700)
 _NEVER = np.iinfo(np.int64).min // 4
 _LEDGERS = 3
 """Ledgers of which values are kept: a cycle has two, and trials may have one."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _NodeSlots:
-    """What each node takes by itself."""
-
-    ledger: Ledger
-    slots: FloatArray
-    """[N, M] workers of each shape of the mix."""
-    free: IntArray
-    """[N] milli-GPU."""
-
-    def differing(self, ledger: Ledger) -> IntArray | None:
-        """Rows in which it may differ; None where the two are not of the same nodes."""
-        before, now = self.ledger.inventory, ledger.inventory
-        if not before.has_frame_of(now):
-            return None
-        differ = (self.ledger.packed[:, 1:] != ledger.packed[:, 1:]).any(axis=1)  # without the number of equivalents
-        return np.flatnonzero(differ | (before.usable != now.usable).any(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,51 +76,26 @@ class PackingScorer:
         """Of the ledgers that were scored lately."""
         self._taken: dict[Shape, tuple[IntArray, IntArray]] = {}
         """Share → milli of memory and of compute that it takes of a GPU of each kind."""
-        self._counted: _NodeSlots | None = None
-        """Of these nodes, or as long as it was not asked for of an earlier cycle's."""
-
-    def go_on_from(self, before: Scorer) -> None:
-        """Slots are counted anew where nodes differ, if both count slots of the same shapes."""
-        if isinstance(before, PackingScorer) and before._slots_follow_from == self._slots_follow_from:
-            self._counted = before._counted
-
-    @property
-    def _slots_follow_from(self) -> tuple[object, ...]:
-        """Beside the nodes."""
-        return self._mix.shapes, self._tables.even
 
     @cached_property
     def _slot_value(self) -> FloatArray:
         """[M] what a slot for each shape of the mix is worth, as scarce as it was in the ledger. Worked out with the
         first score: most cycles of a full cluster score nothing."""
-        counted = self._counted = self._count_slots(self._counted)
-        slots, free = counted.slots.sum(axis=0), int(counted.free.sum())
-        value: FloatArray = slot_value(self._mix, slots.astype(np.int64), free).astype(np.float64)
-        return value
-
-    def _count_slots(self, before: _NodeSlots | None) -> _NodeSlots:
         ledger = self._ledger
-        rows = None if before is None else before.differing(ledger)
-        if before is None or rows is None:
-            height = len(ledger.inventory.nodes)
-            rows = np.arange(height, dtype=np.int64)
-            slots, free = np.zeros((height, len(self._mix.shapes))), np.zeros(height, dtype=np.int64)
-        else:
-            slots, free = before.slots.copy(), before.free.copy()
-        _, first, alike = np.unique(_rows_as_bytes(ledger.packed[rows]), return_index=True, return_inverse=True)
-        one = rows[first]
+        _, one, alike = np.unique(_rows_as_bytes(ledger.packed), return_index=True, return_counts=True)
         values = NodeValues(ledger, self._kinds, LEVELS, self._features, self._unpriced)
         values.refresh(one)
-        found = self._slots(values.held.take(one, axis=0), self._bounds(values.cpu.take(one), values.host.take(one)))
-        slots[rows] = found[alike.ravel()]
-        free[rows] = np.minimum(values.memory, values.compute).sum(axis=1)[one][alike.ravel()]
-        return _NodeSlots(ledger, slots, free)
+        slots = self._slots(values.held.take(one, axis=0), self._bounds(values.cpu.take(one), values.host.take(one)))
+        free = np.minimum(values.memory, values.compute).take(one, axis=0).sum(axis=1)
+        total = (slots * alike[:, None]).sum(axis=0).astype(np.int64)
+        value: FloatArray = slot_value(self._mix, total, int(free @ alike)).astype(np.float64)
+        return value
 
     def scope(self, shape: Shape) -> ScoreScope:
         return ScoreScope.NODE if shape.whole and self._plain else ScoreScope.FIT
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
-        able = (counts(fit) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
+        able = (fit.sum(axis=1) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
         able &= ledger.free_host[rows] >= shape.host_mib
         values = self._values_of(ledger)
         if len(rows) <= CHUNK and able.all():
@@ -171,7 +126,7 @@ class PackingScorer:
             left = values.held.take(of, axis=0) - self._loss(values, shape, of, column)
             gpu[row, column] = self._gains(values, rows, left, row, shape)
             gpu = np.where(fit, gpu[every[:, None], first], _NEVER)
-            return Scores(node=most(gpu), gpu=gpu)
+            return Scores(node=gpu.max(axis=1), gpu=gpu)
         row, column = np.nonzero(fit)
         loss = self._loss(values, shape, rows[row], column)
         preference = np.full(fit.shape, float(_NEVER))
