@@ -68,7 +68,7 @@ async def test_each_of_two_equal_jobs_has_its_own_start_and_knows_who_is_before(
         )
         for n in range(2)
     ] == [(NOW + 600, NOW + 600, 1), (NOW + 900, NOW + 900, 2)]
-    assert verdicts["red/j1"].ahead == "Thought to start before it: 1 job of its queue: red/j0 (it is older)."
+    assert verdicts["red/j1"].ahead == "Expected to start before it: 1 job of its queue: red/j0 (it is older)."
 
 
 @pytest.mark.looptime

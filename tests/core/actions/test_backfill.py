@@ -138,7 +138,7 @@ def test_a_lie_delays_a_reservation_by_one_eviction() -> None:
         job="red/liar",
         kind=EvictionKind.OVERRAN,
         in_favour_of="red/gang",
-        message="Makes room for red/gang: it started on GPUs that were kept for another job, because it was to have"
+        message="Makes room for red/gang: it started on GPUs reserved for another job, because it declared to have"
         " ended by now (expectedRuntime, maxRuntime).",
     )
     toy.finish_evictions()

@@ -268,8 +268,8 @@ def test_whoever_can_stay_beside_the_job_that_comes_stays() -> None:
         (
             EvictionKind.PREEMPTED,
             2,
-            "Makes room for blue/comes, which has had less GPU time and has waited for long: queue blue goes by that"
-            " (fairShare.order).",
+            "Makes room for blue/comes, which has had less GPU time and has waited for long: queue blue orders its"
+            " jobs by GPU time (fairShare.order).",
         ),
         (
             EvictionKind.PREEMPTED,
@@ -279,13 +279,13 @@ def test_whoever_can_stay_beside_the_job_that_comes_stays() -> None:
         (
             EvictionKind.COLLECTED,
             0,
-            "Makes room for blue/comes, which has waited for very long: it ran on borrowed GPUs without a maxRuntime,"
-            " or has held its GPUs for as long as anybody may then.",
+            "Makes room for blue/comes, which has waited for very long: it used borrowed GPUs and has no maxRuntime, or"
+            " it exceeded the tenure limit or the limit for borrowed GPUs.",
         ),
         (
             EvictionKind.OVERRAN,
             0,
-            "Makes room for blue/comes: it started on GPUs that were kept for another job, because it was to have ended"
+            "Makes room for blue/comes: it started on GPUs reserved for another job, because it declared to have ended"
             " by now (expectedRuntime, maxRuntime).",
         ),
         (

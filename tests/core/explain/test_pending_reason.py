@@ -89,7 +89,7 @@ def test_room_that_is_being_made_is_named_by_three_nodes_and_a_number(nodes: tup
 
     assert waiting_for_eviction(placement) == Refusal(
         reason=Reason.WAITING_FOR_EVICTION,
-        message=f"Room is being made on {named}; it starts as soon as those who were asked to leave are gone.",
+        message=f"Jobs on {named} were asked to leave; this job starts when they are gone.",
         evidence=(("nodes", named),),
     )
 
@@ -126,7 +126,7 @@ FOUR = [make_node("n1"), make_node("n2")]
              held("d", ("n2", [[1]]), milli=100, sharing=Sharing.NEVER)],
             make_job("new", milli=500), Reason.WAITING_FOR_GPUS,
             "it does not fit now: on 2 GPUs nothing is left; 2 GPUs with room are not shared with this job "
-            "(who is on it is of another queue, or asks for sharing: Never).",
+            "(a job on it is of another queue, or asks for sharing: Never).",
             id="shares that others keep to themselves",
         ),
         pytest.param(
@@ -134,7 +134,7 @@ FOUR = [make_node("n1"), make_node("n2")]
              held("d", ("n2", [[1]]), milli=100, sharing=Sharing.NEVER)],
             make_job("new", milli=500), Reason.WAITING_FOR_GPUS,
             "it does not fit now: on 3 GPUs nothing is left; 1 GPU with room is not shared with this job "
-            "(who is on it is of another queue, or asks for sharing: Never).",
+            "(a job on it is of another queue, or asks for sharing: Never).",
             id="one share that another keeps to itself",
         ),
         pytest.param(

@@ -24,11 +24,11 @@ def test_jobs_of_the_same_queue_are_named_with_the_reason_and_those_of_others_co
 
     assert said["red/urgent"] == "It is the next to start."
     assert said["red/me"] == (
-        "Thought to start before it: 2 jobs of its queue: red/old (it is older), red/urgent (it has a higher"
-        " priority); 1 job of queue blue. Between queues the guarantee decides, then who borrows less."
+        "Expected to start before it: 2 jobs of its queue: red/old (it is older), red/urgent (it has a higher"
+        " priority); 1 job of queue blue. Between queues the guarantee decides, then which queue borrows less."
     )
     assert said["red/last"].startswith(
-        "Thought to start before it: 3 jobs of its queue: red/me (it is older), red/old (it is older), red/urgent (it"
+        "Expected to start before it: 3 jobs of its queue: red/me (it is older), red/old (it is older), red/urgent (it"
         " has a higher priority)"
     )
 
@@ -37,7 +37,7 @@ def test_a_job_of_lower_priority_or_one_that_came_later_fits_into_a_gap() -> Non
     jobs = [make_job("low", at=1, priority=0), make_job("late", at=9, priority=5), make_job("me", at=5, priority=5)]
     estimates = {f"red/{name}": Estimate(0.0, 1.0, 2.0, n) for n, name in enumerate(("low", "late", "me"), start=1)}
     assert ahead_of(make_snapshot(nodes=[], queues=[], jobs=jobs), estimates)["red/me"] == (
-        "Thought to start before it: 2 jobs of its queue: red/late (it fits into a gap), red/low (it fits into a gap)."
+        "Expected to start before it: 2 jobs of its queue: red/late (it fits into a gap), red/low (it fits into a gap)."
     )
 
 
@@ -54,4 +54,4 @@ def test_the_last_three_before_it_are_named_and_the_others_counted(before: int, 
     snapshot = make_snapshot(nodes=[], queues=[], jobs=jobs)
     estimates = {job.key: Estimate(0.0, 1.0, 2.0, number + 1) for number, job in enumerate(jobs)}
 
-    assert ahead_of(snapshot, estimates)[f"red/j{before}"] == f"Thought to start before it: {named}"
+    assert ahead_of(snapshot, estimates)[f"red/j{before}"] == f"Expected to start before it: {named}"

@@ -215,8 +215,8 @@ def test_who_waits_outside_is_told_the_bounds_and_no_figures_that_move() -> None
     assert {(plan.verdicts[key].reason, plan.verdicts[key].message) for key in ("red/b", "red/c")} == {
         (
             Reason.TOO_MANY_PENDING,
-            "Queue red has 1 waiting job of at most 9 workers together and 4 GPU in line (maxPending), its users' in"
-            " turn; this job comes into line when others of the queue have started or are deleted.",
+            "Queue red considers 1 waiting job of at most 9 workers together and 4 GPU at a time (maxPending), its"
+            " users in turn; this job is considered when others of the queue have started or are deleted.",
         )
     }
 

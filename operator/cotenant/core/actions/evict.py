@@ -206,20 +206,20 @@ def node_by_node(candidates: Sequence[EvictionCandidate]) -> list[EvictionCandid
 def _eviction(victim: EvictionCandidate, job: Job) -> Evict:
     if victim.level:
         why = (
-            f"Makes room for {job.key}, which has had less GPU time and has waited for long: queue {job.queue} goes by"
-            " that (fairShare.order)."
+            f"Makes room for {job.key}, which has had less GPU time and has waited for long: queue {job.queue} orders"
+            " its jobs by GPU time (fairShare.order)."
         )
     elif victim.kind is EvictionKind.PREEMPTED:
         higher = f"priority {job.priority} above {victim.job.priority}"
         why = f"Makes room for {job.key}, which has {higher} in queue {job.queue}."
     elif victim.kind is EvictionKind.COLLECTED:
         why = (
-            f"Makes room for {job.key}, which has waited for very long: it ran on borrowed GPUs without a maxRuntime,"
-            " or has held its GPUs for as long as anybody may then."
+            f"Makes room for {job.key}, which has waited for very long: it used borrowed GPUs and has no maxRuntime, or"
+            " it exceeded the tenure limit or the limit for borrowed GPUs."
         )
     elif victim.kind is EvictionKind.OVERRAN:
         why = (
-            f"Makes room for {job.key}: it started on GPUs that were kept for another job, because it was to have ended"
+            f"Makes room for {job.key}: it started on GPUs reserved for another job, because it declared to have ended"
             " by now (expectedRuntime, maxRuntime)."
         )
     else:

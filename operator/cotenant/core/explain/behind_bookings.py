@@ -35,7 +35,8 @@ def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, 
         refusal,
         reason=Reason.GPUS_BOOKED,
         message=f"{refusal.message} There is room on GPUs that are booked: {'; '.join(map(_what, ahead))}."
-        f" Until they start, who is sure to end before (maxRuntime), or may be evicted for their queue, may use them.",
+        " Until the bookings start, jobs that end before (maxRuntime) or may be evicted for their queue may use these"
+        " GPUs.",
         evidence=(*refusal.evidence, ("bookings", names), ("booked_until", until)),
     )
 

@@ -86,7 +86,7 @@ def waiting_for_eviction(placement: Placement) -> Refusal:
     more = f" and {len(placement.nodes) - 3} more" if len(placement.nodes) > 3 else ""
     return Refusal(
         reason=Reason.WAITING_FOR_EVICTION,
-        message=f"Room is being made on {nodes}{more}; it starts as soon as those who were asked to leave are gone.",
+        message=f"Jobs on {nodes}{more} were asked to leave; this job starts when they are gone.",
         evidence=(("nodes", nodes + more),),
     )
 
@@ -191,8 +191,8 @@ def _why_unshared(wanted: PlacementRequest) -> str:
     if sharing is Sharing.NEVER:
         return "it asks for sharing: Never"
     if sharing is Sharing.QUEUE:
-        return "who is on it is of another queue, or asks for sharing: Never"
-    return "who is on it does not ask for sharing: Any, or the node is not shared by queues"
+        return "a job on it is of another queue, or asks for sharing: Never"
+    return "a job on it does not ask for sharing: Any, or the node is not shared by queues"
 
 
 def _gpus_in_question(current: Occupancy, wanted: PlacementRequest) -> str:

@@ -52,5 +52,5 @@ def _sentence(job: Job, own: list[Job], count: Counter[str], turns: Mapping[JobK
     parts += [f"{counted(number, 'job')} of queue {queue}" for queue, number in others.items()]
     if not parts:
         return "It is the next to start."
-    why = " Between queues the guarantee decides, then who borrows less." if others else ""
-    return f"Thought to start before it: {'; '.join(parts)}.{why}"
+    why = " Between queues the guarantee decides, then which queue borrows less." if others else ""
+    return f"Expected to start before it: {'; '.join(parts)}.{why}"

@@ -162,8 +162,8 @@ def waits_outside(queue: TenantQueue) -> Refusal:
     return Refusal(
         reason=Reason.TOO_MANY_PENDING,
         message=(
-            f"Queue {queue.name} has {most} in line (maxPending), its users' in turn; this job comes into line when"
-            " others of the queue have started or are deleted."
+            f"Queue {queue.name} considers {most} at a time (maxPending), its users in turn; this job is considered"
+            " when others of the queue have started or are deleted."
         ),
         evidence=(
             ("metric", "waiting jobs"),
