@@ -3,8 +3,10 @@
     python -m bench.parts.single_changes [--worlds 40] [--first 0]
 
 In random worlds after some cycles, each waiting job is changed in one field, to every value that a tenant may write
-there, and the same cycle is decided from scratch. `exists`: some change starts the job; `offered`: its verdict names
-one; `starts`: what is named starts it when it is followed. The catalogue knows nothing of how advice is searched.
+there, and the same cycle is decided from scratch. `exists`: some change starts the job, in this cycle and in the next
+one; `offered`: its verdict names one; `starts`: what is named starts it when it is followed. A change that starts the
+job in this cycle alone takes a place that another job gets now: it is gone when anybody reads of it. The catalogue
+knows nothing of how advice is searched.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from cotenant.core import Policy, schedule
 from cotenant.core.model.objects import GpuRequest, Job, Sharing, TopologyMode
 from cotenant.core.model.plan import Plan, Reason
 from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.query.situation import Situation
 from cotenant.testing import ToyCluster
 from tests.core.scheduling.test_advice import edited, is_started, with_job
 from tests.core.worlds.stories import Draw, draw_job, draw_node, draw_queues, happenings
@@ -96,6 +99,7 @@ class Tally:
 
     def count(self, name: str, snapshot: Snapshot, plan: Plan) -> None:
         jobs = {job.key: job for job in snapshot.jobs}
+        following = Situation(snapshot, plan, POLICY).snapshot
         for key, verdict in plan.verdicts.items():
             job = jobs[key]
             if verdict.reason is Reason.WAITING_FOR_EVICTION:
@@ -105,7 +109,8 @@ class Tally:
                 if is_started(schedule(with_job(snapshot, edited(job, verdict.change)), POLICY), key):
                     self.starts, self.exists, self.offered = self.starts + 1, self.exists + 1, self.offered + 1
                 continue
-            helps = sorted({what for what, one in catalogue(job, snapshot) if _starts(snapshot, one)})
+            changes = catalogue(job, snapshot)
+            helps = sorted({what for what, one in changes if _starts(snapshot, one) and _starts(following, one)})
             if helps:
                 self.exists += 1
                 self.missed[", ".join(helps)] += 1
