@@ -12,7 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 from cotenant import __version__
-from cotenant.mcp.changes import NoChangeError, effects
+from cotenant.mcp.job_changes import NoChangeError, effects
 from cotenant.mcp.proposals import Change, Proposals, UnknownProposalError
 from cotenant.sdk.async_client import AsyncClient
 from cotenant.sdk.errors import CotenantError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.mcp.changes import NoChangeError, effects
+from cotenant.mcp.job_changes import NoChangeError, effects
 
 SESSION = {"kind": "Session", "name": "nb", "controller": True}
 SAVED = {"summary": "40/90", "lastCheckpoint": {"step": 30}}
