@@ -26,6 +26,8 @@ LABEL_JOB_UID: Final = f"{GROUP}/job-uid"
 LABEL_ATTEMPT: Final = f"{GROUP}/attempt"
 LABEL_NODE_RANK: Final = f"{GROUP}/node-rank"
 LABEL_QUEUE: Final = f"{GROUP}/queue"
+LABEL_ROLE: Final = f"{GROUP}/role"
+"""On every pod of a job: `worker`, `parameter-server` or `evaluator`."""
 LABEL_SERVER: Final = f"{GROUP}/server"
 """On the pod of a parameter server: which one. Such a pod holds no GPU."""
 

@@ -15,11 +15,13 @@ from cotenant.contract import (
     Contract,
     ContractError,
     DataSource,
+    EvaluatorSpec,
     GpuGrant,
     Mode,
     PodGrant,
     Progress,
     RankGrant,
+    Role,
     Termination,
 )
 from tests.support.well_formed import well_formed
@@ -170,10 +172,32 @@ def test_the_contract_of_the_largest_job_is_read() -> None:
     assert Contract.from_environment(document.to_environment()) == document
 
 
-@pytest.mark.parametrize(("node_rank", "server"), [(0, None), (1, None), (2, 0), (3, 1)])
+@pytest.mark.parametrize(("node_rank", "server"), [(0, None), (1, None), (2, 0)])
 def test_pods_behind_those_of_the_ranks_are_parameter_servers(node_rank: int, server: int | None) -> None:
     assert replace(CONTRACT, node_rank=node_rank).server == server
     assert CONTRACT.world_size == 3
+
+
+EVALUATOR = EvaluatorSpec("train-1-e0.train", "command", ("python", "evaluate.py"))
+
+
+@pytest.mark.parametrize(
+    ("node_rank", "role"),
+    [(0, Role.WORKER), (1, Role.WORKER), (2, Role.PARAMETER_SERVER), (3, Role.EVALUATOR)],
+)
+def test_a_pods_role_follows_from_its_node_rank(node_rank: int, role: Role) -> None:
+    document = replace(CONTRACT, evaluator=EVALUATOR, node_rank=node_rank)
+    assert document.role is role
+    assert Contract.from_json(document.to_json()) == document
+
+
+def test_a_node_rank_behind_all_pods_has_no_role() -> None:
+    with pytest.raises(IndexError, match="node_rank: 3 is not one of the pods"):
+        assert replace(CONTRACT, node_rank=3).role
+
+
+def test_an_image_from_before_evaluators_reads_a_job_without_one() -> None:
+    assert '"evaluator"' not in CONTRACT.to_json()
 
 
 @pytest.mark.parametrize(
@@ -220,21 +244,33 @@ def test_a_termination_that_is_too_long_loses_its_oldest_lines_first_and_then_th
     assert (read.tail, set(read.message)) == ((), {"ü"})
 
 
+_LATER = ("servers", "data", "evaluator")
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {},
+        {"evaluator": EVALUATOR},
         {"servers": ()},
         {"platform": {"a": {"b": 1, "pods": [], "z": 2}, "pods": [], "x": ',"pods":[],'}},
         {"strategy": "ParameterServer", "uid": ',"pods":[],', "servers": (',"pods":[],',), "entrypoint": '\\",'},
         {"pods": ()},
         {"pods": (PodGrant("h", (RankGrant(0, (GpuGrant("AMD-1", 0, 1000, True, resource="amd.com/gpu"),)),)),)},
     ],
-    ids=["whole", "without servers", "pods in the platform", "pods in texts", "without pods", "other devices"],
+    ids=[
+        "whole",
+        "with an evaluator",
+        "without servers",
+        "pods in the platform",
+        "pods in texts",
+        "without pods",
+        "other devices",
+    ],
 )
 def test_the_text_is_the_json_of_all_fields_in_their_order(change: dict[str, Any]) -> None:
     document = replace(CONTRACT, **change)
-    fields = {key: value for key, value in asdict(document).items() if key not in ("servers", "data") or value}
+    fields = {key: value for key, value in asdict(document).items() if key not in _LATER or value}
     for gpu in (gpu for pod in fields["pods"] for rank in pod["ranks"] for gpu in rank["gpus"]):
         if not gpu["resource"]:
             del gpu["resource"]

@@ -78,13 +78,17 @@ def job_document(name: str = "train", status: dict[str, Any] | None = None, **sp
 
 
 def pod_document(rank: int = 0, *, attempt: int = 1, node: str = "n1", uid: str = "", **parts: Any) -> dict[str, Any]:
-    """A worker pod as the API server has it. `parts`: `status`, `version`, `deleting`, `placement`, `server`."""
+    """A pod of a job as the API server has it. `parts`: `status`, `version`, `deleting`, `placement`; `server` or
+    `evaluator` for a pod without ranks.
+    """
     placement = parts.get("placement") or placement_on((node, 1)).nodes[0]
-    grant = contract_of(rank, attempt, placement, server=parts.get("server", False))
+    server, evaluates = parts.get("server", False), parts.get("evaluator", False)
+    grant = contract_of(rank, attempt, placement, server=server, evaluator=evaluates)
+    behind = "s0" if server else "e0" if evaluates else str(rank)
     deleting = {"deletionTimestamp": "2026-01-01T00:01:00Z"} if parts.get("deleting") else {}
     return {
         "metadata": {
-            "name": f"train-{attempt}-s0" if parts.get("server") else f"train-{attempt}-{rank}",
+            "name": f"train-{attempt}-{behind}",
             "namespace": "red",
             "uid": uid or f"pod-{attempt}-{rank}",
             "resourceVersion": str(parts.get("version", 10)),
@@ -130,17 +134,22 @@ def claim_document(name: str, *held: tuple[str, str, int | None, int | None]) ->
     }
 
 
-def contract_of(rank: int, attempt: int, placement: NodePlacement, *, server: bool = False) -> contract.Contract:
-    """What the pod of this node rank was given; all pods of the attempt are given the same, and a server nothing."""
+def contract_of(
+    rank: int, attempt: int, placement: NodePlacement, *, server: bool = False, evaluator: bool = False
+) -> contract.Contract:
+    """What the pod of this node rank was given; all pods of the attempt are given the same, and those without ranks
+    nothing.
+    """
     ranks = tuple(
         contract.RankGrant(
             one.rank, tuple(contract.GpuGrant(g.uuid, g.memory_mib, g.compute_milli, whole=False) for g in one.gpus)
         )
         for one in placement.ranks
     )
-    pods = (contract.PodGrant(host="host", ranks=ranks),) * (rank if server else rank + 1)
+    pods = (contract.PodGrant(host="host", ranks=ranks),) * (rank if server or evaluator else rank + 1)
     servers = ("server",) if server else ()
-    return contract.Contract("train", "red", UID, attempt, rank, pods, "entrypoint", servers=servers)
+    own = contract.EvaluatorSpec("evaluator", "entrypoint") if evaluator else None
+    return contract.Contract("train", "red", UID, attempt, rank, pods, "entrypoint", servers=servers, evaluator=own)
 
 
 def terminated(code: int, **told: Any) -> dict[str, Any]:
@@ -193,8 +202,18 @@ def server(index: int = 0, *, nodes: int, attempt: int = 1, node: str = "cpu", *
     """The pod of a parameter server beside those of so many nodes."""
     made = pod(nodes + index, attempt=attempt, node=node, **facts)
     assert made.worker is not None
-    worker = replace(made.worker, placement=None, server=True)
+    worker = replace(made.worker, placement=None, role=contract.Role.PARAMETER_SERVER)
     return replace(made, name=f"train-{attempt}-s{index}", uid=f"pod-{attempt}-s{index}", worker=worker)
+
+
+def evaluator(*, nodes: int, attempt: int = 1, node: str = "cpu", **facts: Any) -> PodRecord:
+    """The pod of the evaluator beside those of so many nodes. `again`: its last exit; `restarts` by its kubelet."""
+    again, restarts = facts.pop("again", None), facts.pop("restarts", 0)
+    made = pod(nodes, attempt=attempt, node=node, **facts)
+    assert made.worker is not None
+    worker = replace(made.worker, placement=None, role=contract.Role.EVALUATOR)
+    name = f"train-{attempt}-e0"
+    return replace(made, name=name, uid=f"pod-{attempt}-e0", worker=worker, earlier_exit=again, restarts=restarts)
 
 
 def exited(code: int, at: float = T0 + 100, **told: Any) -> Exit:
@@ -236,6 +255,7 @@ def observed(status: TrainingJobStatus, *pods: PodRecord, now: float = T0 + 100,
         "creation_rejection",
         "creation_refusal",
         "creation_delay",
+        "evaluator_refusal",
     )
     of_placement = {"held_milli": 800} | {name: changes.pop(name) for name in in_placement if name in changes}
     return Observation(

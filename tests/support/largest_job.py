@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from cotenant import contract
+from cotenant.api.resources.job_spec.evaluators import MAX_LABELS, MAX_WORD_CHARS, MAX_WORDS
 from cotenant.api.resources.job_spec.machine import MAX_RANKS
 from cotenant.api.resources.job_spec.runtime import MAX_ENV, MAX_PROGRAM_CHARS, MAX_PULL_SECRETS, MAX_VOLUMES
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
@@ -44,6 +45,13 @@ def largest_spec(letter: str = WIDE, workers: int = MAX_RANKS) -> dict[str, Any]
     selector = {f"{'k' * 250}{number:03}/{'l' * 63}": "v" * 63 for number in range(16)}
     classes = [f"{'c' * 60}{number:03}" for number in range(16)]
     servers = {"servers": 64, "update": "Asynchronous", "nodeSelector": selector, "tolerateGpuTaints": True}
+    evaluator = {
+        "command": ["\\" * MAX_WORD_CHARS] * MAX_WORDS,
+        "resources": {"cpu": "999999m", "memory": "65535Gi"},
+        "nodeSelector": dict(list(selector.items())[:MAX_LABELS]),
+        "tolerateGpuTaints": True,
+        "finishWithin": "8759h59m59s",
+    }
     return {
         "queue": "q" * 63,
         "profile": "p" * 63,
@@ -64,6 +72,7 @@ def largest_spec(letter: str = WIDE, workers: int = MAX_RANKS) -> dict[str, Any]
             "path": "p" * 512,
             "interval": "8759h59m59s",
         },
+        "evaluator": evaluator,
         "runtime": {
             "image": "i" * 512,
             "imagePullSecrets": [{"name": f"{'p' * 250}{number:03}"} for number in range(MAX_PULL_SECRETS)],
@@ -98,6 +107,7 @@ def largest_profile(letter: str = WIDE) -> dict[str, Any]:
         **{name: job[name] for name in ("workers", "minWorkers", "gpu", "resources", "topology")},
         "description": letter * 256,
         "runtime": runtime,
+        "evaluator": {name: job["evaluator"][name] for name in ("resources", "nodeSelector", "tolerateGpuTaints")},
         "allowed": bounds | {"images": [f"{'i' * 253}{number:03}" for number in range(16)]},
     }
 
@@ -164,6 +174,8 @@ def overfull_status(letter: str = WIDE) -> TrainingJobStatus:
                 "observedGpus": progress.observed_gpus, "memoryPeakMiB": progress.memory_peak_mib,
             },
             "isolation": "Cooperative",
+            "evaluator": {"state": long, "reason": long, "message": long, "restarts": 2**53, "pods": 2**53,
+                          "retryAt": MOMENT},
             "usage": {"gpuSeconds": 2**53, "gpuMilliseconds": 2**53, "runSeconds": 2**53},
             "results": many,
             "attempts": 2**53, "failures": 2**53, "faults": 2**53, "savedAtFault": 2**53, "restarts": 2**53,

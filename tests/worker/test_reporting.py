@@ -110,6 +110,28 @@ def test_a_rank_knows_its_place_from_its_environment(monkeypatch: pytest.MonkeyP
     assert (found.is_leader, found.data_dir) == (False, Path("/data/images"))
 
 
+def test_an_evaluator_is_rank_0_of_1_and_leads_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (reporting.context().is_evaluator, reporting.context().is_leader) == (False, True)
+    monkeypatch.setenv("COTENANT_ROLE", "evaluator")
+    assert (reporting.context().is_evaluator, reporting.context().is_leader) == (True, False)
+
+
+def test_an_evaluator_writes_no_checkpoint_over_those_of_the_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = Saver(tmp_path)
+
+    def write(folder: Path) -> None:
+        (folder / "model").write_text("of the ranks")
+
+    saver.save(1, write)
+    monkeypatch.setenv("COTENANT_ROLE", "evaluator")
+    saver.save(2, lambda folder: pytest.fail("an evaluator wrote"))
+    found = saver.latest()
+    assert found is not None
+    assert (found.step, (found.path / "model").read_text()) == (1, "of the ranks")
+
+
 @dataclass
 class Tensor:
     """Of one element."""

@@ -42,10 +42,16 @@ class Context:
     resume_from: Path | None
     data_dir: Path | None = None
     """The folder of the job's first `data`."""
+    role: str = "worker"
+    """`worker`, or `evaluator`."""
+
+    @property
+    def is_evaluator(self) -> bool:
+        return self.role == "evaluator"
 
     @property
     def is_leader(self) -> bool:
-        return self.rank == 0
+        return self.rank == 0 and not self.is_evaluator
 
 
 def context() -> Context:
@@ -64,6 +70,7 @@ def context() -> Context:
         checkpoint_dir=env.get(layout.ENV_CHECKPOINT_DIR) or None,
         resume_from=Path(env[layout.ENV_RESUME_FROM]) if env.get(layout.ENV_RESUME_FROM) else None,
         data_dir=Path(env[layout.ENV_DATA_DIR]) if env.get(layout.ENV_DATA_DIR) else None,
+        role=env.get("COTENANT_ROLE", "worker"),
     )
 
 
@@ -150,7 +157,7 @@ COUNTED_STEPS: Final = "counted_steps"
 
 
 class Saver:
-    """The job's checkpoints: `save` on rank 0, `latest` everywhere, `due` by the job's interval."""
+    """The job's checkpoints: `save` on rank 0, `latest` everywhere, `due` by the job's interval. An evaluator reads."""
 
     def __init__(self, directory: Path | str | None = None, *, keep: int = 2) -> None:
         chosen = directory or os.environ.get(layout.ENV_CHECKPOINT_DIR)
@@ -161,9 +168,9 @@ class Saver:
         self._last = time.monotonic()
 
     def save(self, step: int, write: Callable[[Path], None], *, meta: Mapping[str, Any] | None = None) -> None:
-        """Rank 0 writes, the others return at once. `write` fills the directory it is given."""
+        """Rank 0 writes, the others and the evaluator return at once. `write` fills the directory it is given."""
         self._last = time.monotonic()
-        if (self.directory is None and not self.url) or context().rank != 0:
+        if (self.directory is None and not self.url) or not context().is_leader:
             return
         launcher.send({"op": "saving", "step": step})
         counted = launcher.get_counter("step")

@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, Literal, Self, cast
 
@@ -25,6 +26,14 @@ Mode = Literal["command", "entrypoint", "rayTrain"]
 Collective = Literal["auto", "nccl", "gloo"]
 Precision = Literal["fp32", "bf16", "fp16"]
 Strategy = Literal["AllReduce", "ParameterServer"]
+
+
+class Role(StrEnum):
+    """What a pod of an attempt does: its label, and COTENANT_ROLE of a program."""
+
+    WORKER = "worker"
+    PARAMETER_SERVER = "parameter-server"
+    EVALUATOR = "evaluator"
 
 
 def needs_ray(mode: Mode, ranks: int) -> bool:
@@ -69,6 +78,17 @@ class CheckpointSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class EvaluatorSpec:
+    """The pod beside the ranks that measures what they save. It has no rank and no GPU."""
+
+    host: str
+    mode: Mode
+    command: tuple[str, ...] = ()
+    entrypoint: str = ""
+    cpu_milli: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
 class DataSource:
     """Data that is in `folder` before the ranks start."""
 
@@ -107,8 +127,10 @@ class Contract:
     servers: tuple[str, ...] = ()
     """Host names of the parameter servers' pods, which have no rank and no GPU. Server i has the node rank after
     those of `pods`, plus i."""
+    evaluator: EvaluatorSpec | None = None
+    """Its node rank comes after those of the servers."""
     data: tuple[DataSource, ...] = ()
-    """Fetched by each pod of ranks before they start."""
+    """Fetched by each pod of ranks, and by the evaluator's, before their programs start."""
     platform: dict[str, Any] = field(default_factory=dict)
     """Reserved for options of the launcher (preflight, telemetry sinks)."""
     version: int = 1
@@ -118,14 +140,25 @@ class Contract:
         return sum(len(pod.ranks) for pod in self.pods)
 
     @property
+    def role(self) -> Role:
+        """What this pod does. Raises IndexError for a node rank that the attempt does not have."""
+        behind = self.node_rank - len(self.pods)
+        if behind < 0:
+            return Role.WORKER
+        if behind < len(self.servers):
+            return Role.PARAMETER_SERVER
+        if behind == len(self.servers) and self.evaluator is not None:
+            return Role.EVALUATOR
+        raise IndexError(f"node_rank: {self.node_rank} is not one of the pods")
+
+    @property
     def server(self) -> int | None:
-        """Which parameter server this pod is; None in a pod of ranks."""
-        index = self.node_rank - len(self.pods)
-        return index if index >= 0 else None
+        """Which parameter server this pod is; None in other pods."""
+        return self.node_rank - len(self.pods) if self.role is Role.PARAMETER_SERVER else None
 
     def to_json(self) -> str:
         document = asdict(replace(self, pods=()))
-        for later in ("servers", "data"):
+        for later in ("servers", "data", "evaluator"):
             if not document[later]:
                 del document[later]  # an image from before there were such fields reads every other job
         text = json.dumps(document, sort_keys=True, separators=(",", ":"))
@@ -189,6 +222,7 @@ class Contract:
             rendezvous_timeout_s=document.whole("rendezvous_timeout_s", 120),
             workers_min=document.whole("workers_min", 0),
             servers=document.texts("servers"),
+            evaluator=_evaluator(document.object("evaluator")) if document.has("evaluator") else None,
             data=tuple(_data_source(one) for one in document.objects("data")) if document.has("data") else (),
             platform=document.mapping("platform"),
         )
@@ -236,6 +270,17 @@ _CONTRACT_FIELDS: Final = frozenset(Contract.__dataclass_fields__)
 def _checkpoint(spec: StrictObject) -> CheckpointSpec:
     spec.only(frozenset(CheckpointSpec.__dataclass_fields__))
     return CheckpointSpec(path=spec.text("path"), interval_s=spec.whole("interval_s", 0))
+
+
+def _evaluator(spec: StrictObject) -> EvaluatorSpec:
+    spec.only(frozenset(EvaluatorSpec.__dataclass_fields__))
+    return EvaluatorSpec(
+        host=spec.text("host"),
+        mode=cast(Mode, spec.text("mode")),
+        command=spec.texts("command"),
+        entrypoint=spec.text("entrypoint", ""),
+        cpu_milli=spec.whole("cpu_milli", 1000),
+    )
 
 
 def _data_source(source: StrictObject) -> DataSource:

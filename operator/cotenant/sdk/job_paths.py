@@ -41,7 +41,7 @@ def pods_query(uid: str, attempt: int) -> dict[str, str]:
 
 
 def ranks_of(pod: Mapping[str, Any]) -> tuple[int, ...]:
-    """Ranks by what the operator noted at the pod; empty: of a parameter server, or nothing that can be read."""
+    """Ranks by what the operator noted at the pod; empty: of a pod without ranks, or nothing that can be read."""
     try:
         noted = json.loads((pod["metadata"].get("annotations") or {}).get(names.ANNOTATION_PLACEMENT) or "{}")
         return tuple(sorted(int(rank) for rank in noted.get("ranks", {})))

@@ -28,7 +28,8 @@ class Worker:
 
     @property
     def is_leader(self) -> bool:
-        return self.rank == 0
+        """True on rank 0, and never in an evaluator."""
+        return bool(self._context.is_leader)
 
     @property
     def checkpoint_dir(self) -> str | None:

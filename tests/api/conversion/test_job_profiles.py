@@ -100,6 +100,32 @@ def test_parameter_servers_are_for_jobs_that_have_them() -> None:
     assert with_profile(job(), meaning(**SHAPE)).spec.runtime.parameter_server is None
 
 
+EVALUATOR: dict[str, Any] = {"resources": {"cpu": 2, "memory": "8Gi"}, "nodeSelector": {"pool": "cpu"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "cpu", "nodes"),
+    [
+        ({}, 2000, {"pool": "cpu"}),
+        ({"entrypoint": "train:evaluate", "finishWithin": "1m"}, 2000, {"pool": "cpu"}),
+        ({"resources": {"cpu": 3}}, 3000, {}),
+        ({"nodeSelector": {"pool": "small"}}, 1000, {"pool": "small"}),
+        ({"tolerateGpuTaints": True}, 1000, {}),
+    ],
+    ids=["says nothing", "says what it runs", "says its resources", "says its nodes", "says which taints"],
+)
+def test_an_evaluator_is_of_one_author_but_for_its_program(
+    given: dict[str, Any], cpu: int, nodes: dict[str, str]
+) -> None:
+    found = with_profile(job(evaluator=given), meaning(**SHAPE, evaluator=EVALUATOR)).spec.evaluator
+    assert found is not None
+    assert (found.asked.cpu, found.node_selector, found.entrypoint) == (cpu, nodes, given.get("entrypoint"))
+
+
+def test_a_profile_gives_no_job_an_evaluator_that_did_not_ask_for_one() -> None:
+    assert with_profile(job(), meaning(**SHAPE, evaluator=EVALUATOR)).spec.evaluator is None
+
+
 BOUNDS: dict[str, Any] = {
     "workers": {"max": 8},
     "gpus": {"min": 1, "max": 2},

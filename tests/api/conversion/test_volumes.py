@@ -233,6 +233,23 @@ def test_a_gang_that_can_never_share_its_claim_is_refused_with_what_to_write(
     assert [str(one) for one in refused.value.problems] == [said]
 
 
+def test_an_evaluator_cannot_share_a_claim_of_one_pod() -> None:
+    mount = {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "data"}}
+    document = job_document(workers=1, runtime={"entrypoint": "train:main", "volumes": [mount]}, evaluator={})
+    job = parse_job(document)
+    for mode, said in {
+        "ReadWriteOncePod": ["spec.evaluator: is a second pod, and one pod alone can mount claim data, which is"
+                             " ReadWriteOncePod: leave evaluator out, or use a ReadWriteMany claim"],
+        "ReadWriteOnce": [],
+    }.items():  # fmt: skip
+        found: list[str] = []
+        try:
+            with_volumes(to_job(job), job, {"data": to_claim(claim(mode))}, {}, lambda _: frozenset())
+        except DocumentError as refused:
+            found = [str(one) for one in refused.problems]
+        assert found == said
+
+
 def test_claims_of_the_code_of_volumes_and_of_checkpoints_are_all_looked_at() -> None:
     mounts = [
         {"name": name, "mountPath": f"/{name}", "readOnly": reads, "persistentVolumeClaim": {"claimName": name}}

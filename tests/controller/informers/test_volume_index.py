@@ -171,3 +171,11 @@ def test_a_job_hears_of_a_node_after_a_volume_like_its_own_is_gone() -> None:
     watched.cache.put(NODES, node("n3", "b"))
     assert [job.key for job in watched.cache.pop_changes().jobs] == ["red/train"]
     assert watched.nodes() == {"n2", "n3"}
+
+
+def test_a_claim_of_one_node_keeps_all_pods_of_its_job_together() -> None:
+    watched = Watched()
+    (job,) = watched.cache.jobs.values()
+    assert job.job is not None
+    assert watched.cache.volumes.keeps_on_one_node("red", job.job.spec)
+    assert not watched.cache.volumes.keeps_on_one_node("blue", job.job.spec)

@@ -8,7 +8,7 @@ from cotenant.api.resources.gpunodes import IsolationPath
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.isolation.choice import isolation_on
 from cotenant.controller.isolation.gpu_isolation import NodeIsolation
-from cotenant.controller.manifests.attempt import Attempt, Program, ServerRequest
+from cotenant.controller.manifests.attempt import Attempt, CpuPod, Program
 from cotenant.controller.settings import Settings
 from tests.controller.builders import UID, attempt
 
@@ -54,10 +54,10 @@ OWNED: dict[str, Any] = {
     ],
 }
 
-SERVERS = ServerRequest(cpu_milli=500, memory_mib=1024)
+SERVERS = CpuPod(cpu_milli=500, memory_mib=1024)
 
 
-def served(servers: int = 2, wanted: ServerRequest = SERVERS, *nodes: tuple[str, int]) -> Attempt:
+def served(servers: int = 2, wanted: CpuPod = SERVERS, *nodes: tuple[str, int]) -> Attempt:
     program = Program(
         image="example.com/worker:1",
         mode="command",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from cotenant import contract
 from cotenant.api.conversion.placements import from_placement, to_placement
 from cotenant.api.conversion.to_core import parse_job
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.controller.manifests.attempt import GpuFacts, ServerRequest
+from cotenant.controller.manifests.attempt import CpuPod, EvaluatorProgram, GpuFacts
 from cotenant.controller.manifests.base_pod import contract_of
-from cotenant.controller.manifests.from_job import attempt_of
+from cotenant.controller.manifests.from_job import attempt_of, program_of
 from cotenant.controller.manifests.worker_pod import pod
 from tests.controller.builders import job_document, placement_on
 from tests.controller.manifests.expected import REAL, SETTINGS
@@ -21,12 +25,50 @@ def test_what_a_job_says_of_its_servers_reaches_their_pods() -> None:
     job = parse_job(job_document(runtime=runtime))
     status = from_placement(placement_on(("n1", 2)), admitted_at=0, isolation=Isolation.NONE, servers=3)
     made = attempt_of(job, TrainingJobStatus(attempts=1, placement=status), to_placement(status), {}, SETTINGS)
-    assert (made.servers, made.program.servers) == (3, ServerRequest(cpu_milli=2000, memory_mib=8192))
+    assert (made.servers, made.program.servers) == (3, CpuPod(cpu_milli=2000, memory_mib=8192))
     assert contract_of(made, 0, SETTINGS).platform == {
         "parameterServer": {"update": "Asynchronous"},
         "cpuMilli": 1000,
         "scratchMib": 51200,
     }
+
+
+DEFAULT = CpuPod(cpu_milli=1000, memory_mib=4096)
+BIG = CpuPod(cpu_milli=2000, memory_mib=8192, node_selector={"pool": "cpu"}, tolerate_gpu_taints=True)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "evaluator", "made"),
+    [
+        ({"entrypoint": "a:b"}, {}, EvaluatorProgram(mode="entrypoint", entrypoint="a:b", pod=DEFAULT)),
+        (
+            {"command": ["python", "a.py"], "args": ["--lr", "1"]},
+            {},
+            EvaluatorProgram(mode="command", command=("python", "a.py", "--lr", "1"), pod=DEFAULT),
+        ),
+        (
+            {"command": ["python", "a.py"], "rayTrain": True},
+            {"command": ["python", "e.py"]},
+            EvaluatorProgram(mode="command", command=("python", "e.py"), pod=DEFAULT),
+        ),
+        (
+            {"command": ["python", "a.py"]},
+            {
+                "entrypoint": "e:main",
+                "resources": {"cpu": 2, "memory": "8Gi"},
+                "nodeSelector": {"pool": "cpu"},
+                "tolerateGpuTaints": True,
+            },
+            EvaluatorProgram(mode="entrypoint", entrypoint="e:main", pod=BIG),
+        ),
+    ],
+    ids=["the job's function", "the job's command", "a command of its own", "a function of its own"],
+)
+def test_an_evaluator_runs_its_own_program_or_the_jobs(
+    runtime: dict[str, Any], evaluator: dict[str, Any], made: EvaluatorProgram
+) -> None:
+    assert program_of(parse_job(job_document(runtime=runtime, evaluator=evaluator)), SETTINGS).evaluator == made
+    assert program_of(parse_job(job_document(runtime=runtime)), SETTINGS).evaluator is None
 
 
 def test_the_administrators_limit_is_the_grace_period_of_pod_and_program() -> None:

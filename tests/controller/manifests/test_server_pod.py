@@ -29,6 +29,7 @@ def test_the_pod_of_a_server_has_no_gpu_no_rank_and_nothing_of_the_program() -> 
                 "cotenant.dev/attempt": "3",
                 "cotenant.dev/node-rank": "3",
                 "cotenant.dev/queue": "red",
+                "cotenant.dev/role": "parameter-server",
                 "cotenant.dev/server": "1",
             },
             "annotations": MARKED,

@@ -27,6 +27,7 @@ def test_the_pod_of_the_second_node_is_this_one() -> None:
                 "cotenant.dev/attempt": "3",
                 "cotenant.dev/node-rank": "1",
                 "cotenant.dev/queue": "red",
+                "cotenant.dev/role": "worker",
             },
             "annotations": {
                 **MARKED,

@@ -48,6 +48,7 @@ FIXED = {
     "topology": {"level": "rack"},
     "spread": {"level": "node"},
     "runtime": {"entrypoint": "train:other"},
+    "evaluator": {"command": ["python", "evaluate.py"]},
     "data": [{"from": "s3://bucket/a", "to": "/data"}],
     "gracePeriod": "60s",
     "checkpoint": {"path": "s3://bucket/runs"},

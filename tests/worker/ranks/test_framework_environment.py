@@ -21,7 +21,7 @@ def test_tensorflow_gets_the_address_of_every_worker_and_its_own_index() -> None
     group = group_of([2, 1])
     cluster = {"worker": ["10.0.0.1:23000", "10.0.0.1:23001", "10.0.0.2:23000"]}
     for assignment in group.ranks:
-        env = framework_environment.tensorflow(group, assignment)
+        env = framework_environment.tensorflow(contract([2, 1]), group, assignment)
         assert env == {"TF_CONFIG": env["TF_CONFIG"]}
         assert json.loads(env["TF_CONFIG"]) == {
             "cluster": cluster,
@@ -31,7 +31,7 @@ def test_tensorflow_gets_the_address_of_every_worker_and_its_own_index() -> None
 
 def test_tensorflow_alone_is_in_no_cluster() -> None:
     group = group_of([1])
-    assert framework_environment.tensorflow(group, group.ranks[0]) == {}
+    assert framework_environment.tensorflow(contract([1]), group, group.ranks[0]) == {}
 
 
 @pytest.mark.parametrize(

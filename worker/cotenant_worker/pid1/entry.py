@@ -1,4 +1,4 @@
-"""Entry of a worker pod: parses and validates the contract, then runs the launcher or a parameter server's pod."""
+"""Entry of a pod: parses and validates the contract, then runs the launcher or a parameter server's pod."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from cotenant import names
-from cotenant.contract import Contract, ContractError, Termination, needs_ray
+from cotenant.contract import Contract, ContractError, Role, Termination, needs_ray
 from cotenant_worker.host import layout
 from cotenant_worker.progress.termination import log_line, write_termination
 
@@ -18,7 +18,7 @@ def own_ip(env: Mapping[str, str]) -> str:
 
 async def _run(contract: Contract, env: Mapping[str, str]) -> int:
     """Each kind of pod imports only its own half: what process 1 imports is time before the ranks start."""
-    if contract.server is None:
+    if contract.role is Role.WORKER:
         from cotenant_worker.pid1.launcher import Launcher
         from cotenant_worker.ranks.device_environment import apart
 
@@ -32,7 +32,7 @@ def main() -> int:
     """Run the pod and return its exit code; a contract that does not hold ends it before anything starts."""
     env = dict(os.environ)
     try:
-        contract = Contract.from_environment(env)
+        contract = own_contract(Contract.from_environment(env))
         check(contract, env)
     except ContractError as error:
         log_line(f"cannot start: {error}")
@@ -43,6 +43,16 @@ def main() -> int:
     for stale in (layout.socket_path(), layout.preempt_file(), *state.glob("rank-*")):
         stale.unlink(missing_ok=True)
     return asyncio.run(_run(contract, env))
+
+
+def own_contract(contract: Contract) -> Contract:
+    """The contract by which this pod works: that of the attempt, or what it is to the evaluator."""
+    behind = contract.node_rank - len(contract.pods) - len(contract.servers)
+    if contract.evaluator is None or behind != 0:
+        return contract
+    from cotenant_worker.pid1.evaluator import as_job_of_one
+
+    return as_job_of_one(contract)
 
 
 def check(contract: Contract, env: Mapping[str, str]) -> None:

@@ -20,6 +20,7 @@ from cotenant_worker.host.background_tasks import BackgroundTasks
 from cotenant_worker.host.processes import ChildWatcher, kill_descendants
 from cotenant_worker.parameter_server.heartbeats import ServerLinks
 from cotenant_worker.pid1.data_staging import DataStaging
+from cotenant_worker.pid1.evaluator import told_of
 from cotenant_worker.pid1.event_bus import EventBus
 from cotenant_worker.pid1.preemption import Preemption
 from cotenant_worker.pid1.preparation import apply_memory_limits, prepare_checkpoint_folder, publish_choices
@@ -248,6 +249,7 @@ class Launcher:
         await self.ranks.kill(1 << 30)
         if self.preemption.started:
             finish = self.preemption.as_preempted(finish)
+        finish = told_of(self.contract, finish)
         await self.links.finish(finish)
         if self.is_head and not self.single_rank:
             # The driver still sends the verdict to the others, also to one that has no actor now (`DELIVER_VERDICT_S`).

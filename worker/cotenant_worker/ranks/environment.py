@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cotenant import names
-from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
+from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant, Role
 from cotenant_worker.host import layout
 from cotenant_worker.host.addresses import at
 from cotenant_worker.messaging.hmac_handshake import secret_of
@@ -178,6 +178,7 @@ def rank_environment(
         "ROLE_RANK": str(assignment.rank),
         "ROLE_WORLD_SIZE": str(group.size),
         "ROLE_NAME": "default",
+        "COTENANT_ROLE": role_of(contract),
         "MASTER_ADDR": group.master_addr,
         "MASTER_PORT": str(group.master_port),
         "TORCHELASTIC_RESTART_COUNT": str(group.restart_count),
@@ -194,7 +195,8 @@ def rank_environment(
         "COTENANT_REDUCE_ADDR": at(group.master_addr, group.reduce_port),
         layout.ENV_GENERATION: str(group.generation),
         layout.ENV_GPU_MEM: str(min((gpu.memory_mib for gpu in grant.gpus), default=0) << 20),
-        layout.ENV_RESUME_FROM: group.resume_from,
+        # An evaluator looks for the newest checkpoint again and again: none is chosen for it.
+        layout.ENV_RESUME_FROM: "" if role_of(contract) == Role.EVALUATOR else group.resume_from,
     }
     if contract.servers:
         env["COTENANT_PS_ADDRS"] = ",".join(f"{host}:{layout.SERVER_PORT}" for host in contract.servers)
@@ -203,7 +205,7 @@ def rank_environment(
             assignment.local_rank
         )  # else every process of a pod would take all of its GPUs
     env |= (
-        framework_environment.tensorflow(group, assignment)
+        framework_environment.tensorflow(contract, group, assignment)
         | framework_environment.jax(contract, group, assignment)
         | framework_environment.horovod(env, group)
     )
@@ -215,6 +217,11 @@ def rank_environment(
 
 
 _TORCHRUN: Final = re.compile("RANK|WORLD_SIZE|LOCAL_(RANK|WORLD_SIZE)|NODE_RANK|(GROUP|ROLE|TORCHELASTIC)_.*")
+
+
+def role_of(contract: Contract) -> str:
+    """What the program of a rank is to the job: `worker`, or `evaluator`."""
+    return str(contract.platform.get("role", Role.WORKER.value))
 
 
 def starts_its_own_ranks(contract: Contract, grant: RankGrant) -> bool:

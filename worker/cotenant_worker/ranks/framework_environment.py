@@ -17,7 +17,10 @@ HOROVOD_TIMEOUT_S = 300
 """Instead of Horovod's 30 s: ranks of a busy machine may be that far apart at their first step."""
 
 
-def tensorflow(group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
+def tensorflow(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
+    """An evaluator is told of the ranks' cluster, and is no part of it, as TensorFlow has it."""
+    if cluster := contract.platform.get("tensorflowCluster"):
+        return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}})}
     workers = [at(each.ip, layout.TF_PORT + each.local_rank) for each in group.ranks]
     if len(workers) == 1:
         return {}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from cotenant.api.advice.near_names import nearest
+from cotenant.api.resources.job_spec.evaluators import Evaluator
 from cotenant.api.resources.job_spec.machine import GpuSpec
 from cotenant.api.resources.job_spec.profile import GpuBounds, ProfileBounds, ProfileSpec
 from cotenant.api.resources.job_spec.runtime import Runtime
@@ -119,7 +120,23 @@ def resolved(spec: TrainingJobSpec, profile: ProfileSpec) -> TrainingJobSpec:
         found["topology"] = profile.topology
     if spec.spread is None:
         found["spread"] = profile.spread
+    if spec.evaluator is not None:
+        found["evaluator"] = _evaluator(spec.evaluator, profile)
     return spec.model_copy(update=found)
+
+
+def _evaluator(given: Evaluator, profile: ProfileSpec) -> Evaluator:
+    """The evaluator with the profile's resources and nodes, if the job says neither."""
+    below, described = profile.evaluator, given.resources or given.node_selector or given.tolerate_gpu_taints
+    if below is None or described:
+        return given
+    return given.model_copy(
+        update={
+            "resources": below.resources,
+            "node_selector": below.node_selector,
+            "tolerate_gpu_taints": below.tolerate_gpu_taints,
+        }
+    )
 
 
 def _gpu(given: GpuSpec | None, profile: ProfileSpec) -> GpuSpec | None:

@@ -121,7 +121,11 @@ def with_volumes(
             nodes = fit if nodes is None else nodes & fit
             why.append(f"claim {name} is bound to volume {claim.volume} {volume.place}")
     one_node = ""
-    single = [name for name, (claim, reads) in mounted.items() if _on_one_node(claim, reads, volumes.get(claim.volume))]
+    single = [
+        name for name, (claim, reads) in mounted.items() if keeps_on_one_node(claim, reads, volumes.get(claim.volume))
+    ]
+    if document.spec.evaluator is not None and not held:
+        _refuse_evaluator(document, [name for name in single if _ONE_POD in claims[name].modes])
     if single and job.workers_max > 1 and len(held) < 2:
         if not held:
             _refuse_several(job, document, {name: claims[name] for name in single})
@@ -152,7 +156,18 @@ def _refuse_several(job: core.Job, document: TrainingJob, single: Mapping[str, C
         raise DocumentError([Problem("spec.spread", text)], f"TrainingJob {document.metadata.name}")
 
 
-def _on_one_node(claim: Claim, read_only: bool, volume: BoundVolume | None) -> bool:
+def _refuse_evaluator(document: TrainingJob, of_one_pod: list[str]) -> None:
+    """Raise DocumentError if the evaluator's pod cannot mount a claim beside that of the ranks."""
+    if of_one_pod:
+        text = (
+            f"is a second pod, and one pod alone can mount claim {of_one_pod[0]}, which is {_ONE_POD}: leave evaluator"
+            f" out, or use a {_MANY} claim"
+        )
+        raise DocumentError([Problem("spec.evaluator", text)], f"TrainingJob {document.metadata.name}")
+
+
+def keeps_on_one_node(claim: Claim, read_only: bool, volume: BoundVolume | None) -> bool:
+    """True if all pods that mount the claim must be on one node."""
     if _ONE_POD not in claim.modes and volume is not None and not volume.attached:
         return False
     if _MANY in claim.modes or (read_only and "ReadOnlyMany" in claim.modes):

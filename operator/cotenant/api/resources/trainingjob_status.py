@@ -38,6 +38,8 @@ WARNINGS_MAX = 33
 TAIL_LINES_MAX, TAIL_CHARS_MAX = 100, 4096
 EXIT_MESSAGE_CHARS_MAX = 2048
 """The message of the status has it whole."""
+EVALUATOR_MESSAGE_CHARS_MAX = 256
+"""The log of its pod has more."""
 EARLIER_EXITS_MAX = 2
 EARLIER_TAIL_LINES_MAX, EARLIER_TAIL_CHARS_MAX, EARLIER_MESSAGE_CHARS_MAX = 10, 768, 256
 
@@ -257,6 +259,24 @@ class ExcludedNode(StatusModel):
     reason: Annotated[str, *cut_at(64)] = ""
 
 
+class EvaluatorStatus(StatusModel):
+    """The evaluator's pod of the last attempt."""
+
+    state: Annotated[str, *cut_at(32)] = ""
+    """Starting, Running, Restarting (it failed, and is started again after a pause), Ended (its program ended with 0),
+    Stopped (the attempt is over)."""
+    reason: Annotated[str, *cut_at(64)] = ""
+    """Why it does not start, or how it failed last."""
+    message: Annotated[str, *cut_at(EVALUATOR_MESSAGE_CHARS_MAX)] = ""
+    """The same as a sentence."""
+    restarts: int = Field(default=0, ge=0)
+    """Times that its kubelet started it again in its pod."""
+    pods: int = Field(default=0, ge=0)
+    """Pods that were made of it in this attempt: more than one, if pods were lost."""
+    retry_at: Timestamp | None = None
+    """Before this time no other pod of it is made."""
+
+
 class BlockedStart(StatusModel):
     """Attempts in a row that never ran: a pod was refused, or a container did not start. They cost nothing."""
 
@@ -291,6 +311,8 @@ class TrainingJobStatus(StatusModel):
     """While it waits: why."""
     progress: ProgressStatus | None = None
     """While it runs: how far it is."""
+    evaluator: EvaluatorStatus | None = None
+    """With `spec.evaluator`: what its pod does. It changes nothing of what becomes of the job."""
     isolation: Isolation | None = None
     """What is really enforced on the memory of its GPUs: `isolationLevels.memory`, for readers that know no other."""
     isolation_levels: IsolationLevels | None = None

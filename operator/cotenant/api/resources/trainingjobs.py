@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from cotenant.api.resources.job_spec.checkpoints import Checkpoint
 from cotenant.api.resources.job_spec.data import DATA_APART, DATA_IN_VOLUMES, MAX_DATA, StagedData
+from cotenant.api.resources.job_spec.evaluators import Evaluator
 from cotenant.api.resources.job_spec.machine import (
     MAX_GPUS_PER_WORKER,
     MAX_RANKS,
@@ -66,6 +67,8 @@ class TrainingJobSpec(Model):
     spread: SpreadSpec | None = None
     runtime: Runtime
     """What runs."""
+    evaluator: Evaluator | None = None
+    """A pod beside the ranks that measures what they save. `{}` runs the job's own program there."""
     data: Annotated[tuple[StagedData, ...], Field(max_length=MAX_DATA), *keyed_by("to")] = ()
     """Fetched from object stores before the workers start. COTENANT_DATA_DIR is the first of these folders."""
     expected_runtime: Duration | None = None
@@ -112,6 +115,19 @@ class TrainingJobSpec(Model):
             f"workers × gpu.count is more than {MAX_GPUS}, the most GPUs of one job: its status has to name each of"
             " them; make several jobs",
             lambda it: it.gpu_given is None or it.workers * (it.gpu_given.count or 1) <= MAX_GPUS,
+        ),
+        Rule(
+            "evaluator",
+            "!has(self.evaluator) || !self.runtime.rayTrain || has(self.evaluator.command)"
+            " || has(self.evaluator.entrypoint)",
+            "with rayTrain the job's program is a Ray Train driver, which an evaluator cannot run; write for example"
+            ' `spec.evaluator.command: ["python", "evaluate.py"]`',
+            lambda it: (
+                it.evaluator is None
+                or not it.runtime.ray_train
+                or it.evaluator.command is not None
+                or it.evaluator.entrypoint is not None
+            ),
         ),
         SPREAD_BELOW_TOPOLOGY,
         DATA_APART,
@@ -172,6 +188,7 @@ FIXED_FIELDS = (
     "gpu",
     "resources",
     "runtime",
+    "evaluator",
     "data",
     "gracePeriod",
     "minWorkers",

@@ -50,7 +50,7 @@ class WorkerPod:
 
     name: str
     ranks: tuple[int, ...]
-    """Empty: of a parameter server."""
+    """Empty: of a parameter server, or of the evaluator."""
 
     def prefix_of(self, line: bytes) -> bytes:
         """Prefix of a line; with several ranks in a pod, the pod itself says whose line it is."""

@@ -14,6 +14,7 @@ from cotenant.api.conversion.job_moves import read_move, with_move
 from cotenant.api.conversion.to_core import to_job
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.validation.problems import DocumentError
+from cotenant.contract import Role
 from cotenant.controller.cluster.gpu_holders import GpuHolders
 from cotenant.controller.cluster.nodes.cluster_nodes import ClusterNodes
 from cotenant.controller.cluster.placement_validation import pod_contradiction, server_count_error, shape_error
@@ -109,7 +110,7 @@ class CoreJobs:
         mismatch = (shape_error(spec, placement) or server_count_error(servers, record.servers)) if spec else None
         if error := mismatch or pod_contradiction(placement, gang):
             return error
-        ranks = [pod for pod in gang if pod.worker and not pod.worker.server]
+        ranks = [pod for pod in gang if pod.role is Role.WORKER]
         complete = len(ranks) >= len(placement.nodes)
         if record.phase is Phase.RUNNING or (complete and all(pod.node for pod in ranks)):
             return None

@@ -109,6 +109,8 @@ class JobMemory:
     attempts: int = 0
     """The last attempt that is known to have been committed, also when the job is gone."""
     creation: ObjectCreation | None = None
+    evaluator_creation: ObjectCreation | None = None
+    """Of the evaluator's pod alone: it changes nothing of what becomes of the attempt."""
     unsettled: dict[str, PodRecord] = field(default_factory=dict)
     """Name → pod that the API server has been asked to make, and that was not seen yet: it may be there already, and
     holds its GPUs whatever becomes of the job meanwhile.
@@ -155,6 +157,13 @@ class JobMemory:
 
     def creation_of(self, attempt: int) -> ObjectCreation | None:
         return self.creation if self.creation and self.creation.attempt == attempt else None
+
+    def evaluator_refusal(self, attempt: int) -> str | None:
+        """Why the pod of this attempt's evaluator could not be made when it was tried last."""
+        creation = self.evaluator_creation
+        if creation is None or creation.attempt != attempt:
+            return None
+        return creation.rejection or creation.refusal or creation.delay
 
     def progress_of(self, attempt: int) -> ProgressSample | None:
         return self.progress if self.progress and self.progress.attempt == attempt else None

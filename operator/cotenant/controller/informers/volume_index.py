@@ -11,7 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cotenant.api.conversion.volumes import BoundVolume, Claim, Labels, claims_of, to_claim, to_volume, with_volumes
+from cotenant.api.conversion.volumes import (
+    BoundVolume,
+    Claim,
+    Labels,
+    claims_of,
+    keeps_on_one_node,
+    to_claim,
+    to_volume,
+    with_volumes,
+)
 from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
 from cotenant.controller.client.kube import PERSISTENT_VOLUME_CLAIMS, Document, Resource
 from cotenant.controller.informers.job_record import JobId, JobRecord
@@ -103,6 +112,11 @@ class VolumeIndex:
             if one.volume is not None:
                 volumes[one.claim.volume] = one.volume
         return with_volumes(job, document, claims, volumes, self._nodes_of)
+
+    def keeps_on_one_node(self, namespace: str, spec: TrainingJobSpec) -> bool:
+        """True if a claim of the job can be mounted on one node alone."""
+        reads = claims_of(spec)
+        return any(keeps_on_one_node(one.claim, reads[one.name], one.volume) for one in self.mounted(namespace, spec))
 
     def _mounted(self, name: str, claim: Claim) -> MountedClaim:
         volume = self._volumes.get(claim.volume) if claim.volume else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from cotenant import names
+from cotenant import contract, names
 from cotenant.api.resources.trainingjob_status import ExitStatus
 from cotenant.controller.informers.pods.disruption import Disruption
 from cotenant.controller.informers.pods.pod_record import NEVER_STARTED, Exit, PodRecord
@@ -184,14 +184,19 @@ def _disrupted_exit(pod: PodRecord, disruption: Disruption) -> ExitStatus:
     )
 
 
+_RESOURCES: Mapping[contract.Role | None, str] = {
+    None: "spec.resources",
+    contract.Role.WORKER: "spec.resources",
+    contract.Role.PARAMETER_SERVER: "spec.runtime.parameterServer.resources",
+    contract.Role.EVALUATOR: "spec.evaluator.resources",
+}
 _UNKNOWN = "ContainerStatusUnknown"
 """The kubelet's reason, with code 137, for a container that ended while the kubelet was down: the node lost power."""
 
 
 def _describe_exit(pod: PodRecord, ended: Exit) -> str:
     if ended.reason == "OOMKilled":
-        of = "spec.runtime.parameterServer.resources" if pod.worker and pod.worker.server else "spec.resources"
-        return f"pod {pod.name} used more memory than it has; ask for more in {of}.memory"
+        return f"pod {pod.name} used more memory than it has; ask for more in {_RESOURCES[pod.role]}.memory"
     quoted = ended.runtime_message[:QUOTE_CHARS_MAX]
     if is_refused_by_kubelet(pod):
         return f"the kubelet of node {pod.node} refused pod {pod.name} ({ended.reason}): {quoted}"

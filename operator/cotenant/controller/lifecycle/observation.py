@@ -9,6 +9,7 @@ from functools import cached_property
 from cotenant.api.resources.gpunodes import Violation
 from cotenant.api.resources.trainingjob_status import ProgressStatus, SuggestionStatus, TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJobSpec
+from cotenant.contract import Role
 from cotenant.controller.informers.job_memory import MeasuredPeak, UseFinding
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.pods.disruption import Disruption
@@ -57,6 +58,8 @@ class PlacementObserved:
     """Why the API server, a webhook or a policy refused an object of the attempt for now."""
     creation_delay: str | None = None
     """Why its pods could not be made so far."""
+    evaluator_refusal: str | None = None
+    """Why the evaluator's pod could not be made when it was tried last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,16 +114,26 @@ class Observation:
 
     @cached_property
     def gang(self) -> dict[int, PodRecord]:
-        """Pods of the running attempt, by node rank."""
+        """Pods of the running attempt, by node rank. An evaluator is none of the gang."""
         number = self.status.attempts
-        return {pod.worker.node_rank: pod for pod in self.pods if pod.worker and pod.worker.attempt == number}
+        return {pod.worker.node_rank: pod for pod in self.pods if pod.worker and pod.is_of(number) and pod.is_of_gang}
+
+    @property
+    def evaluator(self) -> PodRecord | None:
+        """Pod of the running attempt's evaluator."""
+        number = self.status.attempts
+        return next((pod for pod in self.pods if pod.role is Role.EVALUATOR and pod.is_of(number)), None)
+
+    @property
+    def holders(self) -> tuple[PodRecord, ...]:
+        """Pods that may still run and that the job's GPUs wait for: all but evaluators."""
+        return tuple(pod for pod in self.pods if pod.held and pod.is_of_gang)
 
     @property
     def ended(self) -> dict[int, PodRecord]:
         """Pods of the current attempt that have ended, including deleted ones, by node rank."""
-        pods = {
-            pod.worker.node_rank: pod for pod in self.of_pods.gone if pod.is_of(self.status.attempts) and pod.worker
-        }
+        gone = [pod for pod in self.of_pods.gone if pod.is_of(self.status.attempts) and pod.is_of_gang]
+        pods = {pod.worker.node_rank: pod for pod in gone if pod.worker}
         both = pods | self.gang
         return {rank: both[rank] for rank in sorted(both) if both[rank].exit is not None}
 
@@ -170,7 +183,7 @@ class Observation:
         return self.nodes + self.servers
 
     def pod_name(self, node_rank: int) -> str:
-        return pod_name(self.record.name, self.status.attempts, node_rank, nodes=self.nodes)
+        return pod_name(self.record.name, self.status.attempts, node_rank, nodes=self.nodes, servers=self.servers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +217,8 @@ class ReconcileResult:
     forced_deletions: tuple[ForcedDeletion, ...] = ()
     create_pods: bool = False
     """True if pods of the placement have to be made."""
+    create_evaluator: bool = False
+    """True if the evaluator's pod has to be made."""
     delete_job: bool = False
     requeue_at: float | None = None
     """Unix time of the next look at the job, even if nothing is observed before."""
@@ -212,4 +227,5 @@ class ReconcileResult:
     def acts(self) -> bool:
         """True if there is something to write, to record, to delete or to make."""
         deletes = bool(self.delete_pods or self.forced_deletions) or self.delete_job
-        return self.status is not None or self.event is not None or deletes or self.create_pods
+        makes = self.create_pods or self.create_evaluator
+        return self.status is not None or self.event is not None or deletes or makes

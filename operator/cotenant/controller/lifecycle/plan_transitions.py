@@ -50,6 +50,7 @@ def admitted(
         attempts=status.attempts + 1,
         restarts=status.restarts + (status.attempts > 0),
         progress=None,
+        evaluator=None,
     )
 
 
@@ -86,6 +87,7 @@ def resized(
         attempts=status.attempts + 1,
         restarts=status.restarts + 1,
         progress=None,
+        evaluator=None,
     )
 
 

@@ -32,6 +32,7 @@ from cotenant.controller.lifecycle.pod_deletion import (
 from cotenant.controller.lifecycle.policies import (
     blocked_start,
     data_staging,
+    evaluator,
     idle_timeout,
     isolation_levels,
     low_use,
@@ -119,11 +120,13 @@ def _reconcile_finished(o: Observation) -> ReconcileResult:
     """`spec.ttlAfterFinished`: end the remaining pods, and delete the job when its time is over."""
     ttl_s = o.spec.ttl_after_finished if o.spec else None
     ended_at = unix_seconds(o.status.finished_at)
-    if ttl_s is None or ended_at is None:
-        return ReconcileResult(delete_pods=o.stoppable)
-    if o.now >= ended_at + ttl_s:
+    if ttl_s is not None and ended_at is not None and o.now >= ended_at + ttl_s:
         return ReconcileResult(delete_pods=o.stoppable, delete_job=True)
-    return ReconcileResult(delete_pods=o.stoppable, requeue_at=ended_at + ttl_s)
+    result = evaluator.after_the_job(o)
+    if ttl_s is None or ended_at is None:
+        return result
+    times = [at for at in (result.requeue_at, ended_at + ttl_s) if at is not None]
+    return replace(result, requeue_at=min(times))
 
 
 def _reconcile_waiting(o: Observation) -> ReconcileResult:
@@ -206,7 +209,7 @@ def _reconcile_admitted(o: Observation, settings: Settings) -> ReconcileResult:
     result = isolation_levels.with_levels(o, _running(o) if o.phase is Phase.RUNNING else _starting(o))
     result = data_staging.with_message(o, result)
     result = share_suggestion.with_suggestion(o, low_use.with_condition(o, result))
-    result = priority_class.with_class_condition(o, result)
+    result = evaluator.with_evaluator(o, priority_class.with_class_condition(o, result))
     # 3. What ends it by the clock is looked for again at its time.
     times = [result.requeue_at, *(deadline_of(o, settings) for deadline_of in DEADLINES)]
     return replace(result, requeue_at=min((at for at in times if at is not None), default=None))
@@ -239,7 +242,7 @@ def _starting(o: Observation) -> ReconcileResult:
         )
     gang = o.gang
     # After a resize the pods of the attempt before must be gone; those that their node does not end are not waited for.
-    earlier = [pod for pod in o.pods if pod.held and pod not in gang.values()]
+    earlier = [pod for pod in o.holders if pod not in gang.values()]
     crowded = any(pod.node not in o.unreachable_nodes and not is_unconfirmed(o, pod) for pod in earlier)
     create = len(gang) < o.size and not crowded and not isinstance(o.end, Undecided)
     result = ReconcileResult(create_pods=create, delete_pods=o.strays)

@@ -13,6 +13,7 @@ from cotenant.api.resources.trainingjob_status import (
     LOW_USE,
     Condition,
     EarlierExit,
+    EvaluatorStatus,
     EvictionStatus,
     ExitStatus,
     PendingStatus,
@@ -40,6 +41,10 @@ SPILLOVER: Final = "Spillover"
 """Condition: whether the job may be handed to the other cluster that its queue names; False with the reason."""
 KEPT: Final = frozenset({OVERDUE, LOW_USE, START_BLOCKED, CLASS_MISSING, CLUSTER_LOST, SPILLOVER, quarantine.CONDITION})
 """Conditions that do not follow from the phase."""
+
+
+EVALUATOR_OVER: Final = frozenset({"Ended", "Stopped"})
+"""States of an evaluator that do not change any more in this attempt."""
 
 
 class UnexpectedEventError(RuntimeError):
@@ -133,6 +138,14 @@ def unblocked(status: TrainingJobStatus, now: float) -> TrainingJobStatus:
     return status.model_copy(update={"blocked_start": None, "conditions": with_condition(status, runs)})
 
 
+def evaluator_stopped(status: TrainingJobStatus) -> EvaluatorStatus | None:
+    """State of the evaluator when its attempt is over. What is known of its last failure is kept."""
+    known = status.evaluator
+    if known is None or known.state in EVALUATOR_OVER:
+        return known
+    return known.model_copy(update={"state": "Stopped", "retry_at": None})
+
+
 def evicting(
     status: TrainingJobStatus,
     event: LifecycleEvent,
@@ -146,7 +159,8 @@ def evicting(
     eviction = EvictionStatus(kind=plain_word(kind), message=plain_sentence(message), in_favour_of=in_favour_of, at=now)
     before = status.usage or UsageStatus()
     ran = before.model_copy(update={"run_seconds": before.run_seconds + int(ran_for(status, now))})
-    return moved(status, event, reason=kind, message=message, now=now, eviction=eviction, usage=ran, **fields)
+    over = fields | {"evaluator": evaluator_stopped(status)}
+    return moved(status, event, reason=kind, message=message, now=now, eviction=eviction, usage=ran, **over)
 
 
 def released(
@@ -183,6 +197,7 @@ def finished(
     gpu_class: str = "",
     **fields: Any,
 ) -> TrainingJobStatus:
+    """The job is over. `fields` may have an evaluator that goes on."""
     loss = Loss.FAULT if event is LifecycleEvent.GAVE_UP else Loss.NONE
     # A short program may have succeeded before it was ever seen to run.
     before = unblocked(status, now) if event is LifecycleEvent.COMPLETED else status
@@ -196,7 +211,7 @@ def finished(
         pending=None,
         finished_at=moment(now),
         usage=charged(status, over_at, milli=milli, gpu_class=gpu_class, loss=loss),
-        **fields,
+        **({"evaluator": evaluator_stopped(status)} | fields),
     )
 
 

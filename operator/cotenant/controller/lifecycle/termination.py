@@ -64,9 +64,14 @@ Ending: TypeAlias = Finish | Eviction
 def terminate(o: Observation, ending: Ending) -> ReconcileResult:
     """End the pods and write why. If no pod of the job runs any more, the same write releases the GPUs."""
     reason = ending.reason if isinstance(ending, Finish) else ending.kind
+    stop = o.stoppable
     if isinstance(ending, Finish):
         warning = ending.event is not LifecycleEvent.COMPLETED
         state = "failed" if warning else "done"
+        fields = dict(ending.fields)
+        if not warning and o.evaluator is not None and o.now < evaluator_until(o, o.now):
+            stop = tuple(pod for pod in stop if pod.is_of_gang)
+            fields["evaluator"] = o.status.evaluator
         changed = status_transitions.finished(
             _with_last_progress(o, o.status, state),
             ending.event,
@@ -76,7 +81,7 @@ def terminate(o: Observation, ending: Ending) -> ReconcileResult:
             gpu_class=o.of_placement.gpu_class,
             over_at=o.gpus_until,
             now=o.now,
-            **ending.fields,
+            **fields,
         )
     else:
         warning = ending.warning or ending.event in {LifecycleEvent.CRASHED, LifecycleEvent.START_TIMED_OUT}
@@ -89,15 +94,23 @@ def terminate(o: Observation, ending: Ending) -> ReconcileResult:
             now=o.now,
             **ending.fields,
         )
-        if not any(pod.held for pod in o.pods):
+        if not o.holders:
             changed = _released(o, changed)
     event = EventToRecord(reason=reason, message=ending.message, warning=warning)
-    return ReconcileResult(status=changed, delete_pods=o.stoppable, event=event)
+    return ReconcileResult(status=changed, delete_pods=stop, event=event)
+
+
+def evaluator_until(o: Observation, succeeded_at: float) -> float:
+    """Unix time until which the evaluator of a job that succeeded at `succeeded_at` may go on."""
+    evaluator = o.spec.evaluator if o.spec else None
+    return succeeded_at + ((evaluator.finish_within or 0) if evaluator else 0)
 
 
 def reconcile_evicting(o: Observation, settings: Settings) -> ReconcileResult:
-    """Wait until the last pod is gone. Pods that their node does not end are not waited for; their GPUs stay taken."""
-    held = [pod for pod in o.pods if pod.held]
+    """Wait until the last pod of the gang is gone. Pods that their node does not end are not waited for; their GPUs
+    stay taken.
+    """
+    held = o.holders
     asked_at = (unix_seconds(o.status.eviction.at) if o.status.eviction else None) or o.now
     grace_s = effective_grace_s(o.spec.grace_period if o.spec else GRACE_S, settings)
     unreachable_at = asked_at + grace_s + UNREACHABLE_S

@@ -1,6 +1,7 @@
 """One attempt of a job as a frozen value: what the builders of pods and side objects read, and the names they share.
 
-`from_job` makes it from a TrainingJob and its placement; `worker_pod`, `server_pod` and `side_objects` build from it.
+`from_job` makes it from a TrainingJob and its placement; `worker_pod`, `server_pod`, `evaluator_pod` and `side_objects`
+build from it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,23 @@ from cotenant.core.model.objects import Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerRequest:
-    """Requests and node selection of each parameter server's pod."""
+class CpuPod:
+    """Requests and node selection of a pod without a GPU: a parameter server's, or the evaluator's."""
 
     cpu_milli: int
     memory_mib: int
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerate_gpu_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorProgram:
+    """What the evaluator runs, and where."""
+
+    mode: contract.Mode
+    command: tuple[str, ...] = ()
+    entrypoint: str = ""
+    pod: CpuPod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +56,8 @@ class Program:
     code: Mapping[str, Any] | None = None
     """Mounted read-only at names.CODE_PATH: a volume source under the key source, and perhaps `subPath`."""
     workers_min: int = 0
-    servers: ServerRequest | None = None
+    servers: CpuPod | None = None
+    evaluator: EvaluatorProgram | None = None
     platform: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -83,7 +95,17 @@ class Attempt:
     """Pods of parameter servers: their node ranks come after those of the nodes."""
 
     def pod_name(self, node_rank: int) -> str:
-        return pod_name(self.job, self.number, node_rank, nodes=len(self.placement.nodes))
+        return pod_name(self.job, self.number, node_rank, nodes=len(self.placement.nodes), servers=self.servers)
+
+    @property
+    def evaluator_rank(self) -> int:
+        """Node rank of the evaluator's pod."""
+        return len(self.placement.nodes) + self.servers
+
+    def role(self, node_rank: int) -> contract.Role:
+        if node_rank < len(self.placement.nodes):
+            return contract.Role.WORKER
+        return contract.Role.EVALUATOR if node_rank == self.evaluator_rank else contract.Role.PARAMETER_SERVER
 
     @property
     def secret_name(self) -> str:
@@ -101,7 +123,7 @@ class Attempt:
     @property
     def needs_names(self) -> bool:
         """DNS names, by which the pods of an attempt of several find each other."""
-        return len(self.placement.nodes) + self.servers > 1
+        return self.evaluator_rank > 1 or self.program.evaluator is not None
 
     @property
     def is_one_pod(self) -> bool:
@@ -138,6 +160,11 @@ def token_secret_name(uid: str, attempt: int) -> str:
     return f"{names.SECRET_PREFIX}{uid}-{attempt}"
 
 
-def pod_name(job: str, attempt: int, node_rank: int, *, nodes: int) -> str:
-    """Name of a pod: `train-1-0` has the ranks of the first node, `train-1-s0` is the first parameter server."""
-    return f"{job}-{attempt}-{node_rank}" if node_rank < nodes else f"{job}-{attempt}-s{node_rank - nodes}"
+def pod_name(job: str, attempt: int, node_rank: int, *, nodes: int, servers: int) -> str:
+    """Name of a pod: `train-1-0` has the ranks of the first node, `train-1-s0` is the first parameter server, and
+    `train-1-e0` the evaluator.
+    """
+    if node_rank < nodes:
+        return f"{job}-{attempt}-{node_rank}"
+    index = node_rank - nodes
+    return f"{job}-{attempt}-s{index}" if index < servers else f"{job}-{attempt}-e{index - servers}"

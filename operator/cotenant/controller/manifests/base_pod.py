@@ -47,6 +47,7 @@ def base_pod(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
         | {
             names.LABEL_ATTEMPT: str(attempt.number),
             names.LABEL_NODE_RANK: str(node_rank),
+            names.LABEL_ROLE: attempt.role(node_rank).value,
             names.LABEL_QUEUE: attempt.queue,
         }
     )
@@ -88,12 +89,14 @@ def _pull_secrets(attempt: Attempt, settings: Settings) -> list[str]:
 
 
 def launcher_env(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str, Any]]:
-    """Variables that every launcher reads: its contract, the attempt's token, its own address."""
+    """Variables that every launcher reads: its contract, the attempt's token, its own address. The evaluator joins no
+    Ray cluster and no server, and gets no token.
+    """
     variables = contract_of(attempt, node_rank, settings).to_environment()
     return [
         *({"name": name, "value": part} for name, part in variables.items()),
         {"name": "RAY_AUTH_MODE", "value": "token"},
-        *_token(attempt),
+        *(_token(attempt) if attempt.role(node_rank) is not contract.Role.EVALUATOR else ()),
         {"name": names.ENV_POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
     ]
 
@@ -139,11 +142,25 @@ def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contrac
         servers=tuple(
             f"{attempt.pod_name(len(attempt.placement.nodes) + index)}.{domain}" for index in range(attempt.servers)
         ),
+        evaluator=_evaluator(attempt, domain),
         platform={
             **program.platform,
             "cpuMilli": attempt.cpu_milli,
             **({"scratchMib": scratch} if (scratch := scratch_mib(attempt, node_rank, settings)) else {}),
         },
+    )
+
+
+def _evaluator(attempt: Attempt, domain: str) -> contract.EvaluatorSpec | None:
+    program = attempt.program.evaluator
+    if program is None:
+        return None
+    return contract.EvaluatorSpec(
+        host=f"{attempt.pod_name(attempt.evaluator_rank)}.{domain}",
+        mode=program.mode,
+        command=program.command,
+        entrypoint=program.entrypoint,
+        cpu_milli=program.pod.cpu_milli,
     )
 
 

@@ -12,12 +12,13 @@ from cotenant import contract, names
 from cotenant.api.resources.job_spec.checkpoints import Checkpoint
 from cotenant.api.resources.job_spec.data import volume_of
 from cotenant.api.resources.job_spec.env_vars import EnvVar
+from cotenant.api.resources.job_spec.evaluators import Evaluator
 from cotenant.api.resources.job_spec.runtime import Runtime
 from cotenant.api.resources.job_spec.volumes import ClaimSource, Code, Volume
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.scalars.quantities import mib_up
-from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program, ServerRequest
+from cotenant.controller.manifests.attempt import Attempt, CpuPod, EvaluatorProgram, GpuFacts, Program
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import Placement
 
@@ -80,19 +81,38 @@ def program_of(job: TrainingJob, settings: Settings) -> Program:
         code=_code(runtime.code),
         workers_min=job.spec.min_workers or 0,
         servers=_servers(runtime),
+        evaluator=_evaluator(job.spec.evaluator, runtime),
         platform=_platform(runtime),
     )
 
 
-def _servers(runtime: Runtime) -> ServerRequest | None:
+def _servers(runtime: Runtime) -> CpuPod | None:
     if runtime.servers is None:
         return None
-    return ServerRequest(
+    return CpuPod(
         cpu_milli=runtime.servers.resources.cpu,
         memory_mib=mib_up(runtime.servers.resources.memory),
         node_selector=dict(runtime.servers.node_selector),
         tolerate_gpu_taints=runtime.servers.tolerate_gpu_taints,
     )
+
+
+def _evaluator(evaluator: Evaluator | None, runtime: Runtime) -> EvaluatorProgram | None:
+    """Its own program, or the job's."""
+    if evaluator is None:
+        return None
+    pod = CpuPod(
+        cpu_milli=evaluator.asked.cpu,
+        memory_mib=mib_up(evaluator.asked.memory),
+        node_selector=dict(evaluator.node_selector),
+        tolerate_gpu_taints=evaluator.tolerate_gpu_taints,
+    )
+    if evaluator.command is not None:
+        return EvaluatorProgram(mode="command", command=evaluator.command, pod=pod)
+    if evaluator.entrypoint is not None:
+        return EvaluatorProgram(mode="entrypoint", entrypoint=evaluator.entrypoint, pod=pod)
+    command, entrypoint = (*(runtime.command or ()), *(runtime.args or ())), runtime.entrypoint or ""
+    return EvaluatorProgram(mode=runtime.mode, command=command, entrypoint=entrypoint, pod=pod)
 
 
 def _checkpoint(checkpoint: Checkpoint | None, job: str) -> contract.CheckpointSpec | None:

@@ -27,7 +27,9 @@ def pod(attempt: Attempt, node_rank: int, settings: Settings, path: GpuIsolation
         "affinity": {"nodeAffinity": _required_on(placement.node)},
         "tolerations": settings.toleration_list,
         "containers": [_container(attempt, node_rank, settings, made["spec"]["containers"][0])],
-        "volumes": _volumes(attempt, node_rank, settings),
+        "volumes": program_volumes(
+            attempt, _memory_limit_mib(attempt, node_rank, settings), scratch_mib(attempt, node_rank, settings)
+        ),
     }
     return path.render(placement, made)
 
@@ -35,13 +37,13 @@ def pod(attempt: Attempt, node_rank: int, settings: Settings, path: GpuIsolation
 def _container(attempt: Attempt, node_rank: int, settings: Settings, launcher: dict[str, Any]) -> dict[str, Any]:
     return launcher | {
         "workingDir": names.CODE_PATH,
-        "env": _env(attempt, launcher["env"]),
+        "env": program_env(attempt, launcher["env"]),
         "resources": _resources(attempt, node_rank, settings),
-        "volumeMounts": _mounts(attempt),
+        "volumeMounts": program_mounts(attempt),
     }
 
 
-def _env(attempt: Attempt, launcher_env: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def program_env(attempt: Attempt, launcher_env: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Variables of the tenant first, the operator's last: of two with one name the last one counts."""
     tenant = [dict(entry) for entry in attempt.program.env if not is_reserved(str(entry.get("name", "")))]
     home = [] if any(entry["name"] == "HOME" for entry in tenant) else [{"name": "HOME", "value": "/tmp"}]
@@ -78,11 +80,10 @@ def _memory_limit_mib(attempt: Attempt, node_rank: int, settings: Settings) -> i
     return ranks * attempt.memory_mib + reserve if attempt.memory_mib else 0
 
 
-def _volumes(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str, Any]]:
-    limit = _memory_limit_mib(attempt, node_rank, settings)
-    shm: dict[str, Any] = {"medium": "Memory"} | ({"sizeLimit": f"{limit // 2}Mi"} if limit else {})
-    limit_mib = scratch_mib(attempt, node_rank, settings)
-    scratch = {"sizeLimit": f"{limit_mib}Mi"} if limit_mib else {}
+def program_volumes(attempt: Attempt, limit_mib: int, scratch_limit_mib: int) -> list[dict[str, Any]]:
+    """Volumes of a pod that runs the tenant's program; a limit of 0 is none."""
+    shm: dict[str, Any] = {"medium": "Memory"} | ({"sizeLimit": f"{limit_mib // 2}Mi"} if limit_mib else {})
+    scratch = {"sizeLimit": f"{scratch_limit_mib}Mi"} if scratch_limit_mib else {}
     return [
         {"name": "cotenant-tmp", "emptyDir": scratch},
         {"name": "cotenant-shm", "emptyDir": shm},
@@ -91,7 +92,7 @@ def _volumes(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[
     ]
 
 
-def _mounts(attempt: Attempt) -> list[dict[str, Any]]:
+def program_mounts(attempt: Attempt) -> list[dict[str, Any]]:
     code: dict[str, Any] = {"name": "cotenant-code", "mountPath": names.CODE_PATH}
     if attempt.program.code is not None:
         code["readOnly"] = True

@@ -167,7 +167,7 @@ class ProgressPoller:
 
 
 def _head_name(record: JobRecord) -> str:
-    return pod_name(record.name, record.status.attempts, 0, nodes=1)
+    return pod_name(record.name, record.status.attempts, 0, nodes=1, servers=0)
 
 
 def head_pod(record: JobRecord, pod: PodRecord | None) -> PodRecord | None:
@@ -175,7 +175,7 @@ def head_pod(record: JobRecord, pod: PodRecord | None) -> PodRecord | None:
     if pod is None or pod.worker is None or record.status.placement is None or not pod.held:
         return None
     own = pod.worker
-    if (own.job, own.attempt, own.node_rank, own.server) != (record.id, record.status.attempts, 0, False):
+    if (own.job, own.attempt, own.node_rank, own.role) != (record.id, record.status.attempts, 0, contract.Role.WORKER):
         return None
     placed_on = record.status.placement.nodes[0].node
     return pod if pod.node == placed_on and _is_pod_address(pod.ip) else None

@@ -68,6 +68,7 @@ class JobView:
     last_exit: Mapping[str, Any]
     earlier: tuple[Mapping[str, Any], ...]
     eviction: Mapping[str, Any]
+    evaluator: Mapping[str, Any]
     warnings: tuple[str, ...]
 
 
@@ -92,6 +93,7 @@ def job_view(document: Mapping[str, Any], seen: Sequence[tuple[float, int]]) -> 
         last_exit=status.get("lastExit") or {},
         earlier=tuple(status.get("earlierExits") or ()),
         eviction=status.get("eviction") or {},
+        evaluator=status.get("evaluator") or {},
         warnings=tuple(str(one) for one in progress.get("warnings") or ()),
     )
 

@@ -40,6 +40,12 @@ def test_ranks_have_their_gpus_and_say_when_they_see_others() -> None:
     ]
 
 
+def test_what_the_evaluator_does_is_on_the_page() -> None:
+    told = {"state": "Restarting", "restarts": 2, "reason": "UserError", "message": "no such model"}
+    assert job_view(job("red", "a", "Running", evaluator=told), ()).evaluator == told
+    assert job_view(job("red", "a", "Running"), ()).evaluator == {}
+
+
 def test_of_many_ranks_the_first_are_shown_and_the_others_counted() -> None:
     ranks = [share(f"g{number}", number) for number in range(RANKS + 7)]
     view = job_view(job("red", "a", "Running", placement={"nodes": [{"node": "n", "ranks": ranks}]}), ())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant import names
+from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_identity import PodIdentity, identity_of
 from cotenant.controller.informers.pods.pod_record import read_pod
 from tests.controller.builders import JOB_ID, contract_of, placement_on, pod_document
@@ -84,7 +85,21 @@ def test_before_it_is_bound_its_affinity_names_its_node() -> None:
 
 def test_a_server_holds_no_gpu() -> None:
     found = identity_of(pod_document(1, server=True))
-    assert found == PodIdentity(job=JOB_ID, attempt=1, node_rank=1, placement=None, server=True)
+    assert found == PodIdentity(job=JOB_ID, attempt=1, node_rank=1, placement=None, role=Role.PARAMETER_SERVER)
+
+
+def test_an_evaluator_holds_no_gpu() -> None:
+    found = identity_of(pod_document(1, evaluator=True))
+    assert found == PodIdentity(job=JOB_ID, attempt=1, node_rank=1, placement=None, role=Role.EVALUATOR)
+
+
+def test_a_contract_of_a_pod_behind_all_others_is_nobodys() -> None:
+    document = pod_document(1, evaluator=True)
+    own = replace(contract_of(1, 1, PLACED, evaluator=True), evaluator=None)
+    document["spec"]["containers"][0]["env"] = [
+        {"name": name, "value": text} for name, text in own.to_environment().items()
+    ]
+    assert identity_of(document) is None
 
 
 def test_a_long_contract_is_read_as_well() -> None:

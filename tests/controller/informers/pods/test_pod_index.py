@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,13 +29,16 @@ def test_pods_are_kept_by_the_job_that_owns_them() -> None:
     assert list(cache.pods.of_job(JOB)) == ["train-1-0"]
 
 
-def test_a_server_of_ours_takes_its_requests_from_its_node_as_no_placement_speaks_of_them() -> None:
+@pytest.mark.parametrize("kind", [{"server": True}, {"evaluator": True}], ids=["server", "evaluator"])
+def test_a_pod_of_ours_without_ranks_takes_its_requests_from_its_node_as_no_placement_speaks_of_them(
+    kind: dict[str, Any],
+) -> None:
     cache = ObjectCache()
-    ranks, server = pod_document(0), pod_document(1, server=True)
+    ranks, server = pod_document(0), pod_document(1, **kind)
     for document in (ranks, server):
         cache.put(PODS, document)
     assert (cache.pods.load["n1"].cpu_milli, cache.pods.load["n1"].memory_mib) == (2000, 1024)
-    assert {one.worker.server for one in cache.pods.of_job(JOB).values() if one.worker} == {False, True}
+    assert len({one.role for one in cache.pods.of_job(JOB).values()}) == 2
     server["status"] = terminated(0)
     server["metadata"]["resourceVersion"] = "11"
     cache.put(PODS, server)

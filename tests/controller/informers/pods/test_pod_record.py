@@ -54,6 +54,35 @@ def test_how_a_pod_ended(status: dict[str, Any], expected: Exit | None) -> None:
     assert exited(0).code == 0
 
 
+CRASHED = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2026-01-01T00:00:30Z"}}
+BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+
+
+def evaluator_status(phase: str, **container: Any) -> dict[str, Any]:
+    return {"phase": phase, "containerStatuses": [{"name": names.CONTAINER, **container}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "ended", "before", "restarts"),
+    [
+        (evaluator_status("Running", state={"running": {}}), None, None, 0),
+        (evaluator_status("Running", state=CRASHED), None, 1, 0),
+        (evaluator_status("Running", state=BACK_OFF, lastState=CRASHED, restartCount=1), None, 1, 1),
+        (evaluator_status("Running", state={"running": {}}, lastState=CRASHED, restartCount=2), None, 1, 2),
+        (evaluator_status("Succeeded", state={"terminated": {"exitCode": 0}}), 0, 0, 0),
+        ({"phase": "Failed", "reason": "Evicted"}, -1, None, 0),
+    ],
+    ids=["runs", "has just failed", "waits to be started again", "runs again", "has ended", "evicted"],
+)
+def test_an_evaluator_that_failed_has_not_ended_because_its_kubelet_starts_it_again(
+    status: dict[str, Any], ended: int | None, before: int | None, restarts: int
+) -> None:
+    found = read_pod(pod_document(1, evaluator=True, status=status))
+    exits = [one and one.code for one in (found.exit, found.earlier_exit)]
+    assert (exits, found.restarts, found.role) == ([ended, before], restarts, contract.Role.EVALUATOR)
+    assert found.held is (ended is None)
+
+
 @pytest.mark.parametrize(
     ("status", "waiting"),
     [

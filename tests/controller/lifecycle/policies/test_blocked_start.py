@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant.api.resources.trainingjob_status import BlockedStart, TrainingJobStatus
+from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.policies import blocked_start
 from cotenant.controller.lifecycle.policies.blocked_start import LASTING_S, PAUSE_MAX_S, PAUSE_MIN_S, STUCK_S, UNSURE_S
@@ -49,7 +50,7 @@ def unbound(waiting: str) -> PodRecord:
          "a disk of another zone", "a missing claim", "a server"],
 )  # fmt: skip
 def test_a_node_is_avoided_only_if_the_cause_lies_there(stuck: PodRecord, avoided_s: dict[str, float]) -> None:
-    servers = 1 if stuck.worker and stuck.worker.server else 0
+    servers = int(stuck.role is Role.PARAMETER_SERVER)
     given = observed(admitted(Phase.STARTING, *ONE, servers=servers), stuck, now=T0 + STUCK_S)
     ending = blocked_start.ending(given, SETTINGS)
     assert isinstance(ending, Eviction)

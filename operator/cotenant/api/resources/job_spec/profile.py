@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import Field
 
+from cotenant.api.resources.job_spec.evaluators import EvaluatorShape
 from cotenant.api.resources.job_spec.machine import (
     MAX_GPUS_PER_WORKER,
     MAX_RANKS,
@@ -107,6 +108,8 @@ class ProfileSpec(Model):
     topology: TopologySpec | None = None
     spread: SpreadSpec | None = None
     runtime: ProfileRuntime | None = None
+    evaluator: EvaluatorShape | None = None
+    """Of jobs that have an evaluator and say neither its resources nor its nodes."""
     allowed: ProfileBounds | None = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (

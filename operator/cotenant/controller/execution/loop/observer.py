@@ -80,4 +80,5 @@ class Observer:
             creation_rejection=creation.rejection if creation else None,
             creation_refusal=creation.refusal if creation else None,
             creation_delay=creation.delay if creation else None,
+            evaluator_refusal=memory.evaluator_refusal(number),
         )

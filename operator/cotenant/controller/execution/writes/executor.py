@@ -87,6 +87,8 @@ class Executor:
             return refused
         if result.create_pods:
             return await self.create_pods(record)
+        if result.create_evaluator:
+            await self.pod_creator.create_evaluator(record)
         if result.delete_job:
             reply = await self.kube.delete(TRAINING_JOBS, record.name, record.namespace, uid=record.uid)
             if reply.outcome is Outcome.REFUSED:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cotenant import names
-from cotenant.contract import Contract, ContractError, PodGrant
+from cotenant.contract import Contract, ContractError, PodGrant, Role
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.manifests.attempt import pod_name
 from cotenant.core.model.objects import GrantedGpu, NodePlacement, RankPlacement
@@ -26,8 +26,8 @@ class PodIdentity:
     attempt: int
     node_rank: int
     placement: NodePlacement | None
-    server: bool = False
-    """True for a parameter server. It has no ranks, and no placement covers its CPU and memory."""
+    role: Role = Role.WORKER
+    """Only a worker has ranks. No placement covers the CPU and memory of the others."""
 
 
 def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
@@ -35,10 +35,12 @@ def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
     metadata, spec = document["metadata"], document.get("spec") or {}
     try:
         contract = Contract.from_environment(_launcher_env(spec))
-        named = pod_name(contract.job, contract.attempt, contract.node_rank, nodes=len(contract.pods))
+        nodes, servers = len(contract.pods), len(contract.servers)
+        named = pod_name(contract.job, contract.attempt, contract.node_rank, nodes=nodes, servers=servers)
         if (contract.namespace, named) != (metadata["namespace"], metadata["name"]):
             return None
-        grant = contract.pods[contract.node_rank] if contract.server is None else None
+        role = contract.role
+        grant = contract.pods[contract.node_rank] if role is Role.WORKER else None
         placement = None if grant is None else _placement(grant, spec.get("nodeName") or _wanted_node(spec))
     except (ContractError, IndexError, TypeError, ValueError, RecursionError):
         return None
@@ -47,7 +49,7 @@ def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
         attempt=contract.attempt,
         node_rank=contract.node_rank,
         placement=placement,
-        server=grant is None,
+        role=role,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from cotenant.contract import Role
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.pods.deleted_pods import DeletedPods
 from cotenant.controller.informers.pods.departed_pods import DepartedPods
@@ -109,5 +110,5 @@ class PodIndex:
 
 
 def counts_as_load(pod: PodRecord) -> bool:
-    """True if the pod uses CPU and memory of its node without a placement: a pod of others, or a parameter server."""
-    return (pod.worker is None or pod.worker.server) and bool(pod.node) and pod.held
+    """True if the pod uses CPU and memory of its node without a placement: a pod of others, or one without ranks."""
+    return pod.role is not Role.WORKER and bool(pod.node) and pod.held

@@ -1,7 +1,7 @@
 """A pod as far as the operator needs it, decoded once when it is seen.
 
-Of pods that are not Cotenant's, and of parameter servers, the core needs only the CPU, the memory and the devices that
-they take from their node.
+Of pods that are not Cotenant's, of parameter servers and of evaluators, the core needs only the CPU, the memory and the
+devices that they take from their node.
 """
 
 from __future__ import annotations
@@ -74,6 +74,10 @@ class PodRecord:
     """Why it is asked to leave; the operator may be the cause too."""
     exit: Exit | None = None
     """Set when the worker container has ended. Its GPUs are then free."""
+    earlier_exit: Exit | None = None
+    """End of the container that its kubelet starts again, or has started again: of an evaluator."""
+    restarts: int = 0
+    """How often its kubelet has started the container again."""
     waiting: str = ""
     """Reason why the container does not start, such as `ErrImagePull`, from the kubelet or the kube-scheduler."""
     preparing_since: float = 0.0
@@ -94,6 +98,11 @@ class PodRecord:
     """Extended resource → requested."""
 
     @property
+    def role(self) -> contract.Role | None:
+        """None: not one of ours."""
+        return self.worker.role if self.worker is not None else None
+
+    @property
     def held(self) -> bool:
         """True if its processes may still run, so that its GPUs are in use.
 
@@ -107,6 +116,11 @@ class PodRecord:
         bound = bool(self.node) and not self.deleting
         return bound and not (self.started_at or self.ready or self.waiting or self.preparing_since or self.exit)
 
+    @property
+    def is_of_gang(self) -> bool:
+        """True for a pod of ranks or of a parameter server, without which the attempt does not go on."""
+        return self.role in {contract.Role.WORKER, contract.Role.PARAMETER_SERVER}
+
     def is_of(self, attempt: int) -> bool:
         return self.worker is not None and self.worker.attempt == attempt
 
@@ -116,7 +130,7 @@ class PodRecord:
 
 @dataclass(slots=True)
 class NodeLoad:
-    """Requests on one node of pods without a placement: pods of others, and parameter servers."""
+    """Requests on one node of pods without a placement: pods of others, parameter servers, and evaluators."""
 
     cpu_milli: int = 0
     memory_mib: int = 0
@@ -138,7 +152,7 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
     spec, status = document.get("spec", {}), document.get("status", {})
     same = known is not None and known.uid == metadata["uid"]
     worker = on_node(known.worker, spec) if known is not None and same else identity_of(document)
-    container = _container_status(status)
+    container, starts_again = _container_status(status), worker is not None and worker.role is contract.Role.EVALUATOR
     cpu_milli, memory_mib = pod_requests(document)
     queue = (metadata.get("labels") or {}).get(names.LABEL_QUEUE, "")
     return PodRecord(
@@ -155,7 +169,9 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
         deletion=_deletion(metadata),
         grace_s=spec.get("terminationGracePeriodSeconds", 30),
         disruption=disruption_of(document),
-        exit=_exit(status, container, ours=worker is not None),
+        exit=_exit(status, container, ours=worker is not None and not starts_again),
+        earlier_exit=_earlier_exit(container) if starts_again else None,
+        restarts=int(container.get("restartCount") or 0) if starts_again else 0,
         waiting=_waiting(status, container),
         preparing_since=_preparing_since(status),
         started_at=_started_at(container),
@@ -196,6 +212,10 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any], *, ours: bool
             runtime_message=said,
             eviction=eviction,
         )
+    return _container_exit(ended, status, eviction)
+
+
+def _container_exit(ended: Mapping[str, Any], status: Mapping[str, Any], eviction: str = "") -> Exit:
     text = ended.get("message") or ""
     read = contract.Termination.from_json(text)
     termination = None if isinstance(read, contract.Malformed) else read
@@ -210,6 +230,12 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any], *, ours: bool
         runtime_message=plain_text(runtime_message, QUOTE_CHARS_MAX),
         eviction=eviction,
     )
+
+
+def _earlier_exit(container: Mapping[str, Any]) -> Exit | None:
+    """The last end of the container of a pod whose kubelet starts it again."""
+    ended = _ended(container) or (container.get("lastState") or {}).get("terminated")
+    return None if ended is None else _container_exit(ended, {})
 
 
 def _others_run(status: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import BlockedStart, Condition, ExcludedNode, TrainingJobStatus
 from cotenant.api.scalars.quantities import show_duration
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
+from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.failure_classification import is_runtime_fault
 from cotenant.controller.lifecycle.observation import Observation
@@ -147,7 +148,7 @@ def _stuck_at(o: Observation, pod: PodRecord) -> float:
 def _blamed_for(pod: PodRecord, node: str) -> Blamed:
     """Nodes to avoid because of a stuck pod, if the pod's message says that the node is the cause."""
     reason = pod.waiting.partition(":")[0]
-    if not node or (pod.worker is not None and pod.worker.server):
+    if not node or pod.role is not Role.WORKER:
         return Blamed()
     if not pod.node:
         if _OF_THE_VOLUME.search(pod.waiting):

@@ -6,7 +6,9 @@ Event only. Until that was read, the message names what the spec mounts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from cotenant import names
 from cotenant.api.conversion.to_core import unix_seconds
@@ -14,6 +16,7 @@ from cotenant.api.resources.job_spec.checkpoints import CheckpointVolume
 from cotenant.api.resources.job_spec.volumes import Code, Volume
 from cotenant.api.resources.trainingjobs import TrainingJobSpec
 from cotenant.api.scalars.status_text import plain_word
+from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.settings import Settings
@@ -28,6 +31,8 @@ REPORT_AFTER_S = 30.0
 """Pause before a wait is reported: attaching a volume takes time."""
 QUOTE_CHARS_MAX = 500
 """Most characters that are quoted from a message of the kubelet or the kube-scheduler."""
+KIND: Final[Mapping[Role | None, str]] = {Role.PARAMETER_SERVER: "server", Role.EVALUATOR: "evaluator"}
+"""What messages call the pods that have no ranks."""
 CANONICAL_REASON = {"ImagePullBackOff": "ErrImagePull", "CreateContainerError": "CreateContainerConfigError"}
 """Reasons of the kubelet that alternate while nothing changes. Both are reported under one name."""
 
@@ -58,8 +63,8 @@ def first(o: Observation) -> StartObstacle | None:
 def of_waiting(pod: PodRecord) -> StartObstacle:
     """The obstacle of a pod that its kubelet or the kube-scheduler reports as stuck."""
     reason = pod.waiting.partition(":")[0]
-    server = "server " if pod.worker and pod.worker.server else ""
-    message = f"{server}pod {pod.name} does not start: {pod.waiting[:QUOTE_CHARS_MAX]}"
+    kind = f"{KIND[pod.role]} " if pod.role in KIND else ""
+    message = f"{kind}pod {pod.name} does not start: {pod.waiting[:QUOTE_CHARS_MAX]}"
     if pod.added_containers:
         message += f". {describe_added(pod)}"
     return StartObstacle(CANONICAL_REASON.get(reason, reason), message)
@@ -104,10 +109,8 @@ def _reason(o: Observation, pod: PodRecord) -> str:
 
 def describe(o: Observation, pod: PodRecord) -> str:
     if pod.pulls:
-        return (
-            f"node {pod.node} pulls the image of pod {pod.name} for more than {REPORT_AFTER_S:.0f} s. The job keeps its"
-            f" GPUs and starts once the image is there"
-        )
+        meanwhile = ". The job keeps its GPUs and starts once the image is there" if pod.is_of_gang else ""
+        return f"node {pod.node} pulls the image of pod {pod.name} for more than {REPORT_AFTER_S:.0f} s{meanwhile}"
     if cause := o.of_pods.causes.get(pod.uid):
         return f"pod {pod.name} does not start on node {pod.node}: {cause[:QUOTE_CHARS_MAX]}"
     named = mounted_sources(o.spec) if o.spec else []

@@ -27,9 +27,10 @@ def stored(replica: Replica, name: str = BASE) -> Document | None:
     return replica.kube.stored(NETWORK_POLICIES, name, "red")
 
 
-async def start(replica: Replica, name: str, workers: int = 1) -> None:
+async def start(replica: Replica, name: str, workers: int = 1, **spec: Any) -> None:
     """Admit the job and make what it needs."""
-    submit(replica.kube, name, workers)
+    job = submit(replica.kube, name, workers)
+    replica.kube.put(TRAINING_JOBS, job | {"spec": job["spec"] | spec})
     for action in replica.decide().actions:
         record = replica.operator.cache.jobs[action.job]
         await replica.operator.loop.action_executor.admit(record, action)  # type: ignore[arg-type]
@@ -84,6 +85,13 @@ async def test_two_pods_with_ranks_and_one_with_a_parameter_server_are_no_job_of
     replica.kube.put(TRAINING_JOBS, job)
     await put_back(replica)
     assert (len(job["status"]["placement"]["nodes"]), stored(replica)) == (2, None)
+
+
+async def test_a_job_with_an_evaluator_is_no_job_of_one_pod() -> None:
+    replica = Replica()
+    await start(replica, "evaluated", evaluator={})
+    await put_back(replica)
+    assert (stored(replica, "evaluated") is not None, stored(replica)) == (True, None)
 
 
 @pytest.mark.parametrize("edit", [opened, narrowed, halved, unlabelled])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cotenant import names
+from cotenant.api.resources.job_spec.evaluators import Evaluator
 from cotenant.api.resources.job_spec.runtime import Strategy
 from cotenant.controller.client.kube import (
     NETWORK_POLICIES,
@@ -120,6 +121,34 @@ async def test_of_parameter_servers_only_those_that_are_not_there_are_made() -> 
         "POST pods/train-1-s0",
         *["POST pods/train-1-s1"] * 2,
     ]
+
+
+def with_evaluator(record: JobRecord) -> JobRecord:
+    assert record.job is not None
+    spec = record.job.spec.model_copy(update={"evaluator": Evaluator.model_validate({})})
+    return replace(record, job=record.job.model_copy(update={"spec": spec}))
+
+
+async def test_the_evaluator_comes_by_itself_and_after_the_pods_of_ranks() -> None:
+    replica, record = await committed()
+    evaluated = with_evaluator(record)
+    await create(replica, evaluated)
+    assert writes(replica.kube) == SIDE_OBJECTS + PODS_OF_IT
+    await replica.operator.loop.executor.pod_creator.create_evaluator(evaluated)
+    assert writes(replica.kube) == [*SIDE_OBJECTS, *PODS_OF_IT, "POST pods/train-1-e0"]
+
+
+async def test_a_refused_evaluator_is_no_refusal_of_the_attempt() -> None:
+    replica, record = await committed()
+    answer = Reply(Outcome.REFUSED, message="exceeded quota", code=403)
+    replica.kube.faults.add(Fault(call="POST pods/train-1-e0", answer=answer))
+    await replica.operator.loop.executor.pod_creator.create_evaluator(with_evaluator(record))
+    memory = replica.operator.memories[record.id]
+    assert memory.evaluator_refusal(1) == "pods/train-1-e0 was refused (403): exceeded quota"
+    assert memory.creation is not None
+    assert (memory.evaluator_refusal(2), memory.creation.refusal) == (None, None)
+    await replica.operator.loop.executor.pod_creator.create_evaluator(with_evaluator(record))
+    assert memory.evaluator_refusal(1) is None
 
 
 async def test_after_a_crash_what_is_there_is_taken_as_made_and_only_the_rest_is_made() -> None:

@@ -132,5 +132,6 @@ class BaseNetworkPolicies:
 
 
 def _is_one_pod(record: JobRecord) -> bool:
-    placement = record.status.placement
-    return placement is not None and len(placement.nodes) + (placement.servers or 0) == 1
+    placement, spec = record.status.placement, record.job.spec if record.job else None
+    alone = spec is None or spec.evaluator is None
+    return alone and placement is not None and len(placement.nodes) + (placement.servers or 0) == 1

@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from cotenant import names
+from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.controller.client.kube import (
     PODS,
     SECRETS,
@@ -40,12 +41,13 @@ from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.pods.pod_identity import PodIdentity, identity_of
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.policies.start_obstacles import EXEMPT
-from cotenant.controller.manifests import server_pod, worker_pod
+from cotenant.controller.manifests import evaluator_pod, server_pod, worker_pod
 from cotenant.controller.manifests.attempt import Attempt, token_secret_name
 from cotenant.controller.manifests.from_job import attempt_of
 from cotenant.controller.manifests.quota_amounts import demanded_by
 from cotenant.controller.manifests.side_objects import side_objects
 from cotenant.controller.settings import Settings
+from cotenant.core.model.objects import Placement
 
 Manifests: TypeAlias = list[tuple[Resource, Document]]
 
@@ -75,8 +77,7 @@ class PodCreator:
         number, memory = record.status.attempts, self.memories[record.id]
         creation = memory.creation = memory.creation_of(number) or ObjectCreation(number)
         memory.attempts = max(memory.attempts, number)
-        attempt = attempt_of(record.job, record.status, record.placement, self.nodes.gpus, self.settings)
-        attempt = replace(attempt, counted=creation.counted)
+        attempt = self._attempt(record, record.job, record.placement, creation)
         # 1. What stands beside the pods, once for each attempt.
         if not creation.side_objects_made:
             if record.is_elastic and number > 1:  # a resize begins the next attempt without an end of the one before
@@ -98,6 +99,24 @@ class PodCreator:
             creation.delay = None
         return created
 
+    async def create_evaluator(self, record: JobRecord) -> None:
+        """Make the pod of the evaluator. The memory has the words of a refusal, which is none of the attempt's."""
+        if record.job is None or record.placement is None or self.cache.job(record.id) is None:
+            return
+        number, memory = record.status.attempts, self.memories[record.id]
+        known = (memory.creation, memory.evaluator_creation)
+        counted = frozenset().union(*(one.counted for one in known if one is not None and one.attempt == number))
+        creation = memory.evaluator_creation = ObjectCreation(number, counted=counted)
+        attempt = self._attempt(record, record.job, record.placement, creation)
+        beside = self.cache.volumes.keeps_on_one_node(record.namespace, record.job.spec)
+        made = evaluator_pod.pod(attempt, self.settings, beside_rank_0=beside)
+        await self._create_object(PODS, made, memory, creation, counted)
+        self.cache.mark_changed([record.id])
+
+    def _attempt(self, record: JobRecord, job: TrainingJob, placement: Placement, creation: ObjectCreation) -> Attempt:
+        attempt = attempt_of(job, record.status, placement, self.nodes.gpus, self.settings)
+        return replace(attempt, counted=creation.counted)
+
     def _missing_pods(self, attempt: Attempt, there: Container[str]) -> tuple[Manifests, Manifests]:
         """Side objects of the missing pods, and the pods."""
         nodes = attempt.placement.nodes
@@ -116,8 +135,9 @@ class PodCreator:
     async def _create_all(self, objects: Iterable[tuple[Resource, Document]], memory: JobMemory) -> Creation:
         """The worst that has come of any of them. The first error is raised after all calls have ended."""
         assert memory.creation is not None
-        named = memory.creation.counted  # before the first answer: all of these documents name the same
-        calls = (self._create_object(resource, document, memory, named) for resource, document in objects)
+        creation = memory.creation
+        named = creation.counted  # before the first answer: all of these documents name the same
+        calls = (self._create_object(resource, document, memory, creation, named) for resource, document in objects)
         outcomes = []
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, BaseException):
@@ -126,15 +146,14 @@ class PodCreator:
         return _worst(outcomes)
 
     async def _create_object(
-        self, resource: Resource, document: Document, memory: JobMemory, named: frozenset[str]
+        self, resource: Resource, document: Document, memory: JobMemory, creation: ObjectCreation, named: frozenset[str]
     ) -> Creation:
-        assert memory.creation is not None
         reply = await self.kube.create(resource, document, document["metadata"]["namespace"])
         if resource is PODS and not (demanded := demanded_by(reply.message)) <= named:
-            memory.creation.counted |= demanded
+            creation.counted |= demanded
             created = Creation.RETRY
         else:
-            created = await self._outcome(reply, resource, document, memory.creation)
+            created = await self._outcome(reply, resource, document, creation)
         if resource is PODS:  # with an answer it is known; else an error has been raised, and it stays unsettled
             memory.unsettled.pop(document["metadata"]["name"], None)
             self._look_again_if_gone(memory.id)
