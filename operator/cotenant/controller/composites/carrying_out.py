@@ -1,4 +1,4 @@
-"""Carries out what was decided for one composite: its objects, its status, its Events, in this order."""
+"""Carries out what was decided for one composite: writes its objects, then its status, then its Events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cotenant.controller.telemetry.logs import shorten
 
 
 class StaleError(RuntimeError):
-    """A write met an object that is other than it was when the write was decided: it is to be decided anew."""
+    """The object has changed since the write was decided. It has to be decided again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,9 @@ class CompositeWriter:
             await self._delete(write)
 
     async def write_status(self, owner: Observed, status: Mapping[str, Any]) -> bool:
-        """Write what differs, guarded by the version that the decision was made on; True where anything did."""
+        """Write the fields that differ, if the document still has the version that the decision used. True if any
+        differed.
+        """
         change = difference(owner.status, status)
         if not change:
             return False
@@ -77,7 +79,9 @@ class CompositeWriter:
         raise RefusedError(f"{write.resource.plural} {name}: {shorten(reply.message)}")
 
     async def _taken(self, resource: Resource, seen: Document, reply: Reply) -> None:
-        """Take in what a patch has led to. Raises StaleError where the object is another than was seen."""
+        """Take in the document that a patch returned. Raises StaleError if it is another object than the one that was
+        seen.
+        """
         metadata = seen["metadata"]
         if reply.done:
             self.objects.put(resource, reply.document)

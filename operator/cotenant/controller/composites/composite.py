@@ -1,4 +1,4 @@
-"""A kind that is made of other objects: what is observed of one, and the writes that follow. Values, no I/O."""
+"""A kind that is made of other objects: what is observed of one object, and the writes that follow. Values, no I/O."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cotenant.controller.lifecycle.observation import EventToRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """One object and what it owns, as last seen."""
+    """One object and the objects that it owns, as last seen."""
 
     document: Document
     owned: Mapping[tuple[Resource, str], Document] = field(default_factory=dict)
-    """By kind and name: what names this very object, by uid, as its controller."""
+    """By kind and name. Only objects whose controller is this object, by uid."""
     taken: frozenset[str] = frozenset()
-    """Names that a `Create` with `goes_on` has just found taken by an object of somebody else's."""
+    """Names that a `Create` with `goes_on` has just found in use by an object of somebody else."""
 
     @property
     def name(self) -> str:
@@ -27,7 +27,7 @@ class Observed:
 
     @property
     def namespace(self) -> str:
-        """Empty for an object of the cluster."""
+        """Empty for a cluster-scoped object."""
         return str(self.document["metadata"].get("namespace", ""))
 
     @property
@@ -40,11 +40,11 @@ class Observed:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """Status as it is written; empty before the first write."""
+        """As stored; empty before the first write."""
         return self.document.get("status") or {}
 
     def of(self, resource: Resource) -> dict[str, Document]:
-        """What it owns of this kind, by name, in the order of names."""
+        """The objects of this kind that it owns, sorted by name."""
         return {name: self.owned[kind, name] for kind, name in sorted(self.owned, key=_name) if kind == resource}
 
 
@@ -54,20 +54,22 @@ def _name(key: tuple[Resource, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make an object in the namespace of its owner, who is written into it. One of ours that is there already counts as
-    made; a namesake that is not ours is a failure of the owner.
+    """Make an object in the namespace of its owner, with an owner reference.
+
+    If an object of the same owner exists already, it counts as made. An object of somebody else under this name is a
+    failure of the owner.
     """
 
     resource: Resource
     body: Mapping[str, Any]
-    """With a name that follows from the owner alone: what is made twice by two replicas is one object."""
+    """Its name follows from the owner alone, so two replicas make one object."""
     goes_on: bool = False
-    """A namesake is no failure: the owner is decided for again, with the name in `Observed.taken`."""
+    """If the name is in use, the owner does not fail: it is decided again, with the name in `Observed.taken`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Merge patch of an object as it was seen: one that has changed since is looked at anew instead."""
+    """A merge patch that is refused if the object has changed since it was seen; then the owner is decided again."""
 
     resource: Resource
     seen: Document
@@ -76,7 +78,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete this very object, whatever has changed in it. One that is gone counts as deleted."""
+    """Delete this object by uid, whatever has changed in it. If it is gone, it counts as deleted."""
 
     resource: Resource
     seen: Document
@@ -87,21 +89,21 @@ Write: TypeAlias = Create | Patch | Delete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writes:
-    """What is to be written, in this order: objects, then the status, then Events."""
+    """What to write: objects, then the status, then Events."""
 
     objects: tuple[Write, ...] = ()
     status: Mapping[str, Any] | None = None
-    """The whole status as it is to stand, without the condition of the quarantine; None leaves it as it is. Only the
-    difference is written."""
+    """The whole status, without the condition of the quarantine. Only differences are written. None leaves it as it is.
+    """
     events: tuple[EventToRecord, ...] = ()
-    """Recorded once a status that differs is written, so that what is decided twice is reported once."""
+    """Recorded only if the status differs, so that a repeated decision reports once."""
     look_again_at: float | None = None
-    """Unix seconds: when to decide again, whether anything has been observed or not."""
+    """Unix seconds at which to decide again, even if nothing is observed."""
 
     @property
     def without_creations(self) -> Writes:
-        """What goes on while the API server refuses what is to be made: patches and deletes, and the status where it
-        does not speak of what would have been made.
+        """The writes that are still possible if the API server refuses to create: patches, deletions, and the status
+        unless it tells of the new objects.
         """
         kept = tuple(one for one in self.objects if not isinstance(one, Create))
         all_there = len(kept) == len(self.objects)
@@ -109,7 +111,7 @@ class Writes:
 
 
 class Composite(Protocol):
-    """One kind. The decision is a function: it calls nobody, and time comes in as data."""
+    """One kind. The decision is a function: it makes no calls, and time comes in as data."""
 
     @property
     def resource(self) -> Resource: ...
@@ -119,14 +121,14 @@ class Composite(Protocol):
 
     @property
     def owns(self) -> tuple[Resource, ...]:
-        """Kinds of the objects that it is made of."""
+        """Kinds of objects that it may own."""
 
     @property
     def computes(self) -> bool:
-        """Its decisions take so long that they are made in a thread of their own."""
+        """True if a decision takes so long that it needs a thread."""
 
     def decide(self, observed: Observed, now: float) -> Writes:
-        """Next step of one object, `now` in Unix seconds. Whatever it raises is that object's failure."""
+        """The writes for one object; `now` is in Unix seconds. An exception becomes the failure of this object."""
 
 
 def owner_of(document: Mapping[str, Any], kind: str) -> tuple[str, str] | None:
@@ -139,7 +141,7 @@ def owner_of(document: Mapping[str, Any], kind: str) -> tuple[str, str] | None:
 
 
 def with_owner(body: Mapping[str, Any], owner: Observed, kind: str) -> Document:
-    """The object with its owner as controller: Kubernetes deletes it with its owner."""
+    """The object with its owner as controller, so that Kubernetes deletes it with its owner."""
     reference = {
         "apiVersion": names.API_VERSION,
         "kind": kind,

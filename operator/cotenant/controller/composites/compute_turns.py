@@ -1,5 +1,6 @@
-"""Turns of decisions that take long: one at a time, and after each a pause, so that threads which compute leave the
-operator's loop most of the interpreter. However many objects tenants make, what is computed for them takes a third.
+"""Turns for decisions that take long. One decision computes at a time, and a pause follows each.
+
+The pause leaves the operator's event loop two thirds of the interpreter's time, however many objects tenants make.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ import asyncio
 from typing import Final
 
 PAUSE: Final = 2.0
-"""Times what a turn took."""
+"""Length of the pause, in times of the turn before it."""
 
 
 class ComputeTurns:
-    """`async with turns:` waits for its turn, in the order of who came first."""
+    """`async with turns:` waits for a turn, first come, first served."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()

@@ -1,8 +1,8 @@
-"""The keyed reconciler of one composite kind: observe, decide, write, each object by itself.
+"""The keyed reconciler of one composite kind: it observes, decides and writes, for each object by itself.
 
-An object is looked at when it or something that it owns has changed, when its decision asked for it, and after a pause
-when something went wrong. At most one step of an object is under way, and a slow one holds up no other. Nothing is
-decided by a replica that does not lead, or that has not listed everything yet.
+It takes a step for an object if the object or one that it owns has changed, if its decision asked for another look,
+and, after a pause, if a step has failed. An object has at most one step under way; a slow one delays no other. A
+replica decides nothing before it leads and has listed everything.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ log = logging.getLogger(__name__)
 
 RETRY_S: Final = 1.0
 TAKEN_S: Final = 15.0
-"""A name that was found taken is not tried again for so long."""
+"""A name that was in use is tried again after this time."""
 """Shortest pause before the next look: after an answer that was lost, after a conflict, and where a decision asks."""
 LOOK_S: Final = 5.0
-"""Longest sleep: leadership may have come without any change being observed."""
+"""Longest sleep. Leadership may have begun without an event."""
 STEPS_MAX: Final = 8
-"""Steps of different objects that are under way at once."""
+"""Steps that may be under way at once, each of another object."""
 
 
 class CompositeController:
-    """Reconciler of one kind. `kube` holds back its writes unless leadership is held."""
+    """Reconciler of one kind. `kube` refuses writes while leadership is not held."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class CompositeController:
         self._queue: WorkQueue[str] = WorkQueue()
         self._failures: dict[str, Failure] = {}
         self._taken: dict[str, dict[str, float]] = {}
-        """Key → names that were found taken, and until when they count as that."""
+        """Key → names in use, each with the time until which it counts as in use."""
         self._wake = asyncio.Event()
         self._steps = asyncio.Semaphore(STEPS_MAX)
         self._turns = ComputeTurns()
@@ -83,21 +83,21 @@ class CompositeController:
         leadership.on_change(lambda held: self.look_at_all())
 
     def look_at(self, key: str) -> None:
-        """Have this object looked at soon."""
+        """Take a step for this object soon."""
         self._queue.add(key)
         self._wake.set()
 
     def look_at_all(self) -> None:
-        """Have all objects looked at: on leadership, or where something has changed that all of them depend on."""
+        """Take a step for every object: after a change of leader, or after a change that all of them depend on."""
         for key in self.objects:
             self.look_at(key)
 
     def put(self, resource: Resource, document: Document, deleted: bool = False) -> None:
-        """Take in an object as it was observed, of whatever kind."""
+        """Take in one object of any kind."""
         self.objects.put(resource, document, deleted)
 
     def replace(self, resource: Resource, listing: Listing) -> None:
-        """Take in a whole list, of whatever kind."""
+        """Take in a whole list of any kind."""
         self.objects.replace(resource, listing)
         self._wake.set()
 
@@ -145,7 +145,9 @@ class CompositeController:
             self._wake.set()
 
     async def reconcile(self, key: str) -> None:
-        """Take the next step of one object. Raises UnreachableError alone: all else is that object's own failure."""
+        """Take the next step of one object. Only UnreachableError is raised; any other exception becomes the object's
+        failure.
+        """
         observed, now = self.objects.observed(key), self._clock()
         if observed is None or "deletionTimestamp" in observed.document["metadata"]:
             self._failures.pop(key, None)
@@ -181,7 +183,7 @@ class CompositeController:
                 self._queue.add_after(key, max(writes.look_again_at, now + RETRY_S))
 
     async def _decide(self, observed: Observed, now: float) -> tuple[Observed, Writes]:
-        """Writes, and what they were decided on: the object as it is when its turn comes."""
+        """The writes, and the observation they were decided on: the object as it is when its turn comes."""
         if not self.composite.computes:
             return observed, self.composite.decide(observed, now)
         async with self._turns:
@@ -211,7 +213,7 @@ class CompositeController:
                 self._event_recorder.record(identity, event, kind=self.composite.kind)
 
     def _with_taken(self, observed: Observed, key: str, now: float) -> Observed:
-        """The object, with the names that were found taken a moment ago."""
+        """The observation with the names that were lately found in use."""
         known = {name: until for name, until in self._taken.pop(key, {}).items() if until > now}
         if not known:
             return observed
@@ -219,7 +221,7 @@ class CompositeController:
         return replace(observed, taken=frozenset(known))
 
     async def _contain(self, observed: Observed, stage: Stage, error: Exception, now: float) -> None:
-        """Keep the failure to its object: written there, tried again after a pause."""
+        """Note the failure in the object's status, and try again after a pause."""
         key = f"{observed.namespace}/{observed.name}" if observed.namespace else observed.name
         self._metrics.failures_contained.labels(f"{self.composite.kind}Failed").inc()
         if not isinstance(error, RefusedError | OwnershipError):

@@ -1,7 +1,7 @@
 """Failures of one composite: its condition, and the pauses between tries. Pure.
 
-As with a job's quarantine, the pauses grow with the time since the first failure, which the condition keeps: a change
-of leader changes nothing.
+As with a job's quarantine, pauses grow with the time since the first failure. The condition keeps that time, so a new
+leader goes on with the same pauses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cotenant.controller.telemetry.logs import error_text, shorten
 
 
 class OwnershipError(RuntimeError):
-    """The name of an object to be made is taken by one that is not the composite's own."""
+    """The name of an object to be made is in use by an object that the composite does not own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,10 @@ class Failure:
     at: float
     """Time of the last one."""
     generation: int
-    """Of the document that failed."""
+    """Generation of the document that failed."""
 
     def holds(self, generation: int, now: float) -> bool:
-        """The object is left alone now; a document that was edited since is tried at once."""
+        """True while the object is left alone. An edited document is tried at once."""
         return generation == self.generation and now < self.retry_at
 
     @property
@@ -46,7 +46,7 @@ class Failure:
 
 
 def failure_after(before: Failure | None, observed: Observed, stage: Stage, error: Exception, now: float) -> Failure:
-    """One more failure: it continues an earlier one that is not long over, be it that of an earlier leader."""
+    """One more failure. It continues an earlier one that ended lately, also one of an earlier leader."""
     since = now
     if before is not None and now - before.at < FORGET_S:
         since = before.since
@@ -64,7 +64,7 @@ def failure_after(before: Failure | None, observed: Observed, stage: Stage, erro
 
 
 def written_condition(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The condition as it stands in a status."""
+    """The condition in the stored status."""
     return next((one for one in status.get("conditions") or () if one.get("type") == CONDITION), None)
 
 
@@ -82,7 +82,7 @@ def with_failure(status: Mapping[str, Any], failure: Failure) -> dict[str, Any]:
 
 
 def with_success(wanted: Mapping[str, Any], written: Mapping[str, Any], generation: int, now: float) -> dict[str, Any]:
-    """The wanted status with the condition that stands in the written one: false from now on, where it was true."""
+    """The wanted status. If the stored condition is true, it becomes false."""
     before = written_condition(written)
     if before is None:
         return dict(wanted)

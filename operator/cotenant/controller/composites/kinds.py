@@ -1,4 +1,4 @@
-"""Kinds that this operator makes of other objects."""
+"""The composite kinds of this operator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cotenant.controller.informers.cache import ObjectCache
 
 
 def kinds(cache: ObjectCache, *, labelled_only: bool = False) -> tuple[Composite, ...]:
-    """One of each. What else a decision depends on is read from the cache; `labelled_only`: the namespaces of tenants
-    are those that are labelled so.
+    """One object of each kind. They read what else they need from the cache. With `labelled_only`, only labelled
+    namespaces are tenants.
     """
     return QuotaRequestKind(cache, labelled_only), BookingKind(cache), SessionComposite(cache), SweepKind()

@@ -1,4 +1,4 @@
-"""Objects of one kind and what they own, as last observed: an informer cache with an index by owner."""
+"""Objects of one kind and the objects that they own, as last observed: an informer cache with an index by owner."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from cotenant.controller.informers.object_versions import ObjectVersions
 
 
 class OwnedObjects:
-    """What is older than what is known is dropped, from whichever source it comes: watch, list, answer to a write."""
+    """An older version of an object never replaces a newer one, whether it comes from a watch, a list or an answer to a
+    write.
+    """
 
     def __init__(self, composite: Composite, on_change: Callable[[str], None] = lambda key: None) -> None:
-        """`on_change` gets the key of each object that is to be looked at."""
+        """`on_change` gets the key of each object that needs a step."""
         self._composite, self._on_change = composite, on_change
         self._documents: dict[str, Document] = {}
         self._owned: dict[str, dict[tuple[Resource, str], Document]] = {}
-        """By key of the owner, whatever the owner's uid."""
+        """Key of the owner → objects, whatever the uid of the owner."""
         self._owner_of: dict[tuple[Resource, str], str] = {}
-        """Key of what is owned → key of its owner."""
+        """Key of an owned object → key of its owner."""
         self._versions = ObjectVersions()
         self._listed: set[Resource] = set()
 
     @property
     def synced(self) -> bool:
-        """Everything was listed once: what is not known is not there."""
+        """True once everything was listed: an object that is not known does not exist."""
         return self._listed >= {self._composite.resource, *self._composite.owns}
 
     def __iter__(self) -> Iterator[str]:
@@ -33,7 +35,7 @@ class OwnedObjects:
         return iter(tuple(self._documents))
 
     def observed(self, key: str) -> Observed | None:
-        """The object with what is its own; None where there is none of that name."""
+        """The object with the objects that it owns; None if there is no object of this name."""
         document = self._documents.get(key)
         if document is None:
             return None
@@ -46,7 +48,7 @@ class OwnedObjects:
         return Observed(document=document, owned=owned)
 
     def put(self, resource: Resource, document: Document, deleted: bool = False) -> None:
-        """Take one object in; of kinds that are owned only those matter that name an owner of this kind."""
+        """Take in one object. Of owned kinds, only objects that name an owner of this kind count."""
         if resource != self._composite.resource and resource not in self._composite.owns:
             return
         metadata = document["metadata"]
@@ -60,7 +62,7 @@ class OwnedObjects:
             self._store(resource, key, document)
 
     def replace(self, resource: Resource, listing: Listing) -> None:
-        """Take a whole list in: what is missing from it, and is not newer, is gone."""
+        """Take in a whole list. A known object that is missing from it is gone, unless it is newer than the list."""
         if resource != self._composite.resource and resource not in self._composite.owns:
             return
         for document in listing.items:
@@ -72,7 +74,7 @@ class OwnedObjects:
         self._listed.add(resource)
 
     def remove(self, resource: Resource, document: Document) -> None:
-        """Drop an object that the API server has answered is not there."""
+        """Drop an object of which the API server has said that it does not exist."""
         self.put(resource, document, deleted=True)
 
     def _concerns(self, resource: Resource, key: str, document: Document) -> bool:

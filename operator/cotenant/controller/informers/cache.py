@@ -1,8 +1,8 @@
-"""Objects of the API server, as far as the operator cares, decoded once.
+"""The informer cache: objects of the API server that the operator needs, decoded once.
 
-Three sources report the same objects in any order: watch events, lists, and the answers to our own writes; what is news
-`object_versions` says. What changed is noted until the scheduling loop takes it.
-An object that cannot be read is named in `unreadable`, and holds up no other.
+Watch events, lists and the answers to our own writes report the same objects in any order; `object_versions` tells
+which report is news. Changes are noted until the scheduling loop takes them. An object that cannot be read is listed in
+`unreadable`, and delays no other.
 """
 
 from __future__ import annotations
@@ -69,41 +69,45 @@ class ObjectCache:
         self.volumes = VolumeIndex()
         self.queues: dict[str, Queue] = {}
         self.queue_statuses: dict[str, Mapping[str, Any]] = {}
-        """As written, to write only what differs: a default that was never written reads like one that was."""
+        """Statuses as stored, so that only differences are written: a default that was never written reads like one
+        that was.
+        """
         self.quota_requests: dict[str, QuotaRequest] = {}
         """By namespace/name."""
         self.quota_grants: dict[str, QuotaRequest] = {}
-        """Those of them that something was granted to. Tenants make as many requests as they like; these are few."""
+        """The QuotaRequests that have a grant. Tenants may make any number of requests, but these are few."""
         self.tenancy_revision = 0
         """Grows when the spec of a queue or the labels of a namespace change."""
         self.bookings: dict[str, Booking] = {}
         self.booked: dict[str, tuple[BookingStanding, BookedGpus]] = {}
-        """Name of a booking → what the last plan came to for it."""
+        """Name of a Booking → what the last plan did for it."""
         self.remote_clusters: dict[str, tuple[RemoteCluster, Mapping[str, Any]]] = {}
-        """With the status as written."""
+        """RemoteClusters with their stored statuses."""
         self.namespaces: dict[str, dict[str, str]] = {}
         self.priority_classes: dict[str, int] = {}
         self.base_network_policies: dict[str, Document] = {}
         """By namespace."""
         self.unreadable: dict[tuple[str, str], str] = {}
-        """(plural, namespace/name) → why the newest version of it cannot be read. Of pods and nodes, the last one that
-        could be read still counts; a queue that cannot be read grants nothing."""
+        """(plural, namespace/name) → why its newest version cannot be read.
+
+        Of a pod or a node, the last readable version still counts. A queue that cannot be read grants nothing.
+        """
         self.profiles = ProfileIndex(self.unreadable)
         self._changes = Changes()
         self._wake, self._clock = wake, clock
         self._versions = ObjectVersions()
 
     def job(self, job: JobId) -> JobRecord | None:
-        """The record of this very job: a namesake that came later is another one."""
+        """The record of this job. A later job of the same name has another record."""
         record = self.jobs.get(job.key)
         return record if record is not None and record.id == job else None
 
     def pods_of(self, job: JobId) -> Mapping[str, PodRecord]:
-        """Name → pod of ours, whatever the attempt."""
+        """Name → pod of the job, of any attempt."""
         return self.pods.of_job(job)
 
     def put(self, resource: Resource, document: Document, deleted: bool = False) -> None:
-        """Take one object in, as it was observed. What is older than what is known is dropped."""
+        """Take in one observed object. An older version than the known one is dropped."""
         metadata = document["metadata"]
         key, uid = key_of(metadata), metadata["uid"]
         if self._versions.is_gone(uid):
@@ -120,7 +124,7 @@ class ObjectCache:
         self._wake()
 
     def replace(self, resource: Resource, listing: Listing) -> None:
-        """Take a whole list in: what is missing from it, and is not newer, is gone."""
+        """Take in a whole list. A known object that is missing from it is gone, unless it is newer than the list."""
         if self._versions.begin_list(resource, listing.version):
             log.warning("the list of %s is older than the one before: etcd was restored, everything counts as new",
                         resource.plural)  # fmt: skip
@@ -137,7 +141,7 @@ class ObjectCache:
             self._wake()
 
     def remove(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
-        """Drop an object that the API server has answered is not there."""
+        """Drop an object of which the API server has said that it does not exist."""
         key = f"{namespace}/{name}" if namespace else name
         known = self._versions.is_known(resource, key, uid)
         self._versions.note_gone(resource, key, uid)
@@ -146,7 +150,7 @@ class ObjectCache:
             self._wake()
 
     def mark_changed(self, jobs: Iterable[JobId] = (), nodes: Iterable[str] = ()) -> None:
-        """Have the loop look at these again."""
+        """Have the loop look at these jobs again."""
         self._changes.jobs.update(jobs)
         self._changes.nodes.update(nodes)
         self._wake()
@@ -160,11 +164,11 @@ class ObjectCache:
         self.mark_changed(self.pods.departed.jobs())
 
     def forget_node(self, node: str) -> None:
-        """Its GPUs are not there any more, nor is anything that held them without an object."""
+        """Forget the node's GPUs, and everything that held them without an object."""
         self.mark_changed(self.pods.departed.forget_node(node))
 
     def note_unreadable(self, resource: Resource, key: str, error: BaseException) -> None:
-        """Name an object that cannot be worked with, until there is a newer version of it."""
+        """List an object that cannot be used, until a newer version of it comes."""
         why = str(error) if isinstance(error, DocumentError) else error_text(error)
         log.error("%s %s cannot be read: %s", resource.plural, key, why)
         self.unreadable[resource.plural, key] = why
@@ -178,7 +182,7 @@ class ObjectCache:
         return changes
 
     def _take_in(self, resource: Resource, key: str, document: Document) -> None:
-        """Whatever is wrong with one object stops no other."""
+        """Take in one object. An error stops no other object."""
         try:
             self._store(resource, key, document)
         except Exception as error:
@@ -188,7 +192,7 @@ class ObjectCache:
             self.unreadable.pop((resource.plural, key), None)
 
     def _store_unreadable(self, resource: Resource, key: str, document: Document, why: str) -> None:
-        """Keep what could be read of it last, as far as it is the same object."""
+        """Keep what was last readable of it, if it is still the same object."""
         if resource == TRAINING_JOBS:
             self._store_job(key, unreadable_job(document, f"the document cannot be read: {why}"))
         elif resource == PODS:
@@ -306,7 +310,7 @@ class ObjectCache:
         self._changes.queues = True
 
     def _note_quota_request(self, key: str, request: QuotaRequest | None) -> None:
-        """Take a request in, or drop it; queues change by what it grants, and not by what it asks for."""
+        """Take in a request, or drop it. Only what it was granted changes the queues."""
         before = self.quota_grants.pop(key, None)
         self.quota_requests.pop(key, None)
         if request is not None:

@@ -1,4 +1,4 @@
-"""Changes of observed objects, noted until the scheduling loop takes them: what it has to look at again."""
+"""Changes of observed objects, noted until the scheduling loop takes them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from cotenant.core.model.lifecycle import Phase
 
 @dataclass(slots=True)
 class Changes:
-    """Changes that the loop has not looked at yet."""
+    """What the loop has to look at again."""
 
     jobs: set[JobId] = field(default_factory=set)
-    """Jobs that changed, or whose pods did; the job itself may be gone."""
+    """Jobs that changed, or whose pods did. The job itself may be gone."""
     nodes: set[str] = field(default_factory=set)
     claims: set[str] = field(default_factory=set)
     """ResourceClaims of others, by namespace and name."""
     queues: bool = False
 
     def note_pods(self, pods: Iterable[PodRecord]) -> None:
-        """Pods came, changed or went: what their jobs do next, and what their nodes have left, may be other."""
+        """Pods came, changed or went. That may change the next step of their jobs, and the free resources of their
+        nodes.
+        """
         for pod in pods:
             if pod.worker is not None:
                 self.jobs.add(pod.worker.job)
@@ -32,7 +34,7 @@ class Changes:
                 self.nodes.add(pod.node)
 
     def note_claim(self, key: str, nodes: Collection[str], jobs: Iterable[JobRecord]) -> None:
-        """A ResourceClaim holds other GPUs of these nodes: jobs that start there may have lost their place to it."""
+        """A ResourceClaim holds other GPUs of these nodes. Jobs that start there may have lost their place to it."""
         if not nodes:
             return
         self.claims.add(key)
@@ -42,14 +44,16 @@ class Changes:
                 self.jobs.add(record.id)
 
     def note_node(self, name: str, affected: Iterable[PodRecord] = ()) -> None:
-        """A node is other than it was, which jobs notice that have some of the affected pods on it."""
+        """A node has changed. Jobs with affected pods on it are looked at."""
         self.nodes.add(name)
         self.jobs |= {pod.worker.job for pod in affected if pod.worker and pod.node == name}
 
     def note_report(
         self, name: str, before: GPUNode | None, seen: GPUNode, pods: Iterable[PodRecord], named: Container[str]
     ) -> None:
-        """An agent reports anew: jobs notice whose pods it names, by uid; all on its node where it changed for all."""
+        """An agent has reported. Jobs whose pods it names are looked at, or all jobs on its node if the change concerns
+        all.
+        """
         of_all = before is not None and (
             before.status.isolation is not seen.status.isolation or _drained(before) != _drained(seen)
         )
@@ -59,5 +63,5 @@ class Changes:
 
 
 def _drained(node: GPUNode) -> frozenset[str]:
-    """UUIDs of the GPUs that their tenants are to leave."""
+    """UUIDs of the GPUs that their tenants have to leave."""
     return frozenset(gpu.uuid for gpu in node.status.gpus if gpu.drain)

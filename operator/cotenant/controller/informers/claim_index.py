@@ -34,7 +34,7 @@ class ClaimIndex:
         return self._replace(key, None if own else allocated_claim(document))
 
     def drop(self, key: str) -> frozenset[str]:
-        """The same, for one that is gone."""
+        """Forget a claim that is gone. Returns the nodes on which its GPUs changed."""
         return self._replace(key, None)
 
     def _replace(self, key: str, claim: AllocatedClaim | None) -> frozenset[str]:

@@ -1,7 +1,7 @@
-"""Memory of the controller about one job, beside its document: all of it may be lost, and is found again.
+"""What the controller remembers about one job beside its document. All of it may be lost, and is found again.
 
-One `JobMemory` for each uid of a namespace, made on first use and dropped in one place: `JobMemories.drop`, once
-neither the job nor a pod of it is there. No other map of the controller outside the object cache is keyed by job.
+There is one `JobMemory` for each uid of a namespace. It is made on first use and dropped only by `JobMemories.drop`,
+when neither the job nor a pod of it exists. No other map of the controller outside the object cache is keyed by job.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cotenant.decision_log.use_window import UseWindow
 
 @dataclass(frozen=True, slots=True)
 class CoreReading:
-    """The job as the core sees it, or what is wrong with it, and what that was read from."""
+    """The job in the form of the core, or its error, and the inputs of both."""
 
     job: Job | None
     problem: str | None = None
@@ -52,7 +52,7 @@ class ObjectCreation:
 
 @dataclass(frozen=True, slots=True)
 class ProgressSample:
-    """Last answer of rank 0 of one attempt, and since when it has answered with the same step."""
+    """Last answer of rank 0 of one attempt, and the time of its last new step."""
 
     attempt: int
     progress: contract.Progress
@@ -67,32 +67,34 @@ class Activity:
     attempt: int
     at: float
     begun: bool = True
-    """It has made a step, or kept a GPU busy; before it imports, and `at` is when it was first seen to run."""
+    """True once it has made a step, or kept a GPU busy. Before that it imports, and `at` is when it was first seen to
+    run.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class UseFinding:
-    """What is to be said of the use of one attempt, other than its status says."""
+    """A finding about the use of one attempt that differs from its status."""
 
     attempt: int
     kind: LowUse | None
-    """None: nothing any more."""
+    """None if the finding in the status no longer holds."""
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPeak:
-    """The most GPU memory that the processes of one attempt had on one GPU, where its status knows less."""
+    """The most GPU memory that the processes of one attempt had on one GPU, if its status has less."""
 
     attempt: int
     peak_mib: int
     needed_mib: int
-    """That and a quarter more."""
+    """The peak and a quarter more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedStart:
-    """A verdict with the estimate of the start in it, and what it was made of."""
+    """A verdict with the estimated start in it, and its inputs."""
 
     verdict: Verdict
     estimate: Estimate
@@ -105,49 +107,50 @@ class JobMemory:
     id: JobId
     reading: CoreReading | None = None
     orphaned: set[JobKey] = field(default_factory=set)
-    """Keys under which the core counts pods of it that no committed placement covers."""
+    """Keys under which the core counts those of its pods that no committed placement covers."""
     attempts: int = 0
-    """The last attempt that is known to have been committed, also when the job is gone."""
+    """The last attempt that is known to have been committed, even if the job is gone."""
     creation: ObjectCreation | None = None
     evaluator_creation: ObjectCreation | None = None
     """Of the evaluator's pod alone: it changes nothing of what becomes of the attempt."""
     unsettled: dict[str, PodRecord] = field(default_factory=dict)
-    """Name → pod that the API server has been asked to make, and that was not seen yet: it may be there already, and
-    holds its GPUs whatever becomes of the job meanwhile.
+    """Name → pod that the API server was asked to make, and that was not seen yet.
+
+    It may exist, so it holds its GPUs whatever happens to the job.
     """
     pod_causes: Mapping[str, str] = field(default_factory=dict)
-    """uid of a pod that waits for its volumes or its network → cause, in the words of its kubelet."""
+    """Uid of a pod that waits for volumes or network → the cause, in the kubelet's words."""
     progress: ProgressSample | None = None
     activity: Activity | None = None
     """Kept for a running job with an idle timeout."""
     use: UseWindow | None = None
     """How a running job used its GPUs in the last minutes."""
     use_finding: UseFinding | None = None
-    """Kept until the status has it."""
+    """Kept until it is in the status."""
     peak: MeasuredPeak | None = None
-    """Kept until the status has it."""
+    """Kept until it is in the status."""
     reported_slow_gpus: set[str] = field(default_factory=set)
-    """UUIDs: reported once, so that what the administrator removed stays removed."""
+    """UUIDs. Each is reported once, so that a mark that the administrator removed stays removed."""
     pending_written_at: float = 0.0
     """Time of the last write of the reason that it waits for, in Unix seconds."""
     shown: tuple[Verdict, JobRecord] | None = None
-    """The verdict that stands in the status of this very record."""
+    """The verdict in the status of this record."""
     first_estimate: Estimate | None = None
-    """Of its start: the first that was published since it waits."""
+    """The first estimate of its start that was published since it waits."""
     explained: ExplainedStart | None = None
     ungranted: Mapping[str, PodRecord] = field(default_factory=dict)
-    """uid → pod that names it, with a contract that nothing of ours can have given it."""
+    """Uid → pod that names the job in a contract that no decision of this operator can have given it."""
     uncertain: Action | None = None
-    """A commit whose answer never came: assumed to hold until the API server has shown what it has."""
+    """A commit without an answer. It is assumed to hold until the API server shows its state."""
     quarantine: Quarantine | None = None
     """Kept for a while after it is lifted."""
     given_back: int | None = None
-    """Attempt of which nothing runs, though its placement stands in a status that cannot be written."""
+    """Attempt of which nothing runs, although its placement stands in a status that cannot be written."""
     plan_missed: bool = False
-    """A plan had something for it while another write about it was under way."""
+    """True if a plan had an action for it while another write about it was in progress."""
 
     def is_quarantined(self, generation: int, now: float) -> bool:
-        """The operator failed on the job, and leaves a document of this generation alone now."""
+        """True if the operator failed on the job and leaves a document of this generation alone now."""
         return self.quarantine is not None and self.quarantine.holds(generation, now)
 
     @property
@@ -187,7 +190,7 @@ class JobMemories:
         return len(self._by_owner)
 
     def drop(self, job: JobId) -> None:
-        """Forget a job of which nothing is there any more, but for what the core still counts of it."""
+        """Forget a job that no longer exists, except what the core still counts of it."""
         memory = self._by_owner.get(job.owner)
         if memory is not None and not memory.orphaned and not memory.unsettled:
             del self._by_owner[job.owner]

@@ -1,4 +1,4 @@
-"""A TrainingJob as last seen, decoded once: what the whole controller knows a job by."""
+"""A TrainingJob as last seen, decoded once, in the form that the whole controller uses."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from cotenant.core.model.objects import JobKey, Placement
 
 PROBLEM_CHARS_MAX: Final = 2000
 RESTORED: Final = "Restored"
-"""Reason of a job that came back from a backup without its status, and waits for a word."""
+"""Reason of a job that came back from a backup without its status, and waits until somebody resumes it."""
 STATUS_UNREADABLE: Final = "StatusUnreadable"
 """Reason of a job that is left alone because its status cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class JobId:
-    """One TrainingJob, apart from earlier and later ones of the same name."""
+    """One TrainingJob. Earlier and later jobs of the same name have other ids."""
 
     namespace: str
     name: str
@@ -43,12 +43,12 @@ class JobId:
 
     @property
     def key(self) -> JobKey:
-        """The core's name for it, which a namesake that comes later has too."""
+        """The core's name of the job. A later job of the same name has it too."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def owner(self) -> tuple[str, str]:
-        """(namespace, uid): what its pods are kept by. A uid alone may be written into any pod of the cluster."""
+        """(namespace, uid): the key of its pods. A uid alone may be written into any pod of the cluster."""
         return self.namespace, self.uid
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class JobId:
 
 @dataclass(frozen=True, kw_only=True)
 class JobRecord:
-    """One TrainingJob as last seen. `job` is None when its spec cannot be read, and `problem` has the reason."""
+    """One TrainingJob as last seen. If its spec cannot be read, `job` is None, and `problem` has the reason."""
 
     id: JobId
     version: int
@@ -68,13 +68,13 @@ class JobRecord:
     job: TrainingJob | None
     problem: str | None = None
     profile_missing: bool = False
-    """The problem is that the profile which it names is not there: it waits for that."""
+    """True if the problem is that its profile does not exist: the job waits for it."""
     status_problem: str | None = None
-    """The status cannot be read, as of a newer release: nothing is done about the job."""
+    """Why the status cannot be read, as one of a newer release. Nothing is done about the job."""
     status_read: TrainingJobStatus = field(default_factory=TrainingJobStatus)
-    """The status as it was read, before anything was added to it."""
+    """The status as read, before anything was added to it."""
     queue_named: str = ""
-    """Queue in its spec, whether the rest of that can be read or not; empty where there is none."""
+    """Queue in its spec, even if the rest cannot be read; empty if there is none."""
     deleting: bool = False
 
     @property
@@ -101,25 +101,27 @@ class JobRecord:
 
     @property
     def is_away(self) -> bool:
-        """It was handed to another cluster, and is not over: nothing of it may start here."""
+        """True if it was handed to another cluster and is not over: nothing of it may start here."""
         return self.status.cluster is not None and self.phase not in TERMINAL
 
     @property
     def waits_away(self) -> bool:
-        """It has no GPUs on the other cluster, as far as is known, and is in line here too."""
+        """True if it has no GPUs on the other cluster, as far as is known. Then it waits here too."""
         cluster = self.status.cluster
         return cluster is not None and self.phase is Phase.PENDING and cluster.returning is None
 
     @property
     def awaits_word(self) -> bool:
-        """It came back from a backup without its status: whether it had ended is not known, and it starts nothing."""
+        """True if it came back from a backup without its status: it may have ended, so it starts only if somebody
+        resumes it.
+        """
         labels = (self.job.metadata.labels if self.job else None) or {}
         restored = names.LABEL_VELERO_RESTORE in labels
         return restored and (self.status.phase is None or self.status.reason == RESTORED)
 
     @cached_property
     def written(self) -> Mapping[str, Any]:
-        """The status in the document, as far as this release knows its fields and words."""
+        """The stored status, as far as this release knows its fields and words."""
         read = self.status_read.to_document()
         return {field: value for field, value in read.items() if field in self.raw_status}
 
@@ -135,7 +137,7 @@ class JobRecord:
 
     @property
     def profile_unwritten(self) -> bool:
-        """What its profile stands for is not in its status yet."""
+        """True if what its profile stands for is not in its status yet."""
         written = self.raw_status.get("profile") or {}
         return bool(written.get("name") != (self.status.profile.name if self.status.profile else None))
 
@@ -147,13 +149,13 @@ class JobRecord:
 
     @property
     def is_elastic(self) -> bool:
-        """It may be given other numbers of workers while it runs."""
+        """True if its number of workers may change while it runs."""
         spec = self.job.spec if self.job else None
         return spec is not None and spec.min_workers is not None and spec.min_workers < spec.workers
 
     @property
     def may_have_token(self) -> bool:
-        """Its last attempt had a token, for Ray or for its parameter servers, as far as can be seen."""
+        """True if its last attempt may have had a token, for Ray or for its parameter servers."""
         placed = self.status.placement
         if self.job is None or placed is None:
             return True
@@ -161,7 +163,7 @@ class JobRecord:
 
     @property
     def size_requested(self) -> dict[str, str | None]:
-        """Workers and GPUs that its spec asks for, as the status shows them; None where it cannot be read."""
+        """Workers and GPUs that its spec asks for, as the status shows them; None if they cannot be read."""
         if self.job is None:
             return {"workers": None, "gpus": None}
         spec = self.job.spec
@@ -176,9 +178,11 @@ class JobRecord:
 
 
 def read_job(document: Document, profiles: Profiles = NO_PROFILES, seen: JobRecord | None = None) -> JobRecord:
-    """The job with what its profile stood for when it was first seen: as its status has it, or `seen`, the record of
-    an earlier version of it whose status may not have been written yet; else as the profile is now. A spec that is
-    still the same as in `seen` is not read again: most of what comes of a job is a new status.
+    """The job, with what its profile stood for when the job was first seen.
+
+    That is in its status, or in `seen`, the record of an earlier version whose status may not have been written yet;
+    otherwise the profile is read now. If the spec is the same as in `seen`, it is not read again, because most changes
+    of a job are changes of its status.
     """
     document = _without_managed_fields(document)
     read = read_status(document.get("status") or {})
@@ -196,7 +200,7 @@ def read_job(document: Document, profiles: Profiles = NO_PROFILES, seen: JobReco
 
 
 def _without_managed_fields(document: Document) -> Document:
-    """Drops the record of who wrote which field, which is often the larger half of a document, and would be kept."""
+    """The document without the record of who wrote which field, which often takes more than half of it."""
     metadata = document["metadata"]
     if "managedFields" not in metadata:
         return document
@@ -204,7 +208,7 @@ def _without_managed_fields(document: Document) -> Document:
 
 
 def _with_spec_of(seen: JobRecord | None, document: Document) -> TrainingJob | None:
-    """The job with the spec that was read before; None: it has to be read, or what is wrong has to be said."""
+    """The job with the spec that was read before; None if it has to be read, or an error has to be reported."""
     if seen is None or seen.job is None or seen.job.spec.profile is not None:
         return None
     metadata = document["metadata"]
@@ -222,7 +226,7 @@ def _sentence(error: DocumentError) -> str:
 
 
 def _recorded(job: TrainingJob, seen: JobRecord | None) -> ProfileStatus | None:
-    """What its profile stood for, of the profile that it names now."""
+    """What its profile stood for, if that is the profile that it names now."""
     known = [job.status.profile]
     if seen is not None and seen.uid == job.metadata.uid:
         known.append(seen.status.profile)
@@ -230,7 +234,7 @@ def _recorded(job: TrainingJob, seen: JobRecord | None) -> ProfileStatus | None:
 
 
 def unreadable_job(document: Document, problem: str) -> JobRecord:
-    """Record of a document that has this problem: what it holds by its status still counts."""
+    """Record of a document with this problem. What it holds by its status still counts."""
     try:
         read = read_status(document.get("status") or {})
     except Exception as error:  # whatever is wrong with it
@@ -270,8 +274,11 @@ def _queue_named(spec: Any) -> str:
 
 
 def format_gpus_of(spec: TrainingJobSpec, workers: int, placement: Placement | None = None) -> str:
-    """GPUs of so many workers: `2 × 0.4`, `4`, `2 × 16Gi`; with `autoSize` as much as the placement has; of shares of
-    several GPUs all of them: 2 workers of 2 × 0.4 are `4 × 0.4`."""
+    """GPUs of so many workers: `2 × 0.4`, `4`, `2 × 16Gi`.
+
+    With `autoSize`, the placement's share. Shares of several GPUs are counted together: 2 workers of 2 × 0.4 are `4 ×
+    0.4`.
+    """
     gpu = spec.gpu
     shares = workers * (gpu.count or 1) if gpu.is_share else workers
     if gpu.memory_fraction is not None:

@@ -19,14 +19,15 @@ class NodeIndex:
         self.facts: dict[str, NodeFacts] = {}
         self.taints: dict[str, tuple[Mapping[str, Any], ...]] = {}
         self.unreachable: dict[str, float] = {}
-        """Nodes whose kubelet does not answer, and since when, in Unix seconds: nothing on them can be asked to end."""
+        """Node whose kubelet does not answer → Unix seconds since when. Nothing on it can be asked to end."""
         self.gpu_nodes: dict[str, GPUNode] = {}
         self.statuses_written: dict[str, float] = {}
-        """GPUNode → when the API server took its status in last, in Unix seconds, where it says so."""
+        """GPUNode → Unix seconds at which the API server stored its last status, if the object shows it."""
 
     def put_node(self, name: str, document: Document, now: float) -> bool:
-        """Returns whether its jobs are to be looked at: its GPUs are to be left, or it became unreachable: at `now`, in
-        Unix seconds, where it does not say since when.
+        """Store a node. True if its jobs have to be looked at: they have to leave its GPUs, or it became unreachable.
+
+        `now` (Unix seconds) counts as the time if the node does not say since when it is unreachable.
         """
         before = self.facts.get(name)
         facts, taints = to_node_facts(document), tuple((document.get("spec") or {}).get("taints") or ())
@@ -40,15 +41,16 @@ class NodeIndex:
         return self._note_unreachable(name, unix(ready.get("lastTransitionTime")) or now) or is_left
 
     def drop_node(self, name: str, now: float) -> bool:
-        """Returns whether it became unreachable by this: what runs there is not ended by its deletion."""
+        """True if the node became unreachable by this: its deletion does not end what runs there."""
         self.facts.pop(name, None)
         return self._note_unreachable(name, now)
 
     def put_gpu_node(self, name: str, document: Document) -> frozenset[str]:
-        """Returns the uids of the pods that its violations name, and of those whose limits are other than before.
+        """Store a GPUNode. Returns the uids of the pods that its violations name, and of those whose limits have
+        changed.
 
-        Raises `DocumentError` for what cannot be read, such as a newer agent's document: the last one that could be
-        read stays, and goes stale by its heartbeat.
+        Raises `DocumentError` if it cannot be read, such as a document of a newer agent. The last readable one stays,
+        and its heartbeat goes stale.
         """
         seen, before = parse_gpunode(document), self.gpu_nodes.get(name)
         self.gpu_nodes[name] = seen
@@ -70,7 +72,7 @@ class NodeIndex:
 
 
 def status_written_at(document: Document) -> float | None:
-    """Time of the last write of the status by the API server's own clock; None where the object does not show it."""
+    """Unix seconds of the last write of the status, by the API server's clock; None if the object does not show it."""
     times = [
         unix(entry.get("time"))
         for entry in document["metadata"].get("managedFields") or ()

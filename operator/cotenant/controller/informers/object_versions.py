@@ -1,10 +1,8 @@
-"""Versions of the objects as last seen: what is old news, in whatever order it comes.
+"""Versions of objects as last seen, to recognize old news in any order.
 
 Watch events, lists and the answers to our own writes overtake each other. The newest version of an object wins, and a
-uid that was deleted never comes back (`tombstones`).
-
-All that ends when etcd is restored from a snapshot: versions start again at a smaller number, and what was deleted
-since is there again. A list that is older than one before it shows that.
+deleted uid never comes back (`tombstones`). A restore of etcd from a snapshot breaks both rules: versions start again
+at a smaller number, and deleted objects exist again. A list with a smaller version than the one before reveals that.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ class ObjectVersions:
         self._tombstones = Tombstones()
 
     def begin_list(self, resource: Resource, version: int) -> bool:
-        """True if the list belongs to another history: whatever comes from now on is news."""
+        """True if the list belongs to another history. Everything from now on is then news."""
         restored = version < self._listed.get(resource.plural, 0)
         if restored:
             self._seen = {name: (uid, -1) for name, (uid, _) in self._seen.items()}
@@ -33,16 +31,16 @@ class ObjectVersions:
         return restored
 
     def is_gone(self, uid: str) -> bool:
-        """An object with this uid was deleted."""
+        """True if an object with this uid was deleted."""
         return uid in self._tombstones
 
     def is_known(self, resource: Resource, key: str, uid: str) -> bool:
-        """The object was seen, and is the one that has this name now."""
+        """True if the object was seen, and has this name now."""
         known = self._seen.get((resource.plural, key))
         return known is not None and known[0] == uid
 
     def note(self, resource: Resource, key: str, uid: str, version: int) -> bool:
-        """True if that is news: an object not seen so far, or a newer version of it."""
+        """True if this is news: a new object, or a newer version of it."""
         known = self._seen.get((resource.plural, key))
         if known is not None and known[0] == uid and version <= known[1]:
             return False
@@ -50,7 +48,7 @@ class ObjectVersions:
         return True
 
     def note_gone(self, resource: Resource, key: str, uid: str) -> bool:
-        """True if the name is free by this: False where another object has it already."""
+        """True if this frees the name. False if another object has it already."""
         self._tombstones.add(uid)
         known = self._seen.get((resource.plural, key))
         if known is not None and known[0] != uid:

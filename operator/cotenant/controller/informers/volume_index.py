@@ -1,7 +1,7 @@
-"""Claims, volumes and the labels of nodes: where jobs can mount their claims. One writer, the object cache.
+"""Claims, volumes and labels of nodes: where jobs can mount their claims. Its only writer is the object cache.
 
-Tenants make and change claims as they like, so an event concerns the jobs alone whose places it may change: a claim
-those of its namespace that mount it, a volume those whose claims are bound to it, a node those whose volumes it fits.
+Tenants may make and change any number of claims, so an event concerns only jobs whose places it may change: a claim the
+jobs of its namespace that mount it, a volume the jobs with claims bound to it, a node the jobs whose volumes it fits.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class MountedClaim:
-    """A claim that a job mounts, and what its places come from."""
+    """A claim that a job mounts, and what restricts its nodes."""
 
     name: str
     claim: Claim
     volume: BoundVolume | None
     nodes: frozenset[str] | None
-    """That fit the volume; None: there is no volume yet."""
+    """Nodes that fit the volume; None if there is no volume yet."""
 
 
 class VolumeIndex:
@@ -48,35 +48,35 @@ class VolumeIndex:
         self._claims: dict[ClaimKey, Claim] = {}
         self._volumes: dict[str, BoundVolume] = {}
         self._labels: dict[str, Labels] = {}
-        """Of nodes, by name."""
+        """Node → its labels."""
         self._claims_of: dict[JobId, frozenset[ClaimKey]] = {}
-        """Of jobs that mount any, whether the claims are there or not."""
+        """Job → claims that it mounts, even if they do not exist."""
         self._jobs_of: dict[ClaimKey, set[JobId]] = {}
         self._bound_to: dict[str, set[ClaimKey]] = {}
-        """Volume, whether it is there or not → claims that name it."""
+        """Volume, even if it does not exist → claims that name it."""
         self._alike: Counter[BoundVolume] = Counter()
-        """Volumes that are there; those of a zone are all alike."""
+        """Volumes by their node restriction: all volumes of a zone have the same."""
         self._fitting: dict[BoundVolume, frozenset[str]] = {}
         """Nodes that fit volumes that jobs have asked for."""
 
     def put(self, resource: Resource, key: str, document: Document) -> frozenset[JobId]:
-        """Take a claim or a volume in. Returns the jobs whose places may be other by it."""
+        """Take in a claim or a volume. Returns the jobs whose places may have changed."""
         if resource == PERSISTENT_VOLUME_CLAIMS:
             return self._set_claim(_claim_key(key), to_claim(document))
         return self._set_volume(key, to_volume(document))
 
     def drop(self, resource: Resource, key: str) -> frozenset[JobId]:
-        """The same, for one that is gone."""
+        """Forget a claim or a volume. Returns the jobs whose places may have changed."""
         if resource == PERSISTENT_VOLUME_CLAIMS:
             return self._set_claim(_claim_key(key), None)
         return self._set_volume(key, None)
 
     def put_node(self, name: str, labels: Labels) -> frozenset[JobId]:
-        """The same, for the labels of a node."""
+        """Take in the labels of a node. Returns the jobs whose places may have changed."""
         return self._set_node(name, labels)
 
     def drop_node(self, name: str) -> frozenset[JobId]:
-        """The same, for a node that is gone."""
+        """Forget a node. Returns the jobs whose places may have changed."""
         return self._set_node(name, None)
 
     def put_job(self, record: JobRecord) -> None:
@@ -100,12 +100,14 @@ class VolumeIndex:
             _discard(self._jobs_of, key, job)
 
     def mounted(self, namespace: str, spec: TrainingJobSpec) -> tuple[MountedClaim, ...]:
-        """The claims of a job of this namespace that are there, by name: all that `place` looks at."""
+        """Name → claim that a job of this namespace mounts, of those that exist. `place` looks at nothing else."""
         keys = ((namespace, name) for name in sorted(claims_of(spec)))
         return tuple(self._mounted(key[1], self._claims[key]) for key in keys if key in self._claims)
 
     def place(self, job: Job, document: TrainingJob, mounted: Iterable[MountedClaim]) -> Job:
-        """The job where its claims can be mounted. Raises DocumentError where no placement will ever do."""
+        """The job, restricted to nodes on which its claims can be mounted. Raises DocumentError if no placement can
+        ever do.
+        """
         claims, volumes = {}, {}
         for one in mounted:
             claims[one.name] = one.claim
@@ -181,7 +183,7 @@ def _claim_key(key: str) -> ClaimKey:
 
 
 def _discard(index: dict[_Key, set[_Value]], key: _Key, value: _Value) -> None:
-    """Take a value out of the index, and its key with the last one."""
+    """Remove a value from the index, and its key with the last value."""
     if key in index:
         index[key].discard(value)
         if not index[key]:

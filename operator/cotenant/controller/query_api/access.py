@@ -1,4 +1,4 @@
-"""What a caller may ask, and in which namespaces the caller may read jobs: the API server's authorization decides."""
+"""What a caller may ask, and in which namespaces the caller may read jobs. The API server's authorization decides."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class CallerAccess:
         self._reviews = asyncio.Semaphore(REVIEWS_MAX)
 
     async def may(self, caller: Caller, verb: str, resource: str, namespace: str = "") -> bool:
-        """May they do this in the API of questions? Raises UnknownAccessError."""
+        """True if the caller may do this in the API of questions. Raises UnknownAccessError."""
         return await self._allowed(caller, names.QUERY_GROUP, verb, resource, namespace)
 
     async def sees(self, caller: Caller, namespaces: Collection[str]) -> Sees:
-        """Namespaces of these in which they may read TrainingJobs. Raises UnknownAccessError."""
+        """Those of these namespaces in which the caller may read TrainingJobs. Raises UnknownAccessError."""
         if await self._reads(caller, ""):
             return lambda _: True
         asked = sorted(namespaces)[:NAMESPACES_MAX]

@@ -85,7 +85,7 @@ def _candidate(one: Candidate) -> Document:
 
 
 def _figures(found: Sizing) -> Document:
-    """Figures of the classes that something was guessed of or from."""
+    """Figures of the classes from which or for which something was estimated."""
     shown = {}
     for name in sorted({one.shape.gpu_class for one in found.candidates}):
         if (known := figures_of(name)) is not None:

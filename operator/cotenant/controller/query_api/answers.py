@@ -53,7 +53,7 @@ class Answers:
     reserve_mib: int = 0
     """Memory that the operator adds to each worker's."""
     labelled_only: bool = False
-    """Queues serve labelled namespaces alone."""
+    """True if queues serve only labelled namespaces."""
 
     async def explanation(self, request: web.Request, caller: Caller) -> documents.Document:
         """Explain why one job waits."""

@@ -1,6 +1,6 @@
-"""The operator's own APIService: the leader writes whom the API server trusts, and says when it cannot be reached.
+"""The operator's own APIService: the leader writes whom the API server trusts, and reports if it cannot be reached.
 
-An APIService that is not available breaks more than questions: Kubernetes ends no namespace meanwhile.
+An unavailable APIService breaks more than questions: Kubernetes finishes no deletion of a namespace meanwhile.
 """
 
 from __future__ import annotations

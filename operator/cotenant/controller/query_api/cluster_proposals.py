@@ -1,7 +1,7 @@
-"""Proposals of administrators as a cluster that is not there: another quota, a node more or less, another setting.
+"""Proposals of administrators as a cluster that does not exist: another quota, a node more or less, another setting.
 
-Each is read by the same code as the real thing: a queue as the API server's document of it, a setting as the
-operator's environment. With each goes how it is done.
+Each is read by the same code as the real object: a queue as its document, a setting as the operator's environment. Each
+comes with the command that makes it real.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OF_DECISIONS: Final = (
     "share_history_percent",
     "tenure_s",
 )
-"""Settings that one decision is made by."""
+"""Settings that a decision depends on."""
 QUOTA_FIELDS: Final = {"gpus": "guaranteed", "guaranteed": "guaranteed", "limit": "limit", "lendable": "lendable"}
 COPIES_MAX: Final = 64
 _BOOKKEEPING: Final = frozenset({"status"})
@@ -73,7 +73,7 @@ def cluster_proposal(spec: Mapping[str, Any], cache: ObjectCache, *, labelled_on
 
 
 def _with_what_is_spent(queue: TenantQueue, known: TenantQueue) -> TenantQueue:
-    """The proposed queue after what it has spent in this period. What was carried over is left out."""
+    """The proposed queue after what it has spent in this period, without what was carried over."""
     changed = replace(queue, budget_until=known.budget_until, currency=known.currency)
     if known.budget is not None and queue.budget is not None:
         spent = known.budget - (known.budget_left or 0)
@@ -85,7 +85,7 @@ def _with_what_is_spent(queue: TenantQueue, known: TenantQueue) -> TenantQueue:
 
 
 def _with_grants(queue: TenantQueue, situation: Situation, cache: ObjectCache) -> TenantQueue:
-    """The proposed queue with what is granted to it for now."""
+    """The proposed queue with its current grants."""
     queues = {one.name: one for one in situation.snapshot.queues} | {queue.name: queue}
     return effective_queues(queues, cache.quota_grants.values(), situation.snapshot.now).queues[queue.name]
 
@@ -110,7 +110,7 @@ def _of_queue(spec: Mapping[str, Any], cache: ObjectCache, labelled_only: bool) 
 
 
 def _queue_document(spec: Mapping[str, Any], cache: ObjectCache) -> tuple[dict[str, Any], str]:
-    """The queue as it would be, and the command that makes it so."""
+    """The changed queue, and the command that makes it so."""
     manifest = spec.get("manifest")
     if manifest is not None:
         if not isinstance(manifest, dict) or manifest.get("kind") != "Queue":

@@ -1,4 +1,6 @@
-"""Answers as documents of the group `query.cotenant.dev`, failures as the Status that every Kubernetes client reads."""
+"""Answers as documents of the group `query.cotenant.dev`, and failures as the Status that every Kubernetes client
+reads.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,7 @@ def explanation_list(found: Iterable[Explanation]) -> Document:
 
 
 def what_if_status(found: WhatIf) -> Document:
-    """What is empty is left out."""
+    """The document without empty fields."""
     status: Document = {
         "outcome": found.outcome.value,
         "queue": found.queue,
@@ -111,7 +113,7 @@ def what_if_status(found: WhatIf) -> Document:
 
 
 def cluster_what_if_status(found: ClusterWhatIf) -> Document:
-    """Lists that are empty are left out."""
+    """The document without empty lists."""
     lists: Document = {
         "starts": mentions(found.starts),
         "promised": mentions(found.promised),

@@ -29,7 +29,7 @@ class LeaderEndpoint:
     kube: Kube
     namespace: str
     address: str
-    """Of this replica's pod."""
+    """Address of this replica's pod."""
     port: int
     leadership: Leadership
 
@@ -43,7 +43,7 @@ class LeaderEndpoint:
             await asyncio.sleep(LOOK_S)
 
     async def publish(self) -> None:
-        """Make this replica the one endpoint, unless it is."""
+        """Make this replica the only endpoint, unless it is already."""
         family = ip_address(self.address).version
         name = f"{SERVICE}-ipv{family}"
         found = await self.kube.get(ENDPOINT_SLICES, name, self.namespace)
@@ -63,7 +63,7 @@ class LeaderEndpoint:
             log.warning("the address of the leader was not written: %s", reply.message)
 
     async def _create(self, name: str, family: str) -> None:
-        """A slice that belongs to the Service, and is deleted with it."""
+        """Make a slice that belongs to the Service and is deleted with it."""
         service = await self.kube.get(SERVICES, SERVICE, self.namespace)
         if not service.done:
             log.warning("questions are not answered: Service %s is not there: %s", SERVICE, service.message)

@@ -18,7 +18,7 @@ GROUPS_MAX: Final = 1_000
 
 
 class Headers(Protocol):
-    """Headers of a request, without regard to case."""
+    """Headers of a request, case-insensitive."""
 
     def getall(self, key: str, default: list[str]) -> list[str]: ...
 
@@ -36,7 +36,7 @@ class Caller:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for callers of equal rights."""
+        """Equal for callers with equal rights."""
         return self.user, self.groups, self.uid, tuple(sorted(self.extra.items()))
 
 

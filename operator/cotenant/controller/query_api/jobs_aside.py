@@ -1,6 +1,4 @@
-"""Jobs that no decision is made about, though they are not over: suspended, invalid, set aside. Why, and what brings
-them back.
-"""
+"""Jobs without a decision that are not over: suspended, invalid, set aside. It says why, and what brings them back."""
 
 from __future__ import annotations
 
@@ -32,8 +30,9 @@ COMING: Final = "It has come since the last decision; ask again in a moment."
 
 
 def jobs_aside(cache: ObjectCache, namespace: str, decided: Mapping[JobKey, Any]) -> Iterator[JobRecord]:
-    """Jobs of a namespace, or of all if empty, in the order of their names, that are not over and were not `decided`
-    on, as far as they say why."""
+    """Jobs of a namespace (of all if empty), sorted by name, that are not over and not in `decided`, if they have a
+    reason.
+    """
     for key, record in sorted(cache.jobs.items()):
         here = namespace in ("", record.namespace)
         if here and key not in decided and record.phase not in TERMINAL and _standing(record) in _RETURNS:
@@ -65,7 +64,7 @@ def aside_status(record: JobRecord, classes: Mapping[str, int]) -> Document:
 
 
 def elsewhere(record: JobRecord | None) -> Document:
-    """What another cluster has to do with a job that waits here; empty if nothing."""
+    """What another cluster does about a job that waits here; empty if nothing."""
     if record is None:
         return {}
     cluster = record.status.cluster

@@ -1,4 +1,4 @@
-"""Proposals as the core's jobs: a manifest that was not applied, or fields of a job that waits written otherwise."""
+"""Proposals as the core's jobs: a manifest that was not applied, or a waiting job with other fields."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _manifest(spec: Mapping[str, Any], namespace: str, user: str, now: float) ->
 
 
 def annotated_user(user: str) -> str:
-    """User as the chart's policy writes it on what is submitted: all ServiceAccounts of a namespace are one."""
+    """User as the chart's policy writes it on submitted objects: all ServiceAccounts of a namespace count as one."""
     parts = user.split(":")
     return f"system:serviceaccount:{parts[2]}:*" if user.startswith("system:serviceaccount:") else user
 

@@ -40,7 +40,7 @@ class TooManyQuestionsError(RuntimeError):
 
 @dataclass(frozen=True)
 class Subject:
-    """Plan that questions are about, with what several of them share."""
+    """The plan that questions are about, and values that several questions share."""
 
     situation: Situation
 
@@ -49,7 +49,7 @@ class Subject:
         return WaitingLine(self.situation)
 
     def summary(self, key: JobKey) -> Explanation | None:
-        """The explanation without who is ahead: for lists."""
+        """The explanation without the jobs ahead, for lists."""
         return summarise(self.situation, key, self._places)
 
     @cached_property
@@ -77,7 +77,7 @@ class Questions:
         self._subject = None
 
     async def ask(self, by: str, question: Callable[[Subject], T]) -> T:
-        """The answer. `by`: who asks. Raises NoSituationError, TooManyQuestionsError, TimeoutError."""
+        """The answer for the caller `by`. Raises NoSituationError, TooManyQuestionsError, TimeoutError."""
         subject = self._subject
         if subject is None:
             raise NoSituationError("no replica leads yet, or it has not decided yet; ask again in some seconds")

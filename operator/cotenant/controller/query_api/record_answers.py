@@ -1,4 +1,4 @@
-"""Questions about what was: runs that are over, decisions, and the inputs of the last one and of a sample."""
+"""Questions about the past: finished runs, decisions, and the inputs of the last decision and of a sample."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RecordAnswers:
         return record_documents.run_list((run.as_seen(sees) for run in found), costs, self.recorder.prices.currency)
 
     async def run(self, request: web.Request, caller: Caller) -> Document:
-        """The newest of a name, over or not."""
+        """The newest run of a name, finished or not."""
         self._require_leader()
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         found = await asyncio.to_thread(self.recorder.run, f"{namespace}/{name}", self.recorder.clock())
@@ -78,7 +78,7 @@ class RecordAnswers:
         return advice_list(known, facts, self.recorder.prices, now, LISTED)
 
     def _runs(self, namespace: str) -> list[RunRecord]:
-        """Runs that go on, then those that are over, the newest first."""
+        """Unfinished runs, then finished ones, newest first."""
         jobs = [one for one in list(self.recorder.cache.jobs.values()) if one.namespace == namespace]
         going_on = [self.recorder.run(one.key) for one in jobs if one.status.placement is not None]
         return [one for one in going_on if one is not None] + self.recorder.archive.runs(namespace, most=LISTED_MAX)
@@ -95,18 +95,18 @@ class RecordAnswers:
         return record_documents.showback_list(priced(found, since, until, prices), prices.currency, (since, until))
 
     async def decisions(self, request: web.Request, _: Caller) -> Document:
-        """Decisions of the newest cycles: they name jobs of all namespaces."""
+        """Decisions of the newest cycles. They name jobs of all namespaces."""
         self._require_leader()
         found = await asyncio.to_thread(self.recorder.archive.cycles, _limit(request))
         return record_documents.decision_list(found)
 
     async def capsules(self, _: web.Request, __: Caller) -> Document:
-        """Past decisions of which all inputs are kept, newest first."""
+        """Past decisions whose inputs are all kept, newest first."""
         self._require_leader()
         return record_documents.capsule_list(self.recorder.capsules.newest_first())
 
     async def capsule(self, request: web.Request, _: Caller) -> Document:
-        """Everything that the decision which holds now was made from, or one of the past, by its digest."""
+        """All inputs of the current decision, or of a past one by its digest."""
         self._require_leader()
         name = request.match_info["name"]
         if name != CAPSULE:
@@ -120,7 +120,7 @@ class RecordAnswers:
         return await asyncio.to_thread(record_documents.capsule_document, CAPSULE, capsule)
 
     async def _charges(self, namespace: str) -> list[UsageCharge]:
-        """Everything that the ledger has of a namespace, or of all."""
+        """All charges of a namespace, or of all."""
         unrecorded = self.recorder.unrecorded_charges(namespace)
         recorded = await asyncio.to_thread(self.recorder.archive.charges, namespace)
         written = set(recorded)  # while this was asked

@@ -24,7 +24,7 @@ SHOWBACKS_MAX = 50_000
 
 
 def run_document(run: RunRecord, cost: ShowbackLine | None = None, currency: str = "") -> Document:
-    """Everything that is known of it. What is empty is left out."""
+    """Everything that is known about a run, without empty fields."""
     happenings = [
         _filled({"at": timestamp(one.at), "what": one.what, "reason": one.reason, "message": one.message})
         for one in run.timeline.happenings
@@ -42,7 +42,7 @@ def run_document(run: RunRecord, cost: ShowbackLine | None = None, currency: str
 
 
 def run_list(found: Iterable[RunRecord], costs: Mapping[str, ShowbackLine], currency: str) -> Document:
-    """List of runs, without what happened to each and its last lines. `costs`: by uid."""
+    """List of runs, each without its events and last lines. `costs` is by uid."""
     items = [
         _run(run, _summary(run) | _filled({"use": _use(run.use), "cost": _cost(costs.get(run.uid), currency)}))
         for run in found
@@ -139,7 +139,7 @@ def _use(use: MeasuredUse) -> Document:
 
 
 def _cost(line: ShowbackLine | None, currency: str) -> Document:
-    """Cost in micro-units of the currency, with what of it had no price."""
+    """Cost in micro-units of the currency, and the part without a price."""
     if line is None or not currency:
         return {}
     return {"micros": line.micros, "currency": currency, "unpricedGPUSeconds": line.unpriced // 1000}

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 BODY_BYTES: Final = 256 * 1024
 LOOK_S: Final = 60.0
-"""Between two looks at who the aggregator is: authorities are renewed."""
+"""Pause between two reads of the aggregator's authority, which is renewed from time to time."""
 ROOT: Final = f"/apis/{documents.API_VERSION}"
 _Answer = Callable[[web.Request, Caller], Awaitable[documents.Document]]
 _FAILURES: Final[tuple[tuple[type[Exception], int, str], ...]] = (
@@ -50,7 +50,7 @@ _FAILURES: Final[tuple[tuple[type[Exception], int, str], ...]] = (
 @dataclass(slots=True, kw_only=True)
 class QueryServer:
     kube: Kube
-    """Writes without a fence, and writes nothing but reviews."""
+    """Client without a fence. It only creates reviews."""
     answers: Answers
     records: RecordAnswers
     access: CallerAccess
@@ -98,7 +98,7 @@ class QueryServer:
             self._proxy = None
 
     def _context(self, proxy: FrontProxy) -> ssl.SSLContext:
-        """Ask for a client certificate, but do not demand one: a caller without it gets a sentence."""
+        """Ask for a client certificate without demanding one, so that a caller without it gets an error message."""
         serving = ServingCertificate(self.certificate)
         serving.context.verify_mode = ssl.CERT_OPTIONAL
         serving.context.load_verify_locations(cadata=proxy.authority)
@@ -106,7 +106,7 @@ class QueryServer:
         return serving.context
 
     async def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

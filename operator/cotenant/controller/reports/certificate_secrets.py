@@ -1,6 +1,7 @@
-"""Keeps Secrets that the chart makes empty filled with certificates: /metrics of operator and agents, the dashboard.
+"""Fills Secrets that the chart makes empty with certificates: for /metrics of operator and agents, and for the
+dashboard.
 
-The chart renders them without data, so that rendering twice gives the same, and every tool leaves the data alone.
+The chart renders them without data, so that two renderings are equal and no tool reverts the data.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class CertificateSecrets:
             await asyncio.sleep(LOOK_S if leads else 1.0)
 
     async def fill(self, secret: ServedSecret) -> None:
-        """Write a certificate into it, unless it has one that serves."""
+        """Write a certificate into the Secret, unless it has a valid one."""
         found = await self.kube.get(SECRETS, secret.name, secret.namespace)
         if not found.done:
             log.warning("Secret %s/%s has no certificate: %s", secret.namespace, secret.name, found.message)

@@ -43,7 +43,7 @@ class FairSemaphore:
             del self._under_way[flow]
 
     def _grant(self) -> None:
-        """Hand out what is free. A flow that was just served goes to the end of those that have as many under way."""
+        """Hand out free places. A flow that was just served goes behind those with as many calls in progress."""
         while self._free and (flow := self._neediest()) is not None:
             line = self._waiting.pop(flow)
             granted = line.popleft()

@@ -1,7 +1,7 @@
-"""Names to the administrator the GPUs that books and nodes disagree on: Events on the GPUNode, and gauges.
+"""Tells the administrator about GPUs on which records and nodes disagree: Events on the GPUNode, and gauges.
 
-A GPU that two nodes list, and one that a pod without a grant is on, are not handed out. Pods that carry a contract
-which nothing of ours gave them hold no GPU, and are named all the same.
+A GPU that two nodes list, or that a pod without a grant uses, is not handed out. Pods with a contract that the operator
+did not give hold no GPU, but are reported too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class GpuDisputeReporter:
                 log.exception("disputes about GPUs were not named")
 
     async def report(self) -> None:
-        """Write an Event for each dispute that was not there the last time."""
+        """Write an Event for each dispute that is new."""
         disputes = {(node, text) for node, texts in self._nodes.disputes.items() for text in texts.values()}
         ungranted = list(self._nodes.ungranted.values())
         self._metrics.disputes.labels("GPU").set(len(disputes))

@@ -1,7 +1,7 @@
-"""Names to the administrator what has changed on a GPUNode: conditions that came or went, resets that were asked for.
+"""Tells the administrator about changes of a GPUNode: conditions that came or went, resets that were asked for.
 
-The agent writes them into its status and has no right to write Events. A change is named once by each replica that
-leads, and not at all when it is older than an Event lives.
+The agent writes them into its status and may not write Events. Each replica that leads reports a change once, unless it
+is older than an Event lives.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class GpuNodeConditionReporter:
                 log.exception("conditions of GPUNodes were not named")
 
     async def report(self) -> None:
-        """Write an Event for each change that was not there the last time."""
+        """Write an Event for each change that is new."""
         now = self._clock()
         nodes = self._cache.nodes.gpu_nodes
         self._metrics.outdated_agents.set(sum(is_outdated(node.status) for node in nodes.values()))
@@ -57,12 +57,12 @@ class GpuNodeConditionReporter:
 
 
 def is_outdated(status: GPUNodeStatus) -> bool:
-    """Whether the agent that wrote it is of another release than this operator."""
+    """True if the agent that wrote it has another release than this operator."""
     return status.heartbeat is not None and (status.writer is None or status.writer.version != __version__)
 
 
 def changes(status: GPUNodeStatus, now: float) -> Iterator[tuple[tuple[str, str, str], tuple[str, str, bool]]]:
-    """Changes to name of one node: (what, how, when) → reason of the Event, its words, whether it is a warning."""
+    """Changes of one node: (what, how, when) → reason of the Event, its text, whether it is a warning."""
     for condition in status.conditions:
         if _is_news(condition.last_transition_time, now):
             bad = condition.status == "True"

@@ -18,7 +18,7 @@ COMPONENT: Final = f"{names.GROUP}/operator"
 
 
 def gpu_node_event(node: str, reason: str, text: str, now: datetime, *, warning: bool = True) -> Document:
-    """Events of what has no namespace live in `default`."""
+    """An Event about a GPUNode. Events of cluster-scoped objects live in `default`."""
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",
@@ -50,14 +50,14 @@ class News(NamedTuple):
 
 
 class NewsOnce(Generic[KeyT]):
-    """Writes an Event for each item that was not there the last time."""
+    """Writes an Event for each item that is new since the last time."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self._named: set[KeyT] = set()
 
     async def write(self, there: Mapping[KeyT, News]) -> None:
-        """All that is there now. What cannot be written yet is new the next time too."""
+        """Take in all current items. An item whose Event cannot be written counts as new next time."""
         for key in sorted(there.keys() - self._named):
             node, reason, text, warning = there[key]
             event = gpu_node_event(node, reason, text, datetime.now(UTC), warning=warning)

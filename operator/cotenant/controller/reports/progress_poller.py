@@ -1,12 +1,12 @@
 """Polls rank 0 of every running job for its progress, at a bounded rate, and keeps the latest answer until it is
 written.
 
-The operator and the launcher have plain HTTP between them and nothing else. Only the replica that leads asks, and only
-the pod that a committed placement has for rank 0. A pod that does not answer is no fault: the last answer stays. With
-many jobs each one is polled less often, so that the writes that follow stay few.
+Operator and launcher only share plain HTTP. Only the leading replica asks, and only the pod to which a committed
+placement gives rank 0. If a pod does not answer, the last answer stays. With many jobs each one is polled less often,
+so that few writes follow.
 
-Pods that let the operator wait hold up their own namespace alone: connections are bounded, as a whole and for each
-namespace, and a job that is still being asked is left out of the next round, which does not wait for it.
+A slow pod delays only its own namespace: connections are bounded, in total and for each namespace, and a round leaves
+out jobs that are still being asked.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from cotenant.core.model.lifecycle import Phase
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32
-"""Connections to pods, and so file descriptors that pods can hold."""
+"""Connections to pods, and so file descriptors that pods can occupy."""
 AT_ONCE_OF_A_NAMESPACE = 16
 POLLS_PER_S = 40.0
 FOLLOWER_PAUSE_S = 1.0
-"""Between two looks of a replica that does not lead whether it does now."""
+"""Pause between two looks of a replica that does not lead."""
 
 
 Ask: TypeAlias = Callable[[str, int], Awaitable[bytes | contract.Malformed | None]]
-"""(address of the pod, bytes that its answer may have) → as `get_progress`."""
+"""(address of the pod, most bytes of its answer) → as `get_progress`."""
 
 
 async def ask_pod(address: str, bytes_max: int) -> bytes | contract.Malformed | None:
@@ -149,7 +149,7 @@ class ProgressPoller:
         await self._slow_gpus.report(record, answer)
 
     def _keep_refusal(self, record: JobRecord, refused: contract.Malformed) -> None:
-        """The last answer stays, with a sentence about this one."""
+        """Keep the last answer, with a sentence about this one."""
         known = self._memories[record.id].progress_of(record.status.attempts)
         last = known.progress if known else contract.Progress(state="")
         sentence = f"the progress of rank 0 cannot be read: the answer of its pod {refused.reason}"

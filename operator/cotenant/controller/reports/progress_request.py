@@ -14,7 +14,7 @@ from typing import Final
 from cotenant.contract.decoding.bounded_json import Malformed
 
 DEADLINE_S: Final = 2.0
-"""For the whole request, from the first packet to the last."""
+"""Deadline of the whole request, from the first packet to the last."""
 HEAD_BYTES_MAX: Final = 16 << 10
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: |\r)")
 _HEADER: Final = re.compile(rb"\r\n(content-length|content-encoding|transfer-encoding):[ \t]*([^\r\n]{0,64})", re.I)

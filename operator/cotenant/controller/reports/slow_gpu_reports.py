@@ -16,20 +16,20 @@ from cotenant import names
 
 COUNTS_S = 24 * 3600.0
 MOST = 8
-"""Reporters of one GPU that are kept, the newest."""
+"""Reporters that are kept for one GPU, newest first."""
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reporter:
-    """Whose job it was."""
+    """Queue and namespace of the job."""
 
     queue: str
     namespace: str
 
 
 def changes(annotations: Mapping[str, str], found: Iterable[tuple[str, Reporter]], now: float) -> dict[str, str | None]:
-    """Annotations of a GPUNode that are to be written (None: removed) when these GPUs, by UUID, were found slow now."""
+    """Annotations to write (None: remove) on a GPUNode when these GPUs, by UUID, were found slow now."""
     prefix = f"{names.ANNOTATION_SLOW_REPORTS}/"
     reports = {
         key.removeprefix(prefix): _counting(text, now) for key, text in annotations.items() if key.startswith(prefix)
@@ -45,7 +45,7 @@ def changes(annotations: Mapping[str, str], found: Iterable[tuple[str, Reporter]
 
 
 def _counting(text: str, now: float) -> dict[Reporter, float]:
-    """Reports that still count. What cannot be read, or is of a time to come, is none."""
+    """Reports that still count. Those that cannot be read, or have a future time, do not."""
     found = {}
     for part in text.split(","):
         who, _, when = part.partition("=")

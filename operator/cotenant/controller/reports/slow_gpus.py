@@ -86,7 +86,7 @@ class SlowGpus:
                 log.warning("GPU %s on %s was found slow: %s", found.uuid, found.node, found.text)
 
     async def fade(self) -> None:
-        """Take back, once a minute at most, what was reported too long ago to count."""
+        """Withdraw reports that are too old to count, at most once a minute."""
         if self.clock() - self._looked_at < LOOK_EVERY_S:
             return
         self._looked_at = self.clock()

@@ -1,7 +1,7 @@
-"""Publishes when waiting jobs start, out of futures that are played between cycles, and measures how true it was.
+"""Publishes when waiting jobs start, from futures that are played between cycles, and measures how true that was.
 
-Plays take `SLICE_S` of CPU at a time in a thread, with pauses, and at most `BUDGET_S` for each plan: a cycle never
-waits for them, and a play that is not over goes on after the next plan. Decisions never read an estimate.
+Plays take `SLICE_S` of CPU at a time in a thread, with pauses, and at most `BUDGET_S` for each plan. A cycle never
+waits for them; an unfinished play continues after the next plan. Decisions never read an estimate.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Published:
 
     estimates: Mapping[JobKey, Estimate]
     ahead: Mapping[JobKey, str]
-    """Job → a sentence about the jobs before it in the line."""
+    """Job → a sentence about the jobs before it."""
 
 
 class StartEstimates:
@@ -51,14 +51,14 @@ class StartEstimates:
         self._cache, self._memories, self._metrics, self._policy = cache, memories, metrics, policy
         self._outlook = Outlook(policy)
         self._snapshot: Snapshot | None = None
-        """The newest that the plays have not seen."""
+        """The newest snapshot that the plays have not used yet."""
         self._published = Published({}, {})
         self._learned: list[tuple[str, Estimate, float]] = []
         self._planned = asyncio.Event()
         leadership.on_lost(self.forget)
 
     def explained(self, plan: Plan, now: float) -> Plan:
-        """The plan, with what is known by now of the starts of jobs that wait."""
+        """The plan, with what is known so far about the starts of waiting jobs."""
         verdicts = dict(plan.verdicts)
         for key, verdict in plan.verdicts.items():
             estimate, memory = self._published.estimates.get(key), self._memory(key)
@@ -91,7 +91,7 @@ class StartEstimates:
         return explained
 
     def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
-        """Take the newest state of the cluster, and measure the estimates of those that start."""
+        """Take the newest state of the cluster, and measure the estimates of the jobs that start."""
         jobs = {job.key: job for job in snapshot.jobs}
         known = {queue.name for queue in snapshot.queues}
         for action in plan.actions:
@@ -113,7 +113,7 @@ class StartEstimates:
         self._planned.set()
 
     def forget(self) -> None:
-        """Another replica leads: what was estimated here is not kept up any more."""
+        """Another replica leads, so the estimates of this one are dropped."""
         self._published, self._snapshot = Published({}, {}), None
         for memory in self._memories:
             memory.first_estimate = memory.explained = None
@@ -155,7 +155,7 @@ class StartEstimates:
             self._published = Published(estimates, ahead)
 
     def _ends(self, snapshot: Snapshot) -> dict[JobKey, float]:
-        """Running job → its end, as its own program counts: steps left, at the present rate."""
+        """Running job → its end by its own progress: steps left, at the present rate."""
         found: dict[JobKey, float] = {}
         for job in snapshot.jobs:
             record = self._cache.jobs.get(job.key)
@@ -178,7 +178,7 @@ _NEVER_S: Final = 10 * 365 * 86_400
 
 
 def _advance(outlook: Outlook) -> tuple[float, bool]:
-    """CPU seconds that were used, and whether there is more to play."""
+    """Returns the CPU seconds that were used, and whether there is more to play."""
     began = time.thread_time()
     while (going_on := outlook.step()) and time.thread_time() - began < SLICE_S:
         pass

@@ -1,7 +1,7 @@
 """Watches how running jobs use their GPUs, and reports jobs that use little of what they hold.
 
-Each look takes the last report of every agent, each heartbeat once. Findings are in the jobs' statuses and survive a
-change of leader. The last minutes are in memory, so a new leader waits until it has seen as many.
+Each look takes the newest report of every agent, and each heartbeat once. Findings are in the jobs' statuses and
+survive a change of leader. The last minutes are only in memory, so a new leader waits until it has seen as many.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 EVERY_S: Final = 15.0
 IMPORT_S: Final = 600.0
-"""Before its first step or first kernel a job imports and reads its data: it is not looked at for so long."""
+"""Before its first step or kernel, a job imports and reads its data. It is not judged for this time."""
 SLOW_STEPS: Final = 3
 """A slow program may miss this many steps before it counts as making none."""
 MINUTES: Final = int(SLOTS * SLOT_S) // 60
@@ -48,7 +48,7 @@ class UseWatch:
         self._cache, self._memories, self._metrics = cache, memories, metrics
         self._leadership, self._clock = leadership, clock
         self._heartbeats: dict[str, float] = {}
-        """Node → the last heartbeat that was looked at, in Unix seconds."""
+        """Node → Unix seconds of the last heartbeat that was looked at."""
 
     async def run(self) -> None:
         while True:
@@ -61,7 +61,7 @@ class UseWatch:
                 log.exception("the use of GPUs was not looked at")
 
     async def look(self) -> None:
-        """Take in what is new of all nodes, and look at every running job."""
+        """Take in new reports of all nodes, and judge every running job."""
         now, nodes = self._clock(), self._cache.nodes.gpu_nodes
         beats = {name: unix_seconds(node.status.heartbeat) or 0.0 for name, node in nodes.items()}
         new = [nodes[name].status for name, at in beats.items() if at != self._heartbeats.get(name)]
@@ -105,7 +105,7 @@ class UseWatch:
 
 
 def needs_more(record: JobRecord, window: UseWindow) -> MeasuredPeak | None:
-    """The peak of a share that its status knows a lower one of, or none."""
+    """The measured peak of a share, if its status has a lower one or none."""
     gpu = record.job.spec.gpu_given if record.job else None
     if gpu is None or not gpu.is_share or not window.memory_peak_mib:
         return None

@@ -1,1 +1,3 @@
-"""Bookings: made by administrators, held to by the core, ended by time. Here is what stands in their status."""
+"""Bookings: an administrator makes one, the core keeps its GPUs free, and it ends at a time. This package decides the
+status.
+"""

@@ -1,7 +1,7 @@
 """The status of one Booking, from its document, what the last decision kept for it, and the time. Pure.
 
-Pending → Active → Ended. It is Overbooked where not all that is booked is granted, or not all that is granted is there:
-held by jobs that will not be gone in time, or in use by nobody who may be evicted for it.
+Pending → Active → Ended. A Booking is Overbooked if less was granted than is booked, or if granted GPUs are missing:
+jobs hold them that will not end in time, or that nobody may evict.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cotenant.core.model.plan import BookedGpus
 from cotenant.core.quota.bookings import BookingStanding
 
 LOOK_S: Final = 5.0
-"""Plans change without a word: what is said of them here is looked at anew after this time."""
+"""The plan may change without an event, so the status is computed again after this time."""
 MOST_NODES: Final = 64
 _EVENTS: Final = {
     "Pending": "BookingPending",
@@ -28,12 +28,12 @@ _EVENTS: Final = {
     "Ended": "BookingEnded",
     "Overbooked": "BookingOverbooked",
 }
-"""Phase → reason of the Event when a booking comes to it."""
+"""Phase → reason of the Event when a Booking enters it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastDecision:
-    """What the last decision came to for one booking."""
+    """What the last decision did for one Booking."""
 
     standing: BookingStanding
     gpus: BookedGpus
@@ -47,7 +47,7 @@ class BookingStep:
 
 
 def next_step(booking: Booking, last: LastDecision | None, now: float) -> BookingStep:
-    """`last`: of these very terms; None: nothing was decided with them yet."""
+    """`last` was decided with these very terms; None if no decision has used them yet."""
     terms, before = terms_of(booking), booking.status
     phase = "Ended" if now >= terms.ends_at else "Active" if now >= terms.starts_at else "Pending"
     since, until = format_instant(terms.starts_at), format_instant(terms.ends_at)
@@ -86,7 +86,7 @@ def next_step(booking: Booking, last: LastDecision | None, now: float) -> Bookin
 
 
 def _missing(milli: int, *, is_active: bool) -> str:
-    """`milli`: granted, and neither kept nor used."""
+    """Text about granted GPUs that are neither kept free nor used; `milli` is how many."""
     gpus = -(-milli // WHOLE)
     if gpus <= 0:
         return ""

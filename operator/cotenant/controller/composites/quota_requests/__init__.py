@@ -1,4 +1,5 @@
-"""QuotaRequests: asked for by tenants, answered by administrators, ended by time. What is live feeds the core's queues
-(`api.conversion.quota_grants`); here is what stands in their status. `request_step` decides, `kind` reads the
-surroundings.
+"""QuotaRequests: a tenant asks, an administrator answers, and a grant ends by time.
+
+A live grant is added to the core's queues (`api.conversion.quota_grants`). This package decides the status:
+`request_step` decides, `kind` reads what it needs.
 """

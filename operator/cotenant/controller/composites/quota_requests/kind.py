@@ -1,4 +1,4 @@
-"""QuotaRequest as a composite that owns nothing: its status is decided from the queues of the object cache."""
+"""QuotaRequest as a composite that owns nothing: its status follows from the queues of the object cache."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 class QuotaRequestKind:
     cache: ObjectCache
     labelled_only: bool
-    """Queues serve only namespaces that are labelled as a tenant's."""
+    """Queues serve only namespaces with the label of a tenant."""
     resource: Resource = QUOTA_REQUESTS
     kind: str = "QuotaRequest"
     owns: tuple[Resource, ...] = ()
     computes: bool = False
     _read: dict[int, Mapping[str, TenantQueue]] = field(default_factory=dict)
-    """Revision of the tenancy → the queues as they were read at it; of the last one alone."""
+    """Revision of the tenancy → its queues. Only the last revision is kept."""
 
     def decide(self, observed: Observed, now: float) -> Writes:
         """Raises DocumentError for a document that cannot be read."""
@@ -39,7 +39,7 @@ class QuotaRequestKind:
         )
 
     def _queues(self) -> Mapping[str, TenantQueue]:
-        """Queues without what they have spent, which is no part of an answer."""
+        """Queues without what they have spent: an answer does not depend on it."""
         revision = self.cache.tenancy_revision
         if (known := self._read.get(revision)) is not None:
             return known

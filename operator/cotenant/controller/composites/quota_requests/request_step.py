@@ -1,7 +1,8 @@
 """The status of one QuotaRequest, from its document, the queues and the time. Pure.
 
-Pending → Granted → Expired, or Revoked where the approval is taken back; Pending → Denied. What an approval came to is
-pinned in `status.granted` at first sight, and counts from then on; a spec that is another one by then grants nothing.
+Pending → Granted → Expired, or Revoked if the approval is withdrawn; Pending → Denied. The first look at an approval
+pins in `status.granted` what it grants. That counts from then on; if the spec was edited in between, nothing is
+granted.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from cotenant.core.model.objects import TenantQueue
 from cotenant.core.quota.grant_warnings import beyond_parents
 
 LOOK_S: Final = 60.0
-"""Queues change without a word: what is said of them here is looked at anew after this time,"""
+"""A queue may change without an event for the request, so the status is computed again after this time,"""
 LOOK_EACH_S: Final = 0.03
-"""or after so much for each request that there is: a tenant who makes ten thousand waits longer, and nobody pays."""
+"""or after this time for each request that exists: a tenant who makes ten thousand waits longer, and nobody else does.
+"""
 _EVENTS: Final = {
     "Pending": "QuotaPending",
     "Granted": "QuotaGranted",
@@ -32,7 +34,7 @@ _EVENTS: Final = {
     "Expired": "QuotaExpired",
     "Invalid": "QuotaInvalid",
 }
-"""Phase → reason of the Event when a request comes to it."""
+"""Phase → reason of the Event when a request enters it."""
 _NOTES: Final = frozenset({"Applicable", "WithinParents"})
 OVER: Final = frozenset({"Denied", "Revoked", "Expired"})
 """Phases that do not end."""
@@ -41,13 +43,13 @@ OVER: Final = frozenset({"Denied", "Revoked", "Expired"})
 @dataclass(frozen=True, slots=True)
 class Step:
     status: QuotaRequestStatus
-    """Without its approval, which is the administrator's."""
+    """Of the document, without the approval: that is written by the administrator."""
     events: tuple[EventToRecord, ...] = ()
     look_again_at: float | None = None
 
 
 def next_step(request: QuotaRequest, queues: Mapping[str, TenantQueue], now: float, requests: int = 1) -> Step:
-    """`queues`: all there are, without grants; `requests`: how many of these there are."""
+    """`queues` are all queues, without grants; `requests` is the number of QuotaRequests."""
     before, approval = request.status, request.status.approval
     queue, problem = _queue_of(request, queues)
     granted = before.granted
@@ -94,7 +96,7 @@ def next_step(request: QuotaRequest, queues: Mapping[str, TenantQueue], now: flo
 
 
 def _queue_of(request: QuotaRequest, queues: Mapping[str, TenantQueue]) -> tuple[str, str]:
-    """The queue that is asked, and what is wrong with it; once something was granted, the queue of that."""
+    """The queue that is asked, and what is wrong with it. After a grant: the queue of the grant."""
     namespace = request.metadata.namespace or "default"
     serving = sorted(name for name, queue in queues.items() if namespace in queue.namespaces)
     granted = request.status.granted
@@ -141,7 +143,7 @@ def _conditions(
 def _obstacles(
     request: QuotaRequest, status: QuotaRequestStatus, queues: Mapping[str, TenantQueue], now: float
 ) -> tuple[list[str], list[str]]:
-    """What adds nothing, and what the queues above have no room for: as it would be with this grant alone."""
+    """Why the grant would add nothing, and where the queues above have no room for it, if it were the only grant."""
     granted = status.granted or Granted(
         queue=status.queue, quotas=request.spec.quotas, since=_moment(now), until=_moment(_ends_at(request)),
         digest=spec_digest(request.spec),
@@ -170,7 +172,7 @@ def _condition(request: QuotaRequest, kind: str, value: str, reason: str, messag
 
 
 def _ends_at(request: QuotaRequest) -> float:
-    """Unix seconds; an approval may end it earlier."""
+    """Unix seconds. The approval may end it earlier than the request asks."""
     ends = [request.spec.until_at]
     approval, granted = request.status.approval, request.status.granted
     if approval is not None and approval.until is not None:
@@ -181,7 +183,7 @@ def _ends_at(request: QuotaRequest) -> float:
 
 
 def describe(quotas: Sequence[MoreQuota]) -> str:
-    """`4 GPUs of class H100 in zone eu-1 (2 guaranteed), 2 GPUs for ann`."""
+    """Text such as `4 GPUs of class H100 in zone eu-1 (2 guaranteed), 2 GPUs for ann`."""
     return ", ".join(_describe_line(line) for line in quotas)
 
 

@@ -14,13 +14,13 @@ from cotenant.core.model.lifecycle import HOLDING
 
 REACHABLE = "Reachable"
 SEEN_EVERY_S = 60
-"""How often `lastSeen` is written while nothing else changes."""
+"""`lastSeen` is written this often if nothing else changes."""
 
 
 def cluster_status(
     remote: RemoteCluster, trouble: Trouble | None, *, server: str, away: Iterable[JobRecord], now: float
 ) -> RemoteClusterStatus:
-    """`trouble`: None if the cluster has answered just now; `away`: jobs that are there."""
+    """`trouble` is None if the cluster has just answered; `away` is the number of jobs there."""
     before, records = remote.status, list(away)
     last = before.last_seen
     if trouble is None:

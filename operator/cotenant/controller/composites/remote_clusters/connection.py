@@ -1,4 +1,4 @@
-"""The client of a RemoteCluster: opened from its Secret, opened anew when the Secret has changed."""
+"""The client of a RemoteCluster, made from its Secret, and made again if the Secret changes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Connect: TypeAlias = Callable[[Configuration], AbstractAsyncContextManager[Kube]
 T = TypeVar("T")
 
 RETRY = RetryPolicy(attempts=3, call_timeout_s=5.0, max_backoff_s=1.0)
-"""A cluster that does not answer is asked again at the next look."""
+"""No retries: a cluster that does not answer is asked again at the next look."""
 IN_FLIGHT = 4
 
 
 def rest_connect(before_write: BeforeWrite) -> Connect:
-    """Over HTTP; `before_write` holds back what a replica that leads no more would write."""
+    """A client over HTTP. `before_write` refuses the writes of a replica that no longer leads."""
 
     def connect(configuration: Configuration) -> AbstractAsyncContextManager[Kube]:
         return RestKube(lambda: configuration, retry=RETRY, in_flight=IN_FLIGHT, before_write=before_write)
@@ -33,7 +33,9 @@ def rest_connect(before_write: BeforeWrite) -> Connect:
 
 
 class RemoteConnection:
-    """At most one client at a time. All methods may raise TroubleError, and UnreachableError of the cluster here."""
+    """At most one client at a time. All methods may raise TroubleError for the cluster there, and UnreachableError for
+    the API server here.
+    """
 
     def __init__(self, kube: Kube, connect: Connect, namespace: str) -> None:
         self._kube, self._connect, self._namespace = kube, connect, namespace
@@ -45,7 +47,7 @@ class RemoteConnection:
         self.server = ""
 
     async def client(self, secret: str) -> Kube:
-        """The client of the cluster that this Secret opens."""
+        """The client for the cluster that this Secret describes."""
         self._secret = secret
         reply = await self._kube.get(SECRETS, secret, self._namespace)
         if reply.outcome is Outcome.MISSING:
@@ -72,7 +74,7 @@ class RemoteConnection:
         return self._client
 
     async def ask(self, call: Awaitable[T]) -> T:
-        """The answer of a call to the cluster there."""
+        """The answer to a call to the cluster there."""
         try:
             return await call
         except FencedError:

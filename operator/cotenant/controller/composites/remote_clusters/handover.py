@@ -1,4 +1,4 @@
-"""Which jobs are to be handed to another cluster now. Pure: time comes in."""
+"""Decides which jobs to hand to another cluster now. Pure: time comes in."""
 
 from __future__ import annotations
 
@@ -37,15 +37,17 @@ HELPED: Final = frozenset(
         Reason.NODES_NOT_READY,
     }
 )
-"""Reasons to wait that another cluster may not have. A queue that is held, or has spent its budget, lets nothing start
-anywhere; a job that others are leaving for stays."""
+"""Reasons to wait that may not apply on another cluster.
+
+A queue that is held or has spent its budget lets no job start anywhere. A job for which others are leaving stays.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Handover:
     record: JobRecord
     problem: str = ""
-    """Why the job stays, though it is its turn; empty: it goes."""
+    """Why the job stays although its turn has come; empty if it goes."""
 
 
 def handovers(
@@ -56,9 +58,10 @@ def handovers(
     *,
     not_before: Mapping[str, float],
 ) -> list[Handover]:
-    """Jobs whose turn has come, the longest wait first, as many as their queues let be there at once.
+    """Jobs whose turn has come, longest wait first, at most as many as their queues allow there at once.
 
-    `remote`: name of the RemoteCluster, which answers; `not_before`: uid of a job → when it may go at the earliest.
+    `remote` is the name of the RemoteCluster, which answers. `not_before` maps the uid of a job to the earliest time at
+    which it may go.
     """
     records = list(jobs)
     there: dict[str, int] = {}
@@ -85,7 +88,7 @@ def handovers(
 
 
 def _spillover(record: JobRecord, queues: Mapping[str, Queue], remote: str) -> SpilloverSpec | None:
-    """Terms of its queue, if it may go and waits for something that the other cluster may have."""
+    """The terms of its queue, if the job waits for a reason that may not apply on the other cluster."""
     queue = queues.get(record.queue_named)
     spillover = queue.spec.spillover if queue is not None else None
     if spillover is None or spillover.cluster != remote or record.job is None or record.problem is not None:
@@ -99,13 +102,13 @@ def _spillover(record: JobRecord, queues: Mapping[str, Queue], remote: str) -> S
 
 
 def _waits_since(record: JobRecord) -> float | None:
-    """Since when it holds nothing and is not suspended, in Unix seconds."""
+    """Unix seconds since when the job holds nothing and is not suspended."""
     made = record.job.metadata.creation_timestamp if record.job is not None else None
     return requeued_at(record.status) or unix_seconds(made)
 
 
 def handed_over(record: JobRecord, remote: str, spec: RemoteClusterSpec, now: float) -> TrainingJobStatus:
-    """The status that says so. Nothing is made there before it is written."""
+    """The status that names the cluster. It is written before anything is made there."""
     cluster = ClusterRun(
         name=remote, namespace=namespace_there(record, spec), job=mirror_name(record), since=moment(now)
     )

@@ -1,4 +1,4 @@
-"""Looks after the jobs on one RemoteCluster, in a task of its own, so that no other cluster and no job here waits."""
+"""Looks after the jobs on one RemoteCluster, in a task of its own, so that a slow cluster delays nobody else."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ log = logging.getLogger(__name__)
 LOOK_S: Final = 3.0
 """Pause between two looks at the cluster."""
 LOST_S: Final = 30.0
-"""Nothing heard for so long is told to the jobs there."""
+"""If the cluster is silent for this time, its jobs are told."""
 RETURNED_S: Final = 600.0
-"""A job that has come back is not handed over again for so long."""
+"""A job that has come back is not handed over again for this time."""
 STEPS_MAX: Final = 6
-"""Of one job in one look."""
+"""Steps of one job in one look."""
 STRAYS_MAX: Final = 20
-"""Ended in one look: who labels many jobs there as ours holds nobody up."""
+"""Strays that one look ends: somebody who labels many jobs there as ours must not delay the others."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,10 +61,10 @@ class RemoteKeeper:
     clock: Callable[[], float] = time.time
     """Unix seconds."""
     heard_at: float = 0.0
-    """When the cluster answered last; 0: not known."""
+    """Unix seconds of the last answer; 0 if there was none."""
     _origin: Origin | None = None
     _not_before: dict[str, float] = field(default_factory=dict)
-    """uid of a job that came back → when it may be handed over again."""
+    """uid of a job that came back → the earliest time at which it may be handed over again."""
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -84,7 +84,7 @@ class RemoteKeeper:
             await self.connection.close()
 
     async def look(self) -> None:
-        """Look at the cluster once. Raises UnreachableError of the API server here."""
+        """Look at the cluster once. Raises UnreachableError for the API server here."""
         known = self.cache.remote_clusters.get(self.name)
         if known is None:
             return
@@ -98,7 +98,7 @@ class RemoteKeeper:
         await self._write_status(trouble)
 
     def away(self) -> Iterator[tuple[JobRecord, ClusterRun]]:
-        """Jobs that are on this cluster, and have not finished."""
+        """Unfinished jobs on this cluster."""
         for record in list(self.cache.jobs.values()):
             cluster = record.status.cluster
             if cluster is not None and cluster.name == self.name and record.is_away:
@@ -125,8 +125,9 @@ class RemoteKeeper:
         return self._origin
 
     async def _end_strays(self, access: MirrorAccess, seen: dict[tuple[str, str], SeenMirror]) -> None:
-        """End jobs there that are not on this cluster by their record here: deleted, or given up. The record is read
-        anew, because a leader that has just begun may not have seen it yet.
+        """End jobs there whose record here does not name this cluster: their job was deleted, or given up.
+
+        The record is read from the API server: a new leader may not have seen it yet.
         """
         expected = {place for one in self.cache.jobs.values() if (place := _place_of(one.status.cluster, self.name))}
         others = [
@@ -159,7 +160,7 @@ class RemoteKeeper:
             await self._contained(record, access, None)
 
     async def _contained(self, record: JobRecord, access: MirrorAccess, seen: SeenMirror | None) -> None:
-        """Whatever fails of one job stops no other."""
+        """Catch what fails for one job, so that it stops no other."""
         try:
             await self._advance(record.id, access, seen)
         except (TroubleError, UnreachableError):
@@ -171,7 +172,7 @@ class RemoteKeeper:
             log.exception("%s on cluster %s could not be looked at", record.key, self.name)
 
     async def _advance(self, job: JobId, access: MirrorAccess, seen: SeenMirror | None) -> None:
-        """Take the steps of one job that can be taken now, each decided on the record as it is by then."""
+        """Take the steps of one job that are possible now. Each is decided on the newest record."""
         if seen is not None and seen.origin_uid != job.uid:
             seen = None  # somebody else's, with our labels
         server, looked = self.connection.server, seen is not None
@@ -200,7 +201,7 @@ class RemoteKeeper:
         access: MirrorAccess,
         seen: SeenMirror | None,
     ) -> tuple[bool, SeenMirror | None]:
-        """Whether the next step can be decided at once, and the job there as it is by now."""
+        """Returns whether the next step can be decided at once, and the newest job there."""
         if isinstance(step, WriteJob):
             return await self._write(record, step), seen
         if isinstance(step, MakeMirror):
@@ -228,7 +229,9 @@ class RemoteKeeper:
         return not made.is_deleting, made
 
     async def _note_moved(self, record: JobRecord, cluster: ClusterRun) -> None:
-        """Nothing follows from a job that is missing on another server than it was handed to."""
+        """Report that another API server answers than the one that got the job. A job that is missing there means
+        nothing.
+        """
         now = self.clock()
         why = (
             f"it was handed to {cluster.server}, and the kubeconfig names {self.connection.server} now, where the job"
@@ -239,7 +242,7 @@ class RemoteKeeper:
             await self._write(record, WriteJob(status))
 
     async def _write(self, record: JobRecord, step: WriteJob) -> bool:
-        """True if the status is written. Another write may have come first."""
+        """Write the status. False if another write came first."""
         try:
             if await self.executor.write(record, step.status) is None:
                 return False

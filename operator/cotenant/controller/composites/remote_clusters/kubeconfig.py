@@ -1,5 +1,5 @@
-"""The kubeconfig of a RemoteCluster, read strictly: what would run a program or read a file of the operator's pod is
-refused.
+"""Reads the kubeconfig of a RemoteCluster strictly. Entries that would run a program or read a file in the operator's
+pod are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from cotenant.controller.composites.remote_clusters.trouble import Trouble, TroubleError
 
 KEY = "kubeconfig"
-"""Of the Secret's data."""
+"""Key in the data of the Secret."""
 _REFUSED: Mapping[str, str] = {
     "exec": "would run a program in the operator's pod; write a token or a certificate instead",
     "auth-provider": "would run code of a cloud's in the operator's pod; write a token or a certificate instead",
@@ -85,7 +85,7 @@ class _Kubeconfig(BaseModel):
 
 
 def configuration_of(secret: Mapping[str, Any], name: str) -> Configuration:
-    """Where the cluster is and who asks there, from the Secret of this name. Raises TroubleError."""
+    """Address and credentials from the Secret of this name. Raises TroubleError."""
     encoded = (secret.get("data") or {}).get(KEY)
     if not encoded:
         raise _unusable(name, f"it has no key `{KEY}`")
@@ -136,7 +136,7 @@ def _checked(model: type[BaseModel], value: Mapping[str, Any], part: str, secret
 
 
 def _said(error: ValidationError, path: str) -> str:
-    """The first fault, without the value: it may be a secret."""
+    """The first error, without the value, which may be a secret."""
     first = error.errors(include_input=False, include_url=False)[0]
     field = ".".join(map(str, first["loc"])) or path or "the document"
     if field == "server":

@@ -1,4 +1,6 @@
-"""The TrainingJob on the other cluster: what may go there, its document, and what is seen of it. Pure."""
+"""The TrainingJob on the other cluster: whether a job may go there, its document there, and what is read from
+it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ from cotenant.controller.informers.status_reading import read_status
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase
 
 _NAME_KEPT: Final = 41
-"""Letters of the job's name in the name there: with a stroke and eight digits they are at most 50."""
+"""Letters of the job's name that its name there keeps. With a hyphen and eight digits, that is 50 at most."""
 _KEY: Final = re.compile(r"[a-z0-9][-a-z0-9]{0,62}/[a-z0-9][-.a-z0-9]{0,252}")
 SHOWN: Final = 3
-"""Objects that a job names, as far as a message lists them."""
+"""At most this many objects of a job are listed in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose jobs they are on the other cluster."""
+    """The cluster and RemoteCluster that the jobs there come from."""
 
     cluster: str
     """The uid of the namespace kube-system here."""
@@ -71,8 +73,8 @@ class SeenMirror:
 
     @property
     def origin_key(self) -> str:
-        """`namespace/name` of the job here; empty if it says no such thing: tenants there may write it, and it becomes
-        a part of an address.
+        """`namespace/name` of the job here. Empty if the annotation has no such form: tenants there may write it, and
+        it becomes part of an address.
         """
         said = str((self.document["metadata"].get("annotations") or {}).get(names.ANNOTATION_ORIGIN, ""))
         return said if _KEY.fullmatch(said) else ""
@@ -100,19 +102,21 @@ class SeenMirror:
 
     @property
     def holds(self) -> bool:
-        """It has GPUs there, or its pods are still there."""
+        """True if it has GPUs or pods there."""
         placed = bool((self.document.get("status") or {}).get("placement"))
         return self.phase in HOLDING or (placed and self.phase not in TERMINAL)
 
 
 def mirror_name(record: JobRecord) -> str:
-    """Follows from the job alone, so that a second creation finds the first; no job of somebody else's is called so."""
+    """Name of the job there. It follows from the job here alone, so a second creation finds the first, and it meets no
+    name of somebody else.
+    """
     digest = hashlib.sha256(record.uid.encode()).hexdigest()[:8]
     return f"{record.name[:_NAME_KEPT].rstrip('-')}-{digest}"
 
 
 def mirror_document(record: JobRecord, job: TrainingJob, origin: Origin, *, queue: str, pass_users: bool) -> Document:
-    """The job there, suspended. `queue`: the one there."""
+    """The job there, suspended. `queue` is the queue there."""
     annotations = {names.ANNOTATION_ORIGIN: record.key}
     user = job.metadata.annotations.get(names.ANNOTATION_USER)
     if pass_users and user:
@@ -130,7 +134,9 @@ def mirror_document(record: JobRecord, job: TrainingJob, origin: Origin, *, queu
 
 
 def _spec(record: JobRecord, spec: TrainingJobSpec) -> dict[str, Any]:
-    """As it was written; with a profile, as that was filled in: there it may stand for something else."""
+    """The spec as written. A profile is replaced by what it was filled in with, because its name may mean something
+    else there.
+    """
     written = dict(record.raw_spec) if spec.profile is None else spec.to_document()
     for own in ("profile", "ttlAfterFinished", "spillover"):  # what follows its end is decided here
         written.pop(own, None)
@@ -148,7 +154,7 @@ def queue_there(spillover: SpilloverSpec, queue: str) -> str:
 
 
 def travel_problem(job: TrainingJob, remote: str) -> str:
-    """Why the job stays here though its queue names another cluster; empty if nothing keeps it."""
+    """Why the job stays here although its queue names another cluster; empty if it may go."""
     if names.LABEL_ORIGIN in job.metadata.labels:
         return "it came from another cluster itself"
     for owner in job.metadata.owner_references:

@@ -1,4 +1,4 @@
-"""Reads and writes the jobs on one other cluster. A write that meets a job that has changed does nothing."""
+"""Reads and writes the jobs on one other cluster. A write to a job that has changed meanwhile does nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cotenant.controller.telemetry.logs import shorten
 
 
 class MirrorRefusedError(RefusedError):
-    """The other cluster does not take the job. The message has its answer."""
+    """The other cluster refuses the job. The message has its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +26,22 @@ class MirrorAccess:
     there: Kube
     origin: Origin
     pass_users: bool
-    """Jobs name their users there."""
+    """True if the jobs there carry the names of their users."""
 
     async def listed(self, namespace: str) -> dict[tuple[str, str], SeenMirror]:
-        """Namespace and name → jobs there that were handed over from here; of all namespaces if that is empty."""
+        """Namespace and name → jobs there that came from here. An empty `namespace` means all namespaces."""
         listing = await self.connection.ask(self.there.list(TRAINING_JOBS, namespace, self.origin.selector))
         return by_place(listing.items)
 
     async def find(self, cluster: ClusterRun) -> SeenMirror | None:
-        """The job there that was made; None if it is gone."""
+        """The job there; None if it is gone."""
         reply = await self.connection.ask(self.there.get(TRAINING_JOBS, cluster.job, cluster.namespace))
         if reply.outcome is Outcome.REFUSED:
             raise RefusedError(f"it cannot be read there ({reply.code}): {shorten(reply.message)}")
         return SeenMirror(reply.document) if reply.done and reply.document["metadata"]["uid"] == cluster.uid else None
 
     async def make(self, document: Mapping[str, Any], cluster: ClusterRun, uid: str) -> SeenMirror:
-        """Make the job there, or find the one that was made before; `uid`: of the job here."""
+        """Make the job there, or find the one that was made before. `uid` is that of the job here."""
         reply = await self.connection.ask(self.there.create(TRAINING_JOBS, document, cluster.namespace))
         if reply.outcome is Outcome.EXISTS:
             reply = await self.connection.ask(self.there.get(TRAINING_JOBS, cluster.job, cluster.namespace))
@@ -53,7 +53,7 @@ class MirrorAccess:
         return found
 
     async def change(self, step: PatchMirror) -> SeenMirror | None:
-        """The job as it is then; None if it has changed meanwhile, or is gone."""
+        """Patch the job there. Returns it as it is afterwards; None if it has changed meanwhile or is gone."""
         seen = step.seen
         metadata = {**step.patch.get("metadata", {}), "uid": seen.uid, "resourceVersion": str(seen.version)}
         body = {**step.patch, "metadata": metadata}
@@ -63,7 +63,7 @@ class MirrorAccess:
         return SeenMirror(reply.document) if reply.done else None
 
     async def delete(self, step: DeleteMirror) -> bool:
-        """True once it was seen to be gone."""
+        """Delete the job there. True once it was seen to be gone."""
         seen = step.seen
         reply = await self.connection.ask(
             self.there.delete(TRAINING_JOBS, seen.name, seen.namespace, uid=seen.uid, version=seen.version)
@@ -76,6 +76,6 @@ class MirrorAccess:
         return left.outcome is Outcome.MISSING
 
     async def end(self, seen: SeenMirror) -> bool:
-        """Delete it, whatever it does. True if the cluster has taken that."""
+        """Delete the job there, whatever it does. True if the cluster accepts that."""
         reply = await self.connection.ask(self.there.delete(TRAINING_JOBS, seen.name, seen.namespace, uid=seen.uid))
         return reply.done

@@ -1,4 +1,4 @@
-"""One keeper for each RemoteCluster, while this replica leads; and word for jobs whose RemoteCluster is gone."""
+"""Keeps one keeper for each RemoteCluster while this replica leads, and tells jobs whose RemoteCluster is gone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cotenant.controller.telemetry.metrics import Metrics
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 2.0
-"""Pause between two looks for RemoteClusters that came or went."""
+"""Pause between two looks for new and deleted RemoteClusters."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class RemoteClusters:
     leadership: Leadership
     connect: Connect
     namespace: str
-    """Of the Secrets with kubeconfigs: the operator's."""
+    """Namespace of the Secrets with kubeconfigs, which is the operator's."""
     clock: Callable[[], float] = time.time
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -51,7 +51,7 @@ class RemoteClusters:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def start_and_stop(self) -> None:
-        """Start the keeper of each RemoteCluster, and stop those of others."""
+        """Start the keeper of each new RemoteCluster, and stop those of deleted ones."""
         wanted = set(self.cache.remote_clusters) if self.leadership.held else set()
         for name in self._tasks.keys() - wanted:
             self._tasks.pop(name).cancel()
@@ -71,7 +71,7 @@ class RemoteClusters:
         )
 
     async def note_unregistered(self) -> None:
-        """Tell jobs on clusters of which there is no RemoteCluster any more."""
+        """Tell the jobs on clusters whose RemoteCluster does not exist any more."""
         now = self.clock()
         for record in list(self.cache.jobs.values()):
             cluster = record.status.cluster

@@ -1,10 +1,11 @@
 """The next step of a job that is on another cluster, from its record here and the job there. Pure: time comes in.
 
-Each step can be taken again after a crash anywhere, and a request of it that arrives late starts nothing:
-- the job there is made suspended, by a name that follows from the job here;
-- its uid is written here before it is released, by a write that fails if it has changed meanwhile;
-- it is fetched back by a deletion that fails if it has changed since it held nothing, and only what was seen to be gone
-  is cleared here.
+Each step may be repeated after a crash at any point, and a request that arrives late starts nothing:
+- The job there is made suspended. Its name follows from the job here.
+- The uid of the job there is written here before the job there is released. The release fails if the job there has
+  changed meanwhile.
+- To fetch the job back, the job there is deleted, unless it has changed since it was seen to hold nothing. The record
+  here is cleared only when the job there was seen to be gone.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class MakeMirror:
 
 @dataclass(frozen=True, slots=True)
 class PatchMirror:
-    """Merge patch of the job there, as it was seen."""
+    """Merge patch of the job there, for the version that was seen."""
 
     seen: SeenMirror
     patch: dict[str, Any]
@@ -43,7 +44,7 @@ class PatchMirror:
 
 @dataclass(frozen=True, slots=True)
 class DeleteMirror:
-    """Delete the job there, as it was seen."""
+    """Delete the job there, in the version that was seen."""
 
     seen: SeenMirror
 
@@ -62,7 +63,9 @@ Step: TypeAlias = MakeMirror | PatchMirror | DeleteMirror | WriteJob
 def next_step(
     record: JobRecord, cluster: ClusterRun, seen: SeenMirror | None, now: float, *, server: str = ""
 ) -> Step | None:
-    """`seen`: the job there, None if it is not there: the cluster has answered. None: there is nothing to do."""
+    """The next step; None if there is nothing to do. `seen` is the job there, as the cluster has answered; None if it
+    does not exist there.
+    """
     if record.deleting:
         return DeleteMirror(seen) if seen is not None and not seen.is_deleting else None
     suspended = record.job is not None and record.job.spec.suspend
@@ -129,7 +132,7 @@ def _written(record: JobRecord, status: TrainingJobStatus, seen: SeenMirror) -> 
 
 
 def mirrored(record: JobRecord, cluster: ClusterRun, seen: SeenMirror, now: float) -> TrainingJobStatus:
-    """The status here, with what the job does there. What it holds there is charged there, not here."""
+    """The status here, with the state of the job there. What it holds there is charged there."""
     before, there = record.status, seen.status
     usage = there.usage
     cluster = cluster.model_copy(
@@ -178,7 +181,7 @@ def _heard(status: TrainingJobStatus) -> TrainingJobStatus:
 
 
 def back(record: JobRecord, message: str, now: float) -> TrainingJobStatus:
-    """The status of a job that is on no other cluster any more, and waits here."""
+    """The status of a job that has come back and waits here."""
     message = plain_sentence(message)
     changed = _heard(record.observed_status).model_copy(
         update={
@@ -214,7 +217,7 @@ def _ended_there(record: JobRecord, cluster: ClusterRun, now: float) -> WriteJob
 
 
 def lost(record: JobRecord, cluster: ClusterRun, why: str, heard_at: float, now: float) -> TrainingJobStatus | None:
-    """The status of a job on a cluster that nothing is heard of; None if it says so already."""
+    """The status of a job on a cluster that is silent; None if it says so already."""
     said = next((one for one in record.status.conditions if one.type == CLUSTER_LOST), None)
     since = moment(min(int(heard_at), int(now))) if said is None else said.last_transition_time
     message = plain_sentence(
@@ -231,7 +234,9 @@ def lost(record: JobRecord, cluster: ClusterRun, why: str, heard_at: float, now:
 
 
 def given_up(record: JobRecord, cluster: ClusterRun, after_s: int, now: float) -> WriteJob | None:
-    """Back here without having seen it gone, once nothing was heard for so long. It may run twice for a while."""
+    """The status of a job that comes back without having been seen to be gone, after a long silence. It may run twice
+    for a while.
+    """
     said = next((one for one in record.status.conditions if one.type == CLUSTER_LOST), None)
     if said is None or now < said.last_transition_time.timestamp() + after_s:
         return None

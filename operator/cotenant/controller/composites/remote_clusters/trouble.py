@@ -1,4 +1,4 @@
-"""Why a RemoteCluster cannot be worked with, in words that say what to do."""
+"""Why a RemoteCluster cannot be used, in words that say what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cotenant.controller.client.kube import MissingKindError, RefusedListError, 
 @dataclass(frozen=True, slots=True)
 class Trouble:
     reason: str
-    """Of the condition `Reachable`."""
+    """Reason of the condition `Reachable`."""
     message: str
 
 
@@ -22,7 +22,7 @@ class TroubleError(RuntimeError):
 
 
 def trouble_of(error: UnreachableError, secret: str) -> Trouble:
-    """What an answer of the cluster there means, or none."""
+    """What an answer of the cluster there means; None if it is in order."""
     if isinstance(error, MissingKindError):
         return Trouble(
             "NoCotenant",

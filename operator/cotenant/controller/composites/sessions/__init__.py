@@ -1,1 +1,1 @@
-"""Sessions: each is a TrainingJob of one worker, held back while it is suspended. `session_step` decides, pure."""
+"""Sessions: each is a TrainingJob of one worker, which is suspended with its session. `session_step` decides. Pure."""

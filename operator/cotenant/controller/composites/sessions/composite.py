@@ -1,4 +1,4 @@
-"""Sessions as a kind that is made of TrainingJobs: what is known of one is read off the cache, and `plan` decides."""
+"""Session as a composite of TrainingJobs: it reads from the cache what `plan` needs to decide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OWNS: Final = (TRAINING_JOBS,)
 @dataclass(frozen=True, slots=True)
 class SessionComposite:
     cache: ObjectCache
-    """What agents report of GPUs, and what queues allow, is read from it."""
+    """Source of what agents report about GPUs, and of what queues allow."""
 
     @property
     def resource(self) -> Resource:

@@ -1,4 +1,4 @@
-"""The TrainingJob of a session: its name, its spec, what stands in its pod. Pure."""
+"""The TrainingJob of a session: its name, its spec, and the program in its pod. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from cotenant.api.resources.sessions.session import Application, Session
 from cotenant.controller.client.kube import Document
 
 SPEC_DIGEST: Final = f"{names.GROUP}/session-spec"
-"""Annotation on the job: digest of what it was made from, so that defaults which the API server adds are no change."""
+"""Annotation on the job: digest of the session's fields that it was made from. Defaults that the API server fills in
+are then no change.
+"""
 RETRIES: Final = 3
-"""Faults of its own after which the application is started again."""
+"""The application is started again after this many failures of its own."""
 _JOB_SUFFIX: Final = "-session"
 _HOME: Final = "home"
 
@@ -23,24 +25,26 @@ def job_name(session: Session) -> str:
 
 
 def path_of(session: Session) -> str:
-    """Path of its application, its own: in a browser the cookies of two sessions on one machine stay apart by it."""
+    """Path of its application. Each session has its own, so that a browser keeps the cookies of two sessions on one
+    host apart.
+    """
     return f"/sessions/{session.metadata.namespace}/{session.metadata.final_name}/app/"
 
 
 def port_of(session: Session) -> int | None:
-    """Port in its pod; None for a shell, which has none."""
+    """Port in its pod; None for a shell."""
     if session.spec.application is Application.SHELL:
         return None
     return session.spec.program.port if session.spec.program else names.SESSION_PORT
 
 
 def serves_below_path(session: Session) -> bool:
-    """The application can stand below a path; others stand at the root of their port."""
+    """True if the application can be served below a path. Others are served at the root of their port."""
     return session.spec.application is Application.JUPYTER_LAB
 
 
 def job_document(session: Session, *, suspended: bool) -> Document:
-    """The object, without its owner."""
+    """The job without its owner reference."""
     spec = job_spec(session)
     annotations = {SPEC_DIGEST: digest(spec)}
     if user := session.metadata.annotations.get(names.ANNOTATION_USER):
@@ -54,7 +58,7 @@ def job_document(session: Session, *, suspended: bool) -> Document:
 
 
 def job_spec(session: Session) -> dict[str, Any]:
-    """Spec of the job, but for `suspend`."""
+    """Spec of the job, without `suspend`."""
     written = session.spec.to_document()
     home = {"persistentVolumeClaim": written["volume"]} if session.spec.volume is not None else {"emptyDir": {}}
     runtime: dict[str, Any] = {
@@ -72,7 +76,7 @@ def job_spec(session: Session) -> dict[str, Any]:
 
 
 def command(session: Session) -> list[str]:
-    """Program of the worker: the part of the session that runs in the pod, and what it starts."""
+    """Program of the worker: the process that watches the session in the pod, and the application that it starts."""
     path = path_of(session) if serves_below_path(session) else "/"
     words = ["python", "-m", "cotenant_worker.sessions", session.spec.application.value, "--path", path]
     if session.spec.program is not None:

@@ -1,8 +1,9 @@
-"""The next step of one session: a pure function of it, of its job, and of whether its GPUs are busy.
+"""The next step of one session: a pure function of the session, its job, and whether its GPUs are busy.
 
-A session runs unless its spec says `suspend`. The operator suspends it in two writes: first the condition `Suspended`
-with its reason, for this generation of the spec, then `suspend` in the spec, which makes a new generation. So a crash
-between the two is made good, and a person who resumes it makes a generation of which that condition knows nothing.
+A session runs unless its spec says `suspend`. The operator suspends it by two writes: the condition `Suspended` with
+its reason, for this generation of the spec; then `suspend` in the spec, which makes a new generation. After a crash
+between the two, the second is made up for. If a person resumes the session, that makes a generation that the condition
+does not name.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class SessionObserved:
 
 
 def plan(o: SessionObserved) -> Writes:
-    """Plans one write at a time: what follows is decided when that has been seen."""
+    """Plan one write. The next is planned when this one has been seen."""
     if o.decided_to_suspend and not o.session.spec.suspend:
         return Writes(objects=(Patch(SESSIONS, o.document, {"spec": {"suspend": True}}),))
     if o.job is None:
@@ -92,7 +93,7 @@ def _without_job(o: SessionObserved) -> Writes:
 
 
 def _brought_in_line(o: SessionObserved, job: Document) -> tuple[Patch, ...]:
-    """Changes of the job: held back or not, and made of what the session says now, while it holds nothing."""
+    """Patches of the job: whether it is suspended, and, while it holds nothing, its spec from the session's."""
     patch: dict[str, Any] = {}
     if bool(job["spec"].get("suspend")) != o.session.spec.suspend:
         patch = {"spec": {"suspend": o.session.spec.suspend}}
@@ -136,7 +137,9 @@ def _waiting(o: SessionObserved) -> tuple[SessionPhase, str, str]:
 
 
 def _ended(o: SessionObserved) -> Writes:
-    """The application has ended by itself. Its job stays as the record of that, until somebody starts it again."""
+    """The status if the application has ended by itself. Its job stays as a record until somebody starts the session
+    again.
+    """
     again = f"delete trainingjob {job_name(o.session)}, or `kubectl cotenant session resume`, to start it again"
     if o.session.spec.suspend:
         return Writes(status=_status(o, *_suspended(o)))
@@ -168,7 +171,9 @@ def _running(o: SessionObserved, objects: tuple[Patch, ...]) -> Writes:
 
 
 def _after_warning(o: SessionObserved, due: Due) -> Due:
-    """Not before its warning has stood for half of its time: the operator may have been away when it was due."""
+    """When to suspend: not before the warning has stood for half of its time, since the operator may have been away
+    when it was due.
+    """
     if o.now < due.warn_at:
         return due
     known = o.condition(WARNING)
@@ -191,7 +196,7 @@ def _warning(line: SessionTimeline) -> str:
 def _status(
     o: SessionObserved, phase: SessionPhase, reason: str, message: str, *, line: SessionTimeline | None = None
 ) -> dict[str, Any]:
-    """The whole status. `line`: of one whose application runs."""
+    """The whole status. `line` is the timeline of a session whose application runs."""
     warns = line is not None and line.next.warn_at <= o.now < line.next.at
     ready = phase is SessionPhase.RUNNING
     suspended = phase in (SessionPhase.SUSPENDING, SessionPhase.SUSPENDED)
@@ -225,7 +230,7 @@ def _status(
 
 
 def _condition(o: SessionObserved, kind: str, holds: bool, reason: str, message: str) -> Condition:
-    """Condition with the time of its last change, and the generation for which it was decided."""
+    """Condition with the time of its last change, and the generation that it was decided for."""
     before, state = o.condition(kind), str(holds)
     same = before is not None and before.status == state
     return Condition(

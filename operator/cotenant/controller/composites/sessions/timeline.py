@@ -1,8 +1,7 @@
-"""When a session is suspended by itself: by idleness or by age, with a warning before. Pure.
+"""When a session is suspended by itself: for idleness or for age, after a warning. Pure.
 
-Time of the last activity is kept in the session's status, in steps of a twentieth of the time that it may be idle:
-after a change of leader a session that used its GPU alone may be taken for idle sooner by one such step. What a kernel
-did is exact.
+The session's status keeps the time of the last activity, in steps of a twentieth of the idle timeout. After a change of
+leader, a session that only used its GPU may count as idle earlier by one such step. Activity of a kernel is exact.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from cotenant.controller.composites.sessions.times import SessionTimes
 
 WARNING_S_MAX: Final = 600.0
 WARNING_PART: Final = 0.25
-"""Of the time that is given, where that is less."""
+"""The warning comes at most this part of the given time before the end."""
 STEPS: Final = 20
 STEP_S_MAX: Final = 60.0
 LOOK_S_MAX, LOOK_S_MIN = 15.0, 1.0
@@ -27,13 +26,13 @@ LOOK_S_MAX, LOOK_S_MIN = 15.0, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """One reason for which a session will be suspended. Times in Unix seconds."""
+    """One reason for which a session will be suspended. Times are Unix seconds."""
 
     reason: str
     warn_at: float
     at: float
     message: str
-    """What is the matter, and what keeps it going."""
+    """What will happen, and what keeps the session running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +44,11 @@ class SessionTimeline:
 
     @property
     def next(self) -> Due:
-        """Whichever comes first."""
+        """The reason that comes first."""
         return min(self.lifetime, self.idle, key=lambda due: due.at)
 
     def look_again_at(self, now: float, times: SessionTimes) -> float:
-        """When the next look is due: at a warning, at the end, and often enough to see GPUs at work."""
+        """When the next look is due: for a warning, for the end, and often enough to see busy GPUs."""
         moments = [at for due in (self.idle, self.lifetime) for at in (due.warn_at, due.at) if at > now]
         return min([*moments, now + min(LOOK_S_MAX, max(LOOK_S_MIN, times.idle.seconds / STEPS))])
 
@@ -92,7 +91,7 @@ def timeline(
 
 
 def shown_activity(session: Session, times: SessionTimes, last: float) -> float:
-    """Time to write: the one that is written already, until it is a step old."""
+    """Time to write into the status: the stored one until it is a step old."""
     written = unix_seconds(session.status.last_activity)
     step = min(STEP_S_MAX, times.idle.seconds / STEPS)
     return last if written is None or not 0 <= last - written < step else written

@@ -1,4 +1,4 @@
-"""How long a session may be idle and live: as its spec says, within what its queue allows. Pure."""
+"""How long a session may be idle and live: what its spec says, within what its queue allows. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cotenant.api.scalars.quantities import show_duration
 class SessionTime:
     seconds: int
     source: str
-    """Who says so, for the person: `spec.idleTimeout: 1h`, or the queue that allows no more."""
+    """What sets it, in words: `spec.idleTimeout: 1h`, or the queue that allows no more."""
     is_of_queue: bool = False
 
 
@@ -25,7 +25,7 @@ class SessionTimes:
 
 
 def times_of(spec: SessionSpec, queues: Mapping[str, Queue]) -> SessionTimes:
-    """The shortest of what the session, its queue and the queues above say."""
+    """The shortest times of the session, its queue and the queues above it."""
     idle = _own("idleTimeout", spec.idle_timeout)
     lifetime = _own("maxLifetime", spec.max_lifetime)
     for queue in _path(spec.queue, queues):
@@ -48,7 +48,7 @@ def _bounded(time: SessionTime, field: str, most: int | None, queue: Queue) -> S
 
 
 def _path(name: str | None, queues: Mapping[str, Queue]) -> Iterator[Queue]:
-    """The queue and those above it. A circle of parents ends where it began."""
+    """The queue and those above it. If parents form a circle, it ends where it began."""
     seen: set[str] = set()
     while name is not None and name in queues and name not in seen:
         seen.add(name)

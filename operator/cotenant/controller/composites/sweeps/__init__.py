@@ -1,5 +1,5 @@
-"""Sweeps: trials that are chosen by Optuna and run as TrainingJobs.
+"""Sweeps: Optuna chooses trials, and they run as TrainingJobs.
 
-`sweep_kind` decides, `search` asks the library, `trial_jobs` builds what is created. Nothing is kept in memory: all
-that a decision needs stands in the status and in the jobs.
+`sweep_kind` decides, `search` asks Optuna, and `trial_jobs` builds the jobs. Nothing is kept in memory: a decision
+needs the status and the jobs only.
 """

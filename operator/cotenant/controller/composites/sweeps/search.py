@@ -1,8 +1,9 @@
-"""What to try next, and whom to stop: Optuna's samplers and its successive halving, asked with the trials so far.
+"""Which values to try next, and which trials to stop: Optuna's samplers and its successive halving.
 
-The study is built anew for every decision, in memory, out of the trials in the status, and every question has a seed of
-its own, out of the sweep's seed and the trial's number. So an answer depends on the document alone, and neither a crash
-nor another leader changes it. The library is imported with the first question: an operator without sweeps is spared it.
+Each decision builds the study again, in memory, from the trials in the status. Each question has a seed of its own,
+from the sweep's seed and the number of the trial. So an answer depends on the document alone, and is the same after a
+crash or a change of leader. The library is imported at the first question, so that an operator without sweeps does not
+pay for it.
 
 Algorithms: Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (2011) for TPE; Li et al., "A System for
 Massively Parallel Hyperparameter Tuning" (2020) for ASHA.
@@ -31,31 +32,31 @@ _STRIDE: Final = 2_654_435_761
 
 
 def trial_seed(sweep_seed: int, number: int, member: int = 0) -> int:
-    """Seed of a trial, or of one member of it: other for each of them."""
+    """Seed of a trial, or of one member of it. No two are equal."""
     return (sweep_seed + (number * MAX_MEMBERS + member + 1) * _STRIDE) % SEEDS
 
 
 @dataclass(frozen=True, slots=True)
 class RungVerdict:
-    """Comparison of a trial with the others at the rungs that it has reached."""
+    """Result of comparing a trial with the others at the rungs that it has reached."""
 
     rungs: int
-    """Rungs that it has been compared at, those of before included."""
+    """Rungs at which it has been compared, including earlier ones."""
     stop: bool
 
 
 def next_rung(rules: EarlyStop, trial: TrialStatus) -> int | None:
-    """Steps at which a trial is compared next; None after the last rung."""
+    """Number of steps at which the trial is compared next; None after the last rung."""
     return rules.min_steps * rules.factor ** len(trial.rungs) if len(trial.rungs) < MAX_RUNGS else None
 
 
 class Study:
-    """Optuna's study of a sweep, asked for many trials in one decision and built once, for that takes the longest: each
-    answer is the one that a study would give which is built of the trials as they stand then.
+    """Optuna's study of a sweep. One decision builds it once, which takes longest, and asks it about many trials. Each
+    answer equals that of a study which is built from the trials at that point.
     """
 
     def __init__(self, spec: SweepSpec, trials: Mapping[int, TrialStatus]) -> None:
-        """`trials`: all there are, numbered from 0."""
+        """`trials` are all trials of the sweep, numbered from 0."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -68,7 +69,7 @@ class Study:
             self._study.add_trial(_frozen(spec, trials[number], self._distributions))
 
     def suggest(self) -> dict[str, str]:
-        """Values of the next trial, which runs from then on."""
+        """Values of the next trial. The trial counts as running from then on."""
         if not self._spec.parameters:
             return {}
         self._study.sampler = _sampler(self._spec, len(self._study.get_trials(deepcopy=False)))
@@ -76,8 +77,8 @@ class Study:
         return {one.name: _written(asked.params[one.name]) for one in self._spec.parameters}
 
     def judge(self, rules: EarlyStop, number: int, *, step: int, value: float) -> RungVerdict:
-        """Whether the trial goes on, with this value of the objective after so many steps; at a rung that it has
-        reached, the trials after it are compared with it.
+        """Whether the trial goes on, with this value of the objective after so many steps. At a rung that it has
+        reached, it is compared with the others, and later trials are compared with it.
         """
         import optuna
         from optuna.pruners._successive_halving import _completed_rung_key
@@ -165,5 +166,5 @@ def _read(parameter: Parameter, text: str) -> str | int | float:
 
 
 def _written(value: Any) -> str:
-    """A number as Python reads it back, digit for digit."""
+    """The number with all its digits, as Python reads it back."""
     return value if isinstance(value, str) else repr(value)

@@ -1,4 +1,4 @@
-"""The status of a sweep out of its trials: counts, the best one, phase and condition. Pure."""
+"""The status of a sweep, from its trials: counts, the best trial, phase and condition. Pure."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def summarized(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials, now: 
 
 
 def _stuck(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials) -> TrialJob | None:
-    """The first job that waits, if no trial runs: all trials ask for the same, so what stops one stops them all."""
+    """A job that waits, if no trial runs. All trials ask for the same GPUs, so one reason stops them all."""
     if any(one.phase is TrialPhase.RUNNING for one in trials.values()):
         return None
     waiting = (job for number in of_trials.active(trials) for job in of_trials.jobs_of(sweep, jobs, number).values())
@@ -109,7 +109,7 @@ def _message(spec: SweepSpec, trials: Trials, best: BestTrial | None, phase: Swe
 
 
 def _best(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials) -> BestTrial | None:
-    """The best trial with what its job has; what was read off a job stays when the job is deleted."""
+    """The best trial, with its results. What was read from its job stays when the job is deleted."""
     number = of_trials.best(sweep.spec, trials)
     value = trials[number].value if number is not None else None
     if number is None or value is None:
@@ -144,7 +144,7 @@ def _best_member(spec: SweepSpec, members: Mapping[str, float]) -> int:
 def _conditions(
     before: SweepStatus, *, over: bool, reason: str, message: str, now: float, sweep: Sweep
 ) -> tuple[Condition, ...]:
-    """Condition `Finished`, for `kubectl wait`; those of others stay."""
+    """The condition `Finished`, for `kubectl wait`. Conditions of others stay."""
     old = next((one for one in before.conditions if one.type == FINISHED), None)
     same = old is not None and old.status == str(over)
     made = Condition(

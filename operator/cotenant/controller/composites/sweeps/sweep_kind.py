@@ -1,9 +1,11 @@
 """The next step of a sweep, from its document and its jobs. Pure.
 
-The status is written first and acted on at the next look: a trial stands in it before its jobs are made, and that it is
-stopped stands in it before its jobs are told. So after a crash anywhere a new leader does what is left to do, and as a
-job has its name from the sweep and the trial's number alone, and one that was seen is not made again, each trial is run
-once. Jobs are made only when the status has nothing new to say: one that the API server refuses holds up no other news.
+The status is written first, and the next look acts on it: a trial is in the status before its jobs are made, and it is
+marked as stopped there before its jobs are stopped. So a new leader finishes what a crash has interrupted. The name of
+a job follows from the sweep and the number of the trial, and a job that was seen once is not made again: each trial
+runs once.
+
+Jobs are made only if the status has nothing new to say, so a refused job does not hold up other news.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from cotenant.controller.composites.sweeps.trials import Trials
 from cotenant.controller.lifecycle.observation import EventToRecord
 
 NAME_RETRY_S: Final = 20.0
-"""Until a name that was taken is tried again."""
+"""A name that was in use is tried again after this time."""
 
 
 class SweepKind:
@@ -52,7 +54,7 @@ class SweepKind:
 
 
 def _goes_at(sweep: Sweep) -> float | None:
-    """When it is deleted, Unix seconds, by `ttlAfterFinished`."""
+    """Unix seconds at which `ttlAfterFinished` deletes the sweep."""
     ttl_s, ended_at = sweep.spec.ttl_after_finished, unix_seconds(sweep.status.finished_at)
     return None if ttl_s is None or ended_at is None else ended_at + ttl_s
 
@@ -60,7 +62,7 @@ def _goes_at(sweep: Sweep) -> float | None:
 def next_trials(
     sweep: Sweep, jobs: Mapping[str, TrialJob], written: Trials, taken: frozenset[str] = frozenset()
 ) -> Trials:
-    """The trials as they stand now, with those that begin. `taken`: names of jobs that somebody else's have."""
+    """The trials as they are now, with those that begin. `taken` are names of jobs that belong to somebody else."""
     spec = sweep.spec
     seen = {number: trials.observed(sweep, jobs, number, one, taken) for number, one in sorted(written.items())}
     compared = trials.halved(sweep, jobs, seen)
@@ -70,7 +72,7 @@ def next_trials(
 
 
 def _ended(trial: TrialStatus) -> TrialStatus:
-    """A trial of a sweep that has failed."""
+    """The trial of a sweep that has failed."""
     if trial.phase in OVER:
         return trial
     message = "stopped by the sweep: too many of its trials have failed"
@@ -78,7 +80,7 @@ def _ended(trial: TrialStatus) -> TrialStatus:
 
 
 def _stops(sweep: Sweep, jobs: Mapping[str, TrialJob], written: Trials) -> Iterator[Write]:
-    """Jobs of trials that are over, and that run or wait all the same."""
+    """Jobs that run or wait although their trials are over."""
     for number, trial in sorted(written.items()):
         if trial.phase not in OVER:
             continue
@@ -89,7 +91,7 @@ def _stops(sweep: Sweep, jobs: Mapping[str, TrialJob], written: Trials) -> Itera
 
 
 def _held_back(sweep: Sweep, jobs: Mapping[str, TrialJob], written: Trials) -> Iterator[Write]:
-    """Jobs that are suspended or resumed with the sweep, once: what is done to one of them later is left alone."""
+    """Jobs to suspend or resume with the sweep. This is done once; what somebody does to a job later is left alone."""
     if sweep.spec.suspend == sweep.status.suspended:
         return
     for number in trials.active(written):

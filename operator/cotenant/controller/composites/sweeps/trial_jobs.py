@@ -1,4 +1,4 @@
-"""TrainingJobs of trials: how they are called, what is created, what is read off them. Pure."""
+"""TrainingJobs of trials: their names, their documents, and what is read from them. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from cotenant.core.model.lifecycle import TERMINAL, Phase
 
 
 def job_name(sweep: Sweep, number: int, member: int = 0) -> str:
-    """`lr-7`; of an ensemble `lr-7-2`. Follows from the sweep alone, so that what is made twice is one object."""
+    """`lr-7`, or `lr-7-2` for a member of an ensemble. It follows from the sweep alone, so that two replicas make one
+    object.
+    """
     base = f"{sweep.metadata.name}-{number}"
     return f"{base}-{member}" if sweep.spec.ensemble is not None else base
 
@@ -26,9 +28,10 @@ def job_name(sweep: Sweep, number: int, member: int = 0) -> str:
 def trial_job(
     sweep: Sweep, template: Mapping[str, Any], number: int, member: int, values: Mapping[str, str]
 ) -> Document:
-    """The TrainingJob, without its owner. `template` is the spec as the tenant wrote it, `values` those of the trial.
+    """The TrainingJob, without its owner reference.
 
-    It is the user's who made the sweep: limits per user count it as if he had made the job.
+    `template` is the spec as the tenant wrote it, `values` are those of the trial. The job belongs to the user who made
+    the sweep, so that limits per user count it.
     """
     name = job_name(sweep, number, member)
     user = sweep.metadata.annotations.get(names.ANNOTATION_USER)
@@ -61,7 +64,7 @@ def trial_job(
 
 @dataclass(frozen=True, slots=True)
 class TrialJob:
-    """One of them as last seen."""
+    """One job of a trial, as last seen."""
 
     document: Document
 
@@ -103,7 +106,7 @@ class TrialJob:
 
     @property
     def why_it_waits(self) -> str:
-        """Its reason to wait, one word; empty for one that waits for nothing, or of which nothing was decided yet."""
+        """The reason why it waits, in one word; empty if it does not wait, or nothing was decided about it yet."""
         if self.phase is Phase.INVALID:
             return str(self.status.get("reason") or self.phase)
         return str((self.status.get("pending") or {}).get("reason") or "") if self.phase is Phase.PENDING else ""
@@ -114,11 +117,11 @@ class TrialJob:
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """Final metrics; of a job that ended without any the last that it reported."""
+        """The final metrics; without any, the last ones that the job reported."""
         return self.status.get("results") or self.progress.get("metrics") or {}
 
     def metric(self, name: str) -> float | None:
-        """Its newest value; NaN and infinities, which stand as texts in a status, are numbers here."""
+        """Newest value of the metric. NaN and infinities are texts in a status, and numbers here."""
         found = self.results.get(name) if self.is_over else (self.progress.get("metrics") or {}).get(name)
         try:
             return None if found is None else float(found)
@@ -132,6 +135,6 @@ class TrialJob:
 
     @property
     def checkpoint_path(self) -> str | None:
-        """Address of a store, or the folder in its volume; None where it keeps none."""
+        """Address in a store, or the folder in its volume; None if it keeps no checkpoint."""
         checkpoint = (self.document.get("spec") or {}).get("checkpoint")
         return None if checkpoint is None else str(checkpoint.get("path") or self.name)

@@ -1,4 +1,6 @@
-"""What becomes of the trials of a sweep: read off their jobs, compared at rungs, chosen anew. Pure."""
+"""What becomes of the trials of a sweep: their state is read from their jobs, they are compared at rungs, and new ones
+are chosen. Pure.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ _COMBINED: Final[Mapping[Combination, Callable[[Sequence[float]], float]]] = {
 _SHOWN: Final = 8
 _TAKEN: Final = "TrainingJob {name} is there already, and is not this sweep's: delete it"
 BEGUN_AT_ONCE: Final = 10
-"""Trials that one decision adds, so that none takes long; the next follows when these are written."""
+"""One decision adds at most this many trials, so that none takes long. The next follows when these are written."""
 
 
 def jobs_of(sweep: Sweep, jobs: Mapping[str, TrialJob], number: int) -> dict[int, TrialJob]:
-    """Member → its job, as far as they are there."""
+    """Member → its job, if it exists."""
     places = {member: job_name(sweep, number, member) for member in range(sweep.spec.members)}
     return {member: jobs[name] for member, name in places.items() if name in jobs}
 
@@ -36,7 +38,9 @@ def jobs_of(sweep: Sweep, jobs: Mapping[str, TrialJob], number: int) -> dict[int
 def observed(
     sweep: Sweep, jobs: Mapping[str, TrialJob], number: int, trial: TrialStatus, taken: frozenset[str] = frozenset()
 ) -> TrialStatus:
-    """The trial as its jobs show it; one that is over stays as it is. `taken`: names that its jobs cannot have now."""
+    """The trial as its jobs show it. A finished trial stays as it is. `taken` are names that its jobs cannot
+    have now.
+    """
     if trial.phase in OVER:
         return trial
     mine = jobs_of(sweep, jobs, number)
@@ -89,7 +93,7 @@ def _no_metric(job: TrialJob, metric: str, value: float | None) -> str:
 
 
 def halved(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials) -> Trials:
-    """The trials after those that have reached a rung were compared with all that were there before them."""
+    """The trials after each that has reached a rung was compared with those that reached it before."""
     rules, spec = sweep.spec.early_stop, sweep.spec
     if rules is None:
         return trials
@@ -120,7 +124,7 @@ def halved(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials) -> Trials
 
 
 def _with_passed_rungs(rules: EarlyStop, trial: TrialStatus) -> TrialStatus:
-    """The trial, at all rungs that it has passed: with its final value where it ended before anybody looked."""
+    """The trial with all rungs that it has passed. If it ended before a look, its final value counts."""
     while (
         trial.value is not None and (rung := search.next_rung(rules, trial)) is not None and rung <= (trial.step or 0)
     ):
@@ -153,23 +157,25 @@ def active(trials: Trials) -> Iterator[int]:
 
 
 def waits_for_a_name(trial: TrialStatus) -> bool:
-    """A TrainingJob of somebody else's has the name of one of its own."""
+    """True if one of its jobs cannot be made because a TrainingJob of somebody else has the name."""
     return trial.phase not in OVER and bool(trial.message)
 
 
 def held_up(trials: Trials) -> Iterator[int]:
-    """Numbers of those that wait for a name."""
+    """Numbers of the trials that wait for a name."""
     return (number for number in active(trials) if waits_for_a_name(trials[number]))
 
 
 def _room(sweep: Sweep, trials: Trials) -> int:
-    """Trials that may begin now. One that waits for a name and has no job yet takes no place of another."""
+    """How many trials may begin now. A trial that waits for a name and has no job yet takes no place."""
     idle = sum(1 for number in held_up(trials) if not trials[number].seen)
     return sweep.spec.parallelism - sum(1 for _ in active(trials)) + idle
 
 
 def may_be_made(sweep: Sweep, trials: Trials) -> Iterator[int]:
-    """Numbers of the trials whose jobs are to be made: those that wait for a name as far as there is room."""
+    """Numbers of the trials whose jobs may be made now. Those that wait for a name are included as far as there is
+    room.
+    """
     room = _room(sweep, trials)
     for number in active(trials):
         if waits_for_a_name(trials[number]) and not trials[number].seen:
@@ -180,7 +186,7 @@ def may_be_made(sweep: Sweep, trials: Trials) -> Iterator[int]:
 
 
 def with_new(sweep: Sweep, trials: Trials) -> Trials:
-    """The trials with as many new ones as may begin now, up to `BEGUN_AT_ONCE`."""
+    """The trials, with as many new ones as may begin now, at most `BEGUN_AT_ONCE`."""
     room = min(BEGUN_AT_ONCE, _room(sweep, trials), sweep.spec.points - len(trials))
     if room <= 0:
         return trials
@@ -191,7 +197,7 @@ def with_new(sweep: Sweep, trials: Trials) -> Trials:
 
 
 def best(spec: SweepSpec, trials: Trials) -> int | None:
-    """Number of the best trial that has ended by itself; of equals the first."""
+    """Number of the best trial that has ended by itself; the first of equals."""
     found: int | None = None
     for number in sorted(trials):
         value = trials[number].value

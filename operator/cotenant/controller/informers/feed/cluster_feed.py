@@ -43,7 +43,7 @@ from cotenant.core.model.objects import JobKey
 log = logging.getLogger(__name__)
 
 OBSERVED: Final = (*kopf_feed.WATCHED, *reflector.REFLECTED)
-"""Whatever the settings are."""
+"""Kinds that are observed with any settings."""
 
 ADDED_LATER: Final = frozenset(
     {QUOTA_REQUESTS, BOOKINGS, REMOTE_CLUSTERS, PROFILES, CLUSTER_PROFILES, SESSIONS, SWEEPS}
@@ -138,7 +138,7 @@ class ClusterFeed:
             composite.replace(resource, listing)
 
     async def list_anew(self) -> None:
-        """The same, once the API server answers for all kinds."""
+        """As `resync`, once the API server answers for all kinds."""
         while True:
             try:
                 return await self.resync()

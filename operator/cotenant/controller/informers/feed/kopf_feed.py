@@ -78,16 +78,17 @@ class EventSink(Protocol):
     def on_event(self, resource: Resource, document: Document, deleted: bool) -> None: ...
 
     def on_listed(self, resource: Resource) -> None:
-        """kopf has listed this kind anew: what is missing from its list was deleted, and no event says so."""
+        """kopf has listed this kind again. What is missing from its list was deleted, and no event says so."""
 
 
 class FeedStoppedError(RuntimeError):
-    """kopf ended by itself: nothing is observed until it runs again."""
+    """kopf has stopped by itself. Nothing is observed until it runs again."""
 
 
 class EventBridge:
-    """Bridge from kopf's thread to the operator's loop, in order. Close events share one wake-up: each is a
-    system call and a change of threads.
+    """Passes events from kopf's thread to the operator's loop, in order.
+
+    Events close together share one wake-up, because each costs a system call and a thread switch.
     """
 
     def __init__(self, sink: EventSink, loop: asyncio.AbstractEventLoop) -> None:
@@ -97,7 +98,7 @@ class EventBridge:
         self._called = False
 
     def put(self, resource: Resource, document: Document, kind: str | None) -> None:
-        """`kind`: `ADDED`, `MODIFIED` or `DELETED`; None for an object of a list."""
+        """`kind` is `ADDED`, `MODIFIED` or `DELETED`; None for an object of a list."""
         self._waiting.append((resource, document, kind))
         self._call()
 
@@ -138,7 +139,7 @@ def _watch(registry: kopf.OperatorRegistry, resource: Resource, bridge: EventBri
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
-    """Keeps kopf from comparing objects: left alone it copies and compares all of each one, at every event."""
+    """Keeps kopf from comparing objects. By default it copies and compares each object at every event."""
 
     def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
         return cast(kopf.BodyEssence, None)  # as `fetch`: an empty essence would be copied three times
@@ -147,13 +148,14 @@ class NoDiffBase(kopf.DiffBaseStorage):
         return None
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Never called: without handlers of changes there is nothing to remember."""
+        """Never called: without change handlers there is nothing to store."""
 
 
 class Backoff:
-    """Seconds between the tries to open a watch, endless: after an outage of any length, events come within seconds.
+    """Seconds between tries to open a watch, without end, so that events come within seconds after an outage of any
+    length.
 
-    kopf's own grow to 21 s, and then its watch ends and begins anew.
+    kopf's own pauses grow to 21 s; then its watch ends and starts again.
     """
 
     def __iter__(self) -> Iterator[float]:

@@ -1,6 +1,6 @@
-"""Live use of GPUs by queue, from what the agents see: memory of its pods, and how busy the GPUs are that it holds.
+"""Current use of GPUs by queue, as the agents see it: memory of its pods, and how busy its GPUs are.
 
-Whose kernels ran on a GPU that queues share is not known: it counts in the mean of each of them as it is.
+It is unknown whose kernels ran on a GPU that queues share, so its figure counts fully in the mean of each of them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _plus(before: LiveUse | None, *, memory_mib: int = 0, busy_percent: int | No
 
 
 def set_live_gauges(metrics: Metrics, nodes: Iterable[GPUNodeStatus], jobs: Iterable[JobRecord]) -> None:
-    """Series of queues that hold nothing any more go."""
+    """Set the gauges. The series of queues that hold nothing any more are removed."""
     queue_of = {job.uid: job.queue_named for job in jobs if job.queue_named}
     metrics.memory_used.clear()
     metrics.utilization.clear()

@@ -82,7 +82,7 @@ def local_statuses(snapshot: Snapshot, places: Iterable[tuple[str, str]]) -> dic
 
 
 def _of_queue(accounts: LocalAccounts, queue: int) -> LocalQueueStatus:
-    """Part of the status that all namespaces see. Amounts are milli already, and not to be read again."""
+    """Part of the status that all namespaces see. Amounts are milli already, and must not be converted again."""
     over = borrowed(accounts.usage, queue)
     lines = accounts.tree.quotas_of[queue]
     of_all = [line.quota.guaranteed for line in lines if line.quota.gpu_class is None and line.quota.zone is None]
@@ -107,9 +107,9 @@ def _quota(accounts: LocalAccounts, queue: int, line: QuotaLine) -> LocalQuota:
 
 
 def free_milli(accounts: LocalAccounts, queue: int, counts: Callable[[Bucket], bool]) -> int:
-    """Free milli-GPU, by buckets: what is idle, and what quotas allow the queue, one bucket after the other.
+    """Free milli-GPU, by buckets: what is idle and what quotas allow the queue, one bucket after the other.
 
-    What one bucket gives reduces what limits leave for the next.
+    What one bucket gives reduces what the limits leave for the next.
     """
     tree, usage, idle = accounts.tree, accounts.usage.copy(), dict(accounts.idle)
     if tree.queues[queue].name in tree.broken:
@@ -137,7 +137,7 @@ def free_milli(accounts: LocalAccounts, queue: int, counts: Callable[[Bucket], b
 
 
 _NOBODY = ""
-"""A user who holds nothing yet: what users have used is shown to no other."""
+"""A user who holds nothing yet. What users have used is shown to nobody else."""
 
 
 def _namespace(key: JobKey) -> str:

@@ -35,7 +35,7 @@ UNREACHABLE_S: Final = 30.0
 """Pause if LocalQueues cannot be listed, for instance because their CustomResourceDefinition is missing."""
 
 STAGE: Final = "LocalQueues"
-"""Of `failures_contained`."""
+"""Name of the stage in the metric of contained failures."""
 
 Place: TypeAlias = tuple[str, str]
 """(namespace, queue): the object has the queue's name."""
@@ -70,7 +70,7 @@ class LocalQueueWriter:
         self._snapshot = snapshot
 
     def forget(self) -> None:
-        """Another replica writes from now on: what is there is listed before the next write."""
+        """Another replica writes from now on. Before the next write, LocalQueues are listed again."""
         self._snapshot = self._listed_at = None
 
     async def run(self) -> None:

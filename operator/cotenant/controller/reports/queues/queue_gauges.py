@@ -23,7 +23,7 @@ def set_gauges(
     verdicts: Mapping[JobKey, Verdict],
     jobs: Iterable[JobRecord],
 ) -> None:
-    """Series of what is not there any more go."""
+    """Set the gauges. Series of jobs, queues and GPUs that no longer exist are removed."""
     metrics.pending.clear()
     # A tenant may name any queue: one that is not there is no series of its own.
     known = {queue.name for queue in snapshot.queues}

@@ -1,4 +1,4 @@
-"""The status of a Queue, from the same accounts that decisions are made with: held, borrowed, lent, waiting. Pure."""
+"""The status of a Queue, from the sums that decisions use: held, borrowed, lent, waiting. Pure."""
 
 from __future__ import annotations
 
@@ -93,14 +93,16 @@ def unreadable_conditions(why: str, before: Mapping[str, Any], now: float) -> Do
 
 
 def worth_a_write(change: Mapping[str, object], written: Mapping[str, object]) -> bool:
-    """Past borrowing alone is not, once it is there: it moves with every second, but as long as nothing else does, what
-    was written and what the queue has borrowed since say what it has come to."""
+    """True if the status has changed, apart from past borrowing.
+
+    Past borrowing changes every second. Its stored value and what the queue has borrowed since give the current one.
+    """
     return bool(change.keys() - {"pastBorrowing"} or (change and "pastBorrowing" not in written))
 
 
 def _quota_usage(account: QueueAccounts, line: QuotaLine, over: Mapping[str | None, int]) -> QuotaUsage:
-    """Lent is what others hold of the idle guarantee: the part of it that is not free any more. `over`: class → what
-    the queue has borrowed.
+    """Usage of a quota line. Lent is the part of the idle guarantee that others hold. `over` is class → what the queue
+    has borrowed.
     """
     used = account.usage.quota_milli[line.index]
     idle = max(0, line.guaranteed - used)
@@ -121,7 +123,7 @@ def _quota_usage(account: QueueAccounts, line: QuotaLine, over: Mapping[str | No
 
 
 def _borrowed_within(line: QuotaLine, used: int, over: Mapping[str | None, int]) -> int:
-    """Amount borrowed of what is used under a line that guarantees nothing: other lines may guarantee it."""
+    """Amount borrowed of what is used under a line that guarantees nothing. Other lines may guarantee it."""
     return min(
         used, _in_all(over) if line.quota.gpu_class is None else over.get(line.quota.gpu_class, over.get(None, 0))
     )

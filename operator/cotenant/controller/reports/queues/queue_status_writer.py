@@ -60,7 +60,7 @@ class QueueStatusWriter:
         self._last = snapshot, plan
 
     def forget(self) -> None:
-        """Pause until the next plan: a replica that does not lead has none that is true."""
+        """Pause until the next plan: a replica that does not lead has no current one."""
         self._last = None
 
     async def run(self) -> None:

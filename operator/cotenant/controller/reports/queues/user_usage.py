@@ -1,5 +1,5 @@
-"""Holdings of users under the limits of users that one Queue has, for its status: bounded, those first who are nearest
-to their limit. Pure.
+"""Holdings of users under the user limits of one Queue, for its status: a bounded list, those nearest to their limit
+first. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cotenant.core.quota.usage import Usage
 from cotenant.core.quota.user_lines import UserLine
 
 MOST_USERS = 64
-"""A queue may have any number of users, and its status is bounded."""
+"""A queue may have any number of users, but its status is bounded."""
 
 
 def users_of(usage: Usage, queue: int) -> tuple[UserUsage, ...]:
