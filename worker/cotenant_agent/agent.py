@@ -1,7 +1,7 @@
-"""Reconciles GPUNode.status with the latest poll of the GPUs, when there is something to write.
+"""Reconciles GPUNode.status with the latest poll of the GPUs.
 
-A call without a new poll writes nothing but what events have changed, so the heartbeat never claims more than was
-seen. All time comes in as `now`, in Unix seconds.
+Without a new poll, a call writes only what events have changed. So a heartbeat always stands for a look at the GPUs.
+Time comes in as `now`, in Unix seconds.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ log = logging.getLogger("cotenant.agent")
 RETRY_S: Final = 5.0
 NOTES_OF_SLOW_GPUS: Final = (ANNOTATION_SLOW_REPORTS, ANNOTATION_SUSPECT)
 COUNT_S: Final = 600.0
-"""Between two counts of the agents of this cluster."""
+"""Pause between two counts of the agents of this cluster."""
 NODE_LOOK_S: Final = 60.0
-"""Between two looks at the Node: whether it is cordoned is shown, nothing is decided by it."""
+"""Pause between two looks at the Node. They only show whether it is cordoned."""
 FINDING_CHARS_MAX: Final = 300
 
 
@@ -60,9 +60,9 @@ class Agent:
         self.contained = contained or Failures()
         self._writer = writer
         self._version = ""
-        """Of the GPUNode, as this agent has seen it last."""
+        """Version of the GPUNode that this agent has seen last."""
         self.refused = ""
-        """Why it writes nothing: another agent does."""
+        """Why this agent writes nothing: another agent writes the GPUNode."""
         self._cluster, self._observer, self._booted_at = cluster, observer, booted_at
         self._published: Mapping[str, Any] | None = None
         self._levels: Mapping[str, str] = {}
@@ -81,7 +81,9 @@ class Agent:
         self.failures = 0
 
     def turn(self, taken: GpuPoll | None, xids: Iterable[XidEvent], now: float) -> None:
-        """Reconcile, whatever comes of it. Where it fails for long no view is new, and liveness ends the agent."""
+        """Reconcile, and note any failure. If it fails for long, no view is new, and the liveness probe ends
+        the agent.
+        """
         try:
             self.reconcile(taken, xids, now)
         except Exception as error:
@@ -126,7 +128,7 @@ class Agent:
         return node_status.must_write(self._published, document, elapsed_s(self._written_at, now), self._heartbeat_s)
 
     def _ensure_gpu_node(self, now: float) -> bool:
-        """Create or find the GPUNode, and take its cordons over; True once that is done."""
+        """Create or find the GPUNode, and take over its cordons. True once that is done."""
         if self.failures and elapsed_s(self._tried_at, now) < RETRY_S:
             return False
         self._tried_at = now
@@ -151,7 +153,7 @@ class Agent:
         return True
 
     def _yields(self, there: Mapping[str, Any], now: float) -> bool:
-        """True while another agent writes this GPUNode; tried again as after a failure."""
+        """True while another agent writes this GPUNode. It is tried again as after a failure."""
         self._version = there["metadata"].get("resourceVersion") or ""
         if self._writer is None:
             return False
@@ -237,7 +239,7 @@ class Agent:
             self._failed("the annotation cannot be removed", error)
 
     def _drain_as_asked(self, annotations: Mapping[str, str], now: float) -> None:
-        """Drains before anything is uncordoned, so that of both words for one GPU its release counts."""
+        """Drain before anything is uncordoned. If a GPU is named in both annotations, it is released."""
         if (text := annotations.get(ANNOTATION_DRAIN)) is None:
             return
         reasons = read_drains(text)
@@ -261,18 +263,18 @@ class Agent:
 
 
 def seen_as(version: str) -> dict[str, Any]:
-    """Part of a patch by which it is refused where somebody has written since this version."""
+    """Part of a patch that makes the API server refuse it if somebody has written since this version."""
     return {"metadata": {"resourceVersion": version}} if version else {}
 
 
 def slow_gpus(annotations: Mapping[str, str]) -> dict[str, str]:
-    """GPU UUID → what a job found, from `suspect.cotenant.dev/<UUID>`; it becomes a part of the node's status."""
+    """GPU UUID → what a job found, from `suspect.cotenant.dev/<UUID>`. It goes into the node's status."""
     keyed = ((key.partition("/"), plain_text(text, FINDING_CHARS_MAX)) for key, text in annotations.items())
     return {uuid: text for (prefix, _, uuid), text in keyed if prefix == ANNOTATION_SUSPECT}
 
 
 def with_class_label(inventory: GpuInventory, label: str | None) -> GpuInventory:
-    """The administrator's label `cotenant.dev/gpu-class` on the Node beats the product's name."""
+    """The GPU with the class from the Node's label `cotenant.dev/gpu-class`, if the administrator has set it."""
     if not label or inventory.simulated:
         return inventory
     return replace(

@@ -1,6 +1,6 @@
-"""Failures that the agent survives: one pod, poll or turn that it cannot work with stops nothing else.
+"""Failures that the agent survives: one failing pod, poll or turn stops nothing else.
 
-Each is logged with its traceback when it first shows, and counted every time, by the step in which it came up.
+A failure is logged with its traceback the first time, and counted every time, by the step in which it occurred.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 log = logging.getLogger("cotenant.agent")
 
 LOGGED_MAX: Final = 1024
-"""Different failures that are remembered as logged."""
+"""This many different failures are remembered as logged."""
 
 
 class Step(StrEnum):
@@ -47,7 +47,7 @@ class Failures:
         self._logged: dict[str, None] = {}
 
     def note(self, step: Step, what: str, error: Exception) -> None:
-        """Count it; `what` names the pod or the thread."""
+        """Count a failure. `what` names the pod or the thread."""
         text = "".join(c if c.isprintable() else "�" for c in f"{what}: {type(error).__name__}: {error}")[:300]
         with self._lock:
             self._counts[step] += 1

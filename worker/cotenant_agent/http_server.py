@@ -1,6 +1,6 @@
-"""HTTP server of the agent: GET only, a bounded number of connections, over TLS where it has a certificate.
+"""HTTP server of the agent: GET only, a bounded number of connections, with TLS if there is a certificate.
 
-Whoever reaches the port can cost the agent that many threads and hold up nobody: a new connection ends the oldest.
+A client can use up at most these connections, and it delays nobody: a new connection closes the oldest.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Respond = Callable[[str], Answer]
 def serve(
     address: tuple[str, int], paths: Mapping[str, Respond], certificate: ServingCertificate | None = None
 ) -> ThreadingHTTPServer:
-    """Start the server in a thread of its own and return it; it ends by its own shutdown."""
+    """Start the server in a thread of its own and return it. `shutdown` ends it."""
 
     class PathHandler(BaseHTTPRequestHandler):
         timeout = CONNECTION_S
@@ -68,7 +68,7 @@ def serve(
 
 
 class BoundedServer(ThreadingHTTPServer):
-    """A thread for each connection; of too many the oldest is cut off."""
+    """One thread for each connection. If there are too many, the oldest is closed."""
 
     request_queue_size = 128
 
@@ -83,7 +83,7 @@ class BoundedServer(ThreadingHTTPServer):
         self.server_address, self.server_port = (host, port), port
 
     def secure(self, certificate: ServingCertificate) -> None:
-        """Speak TLS. The handshake is left to the connection's own thread: a silent client holds up nobody else."""
+        """Use TLS. The handshake is done in the connection's own thread, so a silent client delays nobody else."""
         self._certificate = certificate
         self.socket = certificate.context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 

@@ -1,6 +1,7 @@
-"""`python -m cotenant_agent`, the container's command: arguments in, threads wired, one loop until SIGTERM.
+"""`python -m cotenant_agent`, the container's command: parses arguments, starts threads, and loops until SIGTERM. Also
+`cotenant agent`.
 
-Also behind `cotenant agent`. Exit code 2, with one line on stderr: the arguments or the node do not allow it to run.
+Exit code 2, with one line on stderr: the arguments or the node do not allow it to run.
 """
 
 from __future__ import annotations
@@ -275,7 +276,7 @@ T = TypeVar("T")
 
 
 def rate_limited(seconds: float, read: Callable[[], T]) -> Callable[[], T]:
-    """`read`, called no more often than this; in between, and while it fails, its last result."""
+    """`read`, called no more often than this. In between, and while it fails, the last result is returned."""
     kept: list[tuple[float, T]] = []
 
     def answer() -> T:

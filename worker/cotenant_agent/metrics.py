@@ -1,6 +1,6 @@
-"""The agent's figures for Prometheus, for those who may read them.
+"""The agent's figures for Prometheus, for callers who may read them.
 
-The figures are made from the latest view at the moment of the scrape, so a pod that left leaves no stale series.
+The figures are made from the latest view at the moment of the scrape, so a pod that has left leaves no stale series.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def pod_metrics(view: NodeView) -> Iterator[Metric]:
 
 
 def paths(agent: Agent, access: AskAccess | None, *, dcgm_names: bool = True) -> dict[str, Respond]:
-    """`/metrics`; without `access` everybody may read it."""
+    """The path `/metrics`. Without `access`, everybody may read it."""
     registry = CollectorRegistry()
     registry.register(NodeViewCollector(agent, dcgm_names=dcgm_names))
 

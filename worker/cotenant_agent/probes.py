@@ -1,4 +1,6 @@
-"""The kubelet's probes of the agent, by the age of the last look. Open to all, so they say no more than yes or no."""
+"""The kubelet's probes of the agent, from the age of the last look. Everybody may ask, so the answer is only
+yes or no.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from cotenant_agent.http_server import Answer, Respond
 
 READY_AGE_S: Final = 30.0
 LIVE_AGE_S: Final = 180.0
-"""A driver call that hangs this long needs a new process, if that helps at all."""
+"""After this time without a look, a driver call hangs. A new process may help."""
 
 
 def paths(agent: Agent) -> dict[str, Respond]:

@@ -1,7 +1,7 @@
 """The worker in the pod of a tenant: limits GPU memory, forms the Ray cluster, trains, reports.
 
-A program may import this for `context`, `report`, `all_reduce`, `should_stop` and `Saver`; it need not. Nothing heavy
-is imported until a name is used, because PID 1 and every rank import this package.
+A program may import `context`, `report`, `all_reduce`, `should_stop` and `Saver` from it, but need not. Heavy modules
+are imported only when a name is used, because PID 1 and every rank import this package.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The API of a program in a rank: `report`, `should_stop`, `context`, `Saver`.
 
-Everything here works outside a rank too (a laptop, a notebook): then reports go nowhere and no stop is ever due.
+Everything here also works outside a rank (a laptop, a notebook): then reports go nowhere and no stop is ever due.
 """
 
 from __future__ import annotations
@@ -75,9 +75,11 @@ def context() -> Context:
 
 
 def report(*, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) -> None:
-    """Report how far this rank is. Cheap enough for every step; metrics are averaged over the ranks that have them.
+    """Report the progress of this rank. It is cheap enough for every step. Metrics are averaged over the ranks that
+    report them.
 
-    What is no number never fails the program: it is left out, and a warning in the job's progress names it.
+    A value that is no number never makes the program fail: it is left out, and a warning in the job's progress names
+    it.
     """
     numbers, notes = plain_numbers({name: _plain(value) for name, value in (metrics or {}).items()}, "metrics")
     _warn(notes)
@@ -89,8 +91,8 @@ def report(*, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) 
 def results(values: Mapping[str, Any]) -> None:
     """Final values for `status.results`: numbers are averaged over the ranks, text is taken from rank 0.
 
-    What is neither never fails the program: what of it can be kept is kept, and a warning in the job's progress names
-    the key.
+    Other values never make the program fail: they are kept as far as possible, and a warning in the job's progress
+    names the key.
     """
     kept, notes = plain_values({name: _plain(value) for name, value in values.items()}, "results")
     heartbeat.flush()
@@ -99,7 +101,9 @@ def results(values: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Tensors and arrays of one element, and what else Python takes for a number, as numbers; the rest as it is."""
+    """Tensors and arrays of one element, and all that Python converts to a number, as numbers; other values
+    unchanged.
+    """
     if isinstance(value, bool | int | float | str | bytes | bytearray | os.PathLike):
         return value
     try:
@@ -110,7 +114,7 @@ def _plain(value: Any) -> Any:
 
 _WARNINGS_MAX: Final = 16
 _warned: set[str] = set()
-"""Each warning is sent once."""
+"""Warnings that were sent. Each is sent once."""
 
 
 def _warn(notes: list[str]) -> None:
@@ -126,9 +130,10 @@ _noticed = threading.Event()
 
 
 def should_stop() -> bool:
-    """True when this rank must save and leave now. Call it once per step, on every rank: all get True at the same call.
+    """True when this rank must save and leave now.
 
-    The first call also takes over SIGTERM, so that it does not end this process.
+    Call it once per step, on every rank: all ranks get True at the same call. The first call also takes over SIGTERM,
+    so that it does not end this process.
     """
     _listen()
     calls: int = launcher.get_counter("calls") + 1
@@ -138,13 +143,15 @@ def should_stop() -> bool:
 
 
 def stop_requested() -> bool:
-    """True as soon as this rank knows of it; other ranks may not know yet. For single-rank programs and callbacks."""
+    """True as soon as this rank knows of the stop; other ranks may not know yet. For single-rank programs and
+    callbacks.
+    """
     _listen()
     return _noticed.is_set() or layout.preempt_file().exists()
 
 
 def _listen() -> None:
-    """Take SIGTERM over from the default (death), never from a handler of the program's own."""
+    """Take SIGTERM over from the default action (death), never from a handler of the program."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda *_: _noticed.set())
 
@@ -153,7 +160,7 @@ def _listen() -> None:
 
 
 COUNTED_STEPS: Final = "counted_steps"
-"""Key in a checkpoint's notes: steps counted when it was written. Its own step may number epochs."""
+"""Key in a checkpoint's notes: steps counted when it was written. The checkpoint's own step may number epochs."""
 
 
 class Saver:
@@ -186,7 +193,9 @@ class Saver:
         launcher.send({"op": "saved", "step": step})
 
     def latest(self) -> local_store.Checkpoint | None:
-        """The newest whole checkpoint, its sums verified; the launcher's choice first, so that all ranks agree."""
+        """The newest complete checkpoint with verified checksums. The launcher's choice comes first, so that all ranks
+        agree.
+        """
         found = self._latest()
         counted = found.meta.get(COUNTED_STEPS) if found else None
         if isinstance(counted, int) and counted > 0:
@@ -206,5 +215,5 @@ class Saver:
         return local_store.latest(self.directory) if self.directory is not None else None
 
     def due(self) -> bool:
-        """The job's `checkpoint.interval` has passed since the last save (false where it names none)."""
+        """True if the job's `checkpoint.interval` has passed since the last save; false without an interval."""
         return self.interval_s > 0 and time.monotonic() - self._last >= self.interval_s

@@ -1,4 +1,4 @@
-"""What the Node shows of extended resources: the kubelet's word on what it counts, and who else offers GPUs. Pure."""
+"""What the Node says of extended resources: which ones the kubelet counts, and who else offers GPUs. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from cotenant.api.conversion.device_shares import WHOLE
 from cotenant_agent.device_plugin.offered_shares import OfferedShares
 
 NVIDIA: Final = "nvidia.com/"
-"""Of the resources of NVIDIA's own plugin: `nvidia.com/gpu`, `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.10gb`."""
+"""Resources of NVIDIA's own plugin: `nvidia.com/gpu`, `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.10gb`."""
 
 
 def disagreement(node: Mapping[str, Any], offered: Iterable[OfferedShares]) -> str:
-    """Why what was offered is not what is counted here; empty where the kubelet has published all of it."""
+    """How the published amounts differ from the offered ones; empty if the kubelet has published all of them."""
     capacity: Mapping[str, Any] = (node.get("status") or {}).get("capacity") or {}
     others = sorted(name for name, amount in capacity.items() if name.startswith(NVIDIA) and str(amount) != "0")
     if others:
@@ -29,7 +29,7 @@ def disagreement(node: Mapping[str, Any], offered: Iterable[OfferedShares]) -> s
 
 
 def amount(quantity: object) -> int:
-    """Amount as the API server writes whole numbers: 1000 is `1k`."""
+    """The amount as the API server writes whole numbers: 1000 is `1k`."""
     text = str(quantity)
     digits = text.removesuffix("k")
     if not (digits.isascii() and digits.isdigit()):

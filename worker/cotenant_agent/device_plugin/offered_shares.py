@@ -1,8 +1,8 @@
 """Shares of each GPU that pods may take, from a view of the node. Pure.
 
-What pods hold that request no shares (made before the node offered any, or by claims) is held back, and what pods still
-hold of whose objects the kubelet knows nothing any more. So the kubelet's sum is never less than what is in use. A GPU
-that is not to be handed out has no healthy share: who is on it stays, nothing new comes to it.
+Some pods hold GPUs without requesting shares: they were made before the node offered any, or they use claims. Others
+still run although the kubelet knows no object of them. What they hold is held back, so the kubelet's sum is never less
+than what is in use. A GPU that must not be handed out has no healthy share: its pods stay, and no new pod gets it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cotenant_agent.reports.node_view import NodeView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedShares:
-    """One resource: a dimension of one GPU, in thousandths."""
+    """One resource: one dimension (memory or compute) of one GPU, in thousandths."""
 
     resource: str
     gpu: Gpu
@@ -29,7 +29,7 @@ class OfferedShares:
 
 
 def offered(view: NodeView) -> tuple[OfferedShares, ...] | None:
-    """None while it is not known who holds what. A GPU that is partitioned by MIG is not offered, its instances are."""
+    """The shares; None until the holders are known. A GPU with MIG instances is not offered; its instances are."""
     if view.holders is None:
         return None
     uncounted = [holder for holder in view.holders.values() if not is_counted(holder)]
@@ -51,7 +51,9 @@ def offered(view: NodeView) -> tuple[OfferedShares, ...] | None:
 
 
 def is_counted(holder: GpuHolder) -> bool:
-    """True if the kubelet counts what this pod holds: a pod without an object has given its devices back there."""
+    """True if the kubelet counts what this pod holds. A pod without an object has given its devices back to the
+    kubelet.
+    """
     return holder.grant.requests_shares and holder.evidence is Evidence.POD
 
 

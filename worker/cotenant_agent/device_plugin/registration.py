@@ -1,12 +1,13 @@
-"""Keeps the shares registered with a kubelet that comes and goes.
+"""Keeps the shares registered with a kubelet that may restart.
 
-A kubelet that starts empties the folder of device plugins and makes its own socket there anew; it asks nobody. So the
-folder is looked at in every turn. All resources are registered if the kubelet's socket is another one; one resource
-alone if its socket is gone, or if nobody has followed it for a while.
+A kubelet that starts empties the folder of device plugins and makes a new socket there. It contacts no plugin, so the
+folder is looked at in every turn. If the kubelet's socket is new, all resources are registered. A single resource is
+registered again if its socket is gone, or if no kubelet has followed it for a while.
 
-A resource that this kubelet follows is never registered over. When a kubelet notices that a socket has closed, it drops
-whatever is registered under the name by then (pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go):
-on a busy node that is the new socket. So the old one closes first, and the new one comes a pause later.
+A resource that the kubelet follows is never registered twice. When a kubelet notices that a socket has closed, it drops
+the resource of that name, even if a new socket has been registered since
+(pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go). So the old socket closes first, and the new one is registered
+after a pause.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ log = logging.getLogger("cotenant.agent.device_plugin")
 
 VERSION: Final = "v1beta1"
 REGISTER_S: Final = 3.0
-"""For the kubelet to answer. It dials back before it does."""
+"""Deadline for the kubelet's answer. It connects back before it answers."""
 RETRY_S: Final = 2.0
 UNHEARD_S: Final = 20.0
-"""Time after which a resource that no kubelet follows is registered again."""
+"""A resource that no kubelet has followed for this time is registered again."""
 KubeletSocket: TypeAlias = tuple[int, int] | None
-"""Inode and time of its making; None: there is none."""
+"""Inode of the socket and the time at which it was made; None if there is none."""
 
 
 class Registration:
-    """One thread calls it. `reason` says why the kubelet does not count the shares; empty where it follows them."""
+    """Must be called by one thread. `reason` says why the kubelet does not count the shares; empty if it does."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -46,7 +47,7 @@ class Registration:
         self.reason = "the device plugin has not been registered yet"
 
     def turn(self, offered: Sequence[OfferedShares], now: float) -> None:
-        """Offer exactly these; `now` is any clock that goes on."""
+        """Offer exactly these resources. `now` is any monotonic clock."""
         wanted = {one.resource: one for one in offered}
         self._withdraw(self._servers.keys() - wanted.keys())
         if now < self._quiet_until:
@@ -77,14 +78,14 @@ class Registration:
             self.reason = f"the kubelet does not follow {unheard[0]}"
 
     def _stands(self, name: str, now: float) -> bool:
-        """The kubelet follows the resource, or has not had the time for it yet."""
+        """True if the kubelet follows the resource, or has not had enough time for it yet."""
         server = self._servers.get(name)
         if server is None or not server.socket.exists():
             return False
         return bool(server.listeners) or now - self._registered_at[name] <= UNHEARD_S
 
     def _register(self, missing: Sequence[OfferedShares], now: float) -> None:
-        """These on new sockets, the old ones gone first: one that is closed takes its file away, by name."""
+        """Register these on new sockets, after the old ones are closed: closing a socket removes its file by name."""
         followed = [one.resource for one in missing if self._is_followed(one.resource)]
         self._withdraw({one.resource for one in missing} & self._servers.keys())
         if followed:

@@ -1,7 +1,7 @@
-"""The socket of one resource, by which a kubelet lists its shares and takes them for a container.
+"""The socket of one resource, through which a kubelet lists shares and allocates them to a container.
 
-A call says neither which pod it is for nor which GPU: the socket does. The container gets the device nodes of that one
-GPU; simulated GPUs have none, and those of MIG instances come with NVIDIA's container runtime.
+A call names neither the pod nor the GPU; the socket stands for the GPU. The container gets the device nodes of this
+GPU. Simulated GPUs have none, and NVIDIA's container runtime adds those of MIG instances.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from cotenant_agent.dra.kubelet_api import device_plugin as messages
 
 CALLS_AT_ONCE: Final = 4
 LOOK_S: Final = 5.0
-"""Between two looks whether the kubelet still listens, while nothing changes."""
+"""If nothing changes, the connection to the kubelet is checked after this time."""
 IDS: Final = tuple(str(number) for number in range(WHOLE))
 PERMISSIONS: Final = "rw"
 
 
 class ShareServer:
-    """`listeners`: how many kubelets follow the shares. The last one that came is sent every change."""
+    """`listeners` is the number of kubelets that follow the shares. Changes go to the newest one."""
 
     def __init__(self, folder: Path, offered: OfferedShares) -> None:
         digest = hashlib.sha256(offered.resource.encode()).hexdigest()[:16]
@@ -102,7 +102,7 @@ def options() -> Any:
 
 
 def listed(offered: OfferedShares) -> Any:
-    """Every share, the healthy ones first by number."""
+    """Every share; the healthy ones have the lowest numbers."""
     answer = messages["ListAndWatchResponse"]()
     for number, name in enumerate(IDS):
         device = answer.devices.add(ID=name, health="Healthy" if number < offered.healthy else "Unhealthy")
@@ -112,7 +112,7 @@ def listed(offered: OfferedShares) -> Any:
 
 
 def preferred(request: Any, _context: Any) -> Any:
-    """The lowest numbers: shares are held back from the other end."""
+    """The shares with the lowest numbers. Shares are held back from the other end."""
     answer = messages["PreferredAllocationResponse"]()
     for one in request.container_requests:
         must = list(one.must_include_deviceIDs)

@@ -1,7 +1,7 @@
-"""The plugin's part of the agent's loop: what is offered, what the Node shows of it, and why a better path is there.
+"""The device plugin's part of the agent's loop.
 
-Nothing of it is the end of the agent. The path counts as available only once the Node, which the kubelet writes, shows
-every resource as it was offered.
+A failure here never ends the agent. The path counts as available only if the Node, which the kubelet writes, shows
+every resource as offered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cotenant_agent.reports.node_view import NodeObserver, NodeView
 CLAIMS: Final = "GPUs of this node are offered for ResourceClaims (path DeviceClaim), by which all are counted"
 CONFIRMED_LOOK_S: Final = 60.0
 LOOK_S: Final = 3.0
-"""Between two looks at the Node: as long as it shows what was offered, and until it does."""
+"""Pause between two looks at the Node: while it shows what was offered, and until it does."""
 
 
 class NodeLookup(Protocol):
@@ -29,7 +29,7 @@ class NodeLookup(Protocol):
 
 
 class PluginTurns:
-    """One thread calls it: the agent's."""
+    """Must be called by one thread, which is the agent's."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class PluginTurns:
         self._registration.stop()
 
     def reason(self) -> str:
-        """Reason why the kubelet does not count what pods request of GPUs; empty where it does."""
+        """Why the kubelet does not count what pods request of GPUs; empty if it does."""
         if self._claims_offered:
             return CLAIMS
         return self._registration.reason or self._shown

@@ -1,4 +1,5 @@
-"""Sources of devices that are not NVIDIA's: what a node's kubelet offers of them.
+"""Sources of devices of other makers than NVIDIA: what the kubelet of a node offers.
 
-Behind the same protocol as GPUs of CUDA (`gpus.readings.GpuSource`); the rest of the agent knows no maker.
+They have the same protocol as CUDA GPUs (`gpus.readings.GpuSource`), so the rest of the agent does not depend on the
+maker.
 """

@@ -1,9 +1,11 @@
-"""What AMD's `amd-smi` tells of the GPUs that the kubelet hands out: class, memory, driver, and their live use.
+"""What AMD's `amd-smi` says about the GPUs that the kubelet hands out: class, memory, driver, and current use.
 
-How many there are, and how many are healthy, stays the kubelet's word: it gives them away. Which of them a pod has it
-does not say, so a figure here is of the GPU at a PCI address and of no pod; processes are left out for that reason.
-The program's JSON differs between releases of ROCm: with or without `gpu_data` around the list, amounts with or without
-their unit, "N/A" for what a product lacks. What cannot be read is not known, and takes no device out.
+The number of devices and of healthy ones comes from the kubelet, which hands them out. It does not say which device a
+pod has. A figure here belongs to the GPU at a PCI address, and to no pod; therefore processes are left out.
+
+The JSON of `amd-smi` differs between releases of ROCm: with or without `gpu_data` around the list, amounts with or
+without unit, "N/A" for what a product lacks. A value that cannot be read is unknown, and takes no device out of
+service.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ STATIC: Final = ("static", "--asic", "--bus", "--vram", "--driver", "--json")
 METRIC: Final = ("metric", "--usage", "--power", "--temperature", "--mem-usage", "--ecc", "--json")
 TIMEOUT_S: Final = 20.0
 READ_S: Final = 10.0
-"""Between two looks: each starts the program, which takes some 50 ms of a CPU."""
+"""Pause between two looks. Each starts the program, which takes about 50 ms of CPU."""
 MIB_PER: Final = {"B": 1 / (1 << 20), "KB": 1 / 1024, "MB": 1, "GB": 1024, "TB": 1 << 20}
-"""The program divides by powers of two, whatever it calls them."""
+"""The program divides by powers of two, whatever the unit is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +44,18 @@ class AmdGpu:
 
 
 class AmdSmi:
-    """The program. Its answers are empty where it cannot be asked; why is logged once."""
+    """The program `amd-smi`. If it cannot be asked, its answers are empty, and the reason is logged once."""
 
     def __init__(self, program: str) -> None:
         self._program = program
         self._wrong = ""
 
     def static(self) -> dict[int, AmdGpu]:
-        """Devices by the index that it gives them."""
+        """Index in the program's list → device."""
         return {index: described(one) for index, one in self._ask(STATIC).items()}
 
     def metric(self) -> dict[int, GpuSample]:
-        """Of no UUID."""
+        """Index → sample, without a UUID."""
         return {index: measured(one) for index, one in self._ask(METRIC).items()}
 
     def _ask(self, arguments: tuple[str, ...]) -> dict[int, Mapping[str, Any]]:
@@ -83,7 +85,7 @@ class AmdSmi:
 
 @dataclass(slots=True)
 class AmdSmiSource:
-    """The devices of `inner`, with what the program tells of them; without it as they were."""
+    """The devices of `inner`, completed by what `amd-smi` says; unchanged without it."""
 
     inner: ExtendedResourceSource
     smi: AmdSmi
@@ -142,7 +144,7 @@ class AmdSmiSource:
 
 
 def gpus_in(document: Any) -> dict[int, Mapping[str, Any]]:
-    """Index → what the document says of that GPU. Raises ValueError for another document."""
+    """Index → the entry of that GPU. Raises ValueError for a document of another form."""
     listed = document.get("gpu_data") if isinstance(document, dict) else document
     if not isinstance(listed, list):
         raise ValueError("this is no list of GPUs")
@@ -189,7 +191,7 @@ def _text(gpu: Mapping[str, Any], *path: str) -> str:
 
 
 def _amount(gpu: Mapping[str, Any], *path: str, units: Mapping[str, float] | None = None) -> float | None:
-    """A number that is not negative, also as `{"value": 87, "unit": "%"}` or `87 %`; None for anything else."""
+    """A number that is not negative, also from `{"value": 87, "unit": "%"}` or `87 %`; None for anything else."""
     found = _at(gpu, *path)
     value, unit = (found.get("value"), found.get("unit")) if isinstance(found, dict) else (found, None)
     if isinstance(value, str) and (text := re.fullmatch(r"(\d{1,15}(?:\.\d+)?)\s*(\S*)", value.strip())):

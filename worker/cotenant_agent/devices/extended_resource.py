@@ -1,9 +1,9 @@
 """Whole devices as the kubelet counts them: an extended resource of the Node, offered by its maker's device plugin.
 
-How many there are and how many are healthy the plugin has told the kubelet, which writes both into the Node: capacity
-and allocatable. It names no device, and chooses itself which one a container gets; so the devices listed here are one
-of so many each, and the last ones stand for those that are not offered. Names and sizes come from the labels that the
-makers' own labellers write, a class also from the administrator's label, as everywhere.
+The plugin tells the kubelet how many devices exist and how many are healthy, and the kubelet writes both into the Node:
+capacity and allocatable. The Node names no device, and the kubelet chooses which one a container gets. So the devices
+listed here are interchangeable, and the last ones stand for those that are not offered. Names and sizes come from the
+labels that the makers' labellers write, and the class also from the administrator's label.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Maker:
     """What a maker's labels on the Node say of its devices."""
 
     name: str
-    """Begins the UUIDs, and is the class where no label names one."""
+    """Prefix of the UUIDs, and the class if no label names one."""
     class_label: str = ""
     memory_label: str = ""
 
@@ -43,16 +43,18 @@ MAKERS: Final[Mapping[str, Maker]] = {
 }
 MIB_PER: Final = {"M": 1, "G": 1024, "T": 1024 * 1024}
 UNNAMED_SERIES: Final = re.compile(r"(?:^|_)(MI\d+[A-Z]*)(?:_|$)")
-"""AMD's product names: AMD_Instinct_MI300X_OAM is a MI300X to people."""
+"""Product names of AMD with a series in front: AMD_Instinct_MI300X_OAM is called MI300X."""
 
 
 class ExtendedResourceSource:
-    """One resource of the node, chosen when it is read first. Devices stay listed while the agent runs: those that the
-    Node does not offer any more have no sample, so that they are not handed out.
+    """One resource of the node, chosen at the first read.
+
+    Devices stay listed while the agent runs. Those that the Node no longer offers have no sample, so they are not
+    handed out.
     """
 
     def __init__(self, node: str, resources: Sequence[str], read: Callable[[], Mapping[str, Any]]) -> None:
-        """`read` returns the v1 Node, and raises GpuSourceError where it cannot be read."""
+        """`read` returns the v1 Node. It raises GpuSourceError if the Node cannot be read."""
         self._name, self._read = node, read
         self.resource = _offered(node, resources, read())
         self._most = 0
@@ -76,7 +78,9 @@ class ExtendedResourceSource:
         return GpuInventory(simulated=False, gpus=gpus)
 
     def samples(self) -> tuple[GpuSample, ...]:
-        """Samples of the devices that are offered now. Their use is not known: the kubelet shows no identities."""
+        """Samples of the devices that are offered now. Their use is unknown, because the kubelet shows no
+        identities.
+        """
         healthy = self._healthy(self._read())
         return tuple(GpuSample(uuid=gpu.uuid) for gpu in self.inventory().gpus if gpu.index < healthy)
 
@@ -84,7 +88,7 @@ class ExtendedResourceSource:
         return _number(node, "allocatable", self.resource)
 
     def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
-        """Return None, after the timeout: the Node tells of no events."""
+        """Return None after the timeout: the Node reports no events."""
         time.sleep(timeout_s)
         return None
 
@@ -100,18 +104,18 @@ class ExtendedResourceSource:
 
 
 def device_uuid(maker: str, node: str, index: int) -> str:
-    """Stable over restarts, different on every node."""
+    """A UUID that survives restarts and differs between nodes."""
     return f"{maker}-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{index}.{node}.devices.cotenant.dev')}"
 
 
 def class_in(product: str) -> str:
-    """The class that people call a product by."""
+    """The short name of a product, such as people use it."""
     series = UNNAMED_SERIES.search(product)
     return series[1] if series else product
 
 
 def memory_in(label: str) -> int:
-    """MiB of a label such as `192G`, which counts in powers of two; 0 where it is not known."""
+    """MiB of a label such as `192G`, in powers of two; 0 if it cannot be read."""
     amount = re.fullmatch(r"(\d+)([MGT])i?B?", label)
     return int(amount[1]) * MIB_PER[amount[2]] if amount else 0
 

@@ -1,7 +1,7 @@
-"""The CDI specification of one prepared claim: what a container that has the claim gets. Pure.
+"""The CDI specification of one prepared claim: what a container with the claim gets. Pure.
 
 The container runtime applies it after the pod's own environment, so a pod cannot name other GPUs. A claim is one CDI
-device, whole: variables that name the GPUs cannot be joined from several.
+device, because the variables that name the GPUs cannot be merged from several devices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant_agent.gpus.readings import Gpu
 VERSION: Final = "0.5.0"
 KIND: Final = f"{DRA_DRIVER}/claim"
 PIPES: Final = "/run/cotenant-mps"
-"""In the container."""
+"""Folder of the pipes in the container."""
 NO_PIPES: Final[Mapping[str, str]] = MappingProxyType({})
 SHARED_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 """Device nodes of the driver that every program on a GPU opens."""
@@ -36,10 +36,10 @@ def spec(
     *,
     memory_limits: bool = False,
 ) -> dict[str, Any]:
-    """`gpus` by UUID; `pipes`: UUID → folder of the claim's namespace on that GPU's daemon of MPS.
+    """`gpus` by UUID. `pipes` maps a UUID to the folder of the claim's namespace on the MPS daemon of that GPU.
 
-    With `memory_limits` NVIDIA's toolkit is told the limit, which it can only apply to all GPUs of a container alike: a
-    claim of unequal shares carries none.
+    With `memory_limits`, NVIDIA's toolkit gets the memory limit. It can only set one limit for all GPUs of a container,
+    so a claim with unequal shares carries none.
     """
     uuids = list(dict.fromkeys(one.uuid for one in claim.devices))
     variables = _env(claim, uuids, memory_limits) | _pipe_variables(list(pipes))
@@ -56,16 +56,18 @@ def spec(
 
 
 def device_nodes(gpus: Iterable[Gpu]) -> list[str]:
-    """Device nodes of a GPU: none for simulated ones, nor for MIG instances, which the NVIDIA runtime brings: they
-    need nodes of their own that open only a part of the GPU.
+    """Device nodes of a GPU. Simulated GPUs have none. For MIG instances the NVIDIA runtime adds its own, which open
+    only a part of the GPU.
     """
     minors = [gpu.minor for gpu in gpus if gpu.minor is not None and not gpu.parent]
     return [f"/dev/{name}" for name in (*SHARED_NODES, *(f"nvidia{minor}" for minor in minors))] if minors else []
 
 
 def _pipe_variables(uuids: list[str]) -> dict[str, str]:
-    """Variables by which programs find their namespaces. One process is a client of one daemon: with shares of several
-    GPUs each has to choose its own folder, and the one that is named has no daemon.
+    """Variables by which programs find their MPS namespaces.
+
+    A process is a client of one daemon. With shares of several GPUs, a program has to choose one folder itself: the
+    folder named here has no daemon.
     """
     if not uuids:
         return {}

@@ -1,7 +1,8 @@
-"""Prepared claims on disk: one file each, replaced as a whole, and the CDI specifications that follow from them.
+"""Prepared claims on disk: one checkpoint for each, replaced as a whole, and the CDI specifications made from them.
 
-The checkpoint is what counts; a specification is written before it and can always be written again from it. So the
-agent may be killed between any two steps: what it had not noted it is asked for again, what it had noted it rebuilds.
+Only the checkpoint counts. The specification is written before it and can always be made from it. So the agent may be
+killed between any two steps: it is asked again for a claim without a checkpoint, and it rebuilds the specification of
+one with a checkpoint.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from cotenant_agent.dra.prepared_claims import PreparedClaim, from_document, to_
 log = logging.getLogger("cotenant.agent.dra")
 
 SPEC_PREFIX: Final = f"{DRA_DRIVER}-claim_"
-"""Of the files in the CDI folder that are the driver's own; the folder belongs to everybody on the node."""
+"""Prefix of the driver's own files in the CDI folder, which all drivers of the node use."""
 
 
 class ClaimStore:
-    """One writer. Files are named by the claim's uid, which the API server has made."""
+    """Has one writer. Files are named by the claim's uid, which the API server has made."""
 
     def __init__(self, claims: Path, specs: Path) -> None:
         self._claims, self._specs = claims, specs
 
     def load(self) -> dict[str, PreparedClaim]:
-        """Claims by uid. A file that cannot be read is put aside: the kubelet asks for the claim again."""
+        """Claims by uid. A file that cannot be read is put aside; the kubelet asks for its claim again."""
         self._claims.mkdir(mode=0o750, parents=True, exist_ok=True)
         found: dict[str, PreparedClaim] = {}
         for path in sorted(self._claims.glob("*.json")):
@@ -49,7 +50,7 @@ class ClaimStore:
         write_atomically(self._claims / f"{claim.uid}.json", to_document(claim))
 
     def forget(self, uid: str) -> None:
-        """Nothing happens for a claim that is not there."""
+        """Does nothing if the claim is not stored."""
         remove(self._claims / f"{uid}.json")
         remove(self._spec(uid))
 
@@ -58,7 +59,7 @@ class ClaimStore:
         write_atomically(self._spec(uid), cdi_spec)
 
     def remove_other_specs(self, uids: Mapping[str, object]) -> None:
-        """Specifications of claims that are not prepared: of those whose checkpoint was not written any more."""
+        """Remove specifications of claims that are not prepared, because their checkpoint was never written."""
         aside = {path.stem for path in self._claims.glob("*.unreadable")}
         for path in self._specs.glob(f"{SPEC_PREFIX}*.json"):
             uid = path.stem.removeprefix(SPEC_PREFIX)
@@ -70,7 +71,7 @@ class ClaimStore:
 
 
 def write_atomically(path: Path, document: Mapping[str, Any]) -> None:
-    """The file is the old one or the new one, after a power cut too."""
+    """After a crash or a power cut, the file is either the old one or the new one."""
     unfinished = path.with_name(f".{path.name}.new")
     with unfinished.open("w") as file:
         json.dump(document, file)

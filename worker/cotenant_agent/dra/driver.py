@@ -1,6 +1,7 @@
-"""The driver: what the kubelet asks of it, what is prepared and on disk, and the slices that it publishes.
+"""The DRA driver: answers the kubelet, keeps prepared claims on disk, and publishes slices.
 
-Calls of the kubelet come in threads of the gRPC server, `turn` in the agent's own; one lock holds what is prepared.
+Calls of the kubelet come in threads of the gRPC server, `turn` in the agent's own. One lock protects the prepared
+claims.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ class ResourceApi(SliceClient, Protocol):
 
 
 class ClaimNamespaces(Protocol):
-    """Namespaces of MPS for claims."""
+    """The MPS namespaces of claims."""
 
     def assigned(self, before: PreparedClaims, claim: PreparedClaim, gpus: Iterable[Gpu]) -> PreparedClaim:
-        """The claim with the namespaces that it gets beside those that are prepared."""
+        """The claim with the namespaces that it gets, given the prepared ones."""
 
     def hold(self, claims: Iterable[PreparedClaim]) -> None:
-        """Have namespaces for exactly these."""
+        """Have namespaces for exactly these claims."""
 
     def settle(self, claim: PreparedClaim) -> None:
-        """Return once they are there; raises RefusedClaimError."""
+        """Return once the namespaces exist. Raises RefusedClaimError."""
 
     def pipes(self, claim: PreparedClaim) -> dict[str, str]:
-        """UUID → folder of the claim's namespace there."""
+        """UUID → folder of the claim's namespace on that GPU."""
 
 
 class NoNamespaces:
@@ -64,15 +65,15 @@ class NoNamespaces:
 
 @dataclass(frozen=True, slots=True)
 class DriverFolders:
-    """Folders as the host names them."""
+    """Folders, by the host's paths."""
 
     kubelet: Path
     specs: Path
-    """Where the container runtime looks for CDI specifications."""
+    """Folder in which the container runtime looks for CDI specifications."""
 
 
 class Driver:
-    """`running_pods` gives the uids of pods with living processes, None where that is not known."""
+    """`running_pods` returns the uids of pods with living processes; None if that is unknown."""
 
     def __init__(
         self,
@@ -90,10 +91,10 @@ class Driver:
         self._gpus: dict[str, Gpu] = {}
         self._prepared: dict[str, PreparedClaim] = {}
         self._unclaimed: dict[str, PreparedClaim] = {}
-        """By uid of the pod: what pods of the operator hold that were made without a claim."""
+        """Uid of a pod → what it holds, for pods of the operator that have no claim."""
 
     def start(self, gpus: Iterable[Gpu]) -> None:
-        """Take up what is on disk, and only then answer the kubelet."""
+        """Read the prepared claims from disk, then start to answer the kubelet."""
         self._gpus = {gpu.uuid: gpu for gpu in gpus}
         self._prepared = self._store.load()
         for claim in self._prepared.values():
@@ -107,7 +108,7 @@ class Driver:
         self._plugin.stop()
 
     def reason(self) -> str:
-        """Reason why pods cannot get GPUs of this node by claims; empty where they can."""
+        """Why pods cannot get GPUs of this node by claims; empty if they can."""
         if self._publisher.reason:
             return self._publisher.reason
         if not self._plugin.registered:
@@ -140,7 +141,7 @@ class Driver:
         self._publisher.turn(self._node, offered, now)
 
     def claimed(self) -> dict[PodGpu, int]:
-        """MiB of each GPU that prepared claims of each pod hold."""
+        """Uid of a pod → MiB of each GPU that its prepared claims hold."""
         found: dict[PodGpu, int] = {}
         with self._lock:
             for claim in self._prepared.values():
@@ -150,7 +151,9 @@ class Driver:
         return found
 
     def prepare(self, ref: ClaimRef) -> PreparedClaim:
-        """Prepared is what is on disk; the kubelet is told so once its namespaces are there too."""
+        """Prepare a claim. It counts as prepared once it is on disk; the kubelet gets the answer once its namespaces
+        exist too.
+        """
         claim = self._known(ref) or self._new(ref)
         self.namespaces.settle(claim)
         return claim
@@ -177,7 +180,7 @@ class Driver:
         return new
 
     def unprepare(self, ref: ClaimRef) -> None:
-        """Also for a claim that was never prepared, or is given back already."""
+        """Give a claim back. A claim that was never prepared counts as given back."""
         with self._lock:
             self._store.forget(ref.uid)
             self._prepared.pop(ref.uid, None)
@@ -206,7 +209,9 @@ class Driver:
         return found
 
     def _forget_departed(self) -> bool:
-        """Give back claims that are gone and of whose pods nothing runs: a kubelet that lost its memory never asks."""
+        """Give back claims that no longer exist and whose pods do not run: a kubelet that has lost its state never
+        asks.
+        """
         running = self._running()
         if running is None:
             return False

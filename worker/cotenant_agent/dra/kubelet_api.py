@@ -1,8 +1,8 @@
-"""The kubelet's gRPC interfaces for plugins, as tables: messages with their field numbers, services with their calls.
+"""The kubelet's gRPC interfaces for plugins, as tables: messages with field numbers, services with calls.
 
-From the files `api.proto` of `pluginregistration/v1`, `dra/v1`, `dra/v1beta1` and `deviceplugin/v1beta1` of
-k8s.io/kubelet. The classes are built from the tables when the module is imported, so that an image needs neither the
-files nor a compiler for them.
+Source: the files `api.proto` of `pluginregistration/v1`, `dra/v1`, `dra/v1beta1` and `deviceplugin/v1beta1` of
+k8s.io/kubelet. The classes are built from the tables at import, so an image needs neither these files nor a compiler
+for them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 _Fields: TypeAlias = Mapping[str, tuple[int, str]]
-"""Name → number and type: a scalar or a message; after `[]` what is repeated, after `{}` the values of a map."""
+"""Field name → number and type. A type is a scalar or a message; `[]` before it means repeated, `{}` a map."""
 Call: TypeAlias = Callable[[Any, Any], Any]
 
 _KIND: Final = descriptor_pb2.FieldDescriptorProto
@@ -66,11 +66,11 @@ DEVICE_PLUGIN: Final[Mapping[str, _Fields]] = {
     "AllocateResponse": {"container_responses": (1, "[]ContainerAllocateResponse")},
 }  # fmt: skip
 DRA_VERSIONS: Final = ("v1", "v1beta1")
-"""Newest first, as the kubelet is offered them."""
+"""Newest first, in the order in which the kubelet is offered them."""
 
 
 class Messages:
-    """Classes of one package, by the name of the message: `messages["Claim"](uid="…")`."""
+    """Classes of one package by message name: `messages["Claim"](uid="…")`."""
 
     def __init__(self, package: str, tables: Mapping[str, _Fields]) -> None:
         self.package = package
@@ -89,7 +89,9 @@ class Messages:
     def handler(
         self, service: str, calls: Mapping[str, tuple[str, Call]], streams: Mapping[str, tuple[str, Call]] | None = None
     ) -> Any:
-        """A service for a gRPC server: call → its request and the function that answers it, of `streams` many times."""
+        """A service for a gRPC server: call → its request type and the function that answers. Calls in `streams` answer
+        many times.
+        """
         kinds = ((calls, grpc.unary_unary_rpc_method_handler), (streams or {}, grpc.unary_stream_rpc_method_handler))
         answered = {
             call: made(

@@ -1,7 +1,7 @@
-"""The two sockets of a DRA driver: one by which the kubelet finds it, one by which it has claims prepared.
+"""The two sockets of a DRA driver: the kubelet finds it through one and asks it to prepare claims through the other.
 
-The kubelet watches the folder of registration sockets and asks every one that it finds there, also after its own
-restart. So the sockets are made once, and nothing is to be noticed of kubelets that come and go.
+The kubelet watches the folder of registration sockets and contacts every socket in it, also after a restart of its own.
+So the sockets are made once, and a restart of the kubelet needs no action.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class ClaimRef:
 
 
 Prepare: TypeAlias = Callable[[ClaimRef], PreparedClaim]
-"""Raises RefusedClaimError with what the kubelet shows at the pod."""
+"""Raises RefusedClaimError, whose message the kubelet shows on the pod."""
 Unprepare: TypeAlias = Callable[[ClaimRef], None]
 
 
 class KubeletPlugin:
-    """`registered` is what the kubelet said last; `refusal` why it would not register the driver."""
+    """`registered` is the kubelet's last answer; `refusal` says why it would not register the driver."""
 
     def __init__(self, kubelet: Path, prepare: Prepare, unprepare: Unprepare) -> None:
         self._prepare, self._unprepare = prepare, unprepare
@@ -50,7 +50,7 @@ class KubeletPlugin:
         self.refusal = ""
 
     def start(self) -> None:
-        """The driver answers before it can be found."""
+        """Start the driver's socket, then the registration socket."""
         calls = {
             "NodePrepareResources": ("NodePrepareResourcesRequest", self._prepare_all),
             "NodeUnprepareResources": ("NodeUnprepareResourcesRequest", self._unprepare_all),
@@ -63,7 +63,7 @@ class KubeletPlugin:
         self._serve(self._registration_socket, [kubelet_api.registration.handler("Registration", found)])
 
     def stop(self) -> None:
-        """The registration goes first, so that the kubelet asks no plugin that is leaving."""
+        """Remove the registration first, so that the kubelet asks no driver that is about to stop."""
         for server in reversed(self._servers):
             server.stop(GRACE_S).wait()
 

@@ -1,8 +1,8 @@
 """Claims that are prepared on this node: which GPUs they hold, and when another one may be prepared. Pure.
 
-The kubelet asks again after every failure and restart, so preparing what is prepared changes nothing. Whatever the
-scheduler has allocated, no GPU is prepared beyond its capacity: a claim whose pod was deleted by force may be given to
-another pod by the scheduler while the first one's containers still run.
+The kubelet repeats its calls after every failure and restart, so preparing a prepared claim changes nothing. No GPU is
+prepared beyond its capacity, whatever the scheduler has allocated: if a pod is deleted by force, the scheduler may give
+its claim to another pod while its containers still run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cotenant_agent.gpus.readings import Gpu
 
 
 class RefusedClaimError(Exception):
-    """The claim cannot be prepared now; the kubelet shows the message at the pod, and asks again."""
+    """The claim cannot be prepared now. The kubelet shows the message on the pod and asks again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class PreparedDevice:
     memory_mib: int
     compute_milli: int
     namespace: str = ""
-    """Of MPS, which holds the claim to this share of compute; empty: nothing does."""
+    """MPS namespace that limits the claim to this share of compute; empty if nothing limits it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class PreparedClaim:
     pool: str
     devices: tuple[PreparedDevice, ...]
     pods: tuple[str, ...]
-    """Uids of the pods that it was reserved for when it was prepared."""
+    """Uids of the pods for which the claim was reserved when it was prepared."""
 
 
 PreparedClaims: TypeAlias = Mapping[str, PreparedClaim]
@@ -49,7 +49,7 @@ PreparedClaims: TypeAlias = Mapping[str, PreparedClaim]
 
 
 def prepared(before: PreparedClaims, claim: AllocatedClaim, gpus: Iterable[Gpu], node: str) -> PreparedClaim:
-    """What `claim` holds here, once it fits beside what is prepared already. Raises RefusedClaimError."""
+    """What `claim` holds here, if it fits beside the prepared claims. Raises RefusedClaimError."""
     if (known := before.get(claim.uid)) is not None:
         return known
     by_device = {device_name(gpu.uuid): gpu for gpu in gpus}
@@ -86,10 +86,11 @@ def prepared(before: PreparedClaims, claim: AllocatedClaim, gpus: Iterable[Gpu],
 def with_namespaces(
     before: PreparedClaims, claim: PreparedClaim, gpus: Iterable[Gpu], name: str, *, starting: bool = True
 ) -> PreparedClaim:
-    """The claim with this namespace on every GPU of which it leaves something to others.
+    """The claim with an MPS namespace on every GPU that it does not hold whole.
 
-    None on a GPU that somebody holds without one: it is open to all, and not to the server of MPS alone. On one that
-    the server has, everybody needs one; others get it where MPS may be started for them. MIG instances have none.
+    A claim gets none on a GPU that is already held without a namespace, because that GPU is open to all processes. On a
+    GPU that the MPS server has, every claim needs one. On other GPUs it gets one if MPS may be started there. MIG
+    instances have none.
     """
     able = {gpu.uuid: gpu for gpu in gpus if not (gpu.mig or gpu.parent)}
     open_to_all = {one.uuid for other in before.values() for one in other.devices if not one.namespace}
@@ -114,7 +115,7 @@ def amounts_on(claim: PreparedClaim, uuid: str) -> tuple[int, int]:
 
 
 def without_claim(grant: PodQuota) -> PreparedClaim:
-    """What a pod of the operator holds that was made without a claim, in the same terms."""
+    """What a pod of the operator without a claim holds, in the form of a claim."""
     devices = tuple(
         PreparedDevice(
             request="",
@@ -132,9 +133,9 @@ def without_claim(grant: PodQuota) -> PreparedClaim:
 
 
 def overcommitted(claims: Iterable[PreparedClaim], gpus: Iterable[Gpu]) -> str:
-    """The first GPU of which the claims together hold more than there is, and who holds it; empty when there is none.
+    """The first GPU of which the claims hold more than there is, and its holders; empty if there is none.
 
-    A GPU that has gone from the inventory is not judged: nothing new is prepared on it.
+    A GPU that is missing from the inventory is not judged: nothing new is prepared on it.
     """
     memory: dict[str, int] = {}
     compute: dict[str, int] = {}
@@ -154,7 +155,7 @@ def overcommitted(claims: Iterable[PreparedClaim], gpus: Iterable[Gpu]) -> str:
 
 
 def to_document(claim: PreparedClaim) -> dict[str, Any]:
-    """Document without namespaces where there are none: an agent of before can read it then."""
+    """The document. It has no namespaces if there are none, so that an older agent can read it."""
     document = asdict(claim)
     for one in document["devices"]:
         if not one["namespace"]:
@@ -163,7 +164,7 @@ def to_document(claim: PreparedClaim) -> dict[str, Any]:
 
 
 def from_document(document: Mapping[str, Any]) -> PreparedClaim:
-    """Raises KeyError, TypeError or ValueError for what is no prepared claim."""
+    """Raises KeyError, TypeError or ValueError if the document is not a prepared claim."""
     devices = tuple(PreparedDevice(**one) for one in document["devices"])
     if any(type(one.memory_mib) is not int or type(one.compute_milli) is not int for one in devices):
         raise ValueError("amounts are whole numbers")

@@ -1,7 +1,8 @@
-"""What the driver asks of the API server: the ResourceSlices of its node, and single ResourceClaims.
+"""The driver's requests to the API server: the ResourceSlices of its node, and single ResourceClaims. Every call has a
+deadline.
 
-Every call has a deadline. The typed client of `resource.k8s.io/v1` is newer than the oldest client library that the
-agent runs with, so objects go as plain dictionaries.
+Objects are plain dictionaries, because the oldest client library that the agent supports has no typed client of
+`resource.k8s.io/v1`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ WATCH_S: Final = 240
 
 
 class ResourceClient:
-    """`seen` is kept by `watch` in a thread of its own: the kubelet removes slices of a driver that it has lost."""
+    """`watch` keeps `seen` fresh in a thread of its own, because the kubelet removes the slices of a driver that it has
+    lost.
+    """
 
     def __init__(self, node: str, failures: Failures) -> None:
         self._custom = kubernetes.client.CustomObjectsApi()
@@ -36,7 +39,7 @@ class ResourceClient:
         self._lock = threading.Lock()
         self._seen: dict[str, dict[str, Any]] | None = None
         self.served: bool | None = None
-        """Whether the API server has the resource; None before it was asked."""
+        """True if the API server has the resource; None before it was asked."""
 
     def seen(self) -> dict[str, dict[str, Any]] | None:
         """The slices of this node by name; None before they were listed."""
@@ -44,7 +47,7 @@ class ResourceClient:
             return None if self._seen is None else dict(self._seen)
 
     def write(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Create it, or replace the one that was seen; raises ApiException with 409 when that has changed."""
+        """Create the slice, or replace the one that was seen. Raises ApiException with 409 if that has changed."""
         name = document["metadata"]["name"]
         known = (self.seen() or {}).get(name)
         if known is None:
@@ -68,7 +71,7 @@ class ResourceClient:
             (self._seen or {}).pop(name, None)
 
     def claim(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """None: there is none of that name."""
+        """The claim; None if there is none of that name."""
         try:
             return dict(
                 self._custom.get_namespaced_custom_object(
@@ -121,7 +124,7 @@ class ResourceClient:
                 self._note(event["object"])
 
     def _note(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Keep it, unless a newer one is known: an answer may overtake the watch."""
+        """Keep the slice, unless a newer version is known: an answer may overtake the watch."""
         name = document["metadata"]["name"]
         with self._lock:
             if self._seen is None:
@@ -133,6 +136,8 @@ class ResourceClient:
 
 
 def _version(document: Mapping[str, Any]) -> int:
-    """Comparable by Kubernetes 1.35's word; elsewhere an opaque one counts as the newest."""
+    """Resource version as a number, which Kubernetes 1.35 allows to compare. A version that is no number counts as the
+    newest.
+    """
     text = str(document["metadata"].get("resourceVersion", ""))
     return int(text) if text.isdigit() else 2**63

@@ -1,8 +1,8 @@
-"""ResourceSlices of a node: every GPU a device whose memory and compute many claims may share. Pure.
+"""ResourceSlices of a node: every GPU is a device whose memory and compute many claims may share. Pure.
 
-A request for less than a whole GPU is rounded up to these steps by the scheduler; one that names no amount takes all.
-A GPU that is not to be handed out stays in its slice with a taint: what holds it goes on, nothing new comes to it. One
-that computes no longer has another one too, by which Kubernetes ends the pods that do not tolerate it.
+The scheduler rounds a request for less than a whole GPU up to these steps; a request without an amount takes all. A GPU
+that must not be handed out stays in its slice with a taint: its holders go on, and no new claim gets it. A GPU that no
+longer computes has a second taint, by which Kubernetes ends the pods that do not tolerate it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cotenant_agent.gpus.readings import Gpu
 API_VERSION: Final = "resource.k8s.io/v1"
 WHOLE_MILLI: Final = 1000
 DEVICES_MAX: Final = 64
-"""Of one slice, where devices may have taints."""
+"""Devices in one slice, if they may have taints."""
 TAINT_UNHEALTHY: Final = f"{GROUP}/unhealthy"
 TEXT_MAX: Final = 64
 """Characters of a string attribute."""
@@ -29,21 +29,19 @@ TEXT_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDevice:
-    """A GPU as it is to be offered now."""
+    """A GPU as it is offered now."""
 
     gpu: Gpu
     unhealthy: str = ""
-    """Why it is not handed out."""
+    """Why the GPU is not handed out; empty if it is."""
     drains: bool = False
-    """Who is on it has to leave it."""
+    """True if its holders have to leave."""
     held: bool = False
-    """A pod holds it that got it without a claim, so the scheduler does not count it."""
+    """True if a pod holds it without a claim, so that the scheduler does not count it."""
 
 
 def slices(node: Mapping[str, Any], offered: Iterable[GpuDevice], generation: int) -> list[dict[str, Any]]:
-    """The whole pool of a v1 Node. All its slices carry one generation, by which the scheduler sees a half-written
-    pool as one.
-    """
+    """The whole pool of a v1 Node. All slices carry one generation, so the scheduler recognizes a half-written pool."""
     name, uid = node["metadata"]["name"], node["metadata"]["uid"]
     devices = [device(one) for one in sorted(offered, key=lambda one: (one.gpu.index, one.gpu.uuid)) if not one.gpu.mig]
     parts: list[list[dict[str, Any]]] = [devices[at : at + DEVICES_MAX] for at in range(0, len(devices), DEVICES_MAX)]
@@ -69,7 +67,7 @@ def slices(node: Mapping[str, Any], offered: Iterable[GpuDevice], generation: in
 
 
 def slice_name(node: str, number: int) -> str:
-    """A node name may be as long as the name of any object."""
+    """Name of the slice. The name of the Node may already have the greatest length."""
     name = f"{node}-{DRA_DRIVER}-{number}"
     return name if len(name) <= 253 else f"{hashlib.sha256(node.encode()).hexdigest()[:40]}-{DRA_DRIVER}-{number}"
 
@@ -94,7 +92,7 @@ def request_policy(whole: str, step: str) -> dict[str, Any]:
 
 
 def attributes(gpu: Gpu) -> dict[str, Any]:
-    """Attributes; those without a domain in their names belong to the driver."""
+    """Attributes of the device. A name without a domain belongs to the driver."""
     found: dict[str, Any] = {
         UUID: {"string": gpu.uuid[:TEXT_MAX]},
         "class": {"string": gpu.gpu_class[:TEXT_MAX]},
@@ -113,7 +111,7 @@ def attributes(gpu: Gpu) -> dict[str, Any]:
 
 
 def nvlink_domain(gpu: Gpu) -> str:
-    """The same for GPUs that all reach each other by NVLink: the least UUID among them."""
+    """A name that is equal for GPUs that all reach each other by NVLink: the smallest UUID of the group."""
     return min([gpu.uuid, *gpu.peers])[:TEXT_MAX]
 
 
@@ -131,12 +129,14 @@ def taints(offered: GpuDevice) -> list[dict[str, str]]:
 
 
 def same_devices(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> bool:
-    """True if two pools offer the same, whatever their generations and what the API server has filled in."""
+    """True if two pools offer the same devices, whatever their generations and the defaults that the API server fills
+    in.
+    """
     return _essence(one) == _essence(other)
 
 
 def dropped_taints(wanted: Sequence[Mapping[str, Any]], kept: Sequence[Mapping[str, Any]]) -> bool:
-    """True if the API server has left taints out of a pool that it accepted."""
+    """True if the API server has removed taints from a pool that it accepted."""
     return bool(_tainted(wanted) - _tainted(kept))
 
 
@@ -155,7 +155,7 @@ def _essence(pool: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _plain_device(device: Mapping[str, Any]) -> dict[str, Any]:
-    """The API server writes amounts its own way (1000 is `1k`), and when a taint was added."""
+    """The device without what the API server writes its own way: amounts (1000 is `1k`) and times of taints."""
     capacity = {
         name: [parse_kubernetes(entry["value"]), *sorted(
             (key, parse_kubernetes(amount))

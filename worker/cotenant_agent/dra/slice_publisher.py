@@ -1,4 +1,4 @@
-"""Keeps the published pool of this node equal to what its GPUs are, and sees what the cluster does not keep of it."""
+"""Keeps the published pool of this node equal to its GPUs, and notices fields that the cluster does not store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PoolChange:
 def pool_change(
     node: Mapping[str, Any], offered: Iterable[GpuDevice], seen: Mapping[str, Mapping[str, Any]]
 ) -> PoolChange:
-    """What to write so that the pool offers these devices: nothing, or all its slices at the next generation."""
+    """The writes after which the pool offers these devices: none, or all slices at the next generation."""
     offered = list(offered)
     generations = {one["spec"]["pool"]["generation"] for one in seen.values()}
     current = resource_slices.slices(node, offered, max(generations, default=0))
@@ -52,7 +52,7 @@ def pool_change(
 
 
 class SlicePublisher:
-    """One thread calls `turn`. `reason` says why the devices are not offered; empty where they are."""
+    """`turn` must be called by one thread. `reason` says why the devices are not offered; empty if they are."""
 
     def __init__(self, client: SliceClient) -> None:
         self._client = client
@@ -61,7 +61,7 @@ class SlicePublisher:
         self.reason = "the API server has not been asked yet"
 
     def turn(self, node: Mapping[str, Any], offered: Iterable[GpuDevice], now: float) -> None:
-        """Bring the pool up to date; `node` is the v1 Node, `now` any clock that goes on."""
+        """Bring the pool up to date. `node` is the v1 Node, `now` any monotonic clock."""
         if self._client.served is False:
             self.reason = NOT_SERVED
             return
@@ -82,13 +82,15 @@ class SlicePublisher:
         self._read_back(change.write, kept or tuple(seen.values()), now)
 
     def _offerable(self, offered: Iterable[GpuDevice]) -> list[GpuDevice]:
-        """Where taints are not kept, what must not be handed out is left out."""
+        """The devices to offer. If the cluster does not store taints, GPUs that must not be handed out are left out."""
         if not self._taints_off:
             return list(offered)
         return [replace(one, held=False) for one in offered if not one.unhealthy and not one.held]
 
     def _read_back(self, wanted: Iterable[Mapping[str, Any]], kept: Sequence[Mapping[str, Any]], now: float) -> None:
-        """A feature that is off drops its fields in silence, and whole devices would be handed out for shares."""
+        """Check what was stored. A disabled feature drops its fields silently, and shares would be handed out as whole
+        devices.
+        """
         wanted = list(wanted)
         if any(not one.get(CONSUMABLE) for part in kept for one in part["spec"].get("devices") or ()):
             self._quiet_until = now + FEATURE_OFF_RETRY_S

@@ -1,4 +1,6 @@
-"""The driver's part of the agent's loop: started with the first view of the node, and never the end of the agent."""
+"""The DRA driver's part of the agent's loop. It starts with the first view of the node; a failure never ends
+the agent.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ class NodeReader(Protocol):
 
 
 class DriverTurns:
-    """One thread calls it: the agent's."""
+    """Must be called by one thread, which is the agent's."""
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class DriverTurns:
             self._driver.stop()
 
     def reason(self) -> str:
-        """Reason why pods cannot get GPUs of this node by claims; empty where they can."""
+        """Why pods cannot get GPUs of this node by claims; empty if they can."""
         return "the driver has not started yet" if self._driver is None else self._driver.reason()
 
     def _started(self, view: NodeView) -> Driver:

@@ -1,9 +1,9 @@
 """Attributes a process on a GPU to its pod: host PID → cgroup path → pod UID and container ID.
 
-The driver names host PIDs and knows nothing of containers, so the agent reads the host's /proc, mounted read-only. The
-path is searched, never anchored: an agent in a private cgroup namespace sees `/../../kubepods-…`. A PID is only
-believed together with its start time, because PIDs are used again. (psutil reads no cgroups, and one /proc per
-process only: the whole of what it would replace is field 22 of one line.)
+The driver names host PIDs and does not know containers, so the agent reads the host's /proc, mounted read-only. The
+pattern may match anywhere in the path: an agent in a private cgroup namespace sees `/../../kubepods-…`. A PID is only
+believed together with its start time, because PIDs are reused. (psutil reads no cgroups and only one /proc for each
+process; it would only replace field 22 of one line.)
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MAX_REMEMBERED: Final = 4096
 class OwnerKind(StrEnum):
     POD = "pod"
     FOREIGN = "foreign"
-    """Alive, on the GPU, and in no pod."""
+    """The process lives on the GPU and belongs to no pod."""
     GONE = "gone"
-    """Ended between the driver's list and the look at /proc."""
+    """The process ended between the driver's list and the look at /proc."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,41 +52,43 @@ def owner_in(cgroup: str) -> ProcessOwner:
 
 
 def pod_uid(written: str) -> str:
-    """The UID as Kubernetes writes it: systemd's slices have underscores. A static pod's UID is 32 hex digits."""
+    """The UID as Kubernetes writes it. Systemd's slices write underscores, and a static pod's UID is 32 hex digits."""
     return written.replace("_", "-")
 
 
 def start_time_in(stat: str) -> int:
-    """Field 22 of /proc/<pid>/stat. The command (field 2) may hold spaces and brackets: count from the last one."""
+    """Field 22 of /proc/<pid>/stat. Counted from the last bracket, because the command (field 2) may contain spaces and
+    brackets.
+    """
     return int(stat.rpartition(")")[2].split()[19])
 
 
 def boot_time_in(stat: str) -> float:
-    """`btime` of /proc/stat, Unix seconds: when the host started, also when a container reads it."""
+    """`btime` of /proc/stat: Unix seconds at which the host started, also if a container reads it."""
     return float(next(line.split()[1] for line in stat.splitlines() if line.startswith("btime ")))
 
 
 def read_text(path: Path) -> str:
-    """A file of /proc. A program names itself, in whatever bytes."""
+    """A file of /proc. It may contain any bytes, because a program chooses its own name."""
     return path.read_text(encoding="utf-8", errors="replace")
 
 
 class HostProcesses:
-    """Owners of processes, remembered for the life of each process. `root` is the host's /proc."""
+    """Owners of processes, remembered as long as each process lives. `root` is the host's /proc."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._known: dict[int, tuple[int, ProcessOwner]] = {}
 
     def readable(self) -> bool:
-        """True if this is the host's /proc at all: PID 1 must have a cgroup."""
+        """True if this is the host's /proc: PID 1 must have a cgroup."""
         try:
             return bool(read_text(self._root / "1" / "cgroup"))
         except OSError:
             return False
 
     def running_pods(self) -> frozenset[str] | None:
-        """Uids of the pods with living processes; None where this is not the host's /proc. Zombies hold nothing."""
+        """Uids of the pods with living processes; None if this is not the host's /proc. Zombies do not count."""
         if not self.readable():
             return None
         found = set()

@@ -1,8 +1,9 @@
-"""Compares the shares of compute that pods were given with what MPS shows of them. Pure.
+"""Compares the shares of compute that pods were given with what MPS shows. Pure.
 
-A share is held where all of this was read back: its GPU is open to one process at a time, which is the server of MPS,
-so that nobody computes beside it; its namespace has the share as its ceiling; and every process of the pod on that GPU
-is a client in that namespace. What is missing of it is no level; what contradicts it twice in a row is a disagreement.
+A share is enforced if all of this was read back: its GPU accepts one process only, which is the MPS server, so that
+nothing computes beside it; its namespace has the share as its ceiling; and every process of the pod on that GPU is a
+client in that namespace. If one of these cannot be seen, no level is claimed. If one is contradicted twice in a row,
+that is a disagreement.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from cotenant_agent.enforcement.memory_limits import POLLS, DeviceLimit, LimitsO
 from cotenant_agent.enforcement.quota import PodGpu
 
 STEP_MILLI: Final = 10
-"""MPS counts in percents: by less than this a ceiling differs from its share."""
+"""MPS counts in percent. A smaller difference between ceiling and share does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedShare:
-    """Share of one GPU's compute that a pod has by its claim."""
+    """Share of one GPU's compute that a claim gives to a pod."""
 
     pod_uid: str
     gpu_uuid: str
@@ -33,13 +34,13 @@ class DaemonReading:
     """Answers of one GPU's daemon."""
 
     server_pid: int
-    """Of the server, which is on the GPU itself and in no share."""
+    """PID of the MPS server, which is on the GPU itself and in no namespace."""
     percents: Mapping[str, int] = field(default_factory=dict)
     """Namespace → its ceiling."""
     clients: Mapping[int, str] = field(default_factory=dict)
     """PID → namespace."""
     expected: frozenset[str] = frozenset()
-    """Namespaces that it was to have when it was asked. A share that was given since is in the next reading."""
+    """Namespaces that the daemon had to have when it was asked. A share given since is in the next reading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class GpuOccupants:
     """Processes on one GPU, as the driver shows them."""
 
     exclusive: bool | None = None
-    """Open to one process at a time; None: the driver does not show it."""
+    """True if the GPU accepts one process only; None if the driver does not show it."""
     pids_by_pod: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """By uid of the pod; none of the server of MPS."""
 
@@ -59,7 +60,7 @@ class GpuOccupants:
 @dataclass(frozen=True, slots=True)
 class _Finding:
     state: LimitState | None
-    """None: nothing was there to be looked at, so what was found last holds."""
+    """None if there was nothing to look at; the last result then holds."""
     in_force: int | None = None
     problem: str = ""
 
@@ -76,9 +77,11 @@ def evaluate(
     *,
     fresh: bool = True,
 ) -> LimitsOfNode:
-    """Evaluate one poll; `readings` and `occupants` by GPU UUID. `fresh`: nobody has judged by these readings yet.
+    """Evaluate one poll; `readings` and `occupants` by GPU UUID. `fresh` is true if these readings were not judged
+    before.
 
-    A reading is judged once: a program that began after it is in the next one, before it counts as beside MPS.
+    A reading is judged once. A program that began after it is in the next reading before it can count as running beside
+    MPS.
     """
     known = {PodGpu(one.pod_uid, one.gpu_uuid): one for one in before.limits}
     limits: list[DeviceLimit] = []
@@ -106,7 +109,7 @@ def evaluate(
 
 
 def _verified(before: LimitsOfNode, limits: list[DeviceLimit]) -> bool:
-    """Whether the last share that could be looked at was held. One that was held and cannot be seen any more is not."""
+    """True if the share was enforced at the last look that was possible. A share that can no longer be seen is not."""
     was = {PodGpu(one.pod_uid, one.gpu_uuid) for one in before.limits if one.state is LimitState.IN_FORCE}
     lost = any(one.state is not LimitState.IN_FORCE and PodGpu(one.pod_uid, one.gpu_uuid) in was for one in limits)
     held = any(one.state is LimitState.IN_FORCE for one in limits)

@@ -1,6 +1,7 @@
-"""Finds the cgroup of a container on the host: the leaf that a limit is set on, by the container's ID.
+"""Finds the cgroup of a container on the host, by the container's ID: the leaf on which a limit is set.
 
-What a parent has is no proof: a new leaf may come without it. Paths are those of a cgroup v2 tree, mounted read-only.
+A limit of the parent is no proof, because a new leaf may come without it. Paths are those of a cgroup v2 tree, mounted
+read-only.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 DEPTH_MAX: Final = 8
-"""Levels below the root in which kubelets, nested ones included, put containers."""
+"""Kubelets, nested ones included, put containers at most this many levels below the root."""
 
 
 ID_MIN: Final = 24
@@ -18,14 +19,14 @@ ID_MIN: Final = 24
 
 
 class ContainerCgroups:
-    """`root` is the host's `/sys/fs/cgroup`. What was found is remembered as long as it is there."""
+    """`root` is the host's `/sys/fs/cgroup`. A found path is remembered while it exists."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._known: dict[str, Path] = {}
 
     def leaf(self, container: str) -> Path | None:
-        """The directory of this container; None where it is not, or no longer, there."""
+        """The directory of this container; None if it does not exist."""
         known = self._known.get(container)
         if known is None or not known.is_dir():
             self._known = self._scan()

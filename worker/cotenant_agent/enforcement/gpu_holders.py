@@ -1,7 +1,8 @@
-"""Which pods of this node hold which GPUs, until they are really gone. Pure: grants and what runs in, holders out.
+"""Which pods of this node hold which GPUs, until they are really gone. Pure: grants and processes in, holders out.
 
-A pod that is bound here holds what its spec grants it. Its object may be deleted by force while its processes go on:
-it is a holder as long as the GPU or the host shows any of them. What uses a GPU without a grant of it is a stranger.
+A pod that is bound here holds what its spec grants. If its object is deleted by force while its processes go on, it
+stays a holder as long as the GPU or the host shows one of them. A process that uses a GPU without a grant is a
+stranger.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import Final, TypeAlias
 from cotenant_agent.enforcement.quota import TOLERANCE_PERCENT, PodGpu, PodQuota
 
 UNKNOWN_S: Final = 60.0
-"""Time beyond its grace period for which a pod without an object holds its GPUs where nothing shows what runs."""
+"""If nothing shows what runs, a pod without an object holds its GPUs for its grace period and this time."""
 STRANGER_POLLS: Final = 3
-"""In a row, as for a quota: a pod may be seen on a GPU before it is seen at the API server."""
+"""Polls in a row after which a stranger counts, as for a quota: a pod may be seen on a GPU before it is seen at the API
+server.
+"""
 STRANGER_MIB: Final = 128
-"""Outside pods, less than this is a display or a tool of the driver; every program that computes needs more."""
+"""Outside pods, a process with less is a display or a tool of the driver. Programs that compute need more."""
 HOLDERS_MAX: Final = 512
-"""Holders in one status. A node runs some hundred pods; what is beyond is said at the GPUs."""
+"""Holders in one status. A node runs some hundred pods; GPUs of further holders are not handed out."""
 
 
 class Evidence(StrEnum):
@@ -49,9 +52,9 @@ class PodsOnNode:
     """Pods with a grant that are bound to this node, as the API server shows them."""
 
     grants: Mapping[str, PodQuota] = field(default_factory=dict)
-    """By uid: those that have not ended."""
+    """Uid → grant of the pods that have not ended."""
     ended: frozenset[str] = frozenset()
-    """Uids of those of which the kubelet has said that every container has ended."""
+    """Uids of the pods whose containers have all ended, by the kubelet's word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +71,14 @@ class StrangerOnGpu:
 
 
 RunningPods: TypeAlias = Callable[[], frozenset[str] | None]
-"""Uids of the pods with living processes on this node; None where that cannot be known now."""
+"""Uids of the pods with living processes on this node; None if that is unknown now."""
 Holders: TypeAlias = Mapping[str, GpuHolder]
 """By uid of the pod."""
 Usage: TypeAlias = Mapping[PodGpu, int]
 
 
 def hold(before: Holders, pods: PodsOnNode, usage: Usage, running: RunningPods, now: float) -> Holders:
-    """Holders of this poll. What runs is looked for only while a holder has no pod any more."""
+    """Holders of this poll. Processes are only looked for if a holder's pod is gone."""
     on_gpu = {one.pod_uid for one in usage}
     found: dict[str, GpuHolder] = {}
     for uid, grant in pods.grants.items():
@@ -95,7 +98,7 @@ def hold(before: Holders, pods: PodsOnNode, usage: Usage, running: RunningPods, 
 
 
 def _evidence_after(uid: str, on_gpu: set[str], alive: frozenset[str] | None) -> Evidence | None:
-    """What shows that a pod without an object still holds its GPUs; None when nothing does."""
+    """What shows that a pod without an object still holds its GPUs; None if nothing does."""
     if uid in on_gpu:
         return Evidence.GPU
     return Evidence.PROCESSES if alive is not None and uid in alive else None
@@ -104,9 +107,10 @@ def _evidence_after(uid: str, on_gpu: set[str], alive: frozenset[str] | None) ->
 def strangers(
     before: Iterable[StrangerOnGpu], usage: Usage, holders: Holders, now: float, claimed: Usage | None = None
 ) -> tuple[StrangerOnGpu, ...]:
-    """Processes on a GPU that was not granted to it, counted in polls; one that is gone for a poll starts anew.
+    """Processes on GPUs that were not granted to them, counted in polls. A process that is missing in one poll starts
+    again at one.
 
-    `claimed`: MiB of each GPU that claims of pods hold, also of pods that the operator did not make.
+    `claimed` is the MiB of each GPU that claims of pods hold, also of pods that the operator did not make.
     """
     known = {PodGpu(one.pod_uid, one.gpu_uuid): one for one in before}
     found = []
@@ -136,12 +140,12 @@ def _strange(on_gpu: PodGpu, mib: int, holders: Holders, claimed: Usage) -> str 
 
 
 def listed(holders: Holders) -> tuple[GpuHolder, ...]:
-    """Those that the status has room for, oldest first."""
+    """The oldest holders, as many as the status has room for."""
     return tuple(sorted(holders.values(), key=lambda one: (one.since, one.grant.pod_uid))[:HOLDERS_MAX])
 
 
 def not_to_be_handed_out(holders: Holders, found: Iterable[StrangerOnGpu]) -> dict[str, str]:
-    """GPU UUID → the reason why it must not be handed out: a stranger, or a holder that the status has no room for."""
+    """GPU UUID → why it must not be handed out: a stranger, or a holder that the status has no room for."""
     reasons: dict[str, list[str]] = {}
     for one in found:
         if one.polls >= STRANGER_POLLS:

@@ -1,7 +1,7 @@
-"""Pods whose containers run, as the kubelet of this node says: for an agent that does not see the host's /proc.
+"""Pods whose containers run, according to the node's kubelet: for an agent that does not see the host's /proc.
 
-The kubelet's summary of statistics lists what its container runtime really runs, with the uid of the pod, whether the
-pod still has an object or not. It is asked at the Node's own address, and only with a certificate of the cluster's CA.
+The kubelet's summary of statistics lists what its container runtime runs, with the uid of the pod, also of pods without
+an object. It is asked at the Node's own address, and only with a certificate of the cluster's CA.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ BOUNDS: Final = Bounds(bytes_max=16 * 1024 * 1024, depth_max=64, values_max=4_00
 
 
 class KubeletContainers:
-    """`node` returns the v1 Node as a dictionary; `account` has the token and the CA of a service account."""
+    """`node` returns the v1 Node as a dictionary. `account` has the token and the CA of a service account."""
 
     def __init__(self, node: Callable[[], dict[str, Any]], account: Path = ACCOUNT, port: int = PORT) -> None:
         self._node, self._account, self._port = node, account, port
         self._logged = ""
 
     def running_pods(self) -> frozenset[str] | None:
-        """Uids of the pods with a running container; None where the kubelet cannot be asked."""
+        """Uids of the pods with a running container; None if the kubelet cannot be asked."""
         try:
             found = pods_in(self._summary())
         except Exception as error:  # whatever is wrong with the answer, nothing is known then

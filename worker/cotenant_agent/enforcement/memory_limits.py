@@ -1,8 +1,8 @@
 """Compares the memory limits that pods asked for with those that the driver has. Pure.
 
-A pod asks by two variables of its spec; the hook of NVIDIA's container toolkit sets the limit before the container
-starts. What is found otherwise twice in a row is a disagreement: it is published with the pod's limit, and this node is
-not asked for limits any more until it has booted, has another driver or toolkit, or an administrator lifts it.
+A pod asks by two variables of its spec. The hook of NVIDIA's container toolkit sets the limit before the container
+starts. If another limit is found twice in a row, that is a disagreement. It is published with the pod's limit, and this
+node gets no more limits until it has booted, has another driver or toolkit, or an administrator lifts it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from cotenant_agent.enforcement.quota import PodGpu, PodQuota
 from cotenant_agent.gpus.readings import AskedLimit, LimitReading
 
 POLLS: Final = 2
-"""In a row before other than the limit counts: a container may end between two looks at its cgroup."""
+"""Polls in a row after which another limit counts: a container may end between two looks at its cgroup."""
 PAGE_MIB: Final = 2
-"""Largest page of GPU memory: by less than this a driver may round a limit."""
+"""Largest page of GPU memory. The driver may round a limit by less than this."""
 
 
 class LimitState(StrEnum):
@@ -46,20 +46,22 @@ class LimitsOfNode:
 
     limits: tuple[DeviceLimit, ...] = ()
     doubts: Mapping[PodGpu, int] = field(default_factory=dict)
-    """Disagreements → polls in a row. What could not be read in between is none, and ends the row."""
+    """Disagreement → polls in a row. A poll that could not read ends the row."""
     unread: Mapping[PodGpu, int] = field(default_factory=dict)
-    """What could not be read → polls in a row."""
+    """Limits that could not be read → polls in a row."""
     verified: bool = False
-    """The last limit that was asked for and read was in force."""
+    """True if the last limit that was asked for and read was in force."""
     disagreement: str = ""
-    """Why this node is not asked for limits any more; empty while it is."""
+    """Why this node gets no limits any more; empty if it does."""
 
 
 Readings: TypeAlias = Iterable[tuple[AskedLimit, LimitReading | None]]
 
 
 def asked(grants: Iterable[PodQuota], leaf: Callable[[str], Path | None]) -> tuple[AskedLimit, ...]:
-    """Limits that these pods ask for, each with the cgroup of its container; none before that is there."""
+    """Limits that these pods ask for, each with the cgroup of its container. A container without a cgroup has
+    none yet.
+    """
     found = []
     for grant in grants:
         if grant.limit_mib is None or not grant.container or (path := leaf(grant.container)) is None:
@@ -69,7 +71,7 @@ def asked(grants: Iterable[PodQuota], leaf: Callable[[str], Path | None]) -> tup
 
 
 def evaluate(before: LimitsOfNode, grants: Mapping[str, PodQuota], readings: Readings) -> LimitsOfNode:
-    """Evaluate one poll. What is not there to be read (no container yet, or no longer) stays as it was found last."""
+    """Evaluate one poll. If a container cannot be read (not yet or no longer there), the last result stays."""
     read = {PodGpu(one.pod_uid, one.gpu_uuid): found for one, found in readings}
     known = {PodGpu(one.pod_uid, one.gpu_uuid): one for one in before.limits}
     limits: list[DeviceLimit] = []

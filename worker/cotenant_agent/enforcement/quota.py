@@ -1,7 +1,7 @@
 """Finds pods that use more GPU memory than was granted. Pure: grants and use in, violations out; the operator acts.
 
-A pod is over on a GPU when it uses more than its quota × 1.05. Three polls in a row make a violation, so that the short
-overlap of two processes does not; it ends when use is back at the quota or below, or the pod is gone.
+A pod is over on a GPU if it uses more than its quota × 1.05. Three polls in a row make a violation, because two
+processes may overlap for a moment. The violation ends when use is back at the quota or below, or the pod is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant.names import CONTAINER, DRA_DRIVER, ENV_CONTRACT, ENV_MEMORY_LIMIT
 TOLERANCE_PERCENT: Final = 105
 POLLS: Final = 3
 GRACE_MAX_S: Final = 3600
-"""Longest grace period that is believed of a pod."""
+"""A longer grace period of a pod is not believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ Usage: TypeAlias = Mapping[PodGpu, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodQuota:
-    """Grant of the operator to one pod of this node."""
+    """What the operator granted to one pod of this node."""
 
     pod_uid: str
     namespace: str
@@ -47,20 +47,20 @@ class PodQuota:
     attempt: int = 0
     node_rank: int = 0
     grace_s: int = 0
-    """Seconds between SIGTERM and SIGKILL that the pod has."""
+    """Seconds between SIGTERM and SIGKILL of the pod."""
     limit_mib: int | None = None
-    """Limit of memory on each of its GPUs that it asks the container toolkit for; None: it asks for none."""
+    """Limit of memory on each of its GPUs that it asks the container toolkit for; None if it asks for none."""
     container: str = ""
     """ID of its container; empty before it runs."""
     claimed: bool = False
-    """It has ResourceClaims, by which the kube-scheduler counts what it holds."""
+    """True if it has ResourceClaims, by which the kube-scheduler counts what it holds."""
     requests_shares: bool = False
-    """It requests shares of its GPUs, by which the kubelet counts what it holds."""
+    """True if it requests shares of its GPUs, by which the kubelet counts what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """Time for which a pod has been over its quota on one GPU: the state between polls."""
+    """For how long a pod has been over its quota on one GPU: the state between polls."""
 
     polls: int
     since: float
@@ -81,7 +81,7 @@ Excesses: TypeAlias = Mapping[PodGpu, Excess]
 
 
 def grant_of(pod: Mapping[str, Any]) -> PodQuota | None:
-    """Grant of a managed pod as the API server gives it; None when it carries no contract that can be read."""
+    """Grant of a managed pod as the API server shows it; None if its contract is missing or cannot be read."""
     containers = (pod.get("spec") or {}).get("containers") or []
     launchers = [one for one in containers if one.get("name") == CONTAINER]  # what else a pod has is granted nothing
     env = {e["name"]: e.get("value") or "" for one in launchers for e in one.get("env") or []}
@@ -122,13 +122,13 @@ def requests_of(container: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def asked_limit(env: Mapping[str, str]) -> int | None:
-    """MiB that the toolkit's hook reads; it wants both variables, and limits nothing with one of them alone."""
+    """MiB that the toolkit's hook reads. The hook needs both variables, and limits nothing with only one."""
     both = [env.get(name, "") for name in (ENV_MEMORY_REQUEST, ENV_MEMORY_LIMIT)]
     return int(both[1]) if all(text.isascii() and text.isdigit() for text in both) else None
 
 
 def running_container(status: Mapping[str, Any]) -> str:
-    """ID of the launcher's container while it runs, without the name of the runtime: `containerd://<64 hex digits>`."""
+    """ID of the launcher's container while it runs, from `containerd://<64 hex digits>`."""
     for one in status.get("containerStatuses") or ():
         if one.get("name") == CONTAINER and "running" in (one.get("state") or {}):
             return str(one.get("containerID") or "").rpartition("/")[2]
@@ -138,7 +138,7 @@ def running_container(status: Mapping[str, Any]) -> str:
 def evaluate(
     excesses: Excesses, usage: Usage, grants: Mapping[str, PodQuota], now: float
 ) -> tuple[Excesses, tuple[QuotaViolation, ...]]:
-    """Evaluate one poll. Only pods with a grant can violate it; others are foreign, which is reported, not punished."""
+    """Evaluate one poll. Only pods with a grant can violate it; others are foreign, which is reported only."""
     over: dict[PodGpu, Excess] = {}
     for on_gpu, used in usage.items():
         grant = grants.get(on_gpu.pod_uid)

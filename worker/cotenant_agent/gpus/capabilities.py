@@ -1,7 +1,7 @@
-"""Detects what this node can do to isolate tenants: nothing assumed, nothing downgraded in silence.
+"""Detects what this node can do to isolate tenants. Nothing is assumed, and no level is lowered silently.
 
-`runtimeClass` and `cdi`: how GPUs can get into a pod; `dmem`: what could limit memory. A path is there when nothing is
-missing for it; each thing that is missing is named.
+`runtimeClass` and `cdi` are ways by which GPUs get into a pod; `dmem` could limit memory. A path is available if
+nothing is missing for it. Each missing thing is named.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ class Capabilities:
     cdi: bool = False
     dmem: bool = False
     env_allowed: bool | None = None
-    """The runtime honours NVIDIA_VISIBLE_DEVICES of an ordinary pod; None: its configuration was not found."""
+    """True if the runtime honours NVIDIA_VISIBLE_DEVICES of an ordinary pod; None if its configuration was not found.
+    """
     runtime_config: str = ""
     """Path of that configuration on the host."""
     toolkit_version: str = ""
     cgroup_v2: bool = False
     limits_readable: bool = False
-    """The driver's library can read limits of memory back."""
+    """True if the driver's library can read memory limits back."""
 
 
 RUNTIME_CONFIGS: Final = (
     "usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml",
     "etc/nvidia-container-runtime/config.toml",
 )
-"""Configurations of the NVIDIA runtime. Where the GPU Operator has its toolkit, the RuntimeClass is the toolkit's."""
+"""Configurations of the NVIDIA runtime. With the GPU Operator, the toolkit makes the RuntimeClass."""
 ENV_SETTING: Final = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
 DRIVER_MIN: Final = (615,)
 TOOLKIT_MIN: Final = (1, 20, 1)
-"""First versions that limit GPU memory by container; MPS v3 is of the same driver."""
+"""First versions that limit GPU memory of a container. MPS v3 comes with the same driver."""
 
 
 def detect(host: Path, *, runtime_class: bool, limits_readable: bool = False, toolkit: str = "") -> Capabilities:
-    """Capabilities of this node. `host` holds what of the host is mounted here; what is not mounted is not there.
+    """Capabilities of this node. `host` contains the mounted parts of the host; a part that is not mounted counts as
+    missing.
 
-    `toolkit`: version of the container toolkit, where no list of packages has it.
+    `toolkit` is the version of the container toolkit, if no list of packages has it.
     """
     config, env_allowed = _runtime_config(host)
     return Capabilities(
@@ -61,14 +63,14 @@ def detect(host: Path, *, runtime_class: bool, limits_readable: bool = False, to
 
 
 def isolation(found: Capabilities, *, simulated: bool, attributing: bool) -> str:
-    """The level of memory that holds without any limit of the driver. `Watched` needs the host's /proc."""
+    """The level of memory isolation without any limit of the driver. `Watched` needs the host's /proc."""
     if simulated or runtime_class_missing(found):
         return "None"
     return "Watched" if attributing else "Cooperative"
 
 
 def runtime_class_missing(found: Capabilities) -> tuple[str, ...]:
-    """Obstacles that keep GPUs from getting into pods by the runtime."""
+    """What keeps GPUs from getting into pods by the runtime."""
     missing = [] if found.runtime_class else ["there is no RuntimeClass for NVIDIA's container runtime"]
     if found.env_allowed is False:
         missing.append(
@@ -79,13 +81,13 @@ def runtime_class_missing(found: Capabilities) -> tuple[str, ...]:
 
 
 def mig_missing(found: Capabilities, inventory: GpuInventory) -> tuple[str, ...]:
-    """Obstacles that keep pods from getting MIG instances."""
+    """What keeps pods from getting MIG instances."""
     instances = () if any(gpu.parent for gpu in inventory.gpus) else ("no GPU of this node has MIG instances",)
     return (*runtime_class_missing(found), *instances)
 
 
 def memory_limit_missing(found: Capabilities, inventory: GpuInventory) -> tuple[str, ...]:
-    """What keeps the driver from holding pods to limits of GPU memory, all of it; empty where it can."""
+    """Everything that keeps the driver from limiting GPU memory of pods; empty if it can."""
     if inventory.simulated:
         return ("the GPUs are simulated",)
     missing = list(runtime_class_missing(found))
@@ -104,7 +106,7 @@ def memory_limit_missing(found: Capabilities, inventory: GpuInventory) -> tuple[
 
 
 def mps_missing(inventory: GpuInventory) -> tuple[str, ...]:
-    """What keeps MPS v3 from the GPUs of this node, whoever would keep its daemons."""
+    """What keeps MPS v3 from the GPUs of this node, whoever keeps its daemons."""
     if inventory.simulated:
         return ("the GPUs are simulated",)
     missing = []
@@ -116,13 +118,13 @@ def mps_missing(inventory: GpuInventory) -> tuple[str, ...]:
 
 
 def version_in(text: str) -> tuple[int, ...]:
-    """Numbers of a version: `1.20.1-1` → (1, 20, 1); of a text without any: none, which is less than all."""
+    """Numbers of a version: `1.20.1-1` → (1, 20, 1). A text without numbers gives (), which is less than all."""
     found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", text)
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
 def _runtime_config(host: Path) -> tuple[str, bool | None]:
-    """The first configuration that can be read, and whether it lets ordinary pods ask for GPUs by their environment."""
+    """The first readable configuration, and whether it lets ordinary pods ask for GPUs by their environment."""
     for path in RUNTIME_CONFIGS:
         try:
             document: dict[str, Any] = tomllib.loads((host / path).read_text())
@@ -139,7 +141,7 @@ def _has_nvidia_spec(folder: Path) -> bool:
 
 
 def toolkit_in(packages: str) -> str:
-    """The version in Debian's list of packages, where the chart mounts it; elsewhere it stays unknown."""
+    """The version in Debian's list of packages, if the chart mounts it; otherwise unknown."""
     for stanza in packages.split("\n\n"):
         if re.search(r"^Package: nvidia-container-toolkit$", stanza, re.MULTILINE):
             found = re.search(r"^Version: (\S+)$", stanza, re.MULTILINE)

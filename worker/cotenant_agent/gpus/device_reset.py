@@ -1,7 +1,7 @@
-"""The reset of one GPU by `nvidia-smi`: NVML has no call for it.
+"""Resets one GPU with `nvidia-smi`, because NVML has no call for it.
 
-It takes root with CAP_SYS_ADMIN (`agent.gpuReset` of the chart), and a GPU that no program has open: also this one's
-own use of NVML has to be closed. GPUs that are joined by NVLink the driver may want to reset together; it says so.
+It needs root with CAP_SYS_ADMIN (`agent.gpuReset` of the chart), and no program may have the GPU open: the agent closes
+its own use of NVML too. The driver may insist on resetting GPUs that NVLink joins together; its message says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TIMEOUT_S: Final = 90.0
 
 
 def reset_device(uuid: str) -> str:
-    """Empty once the driver has reset it, else what it said."""
+    """Empty if the driver has reset the GPU, otherwise its message."""
     command = [PROGRAM, "--gpu-reset", f"--id={uuid}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, errors="replace")

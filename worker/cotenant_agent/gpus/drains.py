@@ -1,7 +1,8 @@
-"""GPUs that an administrator takes out by hand: who is on one has to leave, and nobody gets it until it is uncordoned.
+"""GPUs that an administrator takes out of service: their pods have to leave, and no pod gets them until they are
+uncordoned.
 
-The word is the annotation `cotenant.dev/drain` of the GPUNode, JSON `{"GPU-…": "why"}`. It becomes a cordon, which a
-restart of the agent and a reboot of the node leave in place.
+The request is the annotation `cotenant.dev/drain` of the GPUNode, JSON `{"GPU-…": "why"}`. It becomes a cordon, which
+survives a restart of the agent and a reboot of the node.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NO_REASON: Final = "an administrator takes it out"
 
 
 def read_drains(text: str) -> dict[str, str]:
-    """GPU UUID → why; what cannot be read says nothing."""
+    """GPU UUID → reason. Entries that cannot be read are left out."""
     found = parse(text, BOUNDS)
     if isinstance(found, Malformed) or not isinstance(found, dict):
         return {}
@@ -31,7 +32,7 @@ def read_drains(text: str) -> dict[str, str]:
 
 
 def drained(health: NodeHealth, reasons: Mapping[str, str], gpus: Iterable[Gpu], now: float) -> NodeHealth:
-    """The state with these taken out: a GPU with all its MIG instances."""
+    """The state with these GPUs taken out, including all their MIG instances."""
     cordons = dict(health.cordons)
     for gpu in gpus:
         why = reasons.get(gpu.uuid) or reasons.get(gpu.parent or "")

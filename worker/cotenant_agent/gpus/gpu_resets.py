@@ -1,8 +1,9 @@
-"""Resets of GPUs by an administrator's word: when one may be done, and what became of it. Pure.
+"""Resets of GPUs that an administrator asked for: when one may be done, and its result. Pure.
 
-The word is the annotation `cotenant.dev/reset` of the GPUNode. A GPU that anybody holds or is on is refused, with who.
-Else it is not handed out from then on, and is reset once it has stayed free for `QUIET_S`: by then the operator knows,
-and pods of decisions that it took before are bound and seen. The driver refuses in its turn what is in use.
+The request is the annotation `cotenant.dev/reset` of the GPUNode. If anybody holds or uses the GPU, the reset is
+refused, and the result names who. Otherwise the GPU is no longer handed out, and it is reset after it has been free for
+`QUIET_S`. By then the operator knows, and pods of earlier decisions are bound and seen. The driver itself also refuses
+a GPU that is in use.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ PENDING: Final = "Reset: an administrator asked for it, and it waits for the GPU
 class ResetState(StrEnum):
     DONE = "Done"
     REFUSED = "Refused"
-    """Somebody holds the GPU, or it is not one that can be reset."""
+    """Somebody holds the GPU, or it cannot be reset."""
     FAILED = "Failed"
-    """The driver did not do it."""
+    """The driver did not reset it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +38,14 @@ class GpuReset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
-    """Use that keeps GPUs from being reset, at one moment."""
+    """What keeps GPUs from being reset, at one moment."""
 
     known: bool
-    """The pods of this node have been listed."""
+    """True if the pods of this node have been listed."""
     whole: frozenset[str]
-    """UUIDs of the GPUs that can be reset: no MIG instances."""
+    """UUIDs of the GPUs that can be reset; MIG instances cannot."""
     by: Mapping[str, str]
-    """UUID → who holds it or is on it; nothing of those that are free."""
+    """UUID → who holds or uses it. Free GPUs are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +53,27 @@ class GpuResets:
     """The state between polls."""
 
     waiting: Mapping[str, float] = field(default_factory=dict)
-    """UUID → when it was asked for."""
+    """UUID → when the reset was asked for."""
     running: str = ""
-    """UUID of the one that the driver resets now."""
+    """UUID of the GPU that the driver resets now."""
     results: Mapping[str, GpuReset] = field(default_factory=dict)
 
     @property
     def pending(self) -> frozenset[str]:
-        """UUIDs that are not handed out meanwhile."""
+        """UUIDs that are not handed out until their reset is done."""
         return frozenset(self.waiting) | ({self.running} if self.running else frozenset())
 
 
 def asked(resets: GpuResets, uuids: Iterable[str], now: float) -> GpuResets:
-    """State with these asked for; asking again for one that waits changes nothing."""
+    """State with these requests. A repeated request for a waiting GPU changes nothing."""
     new = {uuid: now for uuid in uuids if uuid not in resets.pending}
     return replace(resets, waiting={**resets.waiting, **new})
 
 
 def judged(resets: GpuResets, use: GpuUse, now: float) -> GpuResets:
-    """Judges after one look: those in use are refused, and of those that stayed free the first is the next to run.
+    """Judge after one look. GPUs in use are refused; of those that stayed free, the first is reset next.
 
-    One at a time, because the driver is closed meanwhile. While it runs nothing is judged: nothing was looked at.
+    Resets run one at a time, because the driver is closed for each. While one runs, nothing is judged.
     """
     if resets.running or not use.known:
         return resets
@@ -90,7 +91,7 @@ def judged(resets: GpuResets, use: GpuUse, now: float) -> GpuResets:
 
 
 def finished(resets: GpuResets, uuid: str, error: str, now: float) -> GpuResets:
-    """Notes what the driver has answered; `error` is empty where the GPU was reset."""
+    """Note the driver's answer; `error` is empty if the GPU was reset."""
     state = ResetState.FAILED if error else ResetState.DONE
     result = _result(state, error or "the driver has reset it", now)
     return replace(resets, running="" if resets.running == uuid else resets.running,

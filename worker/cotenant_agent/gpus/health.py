@@ -1,11 +1,11 @@
-"""Cordons GPUs and lifts the cordons. Pure: events and signs in, cordons out.
+"""Cordons GPUs and lifts the cordons. Pure: events and signs in, cordons out. The table follows NVIDIA's XID catalogue.
 
-The table follows NVIDIA's XID catalogue. A program's own fault never cordons a GPU, unless programs of different jobs
-of different tenants fault on the same GPU (`Suspect`). NVML names no process, so that an event counts only if one pod
-alone is on the GPU; and the event of a program that is killed (XID 45) never counts.
+A fault of a program never cordons a GPU, unless programs of different jobs of different tenants fault on the same GPU
+(`Suspect`). NVML names no process, so an event counts only if exactly one pod is on the GPU. The event of a killed
+program (XID 45) never counts.
 
-Cordons come at once and go slowly: a sign must be good for some minutes, an XID that calls for a reset waits until the
-driver itself shows that no recovery is due, a suspect waits for a day, and what the driver does not show waits for a
+A cordon comes at once and is lifted late. A sign must be good for some minutes. After an XID that needs a reset, the
+driver must show that no recovery is due. A suspect waits for a day. A fault that the driver does not show waits for a
 reboot or for the administrator (`cotenant.dev/uncordon` on the GPUNode).
 """
 
@@ -28,13 +28,13 @@ SEEN_ON: Final = "seen on"
 SUSPECT_JOBS, SUSPECT_TENANTS = 3, 2
 SUSPECT_WINDOW_S: Final = 3600.0
 SUSPECT_S: Final = 86_400.0
-"""A suspect is handed out again after this time: what is broken shows itself again."""
+"""A suspect is handed out again after this time. A broken GPU will show itself again."""
 CLEANED_UP: Final = 45
-"""XID of a program that ended or was killed, also by the operator: no fault by itself."""
+"""XID of a program that ended or was killed, also by the operator. It is no fault by itself."""
 
 
 class XidScope(StrEnum):
-    """Reach of an event."""
+    """How far an event reaches."""
 
     APP = "app"
     GPU = "gpu"
@@ -43,7 +43,7 @@ class XidScope(StrEnum):
 
 
 class ClearedBy(StrEnum):
-    """Event that lifts a cordon."""
+    """What lifts a cordon."""
 
     SIGNS = "signs"
     DRIVER = "driver"
@@ -52,7 +52,7 @@ class ClearedBy(StrEnum):
 
 
 GOOD_S: Final = {ClearedBy.SIGNS: SIGNS_GOOD_S, ClearedBy.TIME: SUSPECT_S}
-"""How long what lifts a cordon has to hold, other than `DRIVER_GOOD_S`."""
+"""For how long the lifting condition has to hold, except where it is `DRIVER_GOOD_S`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class XidRule:
     text: str
     clears: ClearedBy = ClearedBy.DRIVER
     drains: bool = False
-    """Who is on that GPU has to leave it: it computes no longer, or wrong."""
+    """True if pods on that GPU have to leave, because it no longer computes or computes wrong."""
 
 
 RESET: Final = "the GPU needs a reset"
@@ -90,7 +90,7 @@ XIDS: Final[Mapping[int, XidRule]] = {
     143: XidRule(XidScope.GPU, f"GPU initialisation error; {RESET}", drains=True),
     158: XidRule(XidScope.GPU, f"GPU fatal timeout; {RESET}", drains=True),
 }
-"""154 (recovery action changed) is not here: the next poll reads the recovery action itself."""
+"""XID → its meaning. 154 (recovery action changed) is missing: the next poll reads the recovery action itself."""
 
 RECOVERY_ACTIONS: Final = {
     1: "reset the GPU",
@@ -111,7 +111,7 @@ class Cordon:
     clears: ClearedBy
     good_since: float | None = None
     drains: bool = False
-    """Who is on the GPU has to leave it."""
+    """True if pods on the GPU have to leave."""
 
     def __str__(self) -> str:
         return f"{self.code}: {self.text}"
@@ -119,7 +119,7 @@ class Cordon:
 
 @dataclass(frozen=True, slots=True)
 class JobOnGpu:
-    """Owner of a program: attempts of one job are one."""
+    """Owner of a program. All attempts of a job count as one."""
 
     tenant: str
     job: str
@@ -134,25 +134,25 @@ class AppFault:
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
-    """The state of this node's GPUs between polls: cordons and what leads to them."""
+    """The state of this node's GPUs between polls: cordons and the evidence for them."""
 
     cordons: Mapping[str, tuple[Cordon, ...]] = field(default_factory=dict)
     """GPU UUID → its cordons, oldest first."""
     faults: tuple[AppFault, ...] = ()
     throttled_since: Mapping[str, float] = field(default_factory=dict)
     slow: Mapping[str, str] = field(default_factory=dict)
-    """GPU UUID → what a job found, as the operator passes it on. That cordons nothing."""
+    """GPU UUID → what a job found, as the operator passes it on. It cordons nothing."""
 
     def reason(self, gpu_uuid: str) -> str:
-        """The cordons of this GPU as text; empty when it takes new work."""
+        """The cordons of this GPU as text; empty if it takes new work."""
         return SEPARATOR.join(str(cordon) for cordon in self.cordons.get(gpu_uuid, ()))
 
     def drains(self, gpu_uuid: str) -> bool:
-        """True if who is on this GPU has to leave it."""
+        """True if pods on this GPU have to leave."""
         return any(cordon.drains for cordon in self.cordons.get(gpu_uuid, ()))
 
     def warning(self, gpu_uuid: str, now: float) -> str:
-        """What slows this GPU down without cordoning it; empty when nothing does."""
+        """What slows this GPU down without cordoning it; empty if nothing does."""
         since = self.throttled_since.get(gpu_uuid)
         found = [f"{names.HEALTH_SLOW}: {self.slow[gpu_uuid]}"] if gpu_uuid in self.slow else []
         if since is not None and now - since >= THROTTLED_S:
@@ -167,9 +167,11 @@ def apply_xid(
     pods: Iterable[str],
     jobs: Mapping[str, JobOnGpu] = MappingProxyType({}),
 ) -> NodeHealth:
-    """Cordon what an XID reaches. `pods` were on the GPU; `jobs` has the jobs of those that are the operator's.
+    """Cordon the GPUs that an XID reaches. `pods` were on the GPU; `jobs` has the jobs of the operator's pods among
+    them.
 
-    An event that names no GPU counts for all of them, as the driver means it; one of a GPU for all its MIG instances.
+    An event without a GPU counts for all GPUs, as the driver means it. An event of a GPU counts for all its MIG
+    instances.
     """
     rule = XIDS.get(xid.code)
     if rule is None:
@@ -192,7 +194,7 @@ def apply_xid(
 def _after_app_fault(
     health: NodeHealth, xid: XidEvent, pods: Iterable[str], jobs: Mapping[str, JobOnGpu]
 ) -> NodeHealth:
-    """Note the fault of the only pod on the GPU. One event is one fault at most."""
+    """Note the fault of the only pod on the GPU. One event counts as one fault at most."""
     candidates = set(pods)
     job = jobs.get(candidates.pop()) if len(candidates) == 1 else None
     if xid.uuid is None or xid.code == CLEANED_UP or job is None:
@@ -207,7 +209,7 @@ def _after_app_fault(
 
 
 def apply_signs(health: NodeHealth, gpu_uuid: str, signs: HealthSigns, now: float) -> NodeHealth:
-    """Apply one poll of one GPU: new cordons at once; old ones are lifted when what lifts them has held long enough."""
+    """Apply one poll of one GPU: add new cordons, and lift those whose lifting condition has held long enough."""
     bad = dict(_bad_signs(signs))
     kept = []
     for held in health.cordons.get(gpu_uuid, ()):
@@ -252,11 +254,11 @@ def _bad_signs(signs: HealthSigns) -> Iterable[tuple[str, str]]:
 
 
 DRAINING_ACTIONS: Final = frozenset({1, 2, 4, 6, 7})
-"""Recovery actions after which nothing goes on on this GPU: all resets and reboots."""
+"""Recovery actions after which nothing on this GPU can go on: all resets and reboots."""
 
 
 def _sign_drains(code: str, signs: HealthSigns) -> bool:
-    """A remapped row waits for the jobs to end; what is lost, or is to be reset, does not."""
+    """True if the sign makes pods leave. A remapped row waits for them; a lost GPU or one to be reset does not."""
     return code in {"GpuLost", "ResetRequired", "RemapFailed"} or (
         code == "RecoveryAction" and signs.recovery_action in DRAINING_ACTIONS
     )
@@ -267,7 +269,7 @@ def _recovered(signs: HealthSigns, clears: ClearedBy, bad: Mapping[str, str]) ->
 
 
 def uncordon(health: NodeHealth, gpu_uuids: Iterable[str]) -> NodeHealth:
-    """Lift all cordons, as the administrator asked. What is still wrong comes back with the next poll."""
+    """Lift all cordons, as the administrator asked. A fault that persists comes back with the next poll."""
     lifted = set(gpu_uuids)
     return replace(
         health,
@@ -277,7 +279,7 @@ def uncordon(health: NodeHealth, gpu_uuids: Iterable[str]) -> NodeHealth:
 
 
 def after_reset(health: NodeHealth, gpu_uuids: Iterable[str]) -> NodeHealth:
-    """Lift what a reset of these GPUs mends. What the administrator has to look at stays."""
+    """Lift the cordons that a reset of these GPUs mends. Those that the administrator has to look at stay."""
     cordons = dict(health.cordons)
     for uuid in gpu_uuids:
         cordons[uuid] = tuple(one for one in cordons.get(uuid, ()) if one.clears is ClearedBy.MANUAL)
@@ -285,9 +287,9 @@ def after_reset(health: NodeHealth, gpu_uuids: Iterable[str]) -> NodeHealth:
 
 
 def restored_cordons(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon, ...]:
-    """Cordons from the published text, so that a restart of the agent forgets none. Signs are read anew.
+    """Cordons from the published text, so that a restart of the agent keeps them. Signs are read again.
 
-    A reboot resets every GPU, so it lifts what events have left behind. What an administrator has taken out stays out.
+    A reboot resets every GPU, so it lifts cordons that came from events. A drained GPU stays drained.
     """
     found = []
     for part in reason.split(SEPARATOR):

@@ -1,7 +1,7 @@
-"""Memory limits of cgroups, read from the driver: `nvmlDeviceGetMemoryLimits_v1`, new with driver r615.
+"""Reads memory limits of cgroups from the driver: `nvmlDeviceGetMemoryLimits_v1`, new in driver r615.
 
-Bound here by ctypes, because bindings of nvidia-ml-py before 13.615 do not have it. Reading needs no privilege. The
-structure is that of the header of CUDA 13.4; the library is the one that nvidia-ml-py has opened, so its handles fit.
+Bound here by ctypes, because nvidia-ml-py before 13.615 does not have it. Reading needs no privilege. The structure
+follows the header of CUDA 13.4. The library is the one that nvidia-ml-py has opened, so its handles fit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LIBRARY: Final = "libnvidia-ml.so.1"
 UNLIMITED: Final = 2**64 - 1
 SUCCESS: Final = 0
 WITHOUT_LIMIT: Final = frozenset({3, 6})
-"""NOT_SUPPORTED and NOT_FOUND: the backend without `dmem` answers the first where no limit was set."""
+"""NOT_SUPPORTED and NOT_FOUND. Without `dmem`, the driver answers the first if no limit was set."""
 
 
 class MemoryLimitsV1(ctypes.Structure):
@@ -41,11 +41,13 @@ class MemoryLimitReader:
 
     @property
     def supported(self) -> bool:
-        """The driver's library has the function."""
+        """True if the driver's library has the function."""
         return self._call is not None
 
     def read(self, handle: Any, cgroup: str) -> LimitReading | None:
-        """The limit of this cgroup, a path below `/sys/fs/cgroup` as this process sees it; None: it cannot be read."""
+        """The limit of this cgroup, a path below `/sys/fs/cgroup` as this process sees it; None if it cannot be
+        read.
+        """
         if self._call is None:
             return None
         found = MemoryLimitsV1(nameSpace=cgroup.encode())

@@ -1,6 +1,6 @@
-"""MIG instances: parts of a GPU that the hardware keeps apart, listed like GPUs of their size.
+"""MIG instances: parts of a GPU that the hardware separates, listed like smaller GPUs.
 
-The partition is static: an administrator makes it, and the agent reads it once, at its start. The class of an instance
+The partition is static: an administrator makes it, and the agent reads it once at its start. The class of an instance
 is that of its GPU with the profile: `H100-1g.10gb`.
 """
 
@@ -17,7 +17,7 @@ MIB_PER_GB: Final = 1024
 
 
 def instance_handles(handle: Any) -> Iterator[Any]:
-    """Handles of the instances of this GPU, in the driver's order; none where it has no MIG."""
+    """Handles of the instances of this GPU, in the driver's order; none if it has no MIG."""
     try:
         slots = pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)
     except pynvml.NVMLError:
@@ -30,7 +30,7 @@ def instance_handles(handle: Any) -> Iterator[Any]:
 
 
 def profile_of(product: str, memory_mib: int, slices: int | None) -> str:
-    """`NVIDIA H100 80GB HBM3 MIG 1g.10gb` → `1g.10gb`; of a driver that does not name it: by its slices and memory."""
+    """`NVIDIA H100 80GB HBM3 MIG 1g.10gb` → `1g.10gb`. If the driver does not name it: from slices and memory."""
     found = PROFILE.search(product)
     if found is not None:
         return re.sub(r"[^A-Za-z0-9.]+", ".", found[1]).strip(".")  # 1g.10gb+me: a class is a label's value

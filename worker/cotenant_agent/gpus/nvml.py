@@ -1,6 +1,7 @@
 """The real source: NVML through nvidia-ml-py (`import pynvml`), opened once for the agent's life.
 
-What cannot be read becomes None (`nvml_queries`); a GPU that cannot be reached becomes a sign, not an exception.
+A value that cannot be read becomes None (`nvml_queries`). A GPU that cannot be reached becomes a sign, not an
+exception.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from cotenant_agent.gpus.readings import (
 )
 
 LINKS_INTERVAL_S: Final = 60.0
-"""How often NVLink is asked about: a pair of GPUs a call, and links come and go by hand or by a fault alone."""
+"""Pause between two looks at NVLink. It takes a call for each pair of GPUs, and links rarely change."""
 INDEX_STEP: Final = 100
-"""Instances of GPU 0 are numbered from 100, those of GPU 1 from 200: no driver has as many GPUs or instances."""
+"""Instances of GPU 0 are numbered from 100, those of GPU 1 from 200. No driver has more GPUs or instances."""
 FAMILY: Final = re.compile(r"\b(GB\d{3}|GH\d{3}|[ABHLTVPK]\d{1,4}[A-Z]{0,2})\b")
 NOISE: Final = re.compile(r"\b(NVIDIA|Tesla|Quadro|GeForce|Generation|Graphics|Device)\b", re.IGNORECASE)
 
@@ -68,19 +69,19 @@ class NvmlSource:
             raise GpuSourceError(f"NVML does not start on this node: {error}. Is the NVIDIA driver loaded?") from error
         self._physical: dict[str, Any] = {}
         self._handles: dict[str, Any] = {}
-        """Of all that can be handed out: GPUs, and instances in the place of those that are partitioned."""
+        """Handles of everything that can be handed out: GPUs, or instances of partitioned GPUs."""
         self._inventory: GpuInventory | None = None
         self._links_read_at = 0.0
         self._signs_of: dict[str, Any] = {}
-        """Instance → handle of its GPU, whose health is its own."""
+        """Instance → handle of its GPU, whose health it shares."""
         self._events: Any = None
         self._limits = MemoryLimitReader()
         self._waiting = threading.Lock()
-        """Held by whoever waits for events, and by a reset, which closes the library under them."""
+        """Lock held while a thread waits for events, and by a reset, which closes the library."""
         self._resetting = False
 
     def inventory(self) -> GpuInventory:
-        """Read once: a GPU that is lost later stays in it, unhealthy. Only what NVLink joins is read again."""
+        """Read once. A GPU that is lost later stays listed as unhealthy. Only NVLink is read again."""
         known, now = self._inventory, time.monotonic()
         if known is None:
             try:
@@ -217,7 +218,7 @@ class NvmlSource:
 
 
 def instances_of(whole: Gpu, handle: Any) -> Iterator[tuple[Gpu, Any]]:
-    """The MIG instances of a GPU, each with its handle. They are not linked: no two of them reach each other."""
+    """The MIG instances of a GPU, each with its handle. NVLink joins no two of them."""
     for slot, instance in enumerate(mig.instance_handles(handle)):
         memory = memory_of(instance)
         product = decoded(query(pynvml.nvmlDeviceGetName, instance))

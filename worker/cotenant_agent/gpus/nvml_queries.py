@@ -1,4 +1,4 @@
-"""Single questions to NVML about one GPU, each guarded on its own: what cannot be read is None, a lost GPU an error.
+"""Single questions to NVML about one GPU. A value that cannot be read is None; a lost GPU raises an error.
 
 An old driver lacks functions, a product lacks features, a container lacks rights. Handles are those of `pynvml`.
 """
@@ -25,18 +25,20 @@ UNAVAILABLE: Final = (
     pynvml.NVMLLibraryMismatchError,  # not an NVMLError: an unversioned call met an older library
 )
 SM_SAMPLE_S: Final = 10.0
-"""The driver samples processes about every second; one that is older says nothing of now."""
+"""The driver samples processes about every second. An older sample says nothing about now."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuLostError(Exception):
-    """The GPU cannot be reached, or wants a reset first."""
+    """The GPU cannot be reached, or needs a reset first."""
 
     reset_required: bool
 
 
 def query(call: Callable[..., T], *args: Any) -> T | None:
-    """The result of `call`, or None where there is none here. Raises GpuLostError, or NVMLError when unforeseen."""
+    """The result of `call`; None if this driver or product has none. Raises GpuLostError, or NVMLError for an
+    unforeseen error.
+    """
     try:
         return call(*args)
     except UNAVAILABLE:
@@ -50,7 +52,7 @@ def query(call: Callable[..., T], *args: Any) -> T | None:
 
 
 def decoded(value: str | bytes | None) -> str:
-    """Text of NVML: old bindings return bytes."""
+    """Text of NVML. Old bindings return bytes."""
     return value.decode() if isinstance(value, bytes) else (value or "")
 
 
@@ -61,16 +63,16 @@ class DeviceMemory:
     total: int
     used: int
     reserved: int
-    """What the driver keeps for itself; 0 where it does not show it."""
+    """What the driver keeps for itself; 0 if it does not show it."""
 
     @property
     def usable_mib(self) -> int:
-        """MiB that programs can have: shares are cut from it."""
+        """MiB that programs can use. Shares are parts of this."""
         return (self.total - self.reserved) // MIB
 
 
 def memory_of(handle: Any) -> DeviceMemory | None:
-    """Version 2 keeps what the driver reserves out of `used`, and shows it."""
+    """Memory by version 2 of the call, which shows what the driver reserves and keeps it out of `used`."""
     memory = query(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
     if memory is not None:
         return DeviceMemory(int(memory.total), int(memory.used), int(memory.reserved))
@@ -88,7 +90,7 @@ def linked(near: Any, far: Any) -> bool:
 
 
 def processes_of(handle: Any) -> tuple[GpuProcess, ...]:
-    """Compute, MPS and graphics together; a process that is in several lists counts once, with its largest figure."""
+    """Compute, MPS and graphics processes together. A process in several lists counts once, with its largest figure."""
     found: dict[int, int | None] = {}
     for call in (
         pynvml.nvmlDeviceGetComputeRunningProcesses,
@@ -105,7 +107,7 @@ def processes_of(handle: Any) -> tuple[GpuProcess, ...]:
 
 
 def sm_percent_of(handle: Any) -> dict[int, int]:
-    """PID → the driver's newest sample of the last seconds. It keeps them for some processes only, and not for MIG."""
+    """PID → newest sample of the last seconds. The driver keeps samples for some processes only, and not for MIG."""
     since_us = int((time.time() - SM_SAMPLE_S) * 1e6)
     try:
         samples = query(pynvml.nvmlDeviceGetProcessUtilization, handle, since_us) or ()
@@ -118,7 +120,7 @@ def sm_percent_of(handle: Any) -> dict[int, int]:
 
 
 def is_exclusive(handle: Any) -> bool | None:
-    """True if the GPU is open to one process at a time; None where that is not shown."""
+    """True if the GPU accepts one process only; None if that is not shown."""
     mode = query(pynvml.nvmlDeviceGetComputeMode, handle)
     return None if mode is None else bool(mode == pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS)
 

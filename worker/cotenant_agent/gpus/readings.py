@@ -1,4 +1,4 @@
-"""Values that a source of GPUs returns: the inventory, samples of its state, XID events. Nothing talks to hardware."""
+"""Values that a source of GPUs returns: the inventory, samples, XID events. Nothing here talks to hardware."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class GpuSourceError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU: what does not change while the driver is loaded, and what NVLink joins it with."""
+    """A GPU: what does not change while the driver is loaded, and its NVLink peers."""
 
     uuid: str
     index: int
@@ -23,18 +23,18 @@ class Gpu:
     product: str = ""
     pci_bus_id: str = ""
     mig: bool = False
-    """Partitioned by MIG; with instances they are listed instead of it."""
+    """True if MIG partitions it. Its instances are listed instead of it."""
     peers: tuple[str, ...] = ()
     """UUIDs reached by NVLink, sorted."""
     parent: str = ""
     """UUID of the GPU of which this is a MIG instance; empty for a whole one."""
     profile: str = ""
-    """Of a MIG instance: `1g.10gb`."""
+    """Profile of a MIG instance, such as `1g.10gb`."""
     numa_node: int | None = None
     minor: int | None = None
     """Number of its device node, /dev/nvidia<minor>."""
     resource: str = ""
-    """Extended resource as which the kubelet hands it out whole; empty for GPUs of CUDA."""
+    """Extended resource as which the kubelet hands it out whole; empty for CUDA GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class GpuInventory:
 
     @property
     def resource(self) -> str:
-        """Extended resource as which the kubelet hands its devices out; empty for GPUs of CUDA."""
+        """Extended resource as which the kubelet hands its devices out; empty for CUDA GPUs."""
         return next((gpu.resource for gpu in self.gpus if gpu.resource), "")
 
 
@@ -54,9 +54,9 @@ class GpuProcess:
     pid: int
     """As the host numbers it."""
     memory_mib: int | None
-    """None: the driver does not show it."""
+    """None if the driver does not show it."""
     sm_percent: int | None = None
-    """Part of the multiprocessors' time that its kernels took lately. None: the driver does not show it."""
+    """Part of the multiprocessors' time that its kernels used lately; None if the driver does not show it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class HealthSigns:
     remap_failed: bool = False
     ecc_uncorrected: int | None = None
     throttled: bool = False
-    """By heat or by the power brake."""
+    """Slowed by heat or by the power brake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +84,13 @@ class GpuSample:
     temperature_c: int | None = None
     processes: tuple[GpuProcess, ...] = ()
     exclusive: bool | None = None
-    """Open to one process at a time. None: the driver does not show it."""
+    """True if it accepts one process only; None if the driver does not show it."""
     signs: HealthSigns = HealthSigns()
 
 
 @dataclass(frozen=True, slots=True)
 class XidEvent:
-    """A critical event of the driver. No UUID: the driver did not know the GPU."""
+    """A critical event of the driver. Without a UUID, the driver did not know the GPU."""
 
     uuid: str | None
     code: int
@@ -110,15 +110,15 @@ class AskedLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitReading:
-    """Limit that the driver shows of one cgroup on one GPU."""
+    """The limit of one cgroup on one GPU, as the driver shows it."""
 
     hard_mib: int | None = None
-    """None: there is no limit."""
+    """None if there is no limit."""
     used_mib: int | None = None
 
 
 class GpuSource(Protocol):
-    """A source of GPUs. Calls may block for as long as a broken driver does: only threads of `sampler` make them."""
+    """A source of GPUs. A call may block as long as a broken driver does, so only threads of `sampler` make calls."""
 
     def inventory(self) -> GpuInventory: ...
 
@@ -130,7 +130,9 @@ class GpuSource(Protocol):
         """True if limits of cgroups can be read back here."""
 
     def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
-        """The limit in force; None where it cannot be read."""
+        """The limit in force; None if it cannot be read."""
 
     def reset(self, uuid: str) -> str:
-        """Reset this GPU; empty once that is done, else why it is not. The thread that takes samples calls it."""
+        """Reset this GPU. Returns an empty text, or the reason of the failure. Called by the thread that takes
+        samples.
+        """

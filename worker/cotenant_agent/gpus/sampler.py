@@ -1,7 +1,7 @@
 """Threads that call the source, so that a call that never returns blocks nothing else.
 
-`GpuSampler` keeps its latest poll in an attribute; `XidListener` puts events into a queue. When a driver hangs, no new
-poll comes, the heartbeat in GPUNode goes stale, and the operator treats the node as unknown: that is the truth.
+`GpuSampler` keeps its latest poll in an attribute; `XidListener` puts events into a queue. If the driver hangs, no new
+poll comes, the heartbeat in GPUNode goes stale, and the operator treats the node as unknown.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class GpuPoll:
     """When the poll was complete, in Unix seconds."""
     duration_s: float
     limits: tuple[tuple[AskedLimit, LimitReading | None], ...] = ()
-    """Limits that pods asked for, as the driver has them; None: not readable."""
+    """Limits that pods asked for, as the driver has them; None if they cannot be read."""
     resets: tuple[tuple[str, str], ...] = ()
-    """UUIDs of GPUs that were reset before this poll, each with what failed; empty: nothing."""
+    """UUID of a GPU that was reset before this poll → the error; empty if it succeeded."""
 
 
 class GpuSampler(threading.Thread):
@@ -57,7 +57,7 @@ class GpuSampler(threading.Thread):
         self._resets: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def ask_reset(self, uuid: str) -> None:
-        """Have the GPU reset before the next poll, which has the answer."""
+        """Ask for a reset of the GPU before the next poll, which has the result."""
         self._resets.put(uuid)
 
     def run(self) -> None:

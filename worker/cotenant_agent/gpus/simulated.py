@@ -1,9 +1,9 @@
 """Simulated GPUs: a named inventory, for machines without any. Status, metrics and log mark them as simulated.
 
 The document is `{"class": "H100", "memory": "80Gi", "count": 2}`, from the Node's annotation
-`cotenant.dev/simulated-gpus` or from a file. `unhealthy`, a list of indexes, makes GPUs unhealthy, for tests of faults;
-`nvlink`, a list of such lists, says which GPUs NVLink joins: `[[0, 1], [2, 3]]`. Without it all of them are one domain.
-UUIDs derive from the node's name and the index, so they survive every restart.
+`cotenant.dev/simulated-gpus` or from a file. `unhealthy`, a list of indexes, makes GPUs unhealthy for tests. `nvlink`,
+a list of such lists, says which GPUs NVLink joins: `[[0, 1], [2, 3]]`; without it all form one domain. UUIDs follow
+from the node's name and the index, so they survive every restart.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SimulatedSpec:
     count: int
     unhealthy: frozenset[int] = frozenset()
     nvlink: tuple[frozenset[int], ...] | None = None
-    """Domains; None: one of all GPUs."""
+    """Domains; None means one domain of all GPUs."""
 
 
 def parse(text: str, where: str) -> SimulatedSpec:
@@ -86,7 +86,7 @@ def _are_domains(value: object, count: int) -> bool:
 
 
 def gpu_uuid(node: str, index: int) -> str:
-    """Stable over restarts, different on every node."""
+    """A UUID that survives restarts and differs between nodes."""
     return f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{index}.{node}.simulated-gpus.cotenant.dev')}"
 
 
@@ -108,7 +108,7 @@ def gpus_of(node: str, spec: SimulatedSpec) -> tuple[Gpu, ...]:
 
 
 class SimulatedSource:
-    """Reads its document again at every call, so that an edited annotation or file takes effect while it runs."""
+    """Reads its document at every call, so an edited annotation or file takes effect at once."""
 
     def __init__(self, node: str, read: Callable[[], str], where: str) -> None:
         self._node, self._read, self._where = node, read, where
@@ -126,7 +126,7 @@ class SimulatedSource:
         )
 
     def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
-        """Return None, after the timeout: simulated GPUs raise no events."""
+        """Return None after the timeout: simulated GPUs raise no events."""
         time.sleep(timeout_s)
         return None
 
@@ -134,7 +134,7 @@ class SimulatedSource:
         return False
 
     def reset(self, uuid: str) -> str:
-        """Nothing: what is simulated is as its document says."""
+        """Does nothing: a simulated GPU is as its document says."""
         return ""
 
     def memory_limit(self, asked: AskedLimit) -> LimitReading | None:

@@ -1,7 +1,7 @@
-"""Who may open a GPU: everybody, or one process, which is then the server of MPS with its clients behind it.
+"""Sets who may open a GPU: every process, or one, which is then the MPS server with its clients behind it.
 
-`nvidia-smi` sets it for root with CAP_SYS_ADMIN, and it lasts until the driver is loaded anew. In exclusive mode a
-program that goes around MPS gets no context: without it, it would have the whole GPU, and nobody would say so.
+`nvidia-smi` sets it for root with CAP_SYS_ADMIN, and it lasts until the driver is loaded again. In exclusive mode a
+program that avoids MPS gets no context. Otherwise it would have the whole GPU unnoticed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DEFAULT: Final = "DEFAULT"
 
 
 def set_mode(uuid: str, mode: str) -> str:
-    """Empty once it is set, else what the program said."""
+    """Empty if the mode is set, otherwise the program's message."""
     command = [PROGRAM, f"--id={uuid}", f"--compute-mode={mode}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, errors="replace")

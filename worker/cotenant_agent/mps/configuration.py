@@ -1,8 +1,8 @@
-"""Folders, names, limits and the configuration file of MPS v3 on one GPU. Pure, but for what is on disk.
+"""Folders, names, limits and the configuration file of MPS v3 on one GPU. Pure, except for reading files.
 
-From NVIDIA's pages on MPS v3, "Interface", "Configuration File" and "Namespaces". A daemon reads its file once, when it
-starts; a namespace inherits nothing from its server, so each has both limits. Limits of memory are here for programs
-that stay within them: a client can drop its own by one variable, so no level is claimed of them.
+Source: NVIDIA's pages on MPS v3, "Interface", "Configuration File" and "Namespaces". A daemon reads its file once, at
+its start. A namespace inherits nothing from its server, so each has both limits. Limits of memory only help programs
+that respect them: a client can drop its own limit by one variable, so no level is claimed for them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path("/run/cotenant-mps")
-"""On the host, and in the agent's and the keeper's container."""
+"""Path on the host, and in the containers of the agent and of the keeper."""
 SERVER: Final = "gpu"
 NAME_MAX: Final = 64
 SOCKET_MAX: Final = 107
@@ -23,7 +23,7 @@ MILLI_PER_PERCENT: Final = 10
 
 
 class MpsError(RuntimeError):
-    """A daemon, or its server, is not there or does not do what it is told; in its own words."""
+    """A daemon or its server is missing or refuses a command. The message has its own words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +35,18 @@ class NamespaceLimits:
 
 
 NOBODY: Final = NamespaceLimits(compute_percent=1, memory_mib=1)
-"""For clients of no namespace of these: as little as can be said."""
+"""For clients outside these namespaces: the smallest amounts that can be set."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuFolder:
-    """Files of one GPU's daemon. `path` must be on this machine: sockets are made in it."""
+    """Files of one GPU's daemon. `path` must be on this machine, because sockets are made in it."""
 
     path: Path
 
     @property
     def file(self) -> Path:
-        """The configuration; the daemon is wanted while it is there."""
+        """The configuration. While it exists, the daemon is wanted."""
         return self.path / "mps.toml"
 
     @property
@@ -59,7 +59,7 @@ class GpuFolder:
 
     @property
     def running(self) -> Path:
-        """There from before the GPU is made exclusive until it is not any more."""
+        """Exists from before the GPU becomes exclusive until after it ceases to be."""
         return self.path / "running"
 
     def namespace(self, name: str) -> Path:
@@ -68,7 +68,7 @@ class GpuFolder:
 
 
 def gpu_folder(root: Path, uuid: str) -> GpuFolder:
-    """Folder of a GPU; short, because sockets have short names. Raises MpsError where it is too long even so."""
+    """Folder of a GPU. Its name is short, because paths of sockets are. Raises MpsError if it is still too long."""
     made = GpuFolder(root / _plain(uuid.lower().removeprefix("gpu-"))[:32])
     if len(str(made.namespace("c" * 33) / "control")) > SOCKET_MAX:
         raise MpsError(f"{root} is too long a name for sockets: they may have {SOCKET_MAX} characters")
@@ -76,7 +76,7 @@ def gpu_folder(root: Path, uuid: str) -> GpuFolder:
 
 
 def namespace_name(claim_uid: str) -> str:
-    """The namespace of a claim: lower-case letters and digits, which is all that MPS takes."""
+    """The namespace of a claim: lower-case letters and digits, which is all that MPS accepts."""
     return f"c{_plain(claim_uid.lower())}"[:NAME_MAX]
 
 
@@ -101,7 +101,7 @@ def _limits(limits: NamespaceLimits) -> list[str]:
 
 
 def mebibytes(text: str) -> int:
-    """`20G`, `512M` or `1024K`, in binary units; raises MpsError for anything else."""
+    """`20G`, `512M` or `1024K`, in binary units. Raises MpsError for anything else."""
     units = {"G": 1024 * 1024, "M": 1024, "K": 1}
     digits, unit = text[:-1], text[-1:]
     if not digits.isdigit() or unit not in units:
@@ -110,7 +110,7 @@ def mebibytes(text: str) -> int:
 
 
 def percent(text: str) -> int:
-    """`30.00` or `30%`, rounded; raises MpsError for anything else."""
+    """`30.00` or `30%`, rounded. Raises MpsError for anything else."""
     try:
         return round(float(text.removesuffix("%")))
     except ValueError as error:

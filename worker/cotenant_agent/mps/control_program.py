@@ -12,19 +12,20 @@ PROGRAM: Final = "nvidia-cuda-mps-control"
 COMMAND_S: Final = 20.0
 READY: Final = "Ready"
 NAMESPACE_COLUMNS: Final = 5
-"""Of `namespace list` that are read: name, server, the server's status, limit of memory, percentage of threads."""
+"""Columns of `namespace list` that are read: name, server, the server's status, limit of memory, percentage of threads.
+"""
 CLIENT_COLUMNS: Final = 4
-"""Of `client list` that are read: PID, server, device, namespace. What follows is the client's command line."""
+"""Columns of `client list` that are read: PID, server, device, namespace. The client's command line follows."""
 
 
 class ControlProgram:
-    """Each command is a process. Raises MpsError where the daemon is not there, or refuses."""
+    """Each command is a process. Raises MpsError if the daemon is missing or refuses."""
 
     def __init__(self, folder: GpuFolder, program: str = PROGRAM) -> None:
         self.folder, self.program = folder, program
 
     def server_status(self) -> str:
-        """`Ready` once clients may come; a server whose GPU is not there vanishes without a word."""
+        """`Ready` once clients may come. A server whose GPU is missing disappears without a message."""
         self._command("server", "list", SERVER)
         return self._command("server", "get", SERVER, "status")
 
@@ -36,7 +37,7 @@ class ControlProgram:
         return int(answer)
 
     def namespaces(self) -> dict[str, NamespaceLimits]:
-        """Limits that are in force, by namespace; of those that have none nothing is said."""
+        """Namespace → limits in force. A namespace without limits is missing."""
         lines = self._run("-p", "3", "namespace", "list", f"--server={SERVER}", "--format=csv,noheader").splitlines()
         rows = [line.split(",") for line in lines if line.count(",") >= NAMESPACE_COLUMNS - 1]
         found = {}
@@ -61,17 +62,17 @@ class ControlProgram:
         self._command("namespace", "set", namespace, f"--server={SERVER}", *amounts)
 
     def delete(self, namespace: str) -> None:
-        """Refused by the daemon while the namespace has clients."""
+        """The daemon refuses it while the namespace has clients."""
         self._command("namespace", "delete", namespace, f"--server={SERVER}")
 
     def clients(self) -> dict[int, str]:
-        """PID of each client, as the daemon's own PID namespace has it → its namespace, by the daemon's list."""
+        """PID of each client, in the daemon's PID namespace → its MPS namespace, from the daemon's list."""
         lines = self._run("-p", "3", "client", "list", f"--server={SERVER}", "--format=csv,noheader").splitlines()
         rows = (line.split(",", CLIENT_COLUMNS) for line in lines)
         return {int(row[0]): row[3].strip() for row in rows if len(row) >= CLIENT_COLUMNS and row[0].strip().isdigit()}
 
     def namespace_of(self, pid: int) -> str:
-        """Namespace in which this process is a client; empty where it is none."""
+        """Namespace in which this process is a client; empty if it is none."""
         try:
             return self._command("client", "get", str(pid), "maws-ns")
         except MpsError:
@@ -82,12 +83,14 @@ class ControlProgram:
         self._run("-q")
 
     def environment(self) -> dict[str, str]:
-        """Environment of whatever speaks with this daemon, or is it: ordinals of this process mean nothing there."""
+        """Environment of a process that speaks with this daemon, or that is it. Ordinals of this process mean nothing
+        there.
+        """
         folders = {"CUDA_MPS_PIPE_DIRECTORY": str(self.folder.pipes), "CUDA_MPS_LOG_DIRECTORY": str(self.folder.logs)}
         return {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"} | folders
 
     def _command(self, *words: str) -> str:
-        """The last line of the answer: the first invocation may greet before."""
+        """The last line of the answer. The first call may print a greeting before it."""
         lines = self._run("-p", "3", *words).splitlines()
         return lines[-1].strip() if lines else ""
 

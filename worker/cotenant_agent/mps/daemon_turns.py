@@ -1,4 +1,4 @@
-"""Looks at the daemons of this node, in a thread, and at what keeps shares of compute from being limited here."""
+"""Looks at the daemons of this node, in a thread, and says what keeps shares of compute from being limited."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOK_S: Final = 2.0
 
 
 class MpsTurns:
-    """What the observer asks of MPS; each look takes some processes, so it has a thread of its own."""
+    """What the observer asks of MPS. Each look starts some processes, so it runs in a thread of its own."""
 
     def __init__(self, namespaces: ComputeNamespaces, observer: NodeObserver, failures: Failures) -> None:
         self.namespaces = namespaces
@@ -27,7 +27,9 @@ class MpsTurns:
         namespaces.starting = lambda: self._able
 
     def look(self, stop: threading.Event) -> None:
-        """Look at the daemons until `stop`; soon after a change, so that no new server passes for a stranger."""
+        """Look at the daemons until `stop`. After a change it looks soon, so that no new server counts as a
+        stranger.
+        """
         while not stop.is_set():
             self.namespaces.changed.wait(LOOK_S)
             self.namespaces.changed.clear()
@@ -43,7 +45,7 @@ class MpsTurns:
         return self.namespaces.readings
 
     def reason(self) -> str:
-        """Reason why new pods get no namespaces on this node; empty where they do."""
+        """Why new pods get no namespaces on this node; empty if they do."""
         missing = capabilities.mps_missing(self._observer.inventory)
         if no_claims := self._observer.no_claims():
             missing = (*missing, f"a pod gets its namespace by its ResourceClaim, and {no_claims}")
@@ -52,8 +54,8 @@ class MpsTurns:
         return "; ".join(missing)
 
     def stop(self) -> None:
-        """Nothing: daemons go on without the agent."""
+        """Does nothing: daemons go on without the agent."""
 
     def turn(self, view: NodeView | None) -> None:
-        """Note whether the node may get daemons on more GPUs."""
+        """Note whether MPS may be started on more GPUs of the node."""
         self._able = view is not None and not compute_missing(view)

@@ -16,7 +16,7 @@ LOOK_S: Final = 0.1
 
 
 class GpuDaemon:
-    """`multi_user`: for clients of every user, which takes root; else for those of this one."""
+    """With `multi_user` it serves clients of every user, which needs root; otherwise those of this user."""
 
     def __init__(self, folder: GpuFolder, program: str = PROGRAM, *, multi_user: bool = True) -> None:
         self.control = ControlProgram(folder, program)
@@ -24,7 +24,7 @@ class GpuDaemon:
         self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Raises MpsError where there is no such program."""
+        """Raises MpsError if the program is missing."""
         folder = self.control.folder
         for made in (folder.pipes, folder.logs):
             made.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ class GpuDaemon:
             output.close()
 
     def wait_ready(self, seconds: float = READY_S) -> None:
-        """Return once clients may come; raises MpsError in the daemon's words."""
+        """Return once clients may come. Raises MpsError with the daemon's words."""
         deadline = time.monotonic() + seconds
         while True:
             if ended := self.ended():
@@ -56,7 +56,7 @@ class GpuDaemon:
             time.sleep(LOOK_S)
 
     def ended(self) -> str:
-        """How it ended, with the last that it said; empty while it runs."""
+        """How it ended, with its last output; empty while it runs."""
         code = None if self._child is None else self._child.poll()
         if code is None:
             return ""
@@ -67,7 +67,7 @@ class GpuDaemon:
         return f"the daemon ended with {code}" + (f": {lines[-1][:200]}" if lines else "")
 
     def stop(self) -> None:
-        """End it, with its clients: asked first, killed when it does not go."""
+        """End it and its clients. It is asked first, and killed if it does not end."""
         with contextlib.suppress(MpsError):
             self.control.quit()
         if self._child is None:

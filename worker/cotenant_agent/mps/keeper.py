@@ -1,8 +1,8 @@
 """Keeps a daemon for every GPU that has a configuration file: `python -m cotenant_agent.mps.keeper`, as PID 1.
 
-It decides nothing: the agent writes and removes the files. A daemon that ends is started again with the file of that
-moment; its clients have ended with it. A GPU is exclusive from before its daemon starts until after it has ended, and
-`running` is in its folder for as long, so that nobody is let on the whole GPU in between.
+It decides nothing: the agent writes and removes the files. If a daemon ends, it is started again with the file of that
+moment; its clients have ended with it. A GPU is exclusive from before its daemon starts until after it has ended. The
+file `running` is in its folder for as long, so that nobody gets the whole GPU in between.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger("cotenant.agent.mps")
 TURN_S: Final = 0.5
 RETRY_S: Final = 2.0
 REPORT: Final = "keeper.json"
-"""In the root folder: written in every turn, with what is wrong by GPU."""
+"""File in the root folder, written in every turn: what is wrong with each GPU."""
 
 
 class Keeper:
@@ -45,7 +45,7 @@ class Keeper:
         self._wrong: dict[Path, str] = {}
 
     def turn(self, now: float) -> None:
-        """Start what is wanted and stop what is not; `now` is any clock that goes on."""
+        """Start wanted daemons and stop others. `now` is any monotonic clock."""
         wanted = {path.parent for path in self._root.glob("*/mps.toml")}
         left = {path.parent for path in self._root.glob("*/running")}
         for path in sorted((self._daemons.keys() | left) - wanted):
@@ -55,7 +55,7 @@ class Keeper:
         self._report()
 
     def stop(self) -> None:
-        """End all daemons, and with them their clients."""
+        """End all daemons, and their clients with them."""
         for path in sorted(self._daemons):
             self._stop(GpuFolder(path))
 

@@ -1,8 +1,7 @@
-"""The agent's part of MPS: what each daemon is to have, written to its file and told to it; what it has, read back.
+"""The agent's part of MPS: it writes what each daemon must have, tells the daemon, and reads back what it has.
 
-Everything follows from the claims that are prepared, so an agent that starts anew writes the same files, and daemons
-and clients that run meanwhile notice nothing. Calls of the kubelet come in threads of the gRPC server, `look` in one of
-its own.
+Everything follows from the prepared claims, so a restarted agent writes the same files, and running daemons and clients
+are not affected. Calls of the kubelet come in threads of the gRPC server, `look` in one of its own.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ from cotenant_agent.mps.control_program import PROGRAM, READY, ControlProgram
 log = logging.getLogger("cotenant.agent.mps")
 
 SETTLE_S: Final = 10.0
-"""For which a kubelet that asks for a claim is kept waiting; it asks again."""
+"""A kubelet that asks for a claim waits at most this long; then it asks again."""
 LOOK_S: Final = 0.2
 SILENT_S: Final = 30.0
-"""Time after which a keeper that has not written is not there."""
+"""A keeper that has not written for this time counts as missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedServer:
-    """Namespaces that one GPU's server is to have."""
+    """Namespaces that one GPU's server must have."""
 
     folder: GpuFolder
     namespaces: Mapping[str, NamespaceLimits] = field(default_factory=dict)
 
 
 def wanted(root: Path, claims: Iterable[PreparedClaim]) -> dict[str, WantedServer]:
-    """GPU UUID → its server; only of GPUs of which a claim has a namespace. Shares of one claim on one GPU add up."""
+    """GPU UUID → its server, for GPUs on which a claim has a namespace. Shares of one claim on one GPU are added."""
     amounts: dict[str, dict[str, tuple[int, int]]] = {}
     for claim in claims:
         for one in claim.devices:
@@ -72,7 +71,9 @@ def wanted(root: Path, claims: Iterable[PreparedClaim]) -> dict[str, WantedServe
 
 
 def asked(claims: Iterable[PreparedClaim]) -> tuple[AskedShare, ...]:
-    """Shares of compute that pods have by these claims; of a claim that several pods share none can be told apart."""
+    """Shares of compute that pods have by these claims. If several pods share a claim, none: they cannot be
+    told apart.
+    """
     found: dict[tuple[str, str, str], int] = {}
     for claim in claims:
         for one in claim.devices:
@@ -87,32 +88,32 @@ class ComputeNamespaces:
         gpu_folder(root, "GPU-00000000-0000-0000-0000-000000000000")  # a root that is too long shows at the start
         self._root, self._program, self._clock = root, program, clock
         self.starting: Callable[[], bool] = lambda: True
-        """Whether MPS may be started on GPUs that it does not serve yet."""
+        """True if MPS may be started on GPUs that it does not serve yet."""
         self._lock = threading.Lock()
         self._claims: tuple[PreparedClaim, ...] = ()
         self.changed = threading.Event()
-        """Set with every change of the claims: the next look is due."""
+        """Set at every change of the claims, so that the next look is due."""
         self.readings: Mapping[str, DaemonReading] = {}
-        """By UUID, as of the last look; a daemon that does not answer has none."""
+        """UUID → reading of the last look. A daemon that does not answer has none."""
 
     def assigned(self, before: PreparedClaims, claim: PreparedClaim, gpus: Iterable[Gpu]) -> PreparedClaim:
-        """The claim with the namespaces that it gets beside those that are prepared."""
+        """The claim with the namespaces that it gets, given the prepared ones."""
         return with_namespaces(before, claim, gpus, namespace_name(claim.uid), starting=self.starting())
 
     def pipes(self, claim: PreparedClaim) -> dict[str, str]:
-        """UUID → folder of the claim's namespace there."""
+        """UUID → folder of the claim's namespace on that GPU."""
         mine = (one for one in claim.devices if one.namespace)
         return {one.uuid: str(gpu_folder(self._root, one.uuid).namespace(one.namespace)) for one in mine}
 
     def hold(self, claims: Iterable[PreparedClaim]) -> None:
-        """Have what exactly these claims need, and nothing else."""
+        """Have exactly what these claims need."""
         with self._lock:
             self._claims = tuple(claims)
         self.changed.set()
         self._write_files()
 
     def _write_files(self) -> None:
-        """A daemon without a file is ended."""
+        """Write the wanted files and remove others. A daemon without a file is ended."""
         with self._lock:
             servers = wanted(self._root, self._claims)
             files = {one.folder.file for one in servers.values()}
@@ -122,7 +123,7 @@ class ComputeNamespaces:
                 _write(one.folder.file, configuration(uuid, one.namespaces))
 
     def settle(self, claim: PreparedClaim, seconds: float = SETTLE_S) -> None:
-        """Return once the claim's namespaces are there and its other GPUs are nobody's; else RefusedClaimError."""
+        """Return once the claim's namespaces exist and its other GPUs have no daemon. Raises RefusedClaimError."""
         self._write_files()  # again, where the disk was full when the claim came
         deadline = time.monotonic() + seconds
         while problem := self._unsettled(claim):
@@ -135,7 +136,7 @@ class ComputeNamespaces:
             return asked(self._claims)
 
     def reason(self) -> str:
-        """Reason why there are no daemons on this node; empty where somebody keeps them."""
+        """Why there are no daemons on this node; empty if somebody keeps them."""
         report = self._root / keeper.REPORT
         try:
             age, wrong = self._clock() - report.stat().st_mtime, json.loads(report.read_text())
@@ -146,7 +147,7 @@ class ComputeNamespaces:
         return "; ".join(f"MPS: {text}" for text in sorted(set(wrong.values())))
 
     def look(self) -> None:
-        """Bring running daemons to what they are to have, and read back what they have."""
+        """Bring running daemons to what they must have, and read back what they have."""
         with self._lock:
             servers = wanted(self._root, self._claims)
         found = {}
@@ -198,7 +199,9 @@ class ComputeNamespaces:
 
 
 def _write(path: Path, text: str) -> None:
-    """Leave it alone where it says so already: a daemon reads it when it starts, whenever that is."""
+    """Write the file, unless it has this content already. A daemon reads it when it starts, which may be at any
+    time.
+    """
     with contextlib.suppress(OSError):
         if path.read_text() == text:
             return

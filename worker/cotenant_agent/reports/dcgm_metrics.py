@@ -1,7 +1,8 @@
-"""Live use of GPUs under the names, units and labels of NVIDIA's DCGM exporter, so that its dashboards and alerts work.
+"""Current use of GPUs under the names, units and labels of NVIDIA's DCGM exporter, so that its dashboards and alerts
+work.
 
-One series for each GPU; how much of it whose pods use is in series of their own. Names and units
-are those of the exporter's `default-counters.csv`; what the driver does not show has no series.
+There is one series for each GPU; the use by pods has series of its own. Names and units are those of the exporter's
+`default-counters.csv`. A value that the driver does not show has no series.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ GAUGES: Final[tuple[tuple[str, str, Read], ...]] = (
 
 
 def dcgm_metrics(view: NodeView, node: str) -> Iterator[Metric]:
-    """None of simulated GPUs, which draw no power, of MIG instances, which the exporter labels otherwise, and of other
-    makers' devices.
+    """The series. There are none for simulated GPUs, which draw no power, for MIG instances, which the exporter labels
+    otherwise, and for devices of other makers.
     """
     if view.inventory.simulated or view.inventory.resource:
         return

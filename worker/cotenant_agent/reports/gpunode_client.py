@@ -1,7 +1,7 @@
-"""The agent's client of the API server: its Node, its GPUNode, the pods on its node.
+"""The agent's client of the API server: for its Node, its GPUNode, and the pods on its node.
 
-The typed client re-reads the service-account token by itself. Every call has a deadline, so that a silent API server
-costs a heartbeat and not the agent.
+The typed client re-reads the service-account token by itself. Every call has a deadline, so a silent API server costs a
+heartbeat, not the agent.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = logging.getLogger("cotenant.agent.cluster")
 TIMEOUT_S: Final = (5, 10)
 WATCH_S: Final = 240
 ENDED_MAX: Final = 4096
-"""Uids of ended pods that are remembered; without them the host or the kubelet is asked once more."""
+"""Uids of ended pods that are remembered. Without them, the host or the kubelet is asked once more."""
 GPU_NODES: Final = "gpunodes"
 MERGE_PATCH: Final = "application/merge-patch+json"
 UNREACHABLE: Final = (ApiException, HTTPError, OSError)
 
 
 class GPUNodeClient(Protocol):
-    """What the agent asks of the API server; tests have another."""
+    """What the agent asks of the API server. Tests have another implementation."""
 
     def node(self) -> dict[str, Any]: ...
 
@@ -43,7 +43,7 @@ class GPUNodeClient(Protocol):
     def ensure_gpu_node(self, node: Mapping[str, Any]) -> dict[str, Any]: ...
 
     def gpu_nodes(self) -> int:
-        """How many there are in the cluster."""
+        """Number of GPUNodes in the cluster."""
 
     def patch_status(self, patch: Mapping[str, Any]) -> dict[str, Any]: ...
 
@@ -53,7 +53,7 @@ class GPUNodeClient(Protocol):
 
 
 class KubernetesGPUNodeClient:
-    """Over the typed client. `watch_pods` runs in a thread of its own and keeps `pods` fresh."""
+    """Uses the typed client. `watch_pods` runs in a thread of its own and keeps `pods` fresh."""
 
     def __init__(self, node: str, failures: Failures) -> None:
         try:
@@ -82,7 +82,7 @@ class KubernetesGPUNodeClient:
         return True
 
     def ensure_gpu_node(self, node: Mapping[str, Any]) -> dict[str, Any]:
-        """Create it, or find it and make the present Node its owner."""
+        """Create the GPUNode, or find it and make the current Node its owner."""
         owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": node["metadata"]["uid"]}
         wanted = {"labels": {LABEL_MANAGED_BY: MANAGED_BY}, "ownerReferences": [owner]}
         body = {
@@ -125,7 +125,7 @@ class KubernetesGPUNodeClient:
         return dict(answer)
 
     def pods(self) -> PodsOnNode | None:
-        """The pods of this node that have a grant, by their specs; None before they were listed."""
+        """The pods of this node with a grant in their specs; None before they were listed."""
         return self._pods
 
     def watch_pods(self, stop: threading.Event) -> None:
@@ -160,7 +160,7 @@ class KubernetesGPUNodeClient:
             self._pods = self._take_in(self._pods, event["raw_object"], deleted=event["type"] == "DELETED")
 
     def _take_in(self, pods: PodsOnNode, pod: Mapping[str, Any], *, deleted: bool) -> PodsOnNode:
-        """Takes in a pod; where it cannot be read, what was known of it stays."""
+        """Take in a pod. If it cannot be read, the last known state stays."""
         try:
             return with_event(pods, pod, deleted=deleted)
         except Exception as error:
@@ -174,7 +174,7 @@ class KubernetesGPUNodeClient:
 
 
 def with_event(pods: PodsOnNode, pod: Mapping[str, Any], *, deleted: bool) -> PodsOnNode:
-    """The pods after one of them was seen. That it ended is remembered for a while after it is gone."""
+    """The pods after an event of one of them. That it ended is remembered for a while after it is gone."""
     uid, over = pod["metadata"]["uid"], has_ended((pod.get("status") or {}).get("phase"))
     grants = {known: grant for known, grant in pods.grants.items() if known != uid}
     if not over and not deleted and (grant := grant_of(pod)) is not None:
@@ -186,7 +186,7 @@ def with_event(pods: PodsOnNode, pod: Mapping[str, Any], *, deleted: bool) -> Po
 
 
 def has_ended(phase: str | None) -> bool:
-    """Its kubelet has seen the end of every container."""
+    """True if its kubelet has reported the end of every container."""
     return phase in {"Succeeded", "Failed"}
 
 

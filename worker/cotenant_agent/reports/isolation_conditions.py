@@ -1,7 +1,7 @@
 """Conditions `MemoryIsolationLowered` and `ComputeIsolationLowered` of a GPUNode: a level that fell, and why. Pure.
 
-A condition is true from the moment in which a dimension is held less than it was, until it is held as much again. The
-level from which it fell is its reason (`WasHard`), so that a restart of the agent forgets nothing.
+A condition becomes true when a dimension is enforced at a lower level than before, and stays so until the old level is
+back. The reason names the old level (`WasHard`), so a restart of the agent forgets nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ Conditions: TypeAlias = Sequence[Mapping[str, Any]]
 def reconciled(
     before: Conditions, earlier: Mapping[str, str], view: NodeView, document: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """The conditions that go with `document`, when `before` and the levels `earlier` were published last.
-
-    A dimension that never fell has none.
+    """The conditions that go with `document`, if `before` and the levels `earlier` were published last. A dimension
+    that never fell has none.
     """
     known = {one.get("type"): one for one in before}
     found = []
@@ -55,7 +54,7 @@ def _condition(known: Mapping[str, Any] | None, earlier: str, now: str, because:
 
 
 def _fell_from(known: Mapping[str, Any] | None) -> str:
-    """The level of a condition that is true; empty without one."""
+    """The level before the fall, from a condition that is true; empty without one."""
     if known is None or known.get("status") != "True":
         return ""
     level = str(known.get("reason") or "").removeprefix(WAS)
@@ -67,7 +66,7 @@ def _strength(level: str) -> int:
 
 
 def why(view: NodeView, dimension: str) -> str:
-    """Reason that keeps the node from the best level of this dimension."""
+    """What keeps the node from the best level of this dimension."""
     if dimension == "compute":
         return "; ".join(published_limits.compute_missing(view)) or "no share of compute has been seen in force since"
     if view.inventory.simulated:

@@ -24,7 +24,7 @@ TIMEOUT_S: Final = (2, 5)
 
 
 class MetricsAccess:
-    """Remembers answers for some seconds; asks only so many questions at a time. Any thread may call it."""
+    """Remembers answers for some seconds, and limits the questions at a time. Any thread may call it."""
 
     def __init__(self) -> None:
         self._authentication = kubernetes.client.AuthenticationV1Api()

@@ -1,7 +1,7 @@
-"""Builds GPUNode.status and decides what of it must be written now. Pure: views in, dictionaries out.
+"""Builds GPUNode.status and decides which parts must be written now. Pure: views in, dictionaries out.
 
-Figures that move all the time (memory, utilisation) ride along with the heartbeat. Anything else that changes is
-written at once: health, violations, the pods on a GPU, the inventory itself.
+Figures that always move (memory, utilization) are written with the heartbeat. Any other change is written at once:
+health, violations, pods on a GPU, the inventory.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ log = logging.getLogger("cotenant.agent")
 
 HEARTBEAT_S: Final = 15
 HEARTBEATS_PER_S: Final = 100
-"""Heartbeats of all agents together: in a cluster of more nodes than this makes at once, they are rarer."""
+"""Heartbeats of all agents together. In a cluster of more nodes, each agent writes them more rarely."""
 STRANGERS_MAX: Final = 64
-"""Strangers in one status; the GPUs that they are on are not handed out, however many there are."""
+"""Strangers in one status. The GPUs of further ones are not handed out either."""
 SHOWN_CODES_MAX: Final = 3
 MIG_REASON: Final = "MigEnabled: partitioned by MIG and without instances; make some, then restart the agent"
 NOT_OFFERED: Final = "NotOffered: the device plugin has fewer healthy devices than this node had"
@@ -111,7 +111,7 @@ def holder_entry(holder: gpu_holders.GpuHolder) -> dict[str, Any]:
 
 
 def holders_in(status: Mapping[str, Any]) -> tuple[gpu_holders.GpuHolder, ...]:
-    """The holders of a published status; those that cannot be read are left out."""
+    """The holders in a published status. Those that cannot be read are left out."""
     found = []
     for entry in status.get("holders") or ():
         try:
@@ -145,7 +145,7 @@ def summary(gpus: Iterable[Gpu]) -> str:
 
 
 def health_summary(gpus: Iterable[Mapping[str, Any]]) -> str:
-    """One phrase for a table: `2 of 8 ill: GpuLost`, `1 of 8 slow`, or `healthy`; the codes of those that are ill."""
+    """One phrase for a table: `2 of 8 ill: GpuLost`, `1 of 8 slow`, or `healthy`."""
     entries = list(gpus)
     ill = [gpu for gpu in entries if not gpu["healthy"]]
     warned = [gpu for gpu in entries if gpu["healthy"] and gpu["health"]]
@@ -158,7 +158,7 @@ def health_summary(gpus: Iterable[Mapping[str, Any]]) -> str:
 
 
 def node_condition(node: Mapping[str, Any]) -> str:
-    """`Ready`, `Cordoned` or `NotReady`: whether its Node takes pods, as Kubernetes has it."""
+    """`Ready`, `Cordoned` or `NotReady`: whether its Node takes pods, in Kubernetes' terms."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
     if not ready:
@@ -167,7 +167,7 @@ def node_condition(node: Mapping[str, Any]) -> str:
 
 
 def unhealthy_reason(view: NodeView, gpu: Gpu) -> str:
-    """Reason why a GPU is not to be handed out; empty when it is."""
+    """Why a GPU is not handed out; empty if it is."""
     reason = MIG_REASON if gpu.mig else view.health.reason(gpu.uuid)
     reason = reason or gpu_holders.not_to_be_handed_out(view.holders or {}, view.strangers).get(gpu.uuid, "")
     if view.samples.get(gpu.uuid) is None and not reason:
@@ -201,7 +201,7 @@ def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
 
 
 def live_use(sample: GpuSample | None) -> dict[str, int]:
-    """What the driver shows of one GPU; what it does not is left out."""
+    """What the driver shows about one GPU. Values that it does not show are left out."""
     if sample is None:
         return {"memoryMiB": 0}
     watts = None if sample.power_milliwatts is None else round(sample.power_milliwatts / 1000)
@@ -214,7 +214,7 @@ def live_use(sample: GpuSample | None) -> dict[str, int]:
 
 
 def without_usage(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document without what moves all the time: a change of the rest is written at once."""
+    """The document without the figures that always move. A change of the rest is written at once."""
     still = {key: value for key, value in document.items() if key != "heartbeat"}
     still["gpus"] = [
         {key: value for key, value in gpu.items() if key not in {"used", "processes"}}
@@ -228,19 +228,19 @@ def without_usage(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def heartbeat_interval(agents: int) -> int:
-    """Seconds between two heartbeats of one of so many agents."""
+    """Seconds between two heartbeats of one agent, if there are so many."""
     return max(HEARTBEAT_S, ceil(agents / HEARTBEATS_PER_S))
 
 
 def must_write(
     published: Mapping[str, Any] | None, document: Mapping[str, Any], since_last_s: float, interval_s: float
 ) -> bool:
-    """True on the first document, on a change, and after `interval_s`."""
+    """True for the first document, after a change, and after `interval_s`."""
     return published is None or since_last_s >= interval_s or without_usage(published) != without_usage(document)
 
 
 def patch(published: Mapping[str, Any] | None, document: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch: only top-level keys that changed, the heartbeat always."""
+    """The merge patch: the top-level keys that changed, and always the heartbeat."""
     if published is None:
         return {"status": dict(document)}
     changed = {key: value for key, value in document.items() if published.get(key) != value}

@@ -1,6 +1,6 @@
-"""One view of the node: samples, owners, health and quota of one poll as a value, for `node_status` and `metrics`.
+"""One view of the node as a value: samples, owners, health and quota of one poll, for `node_status` and `metrics`.
 
-`NodeObserver` has the state between polls; everything that it calls is a function.
+`NodeObserver` keeps the state between polls. Everything that it calls is a function.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PodGpuUse:
     pod_uid: str
     memory_mib: int
     foreign: bool
-    """Not a pod that the operator made."""
+    """True if the operator did not make the pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,35 +48,35 @@ class NodeView:
     capabilities: Capabilities
     attributing: bool
     no_claims: str
-    """Why pods cannot get GPUs of this node by ResourceClaims; empty where they can."""
+    """Why pods cannot get GPUs of this node by ResourceClaims; empty if they can."""
     no_shares: str
-    """Why the kubelet does not count shares of GPUs that pods request; empty where it does."""
+    """Why the kubelet does not count shares of GPUs that pods request; empty if it does."""
     holders: gpu_holders.Holders | None
     """By uid of the pod; None before the pods of this node are known."""
     strangers: tuple[gpu_holders.StrangerOnGpu, ...]
     node_condition: str
-    """Whether its Node takes pods; empty before it was looked at."""
+    """Whether its Node takes pods; empty before the first look."""
     limits: memory_limits.LimitsOfNode
     claimed: gpu_holders.Usage
-    """MiB of each GPU that prepared ResourceClaims of each pod hold."""
+    """Uid of a pod → MiB of each GPU that its prepared ResourceClaims hold."""
     compute: memory_limits.LimitsOfNode
     """Shares of compute, as MPS shows them."""
     no_compute: str
-    """Why new pods get no namespace of MPS; empty where they do."""
+    """Why new pods get no MPS namespace; empty if they do."""
     resets: GpuResets
     xids: Mapping[tuple[str, int], int]
-    """(GPU UUID or nothing, code) → how often since the agent started."""
+    """(GPU UUID or empty, code) → number of events since the agent started."""
     sm_percent: quota.Usage
-    """Part of each GPU's multiprocessors that processes of each pod use, where the driver shows it."""
+    """Part of each GPU's multiprocessors that processes of each pod use, if the driver shows it."""
 
 
 class MpsSource(Protocol):
-    """What can be known of MPS on this node at any time, without waiting for it."""
+    """What is known about MPS on this node, without waiting."""
 
     def asked(self) -> tuple[compute_limits.AskedShare, ...]: ...
 
     def readings(self) -> Mapping[str, compute_limits.DaemonReading]:
-        """Readings by UUID of the GPU; another object after every look."""
+        """UUID of a GPU → reading. Every look makes a new object."""
 
     def reason(self) -> str: ...
 
@@ -93,7 +93,7 @@ class WithoutMps:
 
 
 class NodeObserver:
-    """Folds samples and events into views. One thread calls it."""
+    """Folds samples and events into views. Must be called by one thread."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class NodeObserver:
         running: gpu_holders.RunningPods = lambda: None,
     ) -> None:
         self.claimed: Callable[[], gpu_holders.Usage] = dict
-        """MiB of each GPU that prepared ResourceClaims of each pod hold."""
+        """Uid of a pod → MiB of each GPU that its prepared ResourceClaims hold."""
         self.no_claims: Callable[[], str] = lambda: NOT_OFFERED
         self.no_shares: Callable[[], str] = lambda: NO_PLUGIN
         self.mps: MpsSource = WithoutMps()
@@ -136,7 +136,7 @@ class NodeObserver:
         self._holders = {holder.grant.pod_uid: holder for holder in before} | dict(self._holders)
 
     def restore_limits(self, memory: memory_limits.LimitsOfNode, compute: memory_limits.LimitsOfNode) -> None:
-        """Take over what was found of limits in the published status, once, at start."""
+        """Take over the results about limits from the published status, once, at start."""
         self._limits, self._compute = memory, compute
 
     def uncordon(self, gpu_uuids: Iterable[str]) -> None:
@@ -149,7 +149,7 @@ class NodeObserver:
         self._health = drained(self._health, reasons, self.inventory.gpus, now)
 
     def note_reset(self, gpu_uuids: Iterable[str]) -> None:
-        """Lift the cordons that a reset by the driver mends; what is still wrong comes back with the next poll."""
+        """Lift the cordons that a reset mends. A fault that persists comes back with the next poll."""
         self._health = health.after_reset(self._health, gpu_uuids)
 
     def set_slow_gpus(self, found: Mapping[str, str]) -> None:
@@ -214,19 +214,19 @@ class NodeObserver:
         )
 
     def with_xids(self, view: NodeView) -> NodeView:
-        """The same view, with the events since."""
+        """The same view, with the events since then."""
         return replace(view, health=self._health, xids=dict(self._xids))
 
 
 def without(sample: GpuSample, pids: Collection[int]) -> GpuSample:
-    """The sample without these processes, such as the server of MPS: it is there for those whose share it holds."""
+    """The sample without these processes, such as the MPS server, which works for its clients."""
     if not any(process.pid in pids for process in sample.processes):
         return sample
     return replace(sample, processes=tuple(one for one in sample.processes if one.pid not in pids))
 
 
 def occupants_of(sample: GpuSample, owner: Callable[[int], ProcessOwner]) -> compute_limits.GpuOccupants:
-    """Who is on one GPU, by uid of the pod; without those that have ended."""
+    """Processes on one GPU, by uid of the pod, without those that have ended."""
     found: dict[str, set[int]] = {}
     for process in sample.processes:
         of = owner(process.pid)
@@ -237,7 +237,7 @@ def occupants_of(sample: GpuSample, owner: Callable[[int], ProcessOwner]) -> com
 
 
 def usage_by_pod(samples: Iterable[GpuSample], owner: Callable[[int], ProcessOwner]) -> dict[quota.PodGpu, int]:
-    """MiB of the processes on each GPU by pod; no uid: outside pods. Those that have ended are left out."""
+    """GPU → pod → MiB of its processes; an empty uid means outside pods. Processes that have ended are left out."""
     total: dict[quota.PodGpu, int] = {}
     for sample in samples:
         for process in sample.processes:
@@ -249,7 +249,7 @@ def usage_by_pod(samples: Iterable[GpuSample], owner: Callable[[int], ProcessOwn
 
 
 def sm_percent_by_pod(samples: Iterable[GpuSample], owner: Callable[[int], ProcessOwner]) -> dict[quota.PodGpu, int]:
-    """Sums of the processes of each pod; without those of which the driver shows nothing."""
+    """Sums over the processes of each pod, without processes for which the driver shows nothing."""
     total: dict[quota.PodGpu, int] = {}
     for sample in samples:
         for process in sample.processes:
@@ -260,6 +260,6 @@ def sm_percent_by_pod(samples: Iterable[GpuSample], owner: Callable[[int], Proce
 
 
 def uses_of(uuid: str, usage: quota.Usage, grants: Mapping[str, quota.PodQuota]) -> tuple[PodGpuUse, ...]:
-    """Use of one GPU, sorted by pod; pods without a grant are foreign."""
+    """Use of one GPU, sorted by pod. Pods without a grant are foreign."""
     here = sorted((on_gpu.pod_uid, mib) for on_gpu, mib in usage.items() if on_gpu.gpu_uuid == uuid)
     return tuple(PodGpuUse(uid, mib, uid not in grants) for uid, mib in here)

@@ -1,4 +1,4 @@
-"""Paths, levels and limits in GPUNode.status: what the node can, what holds, and what outlives a restart. Pure."""
+"""Paths, levels and limits in GPUNode.status: what the node can do, what holds, and what survives a restart. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cotenant_agent.reports.node_view import NodeView
 log = logging.getLogger("cotenant.agent")
 
 DISAGREED: Final = "ReadBack: "
-"""Begins the reason that outlives a restart of the agent."""
+"""Prefix of the reason that survives a restart of the agent."""
 PATH_OF: Final = {"Memory": "MemoryLimit", "Compute": "MPS"}
-"""Dimension → the path whose reason it is."""
+"""Dimension → the path whose reason explains it."""
 
 
 def levels(view: NodeView) -> dict[str, str]:
-    """The best that is enforced here, by dimension: `Hard` once a limit that was asked for was read back."""
+    """Dimension → the best level that is enforced here: `Hard` once a limit was read back."""
     if view.inventory.resource:
         return {"memory": "Cooperative", "compute": "None"}
     memory = capabilities.isolation(view.capabilities, simulated=view.inventory.simulated, attributing=view.attributing)
@@ -32,7 +32,7 @@ def levels(view: NodeView) -> dict[str, str]:
 
 
 def paths(view: NodeView) -> list[dict[str, Any]]:
-    """Every path, with all that is missing where it is not there."""
+    """Every path, with everything that is missing for it."""
     if resource := view.inventory.resource:
         other = [f"the devices of this node are handed out by the kubelet, as {resource}"]
         others = [
@@ -55,7 +55,7 @@ def paths(view: NodeView) -> list[dict[str, Any]]:
 
 
 def compute_missing(view: NodeView) -> tuple[str, ...]:
-    """What keeps new pods of this node from namespaces of MPS."""
+    """What keeps new pods of this node from MPS namespaces."""
     missing = (view.no_compute,) if view.no_compute else ()
     return (f"{DISAGREED}{view.compute.disagreement}", *missing) if view.compute.disagreement else missing
 
@@ -66,7 +66,7 @@ def path_entry(path: str, missing: Iterable[str]) -> dict[str, Any]:
 
 
 def read(status: Mapping[str, Any], dimension: Literal["Memory", "Compute"] = "Memory") -> LimitsOfNode:
-    """What a published status has of limits of one dimension; what cannot be read is left out."""
+    """Limits of one dimension in a published status. Entries that cannot be read are left out."""
     found = []
     for entry_of in status.get("limits") or ():
         try:

@@ -18,7 +18,9 @@ UUIDS_MAX: Final = 64
 
 
 class ResetTurns:
-    """One thread calls it: the agent's. `start` has the driver reset a GPU; its answer comes with a later poll."""
+    """Must be called by one thread, which is the agent's. `start` has the driver reset a GPU; a later poll has the
+    result.
+    """
 
     def __init__(self) -> None:
         self.start: Callable[[str], None] = lambda _: None
@@ -26,7 +28,7 @@ class ResetTurns:
         self._taken_up = ""
 
     def take_up(self, annotations: Mapping[str, str], now: float) -> bool:
-        """Take up what the annotation asks for; True once it is all answered, and the annotation can go."""
+        """Take up the annotation's requests. True once all are answered and the annotation can be removed."""
         wanted = annotations.get(ANNOTATION_RESET, "")
         uuids = list(dict.fromkeys(part.strip() for part in wanted.split(",") if part.strip()))[:UUIDS_MAX]
         if wanted != self._taken_up:
@@ -38,11 +40,11 @@ class ResetTurns:
         return bool(wanted) and not self.state.pending & set(uuids)
 
     def forget(self) -> None:
-        """Forget the request: its annotation is gone, and the same one may come again."""
+        """Forget the requests: the annotation is gone, and an equal one may come again."""
         self._taken_up = ""
 
     def after_poll(self, view: NodeView, done: Mapping[str, str], now: float) -> tuple[NodeView, frozenset[str]]:
-        """The view with what is asked and done, and the UUIDs that were reset: their cordons are over."""
+        """The view with the state of the resets, and the UUIDs that were reset, whose cordons are lifted."""
         for uuid, error in done.items():
             self.state = gpu_resets.finished(self.state, uuid, error, now)
             log.warning("reset of %s: %s", uuid, error or "done")
@@ -54,7 +56,7 @@ class ResetTurns:
 
 
 def use_in(view: NodeView) -> GpuUse:
-    """Who holds GPUs of this node or is on them: pods by grants and claims, and whatever else the driver shows."""
+    """Who holds or uses GPUs of this node: pods by grants and claims, and every process that the driver shows."""
     parent = {gpu.uuid: gpu.parent for gpu in view.inventory.gpus if gpu.parent}
     by: dict[str, str] = {}
     for uuid, uses in view.uses.items():
@@ -75,7 +77,7 @@ def entry(reset: GpuReset, at: str) -> dict[str, Any]:
 
 
 def published(status: Mapping[str, Any], parse: Callable[[str], float]) -> dict[str, GpuReset]:
-    """Results in a published status, by UUID; those that cannot be read are left out."""
+    """Results in a published status, by UUID. Those that cannot be read are left out."""
     found = {}
     for gpu in status.get("gpus") or ():
         try:

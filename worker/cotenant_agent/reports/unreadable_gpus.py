@@ -1,6 +1,6 @@
-"""Tells in the GPUNode why an agent does not start: its log is read last, and `kubectl get gpunodes` first.
+"""Tells in the GPUNode why an agent does not start, because administrators look there before they read its log.
 
-GPUs that were published stay: a driver that is loaded anew takes seconds, and pods may run on them meanwhile.
+Published GPUs stay: reloading a driver takes seconds, and pods may run meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MESSAGE_CHARS_MAX: Final = 1024
 
 
 def reason(error: str, found: Capabilities) -> str:
-    """What keeps the GPUs from this pod: the runtime's own settings, if they say it, before the driver's words."""
+    """What keeps the GPUs from this pod: the runtime's settings if they explain it, otherwise the driver's message."""
     return "; ".join(runtime_class_missing(found)) or error
 
 

@@ -1,9 +1,9 @@
-"""Whose a GPUNode is where two agents run on one node: the one that was there first, or that started last. Pure.
+"""Which of two agents on one node writes the GPUNode: the one that was there first, or the one that started last. Pure.
 
 Agents of different devices (NVIDIA's, and those that the kubelet hands out) would overwrite each other's GPUs, and jobs
-would be placed on both in turns. So each writes who it is, the API server lets it write only what nobody else has
-written since, and who finds another one alive holds back and says so. Of two of one kind the later one is the next
-version of the same agent.
+would be placed on both in turns. So each agent writes who it is, and the API server accepts a write only if nobody else
+has written since. An agent that finds another one alive does not write, and says so. Of two agents of the same kind,
+the later one is the next version of the other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant import __version__
 from cotenant_agent.reports.node_status import HEARTBEAT_S
 
 ALIVE_HEARTBEATS: Final = 3
-"""An agent that has missed more has left the node to others."""
+"""An agent that has missed more heartbeats has left the node to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Writer:
     """An agent."""
 
     source: str
-    """What it lists: `nvidia`, or extended resources with commas."""
+    """What it lists: `nvidia`, or extended resources separated by commas."""
     instance: str
     """Its pod's name."""
 
@@ -33,9 +33,9 @@ class Writer:
 
 
 def conflict(me: Writer, status: Mapping[str, Any], now: float, heartbeat: float | None, *, started: bool) -> str:
-    """Why `me` must not write this status; empty where it may. `heartbeat`: Unix seconds, None where there is none.
+    """Why `me` must not write this status; empty if it may. `heartbeat` is in Unix seconds, None if there is none.
 
-    `started`: it has written before, so another one of its kind has come after it.
+    `started` is true if `me` has written before, so another agent of its kind came after it.
     """
     other = status.get("writer")
     alive_s = ALIVE_HEARTBEATS * (status.get("heartbeatSeconds") or HEARTBEAT_S)

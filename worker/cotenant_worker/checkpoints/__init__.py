@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or not there: on a file system (`local_store`), on an fsspec address (`fsspec_store`).
+"""Checkpoints that are complete or absent: on a file system (`local_store`), on an fsspec address (`fsspec_store`).
 
-Ranks save and load, through `reporting.Saver`; PID 1 only looks for the newest, and never imports fsspec.
+Ranks save and load, through `reporting.Saver`. PID 1 only looks for the newest one, and never imports fsspec.
 """

@@ -1,9 +1,8 @@
-"""Checkpoints on any fsspec address (`s3://…`, `gs://…`, `file://…`). Imports fsspec; runs in a rank only.
+"""Checkpoints on any fsspec address (`s3://…`, `gs://…`, `file://…`). Imports fsspec; runs in ranks only.
 
-Object stores are reached by obstore (`object_store`), one compiled package for all of them; other addresses by what
-fsspec finds.
-An object store has no rename, so the manifest is what makes a checkpoint: it is uploaded last, and a step without one
-is not seen. Reading copies the step into a local directory and compares every sum.
+Object stores are accessed by obstore (`object_store`), one compiled package for all of them; other addresses by
+fsspec's own classes. An object store has no rename, so the manifest completes a checkpoint: it is uploaded last, and a
+step without one is ignored. Reading copies the step into a local directory and compares every checksum.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from cotenant_worker.host import layout
 OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
 _COPY: Final = "cotenant-resume-"
 _WHOLE: Final = ".whole"
-"""In a copy that has arrived and was verified."""
+"""Marker in a copy that is complete and verified."""
 _FOLDER: Final = "folder"
-"""In the manifest of a step that was saved again: where below the step its files lie."""
+"""Key in the manifest of a step that was saved again: the folder below the step that has its files."""
 _held: dict[str, int] = {}
-"""Copies that this process uses, by the descriptor of their lock."""
+"""Copies that this process uses: descriptor of the lock → copy."""
 
 
 def file_system(url: str) -> tuple[Any, str]:
-    """What holds an address, asked in fsspec's words, and the path in it."""
+    """The fsspec file system of an address, and the path in it."""
     if url.partition("://")[0] in OBJECT_STORES:
         from cotenant_worker.object_stores.object_store import ObjectStore  # an image may have fsspec alone
 
@@ -48,7 +47,7 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 def save(url: str, step: int, write: Callable[[Path], None], *, meta: dict[str, Any], keep: int) -> None:
-    """Write locally, upload, then upload the manifest, which makes it a checkpoint."""
+    """Write locally, upload, then upload the manifest, which completes the checkpoint."""
     files, root = file_system(url)
     target = f"{root}{local_store.name_of(step)}"
     with tempfile.TemporaryDirectory(prefix="cotenant-checkpoint-") as scratch:
@@ -62,8 +61,8 @@ def save(url: str, step: int, write: Callable[[Path], None], *, meta: dict[str, 
 
 
 def _upload(files: Any, local: Path, target: str) -> None:
-    """Upload a step. One of the same number may be the only checkpoint: it stays whole until the new manifest names
-    files beside its own.
+    """Upload a step. If the step exists, it may be the only checkpoint, so it stays complete until the new manifest
+    names files in another folder.
     """
     manifest = local / MANIFEST
     before = _manifest(files, target)
@@ -85,7 +84,7 @@ def _upload(files: Any, local: Path, target: str) -> None:
 
 
 def _manifest(files: Any, step: str) -> dict[str, Any]:
-    """The manifest of a step that is there; empty if it has none."""
+    """The manifest of a stored step; empty if it has none."""
     if not files.exists(f"{step}/{MANIFEST}"):
         return {}
     with contextlib.suppress(OSError, ValueError):
@@ -95,9 +94,9 @@ def _manifest(files: Any, step: str) -> dict[str, Any]:
 
 
 def latest(url: str) -> Checkpoint | None:
-    """The newest step whose files arrive whole, in a local directory that the ranks of a pod share, to be read.
+    """The newest step that can be copied completely, in a local directory that the ranks of a pod share for reading.
 
-    It lives as long as a process that has asked for it.
+    The copy lives as long as a process that has asked for it.
     """
     files, root = file_system(url)
     files.invalidate_cache()  # another rank may have saved since this process last looked
@@ -108,12 +107,12 @@ def latest(url: str) -> Checkpoint | None:
 
 
 def _scratch() -> Path:
-    """Where copies lie that the ranks of a pod share."""
+    """Folder for copies that the ranks of a pod share."""
     return layout.state_dir() if layout.state_dir().is_dir() else Path(tempfile.gettempdir())
 
 
 def _lock(copy: Path, kind: int) -> int | None:
-    """A lock on a copy, as a descriptor; None if another process has it in a way that `kind` does not allow."""
+    """A lock on a copy, as a descriptor; None if another process holds a lock that excludes `kind`."""
     descriptor = os.open(copy.with_name(f".{copy.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, kind)
@@ -124,7 +123,7 @@ def _lock(copy: Path, kind: int) -> int | None:
 
 
 def _remove_unused(but: Path) -> None:
-    """Remove copies that no process uses any more: of a rank that was killed, or of an older step."""
+    """Remove copies that no process uses any more, such as those of killed ranks or of older steps."""
     for copy in but.parent.glob(f"{_COPY}*"):
         descriptor = None if copy == but else _lock(copy, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if descriptor is not None:
@@ -148,13 +147,13 @@ def _keep_while_we_live(copy: Path, descriptor: int) -> None:
 
 
 def _steps(files: Any, root: str) -> list[str]:
-    """Newest first; names are padded, so their order is the steps' order."""
+    """Steps, newest first. Their names are zero-padded, so they sort by number."""
     names = [str(entry).rstrip("/") for entry in files.ls(root, detail=False)]
     return sorted((name for name in names if local_store.is_step(name.rsplit("/", 1)[-1])), reverse=True)
 
 
 def _fetch(files: Any, url: str, remote: str) -> Checkpoint | None:
-    """The step's copy in this pod, fetched by the rank that comes first; the others wait for it."""
+    """The step's copy in this pod. The first rank that asks fetches it; the others wait."""
     try:
         text = files.cat_file(f"{remote}/{MANIFEST}")
         manifest = json.loads(text)
@@ -174,7 +173,7 @@ def _fetch(files: Any, url: str, remote: str) -> Checkpoint | None:
 
 
 def _fetched(files: Any, remote: str, manifest: Any, copy: Path) -> bool:
-    """Fetch the copy unless another rank is at it. False if it cannot be had."""
+    """Fetch the copy, unless another rank is doing so. False if that fails."""
     descriptor = _lock(copy, fcntl.LOCK_EX | fcntl.LOCK_NB)
     if descriptor is None:
         return True  # another one is at it, or uses it
@@ -192,7 +191,7 @@ def _fetched(files: Any, remote: str, manifest: Any, copy: Path) -> bool:
 
 
 def _shared(copy: Path) -> int | None:
-    """A lock that keeps the copy, once the rank that fetches it is done; None if that one failed, or was killed."""
+    """A lock that keeps the copy, once the fetching rank is done; None if that rank failed or was killed."""
     descriptor = _lock(copy, fcntl.LOCK_SH)
     if descriptor is not None and not (copy / _WHOLE).exists():
         os.close(descriptor)
@@ -201,7 +200,7 @@ def _shared(copy: Path) -> int | None:
 
 
 def _download(files: Any, remote: str, manifest: Any, local: Path) -> bool:
-    """True if all files have arrived whole."""
+    """True if all files arrived completely."""
     try:
         folder = manifest.get(_FOLDER, "")
         for name in manifest["files"]:

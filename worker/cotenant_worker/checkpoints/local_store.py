@@ -1,9 +1,9 @@
-"""Checkpoints that are whole or not there: written aside, summed, renamed, pruned. Stdlib only.
+"""Checkpoints that are complete or absent: written aside, checksummed, renamed, pruned. Stdlib only.
 
-A checkpoint is a directory `step-%012d` with the program's files and `manifest.json` (sizes and SHA-256 of each). It
-is written as `….tmp-…` and renamed when everything is on the disk, so a reader never sees half of one; one whose sums
-do not match is passed over for the next older. A step without a manifest, written by a program's own code with the
-same name, counts as complete once it has its final name.
+A checkpoint is a directory `step-%012d` with the program's files and `manifest.json` (size and SHA-256 of each). It is
+written as `….tmp-…` and renamed when everything is on the disk, so a reader never sees half of one. If the checksums of
+a checkpoint do not match, the next older one is used. A step without a manifest, written by a program's own code under
+such a name, counts as complete.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Checkpoint:
     step: int
     path: Path
     meta: dict[str, Any]
-    """What the program notes beside its files: world size, seed, epoch …"""
+    """Values that the program stores beside its files: world size, seed, epoch …"""
 
 
 def name_of(step: int) -> str:
@@ -45,7 +45,7 @@ def is_step(name: str) -> bool:
 def save(
     root: Path, step: int, write: Callable[[Path], None], *, meta: dict[str, Any] | None = None, keep: int = 2
 ) -> Checkpoint:
-    """Let `write` fill a directory, then make it the checkpoint of `step`. The newest `keep` survive."""
+    """Let `write` fill a directory, then make it the checkpoint of `step`. The newest `keep` checkpoints stay."""
     root.mkdir(parents=True, exist_ok=True)
     final = root / name_of(step)
     aside = root / f"{name_of(step)}.tmp-{uuid.uuid4().hex[:8]}"
@@ -69,7 +69,9 @@ def save(
 
 
 def whole_checkpoints(root: Path, *, verify: bool = True) -> list[Checkpoint]:
-    """Every whole checkpoint, newest first. `verify` reads all bytes; without it only names and sizes are compared."""
+    """Every complete checkpoint, newest first. With `verify` all bytes are read; otherwise only names and sizes are
+    compared.
+    """
     if not root.is_dir():
         return []
     found = sorted(
@@ -80,7 +82,7 @@ def whole_checkpoints(root: Path, *, verify: bool = True) -> list[Checkpoint]:
 
 
 def latest(root: Path, *, verify: bool = True) -> Checkpoint | None:
-    """The newest whole checkpoint: broken ones are passed over."""
+    """The newest complete checkpoint. Damaged ones are skipped."""
     if not root.is_dir():
         return None
     found = sorted(
@@ -94,23 +96,23 @@ def latest(root: Path, *, verify: bool = True) -> Checkpoint | None:
 
 
 def load(path: Path, *, verify: bool = True) -> Checkpoint | None:
-    """This checkpoint, verified unless that was done; None when it is not whole."""
+    """This checkpoint, after its checksums were verified; None if it is incomplete."""
     match = _NAME.match(path.name)
     return _load(int(match[1]), path, verify=verify) if match else None
 
 
 def newest(spec: CheckpointSpec | None) -> Checkpoint | None:
-    """The newest one by sizes, for the launcher before a start; the rank that loads compares the sums."""
+    """The newest checkpoint by sizes, for the launcher before a start. The rank that loads it compares checksums."""
     return latest(Path(spec.path), verify=False) if spec and not is_remote(spec.path) else None
 
 
 def is_remote(path: str) -> bool:
-    """True for an address of fsspec (`fsspec_store`), which PID 1 does not import: there the ranks look."""
+    """True for an address of fsspec (`fsspec_store`). PID 1 does not import fsspec, so ranks look there."""
     return "://" in path
 
 
 def prune(root: Path, keep: int) -> None:
-    """Remove all but the newest `keep` checkpoints, and what interrupted writers left behind."""
+    """Remove all but the newest `keep` checkpoints, and what interrupted writers left."""
     steps = sorted((path for path in root.iterdir() if _NAME.match(path.name)), key=lambda path: path.name)
     leftovers = [path for path in root.iterdir() if _TEMPORARY.match(path.name) and _abandoned(path)]
     for path in steps[: max(0, len(steps) - max(1, keep))]:
@@ -122,7 +124,7 @@ def prune(root: Path, keep: int) -> None:
 
 
 def _abandoned(path: Path) -> bool:
-    """True after an hour without a write to it."""
+    """True if nothing was written to it for an hour."""
     try:
         newest_change = max(entry.stat().st_mtime for entry in (path, *path.rglob("*")))
         reference = os.stat(path.parent).st_mtime

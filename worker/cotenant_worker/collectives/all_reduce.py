@@ -1,8 +1,8 @@
-"""`all_reduce` for anything: numbers, arrays, tensors; over torch's process group, or a gloo group of its own.
+"""`all_reduce` for numbers, arrays and tensors, over torch's process group or a gloo group of its own.
 
-The group (`gloo_group`) is made at the first call, if the program has no process group of torch's by then: ranks meet
-at `COTENANT_REDUCE_ADDR`. All ranks must call in the same order. Frameworks may be mixed: a torch rank without a
-process group and a JAX rank can reduce with each other. torch has to be installed; other frameworks need no more.
+If the program has no process group of torch at the first call, a `gloo_group` is made: ranks meet at
+`COTENANT_REDUCE_ADDR`. All ranks must call in the same order. Frameworks may be mixed: a torch rank without a process
+group and a JAX rank can reduce with each other. Only torch has to be installed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _OPS: Final = {"sum": "SUM", "mean": "SUM", "max": "MAX", "min": "MIN", "prod": 
 
 
 def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
-    """The same kind of value back, reduced over all ranks.
+    """Reduce a value over all ranks. Returns the same kind of value.
 
-    The argument is not changed, which costs a copy; with `in_place` a torch tensor or a numpy array is reduced where
-    it lies and returned, as fast as the collective below it. ValueError when the value cannot be changed in place.
+    The argument is not changed, which costs a copy. With `in_place`, a torch tensor or a numpy array is reduced in its
+    own memory and returned. Raises ValueError if the value cannot be changed in place.
     """
     if op not in _OPS:
         raise ValueError(f"op must be sum, mean, max, min or prod, not {op!r}")
@@ -49,7 +49,7 @@ def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
 
 
 def broadcast(value: Any, root: int = 0) -> Any:
-    """`value` of rank `root`, on every rank; anything that JSON can carry."""
+    """The value of rank `root`, on every rank. It may be anything that JSON can carry."""
     if _world() == 1:
         return value
     mine = json.dumps(value).encode() if _rank() == root else b""
@@ -60,7 +60,7 @@ def broadcast(value: Any, root: int = 0) -> Any:
 
 
 def barrier() -> None:
-    """Return when every rank has come here."""
+    """Return when every rank has called it."""
     if _world() > 1:
         all_reduce(0)
 
@@ -93,7 +93,7 @@ def _rank() -> int:
 
 
 def _reduce(torch: Any, target: Any, op: Op) -> Any:
-    """The reduced tensor, on the device of `target`: `target` itself where its type can be carried as it is."""
+    """The reduced tensor, on the device of `target`; `target` itself if its type can be reduced directly."""
     moved = tensors.carried(torch, target, op)
     distributed = _default_group()
     if distributed is None:
@@ -114,7 +114,7 @@ def _reduce(torch: Any, target: Any, op: Op) -> Any:
 
 
 def _default_group() -> Any:
-    """torch.distributed, when its default process group is up; torch is never imported for this."""
+    """torch.distributed, if its default process group exists. torch is never imported for this."""
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     return distributed if distributed and distributed.is_available() and distributed.is_initialized() else None
 
@@ -148,5 +148,5 @@ def _own_group() -> GlooGroup:
 
 
 def _fallback_address() -> str:
-    """Address under another launcher: a port beside torchrun's."""
+    """Address under another launcher: a port next to torchrun's."""
     return at(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]) + 1)

@@ -1,7 +1,7 @@
-"""A gloo group of all ranks, for programs that have no process group of torch's: JAX, numpy, or torch before its own.
+"""A gloo group of all ranks, for programs without a process group of torch: JAX, numpy, or torch before its own.
 
-The ranks meet in a TCPStore of rank 0's. torch's default process group stays free for the program. Every rank listens
-on one more port as long as it lives, so that after a broken connection the others can tell who has gone.
+The ranks meet in a TCPStore of rank 0. torch's default process group stays free for the program. Every rank listens on
+one more port while it lives, so that the others can tell after a broken connection which rank is gone.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from cotenant_worker.host.addresses import at, family_of, host_and_port
 from cotenant_worker.messaging.peer_connections import PeerGoneError
 
 TIMEOUT_S: Final = float(os.environ.get("COTENANT_REDUCE_TIMEOUT_S", "600"))
-"""For the other ranks to come, and for one collective."""
+"""Deadline for the other ranks to come, and for one collective."""
 _LOOK_S: Final = 1.0
-"""For the kernel to close the ports of a process that has just ended."""
+"""Time in which the kernel closes the ports of a process that has ended."""
 _HEAD: Final = 128
-"""Bytes of what every rank tells the others before a collective: the operation, type and shape."""
+"""Bytes that every rank sends to the others before a collective: the operation, type and shape."""
 _BROKEN = re.compile(r"closed by peer|reset by peer|[Bb]roken pipe|[Cc]onnection (refused|closed)|imed out|timeout")
 
 
 @dataclass(slots=True)
 class GlooGroup:
-    """This rank's place in the group. All ranks call the same collectives in the same order."""
+    """This rank's membership of the group. All ranks call the same collectives in the same order."""
 
     rank: int
     backend: Any
     """torch's `ProcessGroupGloo`."""
     store: Any
-    """The store that the ranks met in; rank 0 serves it."""
+    """The store in which the ranks met. Rank 0 serves it."""
     doors: list[str]
-    """The address that each rank listens on while it lives, in rank order."""
+    """The addresses on which the ranks listen, in rank order."""
     own_door: socket.socket
     entered: int = 0
-    """Collectives that this rank has entered."""
+    """Number of collectives that this rank has entered."""
 
     @property
     def size(self) -> int:
         return len(self.doors)
 
     def all_reduce(self, tensor: Any, op: str) -> None:
-        """Reduce a contiguous tensor on the CPU where it lies. `op`: a name of torch's `ReduceOp`."""
+        """Reduce a contiguous CPU tensor in place. `op` is a name of torch's `ReduceOp`."""
         from torch import distributed
 
         self.entered += 1
@@ -57,7 +57,7 @@ class GlooGroup:
         self._wait_for(self.backend.allreduce, [tensor], options)
 
     def _check_agreement(self, doing: str) -> None:
-        """ValueError if another rank reduces something else: gloo would hang, or mix the bytes."""
+        """Raise ValueError if another rank reduces another type or shape: gloo would hang, or mix the bytes."""
         import torch
 
         head = torch.frombuffer(bytearray(doing.encode()[:_HEAD].ljust(_HEAD)), dtype=torch.uint8)
@@ -79,7 +79,7 @@ class GlooGroup:
             raise PeerGoneError(f"all_reduce: {self._blame()} (at rank {self.rank}: {error})") from error
 
     def _blame(self) -> str:
-        """The ranks that have gone, found by their ports."""
+        """The ranks that are gone, found by their ports."""
         deadline = time.monotonic() + _LOOK_S
         while time.monotonic() < deadline:
             gone = [rank for rank, door in enumerate(self.doors) if rank != self.rank and not _is_open(door)]
@@ -95,7 +95,7 @@ class GlooGroup:
 
 
 def form_group(rank: int, size: int, address: str) -> GlooGroup:
-    """Meet the other ranks at `address`, where rank 0 listens. TimeoutError names who did not come."""
+    """Meet the other ranks at `address`, where rank 0 listens. TimeoutError names the ranks that did not come."""
     from torch import distributed
 
     host, port = host_and_port(address)
@@ -128,7 +128,7 @@ def _doors(store: Any, size: int) -> list[str]:
 
 
 def _own_address(host: str, port: int) -> str:
-    """This machine's address, as the others reach it: the one that it reaches rank 0 from."""
+    """This machine's address for the others: the one from which it reaches rank 0."""
     with socket.socket(family_of(host), socket.SOCK_DGRAM) as probe:
         probe.connect((host, port))
         return str(probe.getsockname()[0])

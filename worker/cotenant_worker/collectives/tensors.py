@@ -1,15 +1,15 @@
-"""Values of any framework as tensors of torch's and back, and the types that a collective can carry."""
+"""Converts values of any framework to torch tensors and back, and to types that a collective can carry."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 _CARRIED_AS: Final = {"bool": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
-"""Types that neither gloo nor NCCL reduces, and wider ones that hold their values."""
+"""Types that neither gloo nor NCCL reduces → a wider type that holds their values."""
 
 
 def to_tensor(torch: Any, value: Any, *, in_place: bool) -> Any:
-    """`value` as a tensor: of the same memory if it will be reduced in place, else possibly so."""
+    """`value` as a tensor. It shares memory with `value` if it is reduced in place, and may do so otherwise."""
     if isinstance(value, torch.Tensor):
         return value.detach()
     if isinstance(value, bool | int):
@@ -56,7 +56,9 @@ def from_tensor(value: Any, tensor: Any) -> Any:
 
 
 def carried(torch: Any, tensor: Any, op: str) -> Any:
-    """`tensor` in a type that collectives reduce: itself, a view of its parts, or wider. ValueError if none is."""
+    """`tensor` in a type that collectives reduce: itself, a view of its parts, or a wider type. Raises ValueError if
+    there is none.
+    """
     name = str(tensor.dtype).removeprefix("torch.")
     if tensor.is_complex():
         if op not in ("sum", "mean"):

@@ -1,8 +1,8 @@
 """Runs before the first line of every Python program of a rank, because its directory is on PYTHONPATH.
 
-Loads the shim by its path, so that it also works in interpreters that do not have this package; then runs the
-`sitecustomize` that it shadows, if there is one. Where a run script sets PYTHONPATH anew, cotenant_hook.pth in this
-package's own environment loads it.
+It loads the shim by path, so it also works in interpreters without this package. Then it runs the `sitecustomize` that
+it shadows, if there is one. If a run script replaces PYTHONPATH, cotenant_hook.pth in this package's own environment
+loads the shim.
 """
 
 import importlib.machinery
@@ -22,7 +22,9 @@ def _load(name, path, inside=None):
 
 
 def _is_standard(entry):
-    """A folder of the standard library's: a `select.py` of the tenant's on PYTHONPATH must not be the shim's."""
+    """True for a folder of the standard library. A tenant's `select.py` on PYTHONPATH must not be imported by
+    the shim.
+    """
     inside = entry.startswith(os.path.dirname(os.__file__)) or entry.endswith(("lib-dynload", ".zip"))
     return inside and "-packages" not in entry
 

@@ -6,12 +6,12 @@ import socket
 
 
 def at(host: str, port: int) -> str:
-    """`host:port`, an IPv6 address in brackets."""
+    """`host:port`, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """What `at` made the address of."""
+    """The host and port of an address made by `at`."""
     host, _, port = address.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

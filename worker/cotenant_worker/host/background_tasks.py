@@ -1,4 +1,4 @@
-"""Concurrent asyncio tasks of a pod's first process: referenced while they run, cancelled together."""
+"""Concurrent asyncio tasks of a pod's first process: referenced while they run, and cancelled together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 @dataclass(slots=True)
 class BackgroundTasks:
     on_error: Callable[[str], None]
-    """Gets the error of a task that raised: no task is awaited, so it would be lost."""
+    """Called with the error of a task. No task is awaited, so its error would be lost."""
     _running: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:

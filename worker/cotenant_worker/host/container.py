@@ -1,4 +1,4 @@
-"""This container as the kernel shows it: CPUs, interface, out-of-memory kills. Linux, read only."""
+"""This container as the kernel shows it: CPUs, interface, out-of-memory kills. Linux, read-only."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CPU_LIMITS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 
 
 def pod_interface() -> str:
-    """The interface that peers are reached by, where it has the usual name; else the libraries choose."""
+    """The interface to the peers, if it has the usual name; otherwise libraries choose one."""
     return "eth0" if Path("/sys/class/net/eth0").exists() else ""
 
 
 def user_name() -> str:
-    """Name for `USER`. Images may not know the user of a pod, and `getpass.getuser()` fails without it."""
+    """Name for `USER`. An image may not know the user of a pod, and `getpass.getuser()` fails without a name."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -38,7 +38,7 @@ def available_cpus() -> int:
 
 
 def oom_kills() -> int:
-    """Count the kernel's kills for memory in this container's cgroup; 0 where that cannot be read."""
+    """Number of the kernel's kills for memory in this container's cgroup; 0 if that cannot be read."""
     for file in _OOM_KILLS:
         with contextlib.suppress(OSError, ValueError):
             for line in (_CGROUP / file).read_text().splitlines():

@@ -1,6 +1,6 @@
 """Paths inside a worker pod, its ports, and the names of the variables that ranks read. Stdlib only.
 
-One place for the launcher, the Ray actor and driver, and the API inside the ranks, so that no path is spelled twice.
+The launcher, the Ray actor and driver, and the API inside the ranks use it, so that each path is written once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 ENV_STATE: Final = "COTENANT_STATE_DIR"
 ENV_CODE_DIR: Final = "COTENANT_CODE_DIR"
-"""The root of the job's code. The hook puts it at the end of `sys.path`, behind what is installed."""
+"""The root of the job's code. The hook puts it at the end of `sys.path`, after installed packages."""
 ENV_PREEMPT_FILE: Final = "COTENANT_PREEMPT_FILE"
 ENV_CHECKPOINT_DIR: Final = "COTENANT_CHECKPOINT_DIR"
 ENV_DATA_DIR: Final = "COTENANT_DATA_DIR"
@@ -21,7 +21,7 @@ ENV_PRECISION: Final = "COTENANT_PRECISION"
 ENV_GPU_MEM: Final = "COTENANT_GPU_MEM_BYTES"
 ENV_LIMITS: Final = "COTENANT_LIMITS"
 ENV_SECRET: Final = "COTENANT_SECRET"
-"""Known to the ranks of one attempt only (`hmac_handshake`)."""
+"""Known only to the ranks of one attempt (`hmac_handshake`)."""
 ENV_GENERATION: Final = "COTENANT_RESTART"
 
 RAY_PORT: Final = 6379
@@ -30,15 +30,15 @@ OBJECT_MANAGER_PORT: Final = 6381
 RUNTIME_ENV_PORT: Final = 6382
 WORKER_PORTS: Final = (20000, 20099)
 TF_PORT: Final = 23000
-"""TensorFlow wants every worker's port before it starts: this plus the rank's index in its pod."""
+"""TensorFlow needs every worker's port before it starts: this port plus the rank's index in its pod."""
 
 SERVER_PORT: Final = 23500
-"""Of a parameter server, in its own pod. Below the ports that `conductor` hands out for rendezvous."""
+"""Port of a parameter server in its own pod. It is below the ports that `conductor` gives out for rendezvous."""
 LINK_PORT: Final = 23501
-"""In rank 0's pod: where the pods of the parameter servers report (`heartbeats`)."""
+"""Port in rank 0's pod to which the pods of parameter servers report (`heartbeats`)."""
 
 HOOK_DIR: Final = Path(__file__).parent.parent / "hook"
-"""On PYTHONPATH of every rank: its sitecustomize limits memory before the first line of user code."""
+"""On PYTHONPATH of every rank. Its sitecustomize limits memory before the first line of user code."""
 
 
 def state_dir() -> Path:
@@ -46,7 +46,7 @@ def state_dir() -> Path:
 
 
 def errors_dir(rank: int, generation: int) -> Path:
-    """The error files of one start of a rank: one per process that an exception ended."""
+    """Folder for the error files of one start of a rank: one file for each process that an exception ended."""
     return state_dir() / f"errors-{rank}-{generation}"
 
 
@@ -56,7 +56,7 @@ def work_dir() -> Path:
 
 
 def socket_path() -> Path:
-    """The launcher listens here; ranks, the actor and the driver of this pod connect."""
+    """Socket of the launcher. Ranks, the actor and the driver of this pod connect to it."""
     return state_dir() / "launcher.sock"
 
 

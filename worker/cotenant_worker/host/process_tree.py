@@ -1,6 +1,7 @@
-"""All processes of a rank: those of its session, and those that it started in sessions of their own.
+"""All processes of a rank: those in its session, and those that it started in sessions of their own, as wrappers and
+daemons do.
 
-Wrappers and daemons do that. Who asks a rank to leave, or ends it, means these too.
+A rank that is asked to leave or killed includes all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 from cotenant_worker.host import layout, procfs
 
 _LEFT_BEHIND_S: Final = 1.0
-"""For processes of a rank that end soon after it."""
+"""Processes of a rank may end this long after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class ProcessTree:
 
     @property
     def _variables(self) -> tuple[str, str]:
-        """What only processes of this start of the rank have in their environment."""
+        """Variables that only processes of this start of the rank have."""
         return f"COTENANT_RANK={self.rank}", f"{layout.ENV_GENERATION}={self.generation}"
 
     def pids(self) -> list[int]:
@@ -41,12 +42,12 @@ class ProcessTree:
             os.kill(pid, number)
 
     def kill(self) -> None:
-        """SIGKILL what there is."""
+        """SIGKILL all of them."""
         for pid in self.pids():
             self.signal(pid, signal.SIGKILL)
 
     async def left_behind(self) -> tuple[str, ...]:
-        """Command lines of what the rank left running. What ends by itself at once, as Python's trackers do, is not."""
+        """Command lines of what the rank left running, without processes that end at once, as Python's trackers do."""
         if self.pids():
             await asyncio.sleep(_LEFT_BEHIND_S)
         return tuple(procfs.command_line(pid)[:100] for pid in self.pids()[:4])

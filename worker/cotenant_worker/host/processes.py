@@ -1,7 +1,8 @@
-"""Child processes of the launcher: spawned in sessions of their own, their output passed on, their ends collected.
+"""Child processes of the launcher: started in sessions of their own, their output forwarded, their exit codes
+collected.
 
-The launcher is PID 1 or a subreaper, so everything orphaned in the pod becomes its child: one SIGCHLD handler waits
-for all of them, and `ChildProcess.exit` resolves for those it knows.
+The launcher is PID 1 or a subreaper, so every orphan of the pod becomes its child. One SIGCHLD handler waits for all of
+them, and `ChildProcess.exit` resolves for those it knows.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from typing import Final
 from cotenant_worker.host.procfs import descendants
 
 _TAIL_LINES: Final = 100
-"""Enough for a traceback through a deep library; `traceback_excerpt` makes an excerpt of it."""
+"""Enough for a traceback through a deep library, of which `traceback_excerpt` makes an excerpt."""
 _MAX_UNENDED_BYTES: Final = 1 << 16
-"""Bytes of a line without an end (a progress bar's) that are kept."""
+"""Bytes that are kept of a line without an end, such as a progress bar."""
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 @dataclass(slots=True)
 class ChildProcess:
-    """One process that the launcher started, and its session."""
+    """A process that the launcher started, and its session."""
 
     name: str
     pid: int
     exit: asyncio.Future[int]
-    """The wait status, decoded: the exit code, or minus the signal."""
+    """The exit code, or minus the number of the signal."""
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
     output: asyncio.Task[None] | None = None
 
@@ -43,7 +44,7 @@ class ChildProcess:
         return not self.exit.done()
 
     def record_output(self, lines: Sequence[bytes]) -> None:
-        """Keep the last lines; of a progress bar what stands there in the end. A flood costs little."""
+        """Keep the last lines, and the final state of a progress bar. A flood of output costs little."""
         last = [line for line in lines[-2 * _TAIL_LINES :] if line.strip()][-_TAIL_LINES:]
         self.tail.extend(_shown(line).decode(errors="replace")[:500] for line in last)
 
@@ -53,15 +54,17 @@ class ChildProcess:
 
 
 def _shown(line: bytes) -> bytes:
-    """A line that was drawn again and again, as it stood in the end. With a single carriage return inside it is text
-    (an error that quotes a file of Windows, say), and nothing of it is cut.
+    """The final state of a line that was drawn repeatedly.
+
+    A line with a single carriage return inside is text (such as an error that quotes a file of Windows), and is kept
+    whole.
     """
     drawn = [part for part in line.split(b"\r") if part.strip()]
     return rb"\r".join(drawn) if len(drawn) <= 2 else drawn[-1]
 
 
 class ChildWatcher:
-    """Starts children and reaps everything. One per launcher."""
+    """Starts children and reaps all processes. One per launcher."""
 
     def __init__(self) -> None:
         self._children: dict[int, ChildProcess] = {}
@@ -91,7 +94,7 @@ class ChildWatcher:
                     self._unclaimed_exits.popitem(last=False)
 
     def adopt(self, name: str, pid: int) -> ChildProcess:
-        """Watch a process that the fork server forked, and that is, or will be, our child."""
+        """Watch a process that the fork server forked. It is, or soon will be, our child."""
         child = ChildProcess(name, pid, asyncio.get_running_loop().create_future())
         if pid in self._unclaimed_exits:
             child.exit.set_result(self._unclaimed_exits.pop(pid))
@@ -109,7 +112,7 @@ class ChildWatcher:
         output: int,
         keep: Sequence[int] = (),
     ) -> ChildProcess:
-        """Start `argv` in a session of its own; stdout and stderr go to the descriptor `output`."""
+        """Start `argv` in a session of its own. stdout and stderr go to the descriptor `output`."""
         process = subprocess.Popen(
             list(argv),
             env=dict(env),
@@ -126,7 +129,7 @@ class ChildWatcher:
 
 
 async def forward_output(descriptor: int, child: ChildProcess, prefix: str) -> None:
-    """Pass a child's output on to ours as it comes, remember its last lines."""
+    """Forward a child's output as it comes, and remember its last lines."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=1 << 20)
     transport, _ = await loop.connect_read_pipe(
@@ -156,7 +159,7 @@ async def forward_output(descriptor: int, child: ChildProcess, prefix: str) -> N
 
 
 async def kill_descendants(deadline_s: float = 5.0) -> None:
-    """SIGKILL everything below us until nothing is left: a launcher leaves no process behind."""
+    """SIGKILL everything below us until nothing is left."""
     loop = asyncio.get_running_loop()
     end = loop.time() + deadline_s
     while (left := descendants(os.getpid())) and loop.time() < end:

@@ -1,7 +1,7 @@
-"""Processes as the kernel shows them in /proc: state, parent, session, command line. Linux, read only.
+"""Processes as the kernel shows them in /proc: state, parent, session, command line. Linux, read-only.
 
-Stdlib, for process 1: importing psutil would add 20 ms to its start, and each question here is answered by one file
-of `/proc/PID`.
+Stdlib only, for process 1: importing psutil would add 20 ms to its start, and one file of `/proc/PID` answers each
+question.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ProcessStat:
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """Facts of a process; None where it has gone."""
+    """Facts about a process; None if it is gone."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         # The name before the state is in parentheses and may hold some of its own.
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
@@ -36,7 +36,7 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """True for a process that waits for SIGCONT (or for its debugger), with all of its threads."""
+    """True if a process and all its threads wait for SIGCONT (or for a debugger)."""
     stat = read_stat(pid)
     return stat is not None and stat.state in "Tt"
 
@@ -56,30 +56,32 @@ def descendants(root: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A living process of a rank, by what it does with SIGTERM."""
+    """A living process of a rank, and what it does with SIGTERM."""
 
     pid: int
     parent: int
     name: str
-    """What it calls itself: `ps -o comm`."""
+    """The name it gives itself: `ps -o comm`."""
     program: str = ""
-    """The file that it runs, without its folder: the shell for a script of it."""
+    """Name of the file that it runs, without folder; for a script of a shell: the shell."""
     heeds: bool = False
-    """It has a handler for SIGTERM, or waits for it."""
+    """True if it has a handler for SIGTERM, or waits for it."""
     ignores: bool = False
     in_background: bool = False
-    """A shell without job control started it with `&`: it ignores SIGQUIT."""
+    """True if a shell without job control started it with `&`: it ignores SIGQUIT."""
 
 
 def rank_members(root: int, session: int, variables: Collection[str]) -> list[Member]:
-    """The living processes of a rank (`rank_pids`), by what they do with SIGTERM."""
+    """The living processes of a rank (`rank_pids`), with what they do with SIGTERM."""
     stats = ((pid, read_stat(pid)) for pid in rank_pids(root, session, variables))
     return [_member(pid, stat.parent) for pid, stat in stats if stat is not None]
 
 
 def rank_pids(root: int, session: int, variables: Collection[str]) -> list[int]:
-    """The living processes below `root` that belong to `session`, or that were started with all `variables`
-    ("NAME=value") in their environment: a rank may start some in sessions of their own. Zombies have ended.
+    """The living processes below `root` that belong to `session`, or whose environment has all `variables`
+    ("NAME=value").
+
+    A rank may start processes in sessions of their own. Zombies do not count.
     """
     wanted = {variable.encode() for variable in variables}
     found = []
@@ -123,7 +125,7 @@ def _has(mask: int, number: signal.Signals) -> bool:
 
 
 def command_line(pid: int) -> str:
-    """What the process was started with."""
+    """The command line it was started with."""
     return b" ".join(_strings(pid, "cmdline")).decode(errors="replace") or f"process {pid}"
 
 

@@ -1,8 +1,8 @@
-"""Frozen dataclasses as JSON objects and back, strictly: the class is named by the field `op`. Pure.
+"""Converts frozen dataclasses to JSON objects and back, strictly. The field `op` names the class. Pure.
 
-What does not fit is refused with a `MessageError` that names the field: an unknown `op`, an unknown or missing field, a
-value of another type. JSON has one kind of number, so an integer stands for a float too; lists become tuples,
-and keys of a `dict[int, …]` become integers again.
+A `MessageError` names the field that does not fit: an unknown `op`, an unknown or missing field, a value of another
+type. JSON has one kind of number, so an integer is accepted for a float. Lists become tuples, and keys of a `dict[int,
+…]` become integers again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, 
 
 M = TypeVar("M")
 Convert = Callable[[Any, str], Any]
-"""(value as JSON has it, path of the field) → value of the field's type."""
+"""(value from JSON, path of the field) → value of the field's type."""
 
 
 class MessageError(ValueError):
-    """A message that is not understood; the text names the field."""
+    """A message that is not understood. The text names the field."""
 
 
 class Codec(Generic[M]):
@@ -30,14 +30,14 @@ class Codec(Generic[M]):
         self.types = dict(types)
         self._ops: dict[type, str] = {kind: op for op, kind in types.items()}
         self._builders: dict[str, Convert] = {}
-        """`op` → its `_record`, made when the first one comes: type hints cost time to resolve."""
+        """`op` → its `_record`, made when the first such message comes, because resolving type hints takes time."""
 
     def encode(self, message: M) -> bytes:
-        """One line, ended."""
+        """One line, with its end."""
         return json.dumps(self._plain(message), separators=(",", ":")).encode() + b"\n"
 
     def decode(self, line: bytes) -> M:
-        """MessageError where the line is not one of this protocol's messages."""
+        """Raises MessageError if the line is no message of this protocol."""
         try:
             raw = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -138,7 +138,7 @@ def _scalar(hint: Any) -> Convert:
 
 
 def _printable(name: str) -> str:
-    """A foreign name that a log can take: surrogates and line breaks escaped."""
+    """A foreign name with surrogates and line breaks escaped, for a log."""
     return name.encode("unicode_escape").decode()
 
 

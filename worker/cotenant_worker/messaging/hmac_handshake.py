@@ -1,8 +1,8 @@
-"""Authentication of connections between ranks and parameter servers of one job, by the secret of their attempt.
+"""Authenticates connections between ranks and parameter servers of one job, by the secret of their attempt.
 
-The secret is made from the attempt's token, so it is new with every attempt and never Ray's own. The server sends a
-nonce and the client answers with an HMAC of it: a listener on the way learns nothing that it could use later. What
-travels afterwards is not encrypted; the job's NetworkPolicy keeps other pods away from it.
+The secret is made from the attempt's token, so it is new in every attempt and never Ray's own. The server sends a nonce
+and the client answers with its HMAC, so a listener learns nothing that can be used later. Later traffic is not
+encrypted; the job's NetworkPolicy keeps other pods away.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant_worker.host import layout
 _NONCE = 16
 _DIGEST = 32
 _TIMEOUT_S = 10.0
-"""For the other side to prove itself."""
+"""Deadline for the other side's proof."""
 
 
 class AuthenticationError(ConnectionError):
@@ -35,7 +35,7 @@ def own_secret() -> str:
 
 
 def authenticate_client(connection: socket.socket, secret: str) -> None:
-    """Authenticate a client; AuthenticationError, or OSError when the other side leaves or stays silent."""
+    """Authenticate a client. Raises AuthenticationError, or OSError if the other side leaves or stays silent."""
     before = connection.gettimeout()
     connection.settimeout(_TIMEOUT_S)
     nonce = os.urandom(_NONCE)
@@ -47,7 +47,7 @@ def authenticate_client(connection: socket.socket, secret: str) -> None:
 
 
 def authenticate_to_server(connection: socket.socket, secret: str) -> None:
-    """Prove to the server that this side knows the secret; ConnectionResetError when it has closed."""
+    """Prove to the server that this side knows the secret. Raises ConnectionResetError if it has closed."""
     nonce = connection.recv(_NONCE, socket.MSG_WAITALL)
     if len(nonce) < _NONCE:
         raise ConnectionResetError("closed before the handshake")
@@ -55,7 +55,7 @@ def authenticate_to_server(connection: socket.socket, secret: str) -> None:
 
 
 async def authenticate_client_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> None:
-    """`authenticate_client` for asyncio. IncompleteReadError, which is an EOFError, when the other side leaves."""
+    """`authenticate_client` for asyncio. Raises IncompleteReadError, an EOFError, if the other side leaves."""
     nonce = os.urandom(_NONCE)
     writer.write(nonce)
     async with asyncio.timeout(_TIMEOUT_S):

@@ -1,7 +1,7 @@
 """Messages as lines of JSON over a stream socket, for asyncio. Stdlib only.
 
-The launcher's unix socket and the connections of parameter servers use it; the shim writes the same lines from a
-blocking thread of its own.
+The launcher's unix socket and the connections of parameter servers use it. The shim writes the same lines from a
+blocking thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LINE_LIMIT_BYTES = 1 << 20
 
 
 class Channel(Generic[M]):
-    """One end of a connection. A message that is not understood is refused, and the next one read."""
+    """One end of a connection. A message that is not understood is refused, and the next one is read."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, codec: Codec[M]) -> None:
         self._reader = reader
@@ -30,7 +30,7 @@ class Channel(Generic[M]):
 
     @classmethod
     async def connect(cls, path: Path, codec: Codec[M], deadline_s: float) -> Channel[M]:
-        """Connect once the other side listens; TimeoutError after `deadline_s`."""
+        """Connect once the other side listens. Raises TimeoutError after `deadline_s`."""
         async with asyncio.timeout(deadline_s):
             while True:
                 try:
@@ -46,7 +46,7 @@ class Channel(Generic[M]):
         await self._writer.drain()
 
     async def __aiter__(self) -> AsyncIterator[M]:
-        """Messages until the other end goes; a torn last line is dropped."""
+        """Messages until the other side closes. An incomplete last line is dropped."""
         while True:
             try:
                 line = await self._reader.readline()
@@ -62,7 +62,7 @@ class Channel(Generic[M]):
                 yield message
 
     def _refuse(self, error: MessageError) -> None:
-        """One line per connection: who sends one may send thousands."""
+        """Log one line for each connection, because its other side may send thousands."""
         if not self._refused:
             self._refused = True
             print(f"cotenant: a message was refused: {error}", file=sys.stderr, flush=True)  # noqa: T201 - the pod's log

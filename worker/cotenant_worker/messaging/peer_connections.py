@@ -1,4 +1,4 @@
-"""Connections to other processes of the job: reads of a known length, and the error of a peer that has gone."""
+"""Connections to other processes of the job: reads of a known length, and the error of a lost peer."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import socket
 
 
 class PeerGoneError(ConnectionError):
-    """A rank or a server has gone, or did not answer in time."""
+    """A rank or a server is gone, or did not answer in time."""
 
 
 def receive_exactly(source: socket.socket, length: int) -> bytearray:
-    """`length` bytes from a blocking socket; ConnectionResetError when it ends before."""
+    """`length` bytes from a blocking socket. Raises ConnectionResetError if it ends before."""
     data = bytearray(length)
     view = memoryview(data)
     while view:

@@ -1,7 +1,7 @@
-"""Frozen dataclasses that are cheap to define: process 1 defines some fifty before the first rank starts.
+"""Frozen dataclasses that are cheap to define, because process 1 defines some fifty before the first rank starts.
 
-`dataclass(frozen=True, slots=True)` compiles six methods for each class, which takes four times as long as the one
-that sets the fields. The five others are the same for every class here; a field can be set once.
+`dataclass(frozen=True, slots=True)` compiles six methods for each class, which takes four times as long as the one that
+sets the fields. Here all classes share the five others. A field can be set once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(kind: type[T]) -> type[T]:
-    """Decorates a class as `dataclass(frozen=True, slots=True)` does: equal where class and fields are."""
+    """Decorates a class as `dataclass(frozen=True, slots=True)` does. Records are equal if class and fields are."""
     made = dataclass(eq=False, repr=False, slots=True)(kind)
     for name in ("__eq__", "__hash__", "__repr__", "__setattr__", "__delattr__"):
         setattr(made, name, vars(_Frozen)[name])

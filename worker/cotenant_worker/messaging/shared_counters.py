@@ -1,7 +1,7 @@
 """Counters shared by one rank and its launcher: a memory-mapped file, read and written without a system call.
 
-The rank counts its safe points (`should_stop()` calls) in it; the launcher writes at which count all ranks stop. That
-is how every rank leaves after the same step although no message reaches them all at the same moment.
+The rank counts its safe points (`should_stop()` calls) in it, and the launcher writes at which count all ranks stop. So
+every rank leaves after the same step, although no message reaches them all at the same moment.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class SharedCounters:
 
 
 def common_stop_call(calls: list[int], rate: float) -> int:
-    """The safe point at which every rank stops: beyond where any rank can be once all have its number.
+    """The safe point at which every rank stops: one that no rank can have passed before all know its number.
 
-    `rate` is safe points per second; half a second is ten times what the number takes to spread.
+    `rate` is safe points per second. The number spreads in a twentieth of a second; ten times that is allowed.
     """
     return max(calls, default=0) + 1 + int(rate * 0.5)

@@ -1,8 +1,8 @@
-"""An object store (S3, GCS, Azure, or a web server), by obstore's blocking calls under the names that fsspec has.
+"""An object store (S3, GCS, Azure, or a web server), through obstore's blocking calls under fsspec's method names.
 
-obstore's own fsspec file system runs on its asynchronous calls. Those end on threads of Rust's that take the
-interpreter's lock to say so, and a process that ends soon after its last call, as a rank does that has saved its last
-checkpoint, is aborted in every third run (PyO3/pyo3-async-runtimes issue 40). Blocking calls take no lock elsewhere.
+obstore's own fsspec file system uses its asynchronous calls. Their results arrive on Rust threads that take the
+interpreter's lock. A process that ends soon after its last call, such as a rank after its last checkpoint, was aborted
+in every third run (PyO3/pyo3-async-runtimes issue 40). Blocking calls use no such threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import obstore
 from obstore.store import HTTPStore, from_url
 
 _TIMEOUTS: Final = {"connect_timeout": "20s", "read_timeout": "60s", "timeout": "24h"}
-"""obstore's own `timeout` is of a whole answer, 30 s: no large object arrives in that. A read that waits is ended."""
+"""obstore's own `timeout` limits a whole answer to 30 s, which no large object meets. Here a read that waits is ended.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,14 @@ class StoredObject:
     size: int
     """Bytes."""
     etag: str
-    """Changes with the content; empty where the store has none."""
+    """Changes with the content; empty if the store has none."""
 
 
 class ObjectStore:
-    """What lies under one address. Paths are relative to it; it has no folders, and keeps nothing in memory."""
+    """The objects below one address. Paths are relative to it. There are no folders, and nothing is cached."""
 
     def __init__(self, url: str, *, retry_s: float = 180.0) -> None:
-        """`retry_s`: seconds that one request is tried again for, where the store does not answer."""
+        """`retry_s` is how long one request is retried if the store does not answer, in seconds."""
         plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://") or url.startswith("http://")
         options: Any = {"allow_http": plain, **_TIMEOUTS}
         retry: Any = {"retry_timeout": timedelta(seconds=retry_s)}
@@ -53,13 +54,13 @@ class ObjectStore:
         return _stored(obstore.head(self._store, path))
 
     def read(self, path: str, etag: str) -> Iterator[Any]:
-        """Chunks of bytes. With an `etag` of that content only: PreconditionError of obstore where it has changed."""
+        """Chunks of bytes. With an `etag`, only of that content: obstore's PreconditionError if it has changed."""
         strong = etag and not etag.startswith("W/")  # a weak one never matches
         options: Any = {"if_match": etag} if strong else None
         yield from obstore.get(self._store, path, options=options).stream(min_chunk_size=1 << 20)
 
     def exists(self, path: str) -> bool:
-        """Whether it is an object, or objects lie under it."""
+        """True if it is an object, or objects lie below it."""
         listed = obstore.list(self._store, path or None, chunk_size=1)
         if any(len(chunk) for chunk in listed):
             return True
@@ -72,16 +73,18 @@ class ObjectStore:
         return True
 
     def ls(self, path: str, *, detail: bool = False) -> list[str]:
-        """Paths right under it, of objects and of what fsspec calls folders. `detail` is fsspec's and must be false."""
+        """Paths directly below it, of objects and of what fsspec calls folders. `detail` is fsspec's and must
+        be false.
+        """
         assert not detail
         found = obstore.list_with_delimiter(self._store, path or None)
         return [*found["common_prefixes"], *(str(item["path"]) for item in found["objects"])]
 
     def makedirs(self, path: str, **_: Any) -> None:
-        """Nothing: an object brings its own path."""
+        """Does nothing: an object store has no folders."""
 
     def invalidate_cache(self) -> None:
-        """Nothing: every call asks."""
+        """Does nothing: nothing is cached."""
 
     def put_file(self, local: str, path: str) -> None:
         obstore.put(self._store, path, Path(local))

@@ -1,8 +1,8 @@
-"""The folder of staged data: files that are whole or not there, and a journal of which objects they are.
+"""The folder of staged data: complete files, and a journal of the objects that they come from.
 
-A file is written beside, under a name that starts with a dot, and gets its own name when all of it is there. The
-journal has a line for each then, so the next attempt that finds the folder again (a volume) fetches only what is
-missing or has changed in the store. One pod at a time writes: others that share the volume wait, and find it all.
+A file is written under a name that starts with a dot, and gets its own name when it is complete. Then the journal gets
+a line for it. So an attempt that finds the folder again (on a volume) fetches only what is missing or has changed in
+the store. One pod at a time writes; other pods that share the volume wait, and find all files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cotenant_worker.object_stores.object_store import StoredObject
 from cotenant_worker.object_stores.staging_errors import StagingError
 
 OWN: Final = ".cotenant-"
-"""How our own files begin."""
+"""Prefix of our own files."""
 JOURNAL: Final = f"{OWN}staged.jsonl"
 _PART: Final = f"{OWN}part-"
 _LOCK: Final = f"{OWN}lock"
@@ -29,7 +29,7 @@ _PATH_BYTES_MAX: Final = 2048
 
 
 def checked_name(path: str) -> str:
-    """The path of an object as one of a file below the folder; StagingError where it would lie elsewhere."""
+    """The path of an object as a path below the folder. Raises StagingError if it would lie outside."""
     parts = PurePosixPath(path).parts
     whole = "/".join(parts) == path and bool(parts)
     inside = whole and ".." not in parts and not path.startswith("/") and "\\" not in path

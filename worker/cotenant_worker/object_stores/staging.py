@@ -132,7 +132,7 @@ def list_source(source: DataSource, *, retry_s: float = 180.0) -> Listing:
 
 
 def _below(store: ObjectStore) -> dict[str, StoredObject]:
-    """Objects by their names, without the empty ones that some programs put where a folder is."""
+    """Objects by their names, without the empty objects that some programs put in place of folders."""
     found: dict[str, StoredObject] = {}
     for item in store.objects():
         found[checked_name(item.path)] = item
@@ -148,7 +148,7 @@ def _below(store: ObjectStore) -> dict[str, StoredObject]:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Fetches what a folder has not of one listing."""
+    """Fetches the objects of one listing that a folder lacks."""
 
     folder: StagedFolder
     listing: Listing
@@ -173,7 +173,7 @@ class Fetch:
             pool.shutdown(wait=False, cancel_futures=True)  # after an error: reads that hang are not waited for
 
     def _fetch(self, name: str, item: StoredObject) -> None:
-        """Fetch one object; it is begun again where its store stops answering on the way."""
+        """Fetch one object. It is started again if its store stops answering."""
         for attempt in range(TRIES):
             counted = [0]
             try:
@@ -200,7 +200,7 @@ def _counted(chunks: Iterator[Any], tally: Tally, counted: list[int]) -> Iterato
 
 
 def main() -> None:
-    """Stage the data of this pod's contract; reports go to the descriptor that is the first argument."""
+    """Stage the data of this pod's contract. Reports go to the descriptor given as the first argument."""
     descriptor = int(sys.argv[1])
 
     def report(message: StagingReport) -> None:

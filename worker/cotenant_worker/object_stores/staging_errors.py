@@ -1,4 +1,4 @@
-"""Why data cannot be staged, as a reason and a sentence for its tenant, and whether another attempt may help."""
+"""Why data cannot be staged: a reason, a sentence for the tenant, and whether another attempt may help."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SENTENCE_CHARS: Final = 300
 
 
 class StagingError(Exception):
-    """Data that cannot be staged. `retriable`: another attempt may get it."""
+    """Data that cannot be staged. `retriable` is true if another attempt may succeed."""
 
     def __init__(self, reason: str, message: str, *, retriable: bool = False) -> None:
         super().__init__(message)
@@ -75,6 +75,6 @@ def of_disk(error: OSError, folder: str) -> StagingError:
 
 
 def _sentence(text: str) -> str:
-    """The first line of an error of obstore, without what it has for its developers."""
+    """The first line of an error of obstore, without the details for its developers."""
     line = text.strip().partition("\n")[0].strip()
     return line if len(line) <= _SENTENCE_CHARS else line[: _SENTENCE_CHARS - 1] + "…"

@@ -1,4 +1,4 @@
-"""What the process that stages data tells process 1, which imports no obstore: one JSON line each."""
+"""Reports of the process that stages data to process 1, which does not import obstore: one JSON line each."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from cotenant_worker.messaging.records import record
 
 @record
 class StagingProgress:
-    """Bytes of all data of one pod; `fetched_bytes` counts what was there before."""
+    """Bytes of all data of one pod. `fetched_bytes` includes what was there before."""
 
     fetched_bytes: int
     of_bytes: int
     note: str = ""
-    """What holds it up; empty: nothing."""
+    """What delays it; empty if nothing does."""
 
 
 @record
 class StagingRefused:
-    """It has ended without all data."""
+    """Staging has ended without all data."""
 
     reason: str
     message: str
     retriable: bool
-    """True where another attempt may get further: the store did not answer."""
+    """True if another attempt may succeed, because the store did not answer."""
 
 
 StagingReport: TypeAlias = StagingProgress | StagingRefused

@@ -1,4 +1,5 @@
-"""Strategy `ParameterServer`: shards in pods of their own, the optimizer's stand-in in the ranks, links between pods.
+"""Strategy `ParameterServer`: shards in pods of their own, the optimizer's replacement in the ranks, links between
+pods.
 
-No code of the tenant runs in a server's pod, nor Ray. Only `shards` imports numpy; the rest is PID 1's.
+A server's pod runs neither code of the tenant nor Ray. Only `shards` imports numpy; the rest runs in PID 1.
 """

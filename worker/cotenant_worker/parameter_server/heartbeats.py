@@ -1,9 +1,9 @@
 """Links between rank 0's pod and the pods of the parameter servers: arrival, heartbeats, loss, verdict. Stdlib only.
 
-Servers have no ranks and are no part of the job's Ray cluster. Each one's launcher connects to the launcher of rank 0's
-pod, proves that it knows the attempt's secret, names its server, and stays. Both sides send a heartbeat every
-`HEARTBEAT_INTERVAL_S`, so that one which is frozen or cut off is lost after `HEARTBEAT_TIMEOUT_S`. The conductor gets
-the events.
+Servers have no ranks and are not in the job's Ray cluster. The launcher of each connects to the launcher of rank 0's
+pod, proves that it knows the attempt's secret, and names its server. Both sides send a heartbeat every
+`HEARTBEAT_INTERVAL_S`. A silent side counts as lost after `HEARTBEAT_TIMEOUT_S`, also if it is frozen. The conductor
+gets the events.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FLUSH_S = 2.0
 
 @dataclass(slots=True)
 class ServerLinks:
-    """Links to the parameter servers, at their end in rank 0's pod."""
+    """Links to the parameter servers, in rank 0's pod."""
 
     contract: Contract
     env: Mapping[str, str]
@@ -52,7 +52,7 @@ class ServerLinks:
         await asyncio.start_server(self._serve, ip, layout.LINK_PORT)
 
     async def finish(self, verdict: Finish) -> None:
-        """Tell every server how the attempt ended; they leave with the same code."""
+        """Tell every server how the attempt ended. They leave with the same exit code."""
         self._told = True
         for channel in self._channels.values():
             channel.send(FinishAttempt(verdict))
@@ -91,7 +91,7 @@ class ServerLinks:
 
 
 async def receive_until_silent(channel: Channel[Message]) -> AsyncIterator[Message]:
-    """Messages until the other side goes; TimeoutError after `HEARTBEAT_TIMEOUT_S` without one."""
+    """Messages until the other side closes. Raises TimeoutError after `HEARTBEAT_TIMEOUT_S` without one."""
     messages = aiter(channel)
     while True:
         async with asyncio.timeout(HEARTBEAT_TIMEOUT_S):

@@ -1,8 +1,8 @@
 """PID 1 of a parameter server's pod: starts the server, reports to rank 0's pod, serves until the ranks are done.
 
-Stdlib only; the server, which needs numpy, is a child. No code of the tenant runs here, nor Ray. The pod ends with the
-verdict of the ranks, with one of its own when the server's process or rank 0's pod goes, and, asked to stop, once the
-ranks have saved.
+Stdlib only. The server, which needs numpy, is a child. Neither code of the tenant nor Ray runs here. The pod ends with
+the verdict of the ranks, or with its own if the server's process or rank 0's pod is lost. If it is asked to stop, it
+ends once the ranks have saved.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ from cotenant_worker.supervision.stopped_ranks import StoppedRanks
 _RETRY_INTERVAL_S = 0.1
 _CONNECT_TIMEOUT_S = 5.0
 STOPPED_TIMEOUT_S = 20.0
-"""After that a stopped (SIGSTOP) server is lost: nothing of the tenant's runs there, so nothing stops it for long."""
+"""A stopped (SIGSTOP) server is lost after this time. No code of the tenant runs there, so nothing stops it on purpose.
+"""
 
 
 @dataclass(slots=True)
@@ -119,7 +120,7 @@ class ServerPod:
     # -- the server -------------------------------------------------------------------------------------------
 
     def _start(self) -> ChildProcess:
-        """Start the server on a socket that listens already: ranks that come before its imports end wait in line."""
+        """Start the server on a socket that already listens, so that ranks can connect before its imports end."""
         read_end, write_end = os.pipe()
         with socket.create_server((self.ip, layout.SERVER_PORT), family=family_of(self.ip), backlog=256) as listener:
             number = listener.fileno()
@@ -145,7 +146,7 @@ class ServerPod:
         self._gone(code, reason, message, child)
 
     def _stopped(self, child: ChildProcess, stopped: RankStopped) -> None:
-        """End the pod: ranks wait for a server that is stopped and has not ended."""
+        """End the pod if the server is stopped and has not ended, because ranks wait for it."""
         message = f"the process of {self.name} was stopped (SIGSTOP) {stopped.stopped_s:.0f} s ago and stays so"
         self._gone(names.EXIT_PEER_LOST, "PeerLost", message, child)
 
@@ -177,7 +178,7 @@ class ServerPod:
         self._end(names.EXIT_PEER_LOST, "PeerLost", f"the pod of rank 0, {self.head}, {why}")
 
     async def _join(self) -> Channel[Message] | None:
-        """Connect to rank 0's pod, whose name exists once it has an address; None after the rendezvous timeout."""
+        """Connect to rank 0's pod, whose name resolves once it has an address; None after the rendezvous timeout."""
         env = server_environment(self.env, self.contract)
         end = time.monotonic() + self.contract.rendezvous_timeout_s
         while time.monotonic() < end:
@@ -192,7 +193,9 @@ class ServerPod:
     # -- asked to stop ----------------------------------------------------------------------------------------
 
     def _terminated(self) -> None:
-        """SIGTERM from the kubelet: all pods of the attempt are asked to save, and need the parameters meanwhile."""
+        """SIGTERM from the kubelet. All pods of the attempt are asked to save, and they need the parameters
+        meanwhile.
+        """
         if self._stopping:
             return
         self._stopping = True
@@ -202,7 +205,7 @@ class ServerPod:
         self.tasks.start(self._see_out())
 
     async def _see_out(self) -> None:
-        """End before the kubelet's grace period does; at once where no rank has been met."""
+        """End before the kubelet's grace period does, or at once if no rank has connected."""
         patience = max(1.0, self.contract.grace_s - 2.0) if self._link is not None else 0.0
         await asyncio.wait([self.verdict], timeout=patience)
         self._end(names.EXIT_PREEMPTED, "Preempted", "asked to stop")

@@ -1,11 +1,13 @@
-"""Strategy `ParameterServer`: servers hold the parameters, workers push gradients and pull what became of them.
+"""Strategy `ParameterServer`: servers hold the parameters; workers push gradients and pull new parameters.
 
-`python -m cotenant_worker.parameter_server.shards FD` is one server, on a socket that listens already, in a pod of
-its own (`ServerPod`). The parameters are one float32 vector cut into equal pieces, one per server. Synchronous: a
-server waits for the gradients of every worker, steps once with their mean (the same numbers as all-reduce).
-Asynchronous: it steps at every push, so no rank waits and gradients may be stale. When the ranks start again, with the
-same number or another, each server begins anew with what rank 0 brings. A program uses `ParameterServer` where it had
-its optimizer. Only connections that prove the attempt's secret are answered (`hmac_handshake`).
+`python -m cotenant_worker.parameter_server.shards FD` is one server, on a socket that already listens, in a pod of its
+own (`ServerPod`). The parameters are one float32 vector cut into equal pieces, one for each server. Synchronous: a
+server waits for the gradients of every worker and takes one step with their mean (the same numbers as all-reduce).
+Asynchronous: it takes a step at every push, so no rank waits and gradients may be stale. If the ranks start again, with
+the same number or another, each server starts from what rank 0 brings.
+
+A program uses `ParameterServer` in place of its optimizer. Only connections that prove the attempt's secret are served
+(`hmac_handshake`).
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 _HELLO = struct.Struct("<III")
 """Generation of the ranks, their number, the rank of this connection."""
 _HEADER = struct.Struct("<BffQ")
-"""Operation, learning rate, momentum, bytes that follow."""
+"""Operation, learning rate, momentum, number of bytes that follow."""
 _LENGTH = struct.Struct("<Q")
 _INIT, _PUSH = 0, 1
 _JOIN_S = 120.0
@@ -58,7 +60,7 @@ class Shard:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def begin(self, worker: int, values: Vector) -> Vector:
-        """Start with rank 0's values; the others wait for them."""
+        """Start with rank 0's values. The other ranks wait for them."""
         with self._changed:
             if worker == 0 and self.values is None:
                 self.values = values.copy()
@@ -68,7 +70,7 @@ class Shard:
             return self._now()
 
     def push(self, worker: int, gradient: Vector, rate: float, momentum: float) -> Vector:
-        """The parameters after this gradient took effect."""
+        """Apply this gradient. Returns the parameters afterwards."""
         with self._changed:
             if not self.synchronous:
                 self._step(gradient, rate, momentum)
@@ -106,7 +108,7 @@ class Shard:
 
 @dataclass(slots=True)
 class ServerGenerations:
-    """The shard of the newest generation of the ranks: a late rank of an earlier one must not change it."""
+    """The shard of the newest generation of the ranks. A late rank of an earlier generation must not change it."""
 
     synchronous: bool
     _newest: int = -1
@@ -114,7 +116,7 @@ class ServerGenerations:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def shard(self, start: int, workers: int) -> Shard:
-        """The shard of generation `start`; PeerGoneError for an earlier one."""
+        """The shard of generation `start`. Raises PeerGoneError for an earlier one."""
         with self._lock:
             if start > self._newest:
                 if self._shard is not None:
@@ -126,7 +128,7 @@ class ServerGenerations:
 
 
 def serve(listener: socket.socket, starts: ServerGenerations, secret: str) -> None:
-    """A thread per worker, until the process is ended by its launcher."""
+    """One thread for each worker, until the launcher ends the process."""
     while True:
         connection, _ = listener.accept()
         threading.Thread(target=_answer, args=(connection, starts, secret), daemon=True).start()
@@ -151,7 +153,7 @@ def _answer(connection: socket.socket, starts: ServerGenerations, secret: str) -
 
 
 class ParameterServer:
-    """Takes the optimizer's place in a worker. `step()` after `backward()` pushes gradients and pulls parameters."""
+    """Replaces the optimizer in a worker. `step()` after `backward()` pushes gradients and pulls parameters."""
 
     def __init__(self, parameters: Iterable[Any], *, lr: float, momentum: float = 0.0) -> None:
         self.lr = lr
@@ -182,10 +184,10 @@ class ParameterServer:
         return np.concatenate([array.reshape(-1).astype(np.float32, copy=False) for array in arrays])
 
     def _exchange(self, operation: int, vector: Vector) -> Vector:
-        """Send every server its piece, then collect: the servers work at the same time.
+        """Send every server its piece, then collect the answers, so that the servers work at the same time.
 
-        Every rank begins with another server, or they would all wait for one network card after the other.
-        Raises PeerGoneError with the server's address.
+        Each rank begins with another server; otherwise all would wait for one network card after the other. Raises
+        PeerGoneError with the server's address.
         """
         pieces = np.array_split(vector, len(self._servers))
         order = [(self._rank + turn) % len(self._servers) for turn in range(len(self._servers))]
@@ -202,7 +204,7 @@ class ParameterServer:
 
     @contextmanager
     def _talk_to(self, index: int) -> Iterator[socket.socket]:
-        """Errors of the connection as PeerGoneError, by which the launcher knows that a peer was at fault."""
+        """Turns errors of the connection into PeerGoneError, by which the launcher knows that a peer was at fault."""
         try:
             yield self._servers[index]
         except OSError as error:

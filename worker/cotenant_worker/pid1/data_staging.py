@@ -1,4 +1,4 @@
-"""Data of the job, fetched by a process of its own before this pod is ready: its progress on the board, its end."""
+"""Fetches the job's data in a process of its own before this pod is ready, and shows its progress on the board."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cotenant_worker.supervision.commands import Finish
 from cotenant_worker.supervision.messages import PodEvent, PodStaging
 
 _ALIVE_S: Final = 2.0
-"""Between two signs of life for the conductor, which waits for this pod as long as they come."""
+"""Pause between two signs of life. The conductor waits for this pod as long as they come."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,9 @@ class DataStaging:
     _refused: StagingRefused | None = None
 
     async def run(self) -> Finish | None:
-        """Fetch all data of the contract; a verdict where that cannot be. It is killed with the pod's descendants."""
+        """Fetch all data of the contract. Returns a verdict if that fails. The process is killed with the pod's
+        descendants.
+        """
         if not self.contract.data:
             return None
         began = time.monotonic()

@@ -17,7 +17,7 @@ def own_ip(env: Mapping[str, str]) -> str:
 
 
 async def _run(contract: Contract, env: Mapping[str, str]) -> int:
-    """Each kind of pod imports only its own half: what process 1 imports is time before the ranks start."""
+    """Run this kind of pod. Each imports only its own half, because imports of process 1 delay the ranks."""
     if contract.role is Role.WORKER:
         from cotenant_worker.pid1.launcher import Launcher
         from cotenant_worker.ranks.device_environment import apart
@@ -29,7 +29,7 @@ async def _run(contract: Contract, env: Mapping[str, str]) -> int:
 
 
 def main() -> int:
-    """Run the pod and return its exit code; a contract that does not hold ends it before anything starts."""
+    """Run the pod and return its exit code. An invalid contract ends it before anything starts."""
     env = dict(os.environ)
     try:
         contract = own_contract(Contract.from_environment(env))
@@ -56,7 +56,7 @@ def own_contract(contract: Contract) -> Contract:
 
 
 def check(contract: Contract, env: Mapping[str, str]) -> None:
-    """Validate what the contract's shape does not: ContractError that names the field."""
+    """Validate what the contract's shape does not. Raises ContractError, which names the field."""
     if not contract.pods or not all(pod.ranks for pod in contract.pods):
         raise ContractError("pods: every pod needs at least one rank")
     pods = len(contract.pods) + len(contract.servers)

@@ -1,7 +1,7 @@
 """The launcher's unix socket: ranks, Ray's node process, the pod's actor and the driver connect to it.
 
-Reports of ranks go on this pod's `ProgressBoard` and, where this is not rank 0's pod, through the actor to the
-conductor, which passes them on to rank 0's pod. Commands come the other way.
+Reports of ranks go to this pod's `ProgressBoard`. In other pods than rank 0's they also go through the actor to the
+conductor, which passes them on to rank 0's pod. Commands take the opposite way.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _REPORTS = get_args(RankReport)
 _COMMANDS = get_args(PodCommand)
 _MAX_UNSENT_REPORTS = 1000
 _NO_ACTOR_S = 90.0
-"""After so long without an actor the pod is cut off: longer than the driver needs to replace one."""
+"""A pod without an actor for this time is cut off. The driver needs less to replace one."""
 
 
 @dataclass(slots=True)
@@ -54,19 +54,21 @@ class EventBus:
     is_head: bool
     mark_phase: Callable[[str], None]
     execute: Callable[[PodCommand], Coroutine[Any, Any, None]]
-    """Carries out a command for this pod's launcher."""
+    """Executes a command for this pod's launcher."""
     on_actor_attached: Callable[[], None]
-    """The actor has come: this pod is part of the cluster."""
+    """Called when the actor has connected: this pod is part of the cluster."""
     on_first_step: Callable[[], None]
-    """A rank has done its first step: it has imported all that a step needs."""
+    """Called when a rank has done its first step: it has imported everything that a step needs."""
     on_heartbeat: Callable[[PodEvent], None]
-    """Passes a rank's heartbeat to the conductor, wherever it runs."""
+    """Passes a rank's heartbeat to the conductor."""
     _actor: Channel[Message] | None = None
-    """The way to the conductor."""
+    """Channel to the conductor."""
     _unsent_reports: deque[PodEvent] = field(default_factory=lambda: deque(maxlen=_MAX_UNSENT_REPORTS))
-    """Reports from while there was no actor."""
+    """Reports that came while there was no actor."""
     _decisive_events: list[tuple[float, PodEvent]] = field(default_factory=list)
-    """(monotonic time, event) of all that decide something: an actor that dies may have taken some of them along."""
+    """(monotonic time, event) of all events that decide something. They are sent again to a new actor, because the last
+    one may have lost some.
+    """
     _no_actor_timer: asyncio.TimerHandle | None = None
     _pending_commands: set[asyncio.Future[None]] = field(default_factory=set)
 
@@ -74,7 +76,7 @@ class EventBus:
         return await asyncio.start_unix_server(self._serve, str(layout.socket_path()), limit=LINE_LIMIT_BYTES)
 
     def emit(self, event: PodEvent) -> None:
-        """Send to the conductor, through the actor. A new actor gets decisive events again; heartbeats may get lost."""
+        """Send to the conductor, through the actor. A new actor gets decisive events again; heartbeats may be lost."""
         if isinstance(event, _DECISIVE):
             self._decisive_events.append((time.monotonic(), event))
         elif self._actor is None and isinstance(event, ForwardedReport):
@@ -121,7 +123,7 @@ class EventBus:
         self._pending_commands.add(asyncio.ensure_future(self.execute(HeadSilent(_NO_ACTOR_S))))
 
     def _on_rank_message(self, message: Message) -> None:
-        """Heartbeats go to the conductor, reports on this pod's board and on rank 0's."""
+        """Heartbeats go to the conductor, reports to this pod's board and to rank 0's."""
         if isinstance(message, RankHeartbeat):
             self.on_heartbeat(message)
         elif isinstance(message, PhaseReached):
@@ -132,14 +134,14 @@ class EventBus:
             self.report(message)
 
     def report(self, message: RankReport) -> None:
-        """Keep a report on this pod's board and on rank 0's."""
+        """Store a report on this pod's board and on rank 0's."""
         now = time.time()
         self.board.record(message, now)
         if not self.is_head:
             self.emit(ForwardedReport(message, now))
 
     def apply_to_board(self, message: HeadMessage) -> None:
-        """Show what the conductor sends to rank 0's pod."""
+        """Show on the board what the conductor sends to rank 0's pod."""
         match message:
             case ForwardedReport(report, received_unix_s):
                 self.board.record(report, received_unix_s)

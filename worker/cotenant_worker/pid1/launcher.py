@@ -1,9 +1,9 @@
-"""Process 1 of a worker pod: reaps, forwards signals, starts Ray and the ranks, answers health and progress, owns the
-exit code. Stdlib only, so that it is up in a tenth of a second; whatever needs ray or torch runs in a child.
+"""Process 1 of a worker pod: starts Ray and the ranks, answers health and progress, owns the exit code.
 
-`run` is the table of contents: what starts early, what is served, what waits for the memory limits, the verdict, the
-end. The conductor's commands arrive in `_execute`, from the actor or, where the group is one rank, from a conductor in
-this process. In torchelastic's terms `LocalRanks` starts and stops the workers and `Conductor` is the monitor loop.
+It uses the stdlib only, so that it is up in a tenth of a second; code that needs ray or torch runs in a child. `run` is
+the table of contents: early starts, the endpoints, the memory limits, the verdict, the end. The conductor's commands
+arrive in `_execute`: from the actor, or from a conductor in this process if the group is one rank. In torchelastic's
+terms `LocalRanks` starts and stops the workers, and `Conductor` is the monitor loop.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class Launcher:
     event_bus: EventBus = field(init=False)
     preemption: Preemption = field(init=False)
     links: ServerLinks = field(init=False)
-    """To the pods of parameter servers; in rank 0's pod only."""
+    """Links to the pods of parameter servers; in rank 0's pod only."""
     verdict: asyncio.Future[Finish] = field(init=False)
     single_pod: SinglePod | None = None
-    """Where the group is one rank: with the conductor, which else runs in the driver."""
+    """The conductor, if the group is one rank. Otherwise it runs in the driver."""
     started_at: float = field(default_factory=time.monotonic)
     tasks: BackgroundTasks = field(init=False)
     tracking: Tracking = field(init=False)
@@ -99,7 +99,7 @@ class Launcher:
 
     @property
     def single_rank(self) -> bool:
-        """One rank needs neither peers nor Ray."""
+        """True for one rank, which needs neither peers nor Ray."""
         return not needs_ray(self.contract.mode, self.contract.world_size)
 
     # -- from the start to the verdict ------------------------------------------------------------------------
@@ -126,13 +126,13 @@ class Launcher:
         return await self._shut_down(finish)
 
     def _start_early(self) -> None:
-        """Begin what takes seconds and depends on nothing: imports of the program, and Ray."""
+        """Start what takes seconds and depends on nothing: imports of the program, and Ray."""
         self.ranks.fork_client.start()
         if not self.single_rank and self.contract.mode != "rayTrain":
             self.tasks.start(self._run_ray())
 
     async def _join(self) -> None:
-        """Prepare what ranks find, then report this pod as ready: from then on the conductor commands it."""
+        """Prepare what ranks need, then report this pod as ready. From then on the conductor commands it."""
         refused = await prepare_checkpoint_folder(self.contract)
         refused = refused or await DataStaging(self.contract, self.children, self.env, self.board, self._emit).run()
         refused = refused or await apply_memory_limits(self.contract, self.board, self.ranks, self.ray)
@@ -150,7 +150,7 @@ class Launcher:
             await self.links.open(self.ip)
 
     async def _run_ray(self) -> None:
-        """Start Ray (and the driver); when one of them ends before the verdict, the attempt is over."""
+        """Start Ray (and the driver). If one of them ends before the verdict, the attempt is over."""
         self.board.state = "rendezvous"
         finish = await self.ray.run()
         if self.preemption.started:
@@ -174,7 +174,7 @@ class Launcher:
         self._set_verdict(Finish(names.EXIT_RAY_DIED, "RayDied", f"launcher: {error}"))
 
     def _set_verdict(self, finish: Finish) -> None:
-        """The first verdict counts."""
+        """Set the verdict. Only the first one counts."""
         if not self.verdict.done():
             self.verdict.set_result(finish)
 
@@ -219,13 +219,13 @@ class Launcher:
         self.tasks.start(self._start_ranks(group))
 
     async def _start_ranks(self, group: WorkerGroup) -> None:
-        """Run beside the stream of commands: a start may wait for imports, a stop may not wait for a start."""
+        """Start ranks in a task of its own: a start may wait for imports, and a stop must not wait for a start."""
         await self.ranks.start(group)
         self.board.started()
         self._mark_phase("ranks started")
 
     def _on_sigterm(self) -> None:
-        """Save and leave: SIGTERM from the kubelet."""
+        """SIGTERM from the kubelet: save and leave."""
         if self._sigterm_received:
             return
         self._sigterm_received = True

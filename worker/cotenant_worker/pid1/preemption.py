@@ -1,4 +1,4 @@
-"""The way out of a pod's ranks: a notice, the grace period, then SIGKILL."""
+"""How a pod's ranks leave: a notice, the grace period, then SIGKILL."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ class Preemption:
     board: ProgressBoard
     emit: Callable[[PodEvent], None]
     started: bool = False
-    """The pod itself was asked to leave; a group that changes its size asks its ranks only."""
+    """True if the pod itself was asked to leave. A group that changes its size asks only its ranks."""
     killed_ranks: tuple[int, ...] = ()
     """Ranks that had to be killed."""
     _calls_at: tuple[float, int] = (0.0, 0)
 
     async def sample_calls(self) -> None:
-        """Sample at an interval how many safe points the ranks have passed: the rate gives one ahead of all."""
+        """Sample repeatedly how many safe points the ranks have passed. From the rate follows one that is ahead of all
+        ranks.
+        """
         while True:
             await asyncio.sleep(_SAMPLE_S)
             calls = [run.counters.get("calls") for run in self.ranks.running.values()]
@@ -44,7 +46,7 @@ class Preemption:
                 self._calls_at = (time.monotonic(), max(calls))
 
     def start(self) -> bool:
-        """Ask the ranks to leave for good; False where that was done before."""
+        """Ask the ranks to leave for good. False if that was done before."""
         if self.started:
             return False
         self.started = True
@@ -70,7 +72,7 @@ class Preemption:
         self.emit(SafePoints(calls, rate))
 
     async def wait_for_ranks(self) -> None:
-        """Wait until the ranks have left; kill those whose time is over."""
+        """Wait until the ranks have left, and kill those whose time is over."""
         if self.contract.mode == "rayTrain":
             await self.ray.drain(leave_budget_s(self.contract))
         else:
@@ -79,7 +81,7 @@ class Preemption:
         await self.ranks.kill(1 << 30)
 
     def as_preempted(self, finish: Finish) -> Finish:
-        """Return the verdict of a pod that was asked to leave: what is saved, and which ranks had to be killed."""
+        """The verdict of a pod that was asked to leave: what is saved, and which ranks had to be killed."""
         parts = [finish.message, _checkpoint_line(last_saved(self.contract, self.board))]
         if self.killed_ranks:
             who = (

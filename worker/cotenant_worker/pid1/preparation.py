@@ -1,4 +1,4 @@
-"""Preparation of a pod before its ranks start: the collective, the command line, checkpoints, limits of GPU memory."""
+"""Prepares a pod before its ranks start: the collective, the command line, checkpoints, limits of GPU memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cotenant_worker.supervision.commands import Finish
 
 
 def publish_choices(contract: Contract, board: ProgressBoard, command_warning: str) -> None:
-    """Show what was chosen for the job otherwise than it asks; `command_warning` is empty where its command fits."""
+    """Show where the choice differs from what the job asks. `command_warning` is empty if its command fits."""
     board.collective, warning = choose_collective(contract)
     board.warn("collective", warning)
     board.warn("command", command_warning)
@@ -27,9 +27,9 @@ def publish_choices(contract: Contract, board: ProgressBoard, command_warning: s
 
 
 async def prepare_checkpoint_folder(contract: Contract) -> Finish | None:
-    """Make the folder that `COTENANT_CHECKPOINT_DIR` names; a verdict where nothing can be written there.
+    """Make the folder that `COTENANT_CHECKPOINT_DIR` names. Returns a verdict if it is not writable.
 
-    A program may open a file in it without further ado, and learns now, not at its first save, that it cannot.
+    A program may expect the folder to exist. And it learns now, not at its first save, that it cannot write.
     """
     path = contract.checkpoint.path if contract.checkpoint else ""
     if not path or "://" in path:
@@ -51,7 +51,7 @@ def _write_into(folder: Path) -> None:
 async def apply_memory_limits(
     contract: Contract, board: ProgressBoard, ranks: LocalRanks, ray: RayProcesses
 ) -> Finish | None:
-    """Limit the GPU memory of ranks and, in mode `rayTrain`, of Ray; a verdict where the pod must not start."""
+    """Limit the GPU memory of ranks and, in mode `rayTrain`, of Ray. Returns a verdict if the pod must not start."""
     limits, problems = await asyncio.to_thread(memory_limits_of, contract)
     for key, text in problems:
         board.warn(key, text)

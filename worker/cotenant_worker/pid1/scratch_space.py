@@ -1,6 +1,6 @@
-"""The watch over the pod's scratch volume: a warning at 80 %. At 100 % the kubelet ends the pod within a second.
+"""Watches the pod's scratch volume and warns at 80 %. At 100 % the kubelet ends the pod within a second.
 
-The kubelet adds up what the files take, so the volume itself never looks full. The same is done here.
+The kubelet adds up the sizes of the files, so the volume itself never looks full. This module does the same.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Final
 
 _CHECK_INTERVAL_S: Final = 30.0
 _REST: Final = 20
-"""A look takes its time where there are a million files: at most a twentieth of all time."""
+"""Looking at a million files takes long, so looks take at most a twentieth of the time."""
 FULL: Final = 0.8
 _BLOCK: Final = 512
-"""Bytes that `st_blocks` counts in."""
+"""Unit of `st_blocks`, in bytes."""
 
 
 @dataclass(slots=True)
 class ScratchSpace:
     limit_mib: int
-    """Size of the volume; 0 where nothing limits it."""
+    """Size of the volume; 0 without a limit."""
     warn: Callable[[str, str], None]
-    """(key, text) of a warning of the job; an empty text takes it back."""
+    """(key, text) of a warning of the job. An empty text withdraws it."""
     folder: Path = Path("/tmp")
     _told: bool = False
 
@@ -42,7 +42,7 @@ class ScratchSpace:
             stopped.set()  # the end of the pod does not wait for a look at a million files
 
     def check(self, used: int) -> None:
-        """Warn if so many MiB are too many, once until they are fewer."""
+        """Warn if this many MiB are too many, once until they are fewer."""
         full = used >= FULL * self.limit_mib
         if full is self._told:
             return
@@ -55,7 +55,7 @@ class ScratchSpace:
 
 
 def used_mib(folder: Path, stopped: threading.Event) -> int:
-    """MiB that the files below `folder` take on its own volume. A file with several names counts once."""
+    """MiB of the files below `folder` on its own volume. A file with several names counts once."""
     blocks, seen = 0, set()
     device = os.stat(folder).st_dev
     for path, folders, files in os.walk(folder):

@@ -1,4 +1,4 @@
-"""The only pod of a group of one rank: its conductor runs in process 1 itself, without a driver and without Ray."""
+"""The only pod of a group of one rank: its conductor runs in process 1, without a driver and without Ray."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SinglePod:
-    """`Pods` of a group of one: what the conductor sends arrives by a call."""
+    """`Pods` of a group of one: the conductor's messages arrive by a call."""
 
     contract: Contract
     execute: Callable[[PodCommand], Awaitable[None]]

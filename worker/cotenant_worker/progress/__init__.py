@@ -1,5 +1,5 @@
-"""How far the job is: one board in rank 0's pod, served over HTTP, passed to TensorBoard or MLflow, and
-written into the termination message.
+"""How far the job is: one board in rank 0's pod, served over HTTP, sent to TensorBoard or MLflow, and written into the
+termination message.
 
-Runs in PID 1, so standard library only; nothing here decides what happens to the ranks.
+It runs in PID 1, so it uses the standard library only. Nothing here decides what happens to the ranks.
 """

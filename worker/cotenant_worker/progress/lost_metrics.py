@@ -1,6 +1,6 @@
-"""Metrics that are no number any more: a loss that became NaN on one rank of eight. Pure.
+"""Metrics that are no longer a number, such as a loss that became NaN on one rank of eight. Pure.
 
-The mean leaves them out, so a curve would look well while the weights are destroyed.
+The mean leaves them out, so a curve would look right while the weights are destroyed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class LostMetrics:
     _since: dict[str, dict[int, tuple[int, str]]] = field(default_factory=dict)
     """Metric → rank → the step since which it is lost there, and what it became."""
     _finite: dict[str, tuple[float, int]] = field(default_factory=dict)
-    """Metric → its last finite value on any rank, and the step of that."""
+    """Metric → its last finite value on any rank, and the step of that value."""
 
     def record(self, rank: int, step: int, metrics: Mapping[str, float]) -> Iterator[tuple[str, str]]:
-        """(key, text) of each warning that changes; an empty text takes it back."""
+        """(key, text) of each warning that changes. An empty text withdraws it."""
         for name, value in metrics.items():
             ranks = self._since.setdefault(name, {})
             known = dict(ranks)

@@ -1,7 +1,6 @@
 """Gathers the reports of all ranks into one `Progress`, in rank 0's pod. No I/O, no clock of its own.
 
-Metrics are averaged here over the ranks that report them, so a training loop pays for one message to a socket and
-nothing else.
+Metrics are averaged here over the ranks that report them, so a training loop only pays for one message to a socket.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class RankView:
     metrics: dict[str, float] = field(default_factory=dict)
     results: dict[str, float | int | str] = field(default_factory=dict)
     own_steps: bool = False
-    """It reports by itself; else its steps are counted at the optimizer."""
+    """True if the program reports its steps; otherwise the shim counts them at the optimizer."""
 
 
 @dataclass(slots=True)
@@ -58,7 +57,7 @@ class ProgressBoard:
     ranks: dict[int, RankView] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     grants: dict[int, int] = field(default_factory=dict)
-    """Rank → the rank that the placement gave its GPUs to: another one in a world that shrank."""
+    """Rank → the rank to which the placement gave its GPUs. They differ in a world that shrank."""
     observed: dict[int, list[str]] = field(default_factory=dict)
     memory_peak: dict[str, int] = field(default_factory=dict)
     saved_step: int | None = None
@@ -66,24 +65,24 @@ class ProgressBoard:
     updated_at: float = 0.0
     restarts: int = 0
     checks: dict[int, tuple[float, int, float]] = field(default_factory=dict)
-    """Rank → all-reduce milliseconds, its bytes, milliseconds of the rank's own work, before step 0."""
+    """Rank → before step 0: milliseconds of an all-reduce, its bytes, milliseconds of the rank's own work."""
     checked_on: str = ""
     """`cuda` or `cpu`."""
     slow: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """Rank → its own milliseconds and the usual ones."""
+    """Rank → its own milliseconds, and the usual ones."""
     busy: bool | None = None
-    """An interactive program computes; None where no program has said."""
+    """True if an interactive program computes; None if no program has said."""
     active_at: float | None = None
-    """When that was last used, seconds since 1970."""
+    """When it was last used, seconds since 1970."""
     staging: StagedBytes = field(default_factory=StagedBytes)
     timings: dict[str, float] = field(default_factory=dict)
-    """Seconds since the launcher started, of the first time that something happened."""
+    """Event → seconds since the launcher started, for its first occurrence."""
     _lost: LostMetrics = field(default_factory=LostMetrics)
     _window: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
     """(seconds on a clock that nobody sets, step) of rank 0's last reports."""
 
     def record(self, report: RankReport, now: float) -> None:
-        """Keep one report of a rank that came at `now`, seconds since 1970."""
+        """Store one report of a rank, which came at `now` in seconds since 1970."""
         rank = max(report.rank, 0)
         view = self.ranks.setdefault(rank, RankView())
         self.updated_at = now
@@ -115,7 +114,7 @@ class ProgressBoard:
                 self.warn(key, text)
 
     def record_staging(self, event: PodStaging, now: float) -> None:
-        """Show what a pod has fetched of its data; all pods together are what the job waits for."""
+        """Show what a pod has fetched of its data. The job waits for all pods together."""
         self.staging.record(event, now)
         self.updated_at = now
         if self.state in ("starting", "rendezvous", "staging"):
@@ -154,13 +153,13 @@ class ProgressBoard:
             self.warn(f"{REPORTED}{note}", note)
 
     def _uses(self, name: str) -> None:
-        """What the program's process group is made of, whatever was meant for it."""
+        """Backend of the program's process group, whatever was chosen for it."""
         if self.collective == "nccl" and name == "gloo":
             self.warn("collective", "the program asks for gloo: all-reduce goes through the CPUs where NCCL would work")
         self.collective = name
 
     def _name_slow_ranks(self) -> None:
-        """Warn of each with its GPUs; who is suspect no more is taken back."""
+        """Warn of each slow rank with its GPUs, and withdraw the warnings of others."""
         if len(self.checks) < 2:
             return
         found = slow_ranks({rank: own for rank, (_, _, own) in self.checks.items()})
@@ -172,24 +171,24 @@ class ProgressBoard:
             self.warn(f"slow-{rank}", text if rank in found else "")
 
     def warn(self, key: str, text: str) -> None:
-        """An empty text takes the warning back. Of too many those that came first are kept."""
+        """Set a warning. An empty text withdraws it. If there are too many, the first ones stay."""
         if text and (key in self.warnings or len(self.warnings) < WARNINGS_MAX):
             self.warnings[key] = plain_text(text, WARNING_CHARS_MAX)
         elif not text:
             self.warnings.pop(key, None)
 
     def shown_warnings(self) -> tuple[str, ...]:
-        """Warnings by their keys; of too many the first, and how many more there are."""
+        """Warnings by key. If there are too many: the first ones, and the number of the others."""
         texts = [text for _, text in sorted(self.warnings.items())]
         more = len(texts) - SHOWN_WARNINGS_MAX
         return (*texts[:SHOWN_WARNINGS_MAX], *([f"and {more} more warnings"] if more > 0 else []))
 
     def report_warnings(self) -> tuple[str, ...]:
-        """About values that the program reported."""
+        """Warnings about values that the program reported."""
         return tuple(text for key, text in sorted(self.warnings.items()) if key.startswith(REPORTED))
 
     def began(self, generation: int) -> None:
-        """Begin a generation: the state of the last one no longer holds."""
+        """Begin a generation. The state of the last one no longer holds."""
         self.state = "rendezvous"
         self.restarts = generation
         self._window.clear()
@@ -199,7 +198,7 @@ class ProgressBoard:
             view.metrics.clear()
 
     def started(self) -> None:
-        """The ranks of this generation are processes; only their reports show that they train."""
+        """The processes of this generation run. Only their reports show that they train."""
         if self.state == "rendezvous":
             self.state = "running"
 
@@ -214,7 +213,7 @@ class ProgressBoard:
         return (last - first) / (last_at - first_at) if last_at > first_at else 0.0
 
     def metrics(self) -> dict[str, float]:
-        """The mean over the ranks that report a metric."""
+        """The mean of each metric over the ranks that report it."""
         values: dict[str, list[float]] = {}
         for view in self.ranks.values():
             for name, value in view.metrics.items():
@@ -223,11 +222,11 @@ class ProgressBoard:
         return {name: value for name, value in means.items() if math.isfinite(value)}
 
     def lost_metrics(self) -> dict[str, float]:
-        """Metrics that are NaN or infinite on some rank: the means of `metrics` are without them."""
+        """Metrics that are NaN or infinite on some rank. The means of `metrics` leave those ranks out."""
         return self._lost.now()
 
     def results(self) -> dict[str, float | int | str]:
-        """What the job is judged by: final metrics (means), and what the programs returned (text: rank 0's)."""
+        """Final results of the job: means of the final metrics, and the text that rank 0 returned."""
         returned: dict[str, list[float]] = {}
         text: dict[str, float | int | str] = {}
         for rank in sorted(self.ranks):
@@ -269,12 +268,12 @@ class ProgressBoard:
 
 
 def _whole(number: int) -> int:
-    """Number as every reader of JSON can hold it: a step of a thousand digits would make the answer unreadable."""
+    """A number that every JSON reader can hold. A step of a thousand digits would make the answer unreadable."""
     return min(max(0, number), INTEGER_MAX)
 
 
 def mean(values: list[float]) -> float:
-    """NaN where there is none: infinities of both signs, or a sum that no float holds."""
+    """The mean; NaN if there is none: infinities of both signs, or a sum that no float holds."""
     if all(value == values[0] for value in values):
         return values[0]  # a whole number stays one
     try:

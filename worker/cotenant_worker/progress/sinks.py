@@ -1,7 +1,7 @@
 """Sinks of reported metrics besides the job's status: TensorBoard event files, an MLflow server. In rank 0's pod only.
 
-Stdlib only: an event file is records with two checksums around a small protobuf, and MLflow speaks JSON over HTTP.
-Both block, and raise whatever goes wrong: `tracking` runs them where neither matters to the job.
+Stdlib only: an event file consists of records with two checksums around a small protobuf, and MLflow speaks JSON over
+HTTP. Both block, and raise any error; `tracking` runs them in a thread in which neither matters to the job.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from cotenant.contract import Contract
 
 _MOST_BYTES = 1 << 20
-"""Of an answer that is read: those that matter have some hundred."""
+"""Bytes that are read of an answer. Those that matter have some hundred."""
 
 
 class Sink(Protocol):
@@ -34,7 +34,7 @@ class Sink(Protocol):
 
 
 def sinks_of(contract: Contract) -> list[Sink]:
-    """Sinks as `runtime.tracking` asks."""
+    """The sinks that `runtime.tracking` asks for."""
     asked = contract.platform.get("tracking") or {}
     found: list[Sink] = []
     if (board := asked.get("tensorBoard")) is not None:

@@ -1,6 +1,6 @@
-"""Ranks that are far slower by themselves than the rest, by what was measured of them before step 0. Pure.
+"""Finds ranks that are far slower than the rest, from measurements before step 0. Pure.
 
-Each step waits for the slowest: one rank that is slow by itself makes every step slow.
+Each step waits for the slowest rank, so one slow rank makes every step slow.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 SLOW_FACTOR = 3.0
 SLOW_MS = 20.0
-"""A rank is suspect when it is this much slower in both senses; less is noise of a busy machine."""
+"""A rank is suspect if it is slower by this much in both senses. Less is noise of a busy machine."""
 
 
 def slow_ranks(own_ms: Mapping[int, float]) -> dict[int, tuple[float, float]]:
-    """Rank → milliseconds of its own work, and the usual ones (the lower median), for those that are suspect."""
+    """Suspect rank → milliseconds of its own work, and the usual ones (the lower median)."""
     found = sorted(own_ms.values())
     usual = found[(len(found) - 1) // 2] if found else 0.0
     return {

@@ -1,4 +1,4 @@
-"""Bytes of the job's data that its pods have fetched, together. No clock of its own."""
+"""Bytes of the job's data that all its pods have fetched. No clock of its own."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from cotenant_worker.supervision.messages import PodStaging
 @dataclass(slots=True)
 class StagedBytes:
     pods: dict[int, PodStaging] = field(default_factory=dict)
-    """The latest of each pod."""
+    """The latest report of each pod."""
     began_at: float | None = None
     """Unix seconds."""
     ended_at: float | None = None
-    """When the last pod was done that had begun by then."""
+    """When the last pod finished of those that had begun by then."""
 
     def record(self, event: PodStaging, now: float) -> None:
-        """Keep what a pod tells at `now`, in Unix seconds. What comes late, after its end, is passed over."""
+        """Store the report of a pod at `now`, in Unix seconds. A report after the pod's end is ignored."""
         known = self.pods.get(event.pod)
         if known is not None and known.done:
             return
@@ -39,7 +39,7 @@ class StagedBytes:
 
     @property
     def seconds(self) -> float:
-        """Seconds from the first sign of the first pod to the last one that was heard of."""
+        """Seconds from the first report of the first pod to the last report."""
         if self.began_at is None or self.ended_at is None:
             return 0.0
         return max(0.0, round(self.ended_at - self.began_at, 3))  # the clock may have been set back

@@ -25,13 +25,13 @@ def write_termination(termination: Termination, env: Mapping[str, str]) -> None:
 
 
 def last_saved(contract: Contract, board: ProgressBoard) -> int | None:
-    """The step of the newest whole checkpoint; None where none is known."""
+    """The step of the newest complete checkpoint; None if none is known."""
     found = local_store.newest(contract.checkpoint)
     return found.step if found else board.saved_step
 
 
 def termination_of(contract: Contract, board: ProgressBoard, finish: Finish) -> Termination:
-    """The termination message of this pod; results and steps come from rank 0's pod only."""
+    """The termination message of this pod. Results and steps come from rank 0's pod only."""
     head = contract.node_rank == 0
     progress = board.progress()
     return Termination(

@@ -1,7 +1,7 @@
-"""TensorBoard and MLflow, from the first step to the last: in rank 0's pod, where the job asks for it.
+"""TensorBoard and MLflow, from the first step to the last, in rank 0's pod, if the job asks for them.
 
-One daemon thread owns the sinks. The launcher passes values to it and waits for it at the end for `CLOSE_S` at most:
-whatever a tracking server does, training goes on and the job ends as its ranks did.
+One daemon thread owns the sinks. The launcher passes values to it, and at the end waits for it for at most `CLOSE_S`.
+Whatever a tracking server does, training goes on and the job ends as its ranks did.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 EVERY_S: Final = 2.0
 RETRY_S: Final = 30.0
-"""Pause of a sink that failed: a server behind a closed network costs a connection's timeout each time."""
+"""Pause after a sink failed. Each try at a server behind a closed network takes a connection's timeout."""
 CLOSE_S: Final = 5.0
-"""Time for the last step and the end of the run, once the ranks have ended. The pod's GPUs are held until then."""
+"""Time for the last step and the end of the run, after the ranks have ended. The pod's GPUs are held until then."""
 _WAITING_STEPS: Final = 256
 
 
@@ -38,7 +38,7 @@ class _End:
 
 @dataclass(slots=True)
 class SinkThread:
-    """Writes to the sinks, one after the other. `warn` takes a key and a text; an empty text takes it back."""
+    """Writes to the sinks, one after the other. `warn` takes a key and a text; an empty text withdraws it."""
 
     sinks: list[Sink]
     warn: Callable[[str, str], None]
@@ -51,11 +51,11 @@ class SinkThread:
     """Name of a sink that failed → when it is tried again."""
 
     def start(self) -> None:
-        """Begin. As a daemon: a sink that hangs does not keep the process."""
+        """Start the thread as a daemon, so that a sink that hangs does not keep the process."""
         threading.Thread(target=self.run, name="tracking", daemon=True).start()
 
     def offer(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Write a step; dropped when a sink is behind by `_WAITING_STEPS`."""
+        """Write a step. It is dropped if a sink is behind by `_WAITING_STEPS`."""
         with contextlib.suppress(queue.Full):
             self._steps.put_nowait((step, metrics))
 
@@ -74,7 +74,7 @@ class SinkThread:
         self.ended.set()
 
     def _attempt(self, sink: Sink, action: Callable[[], None]) -> None:
-        """Whatever a foreign server answers is a warning: no error leaves this thread."""
+        """Run one call. Any error of a foreign server becomes a warning."""
         try:
             action()
         except Exception as error:
@@ -87,7 +87,7 @@ class SinkThread:
 
 
 class Tracking:
-    """The sinks of this job. `sinks` is imported when the job has one: the launcher is up in a tenth of a second."""
+    """The sinks of this job. `sinks` is imported only if there is one, because the launcher must start fast."""
 
     def __init__(self, contract: Contract, board: ProgressBoard) -> None:
         self.contract = contract
@@ -110,7 +110,7 @@ class Tracking:
             tasks.start(self._feed(self._thread))
 
     async def close(self, *, succeeded: bool) -> None:
-        """Pass the last step on, then the end of the run. Nothing where nothing is tracked."""
+        """Write the last step, then the end of the run. Does nothing if nothing is tracked."""
         if (thread := self._thread) is None:
             return
         self._offer_step(thread)

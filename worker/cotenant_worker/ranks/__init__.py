@@ -1,4 +1,4 @@
 """The rank processes of one pod: what they run, in which environment, within which memory, started warm or cold.
 
-The launcher and the pods of parameter servers come in. No rank decides here what becomes of the others.
+The launcher and the pods of parameter servers import it. Nothing here decides what becomes of other ranks.
 """

@@ -1,8 +1,8 @@
-"""What a rank is shown of its pod's devices, by their maker. Pure; part of `environment`.
+"""Variables that show a rank its devices, by their maker. Pure; part of `environment`.
 
-GPUs of CUDA are shown by their UUIDs. Devices that the kubelet handed out have no names here: AMD's runtime counts
-those of the container from 0, in the order of the pod's ranks; other makers' plugins show a container its devices
-themselves, and the ranks of a pod choose among them by LOCAL_RANK, as under torchrun.
+CUDA GPUs are named by their UUIDs. Devices that the kubelet handed out have no names here. AMD's runtime numbers those
+of the container from 0, in the order of the pod's ranks. The plugins of other makers show the devices to the container
+themselves, and the ranks of a pod choose by LOCAL_RANK, as under torchrun.
 """
 
 from __future__ import annotations
@@ -16,31 +16,33 @@ from cotenant.contract import Contract, GpuGrant, PodGrant
 
 AMD: Final = "amd.com/gpu"
 WITH_NCCL: Final = frozenset({"", AMD})
-"""AMD's RCCL answers to the name of NCCL, in torch and in its variables."""
+"""AMD's RCCL uses NCCL's name, in torch and in its variables."""
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 MPS_PIPE: Final = "CUDA_MPS_PIPE_DIRECTORY"
 
 
 def resource_of(contract: Contract) -> str:
-    """Resource of all devices of a job: a gang lies on one kind. Empty for GPUs of CUDA, and for none."""
+    """Resource of all devices of a job, which are of one kind; empty for CUDA GPUs, and without devices."""
     grants = (gpu for pod in contract.pods for rank in pod.ranks for gpu in rank.gpus)
     return next((gpu.resource for gpu in grants if gpu.resource), "")
 
 
 def counts_in_pod(gpus: Sequence[GpuGrant]) -> bool:
-    """A rank with these sees the devices of its whole pod, or none."""
+    """True if a rank with these devices sees those of its whole pod, or none."""
     return all(gpu.simulated or gpu.resource not in WITH_NCCL for gpu in gpus)
 
 
 def apart(contract: Contract, inherited: Mapping[str, str]) -> Contract:
-    """The contract of a pod whose GPUs MPS serves: a process is a client of one daemon, so a rank sees its own GPU."""
+    """The contract of a pod whose GPUs MPS serves. A process is a client of one daemon, so a rank sees only its own
+    GPU.
+    """
     if not inherited.get(names.ENV_MPS_PIPES):
         return contract
     return replace(contract, platform={**contract.platform, "gpuVisibility": "Rank"})
 
 
 def compute_namespace(inherited: Mapping[str, str], gpus: Sequence[GpuGrant]) -> dict[str, str]:
-    """Variable by which a rank is a client of MPS in the pod's namespace on its GPU; none where MPS serves none."""
+    """Variable that makes a rank a client in the pod's MPS namespace on its GPU; none without MPS."""
     pipes = inherited.get(names.ENV_MPS_PIPES)
     return {MPS_PIPE: f"{pipes}/{gpus[0].uuid}"} if pipes and len(gpus) == 1 else {}
 

@@ -1,8 +1,8 @@
 """The environment of one rank, computed from the contract and the group it joins. Pure.
 
-What a user put into the pod's environment under the names of a rank's place is overwritten: a rank cannot choose its
-own rank, GPUs or rendezvous. Everything else is a default (`_defaults`). One table feeds torch, TensorFlow, JAX,
-Accelerate and Horovod, so no framework is a special case in the launcher.
+Variables of a rank's place override what a user put into the pod's environment: a rank cannot choose its own rank, GPUs
+or rendezvous. All other variables are defaults (`_defaults`). One table serves torch, TensorFlow, JAX, Accelerate and
+Horovod, so the launcher has no special case for a framework.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ _DROPPED_PREFIXES = (
     "HOROVOD_GLOO_",
     "HOROVOD_ELASTIC",
 )
-"""Inherited names that would mislead a rank: Ray's token and cluster are not the tenant's, other launchers did not
-start it."""
+"""Inherited variables that would mislead a rank: Ray's token and cluster do not belong to the tenant, and no other
+launcher started the rank.
+"""
 
 
 def choose_collective(contract: Contract) -> tuple[str, str]:
-    """(`nccl` or `gloo`, a warning or nothing). NCCL needs real GPUs, each for one rank of the job only."""
+    """(`nccl` or `gloo`, a warning or empty). NCCL needs real GPUs, and one for each rank of the job."""
     grants = [gpu for pod in contract.pods for rank in pod.ranks for gpu in rank.gpus]
     wanted = contract.collective
     if wanted == "gloo":
@@ -65,9 +66,9 @@ def grant_of(pod: PodGrant, rank: int) -> RankGrant:
 
 
 def shares_pod_gpus(contract: Contract, pod: PodGrant) -> bool:
-    """True where ranks of this pod see the GPUs of all its ranks, as under torchrun, and choose by LOCAL_RANK.
+    """True if ranks of this pod see the GPUs of all its ranks, as under torchrun, and choose by LOCAL_RANK.
 
-    By default so for commands that begin with torchrun, where LOCAL_RANK chooses right.
+    This is the default for commands that begin with torchrun, in which LOCAL_RANK chooses the right one.
     """
     chosen = contract.platform.get("gpuVisibility")
     if chosen:
@@ -77,7 +78,7 @@ def shares_pod_gpus(contract: Contract, pod: PodGrant) -> bool:
 
 
 def visible_gpus(contract: Contract, pod: PodGrant, grant: RankGrant) -> tuple[GpuGrant, ...]:
-    """GPUs that CUDA shows to one rank, in its order. Of two shares of one GPU the smaller stands for it."""
+    """GPUs that CUDA shows to one rank, in its order. Of two shares of one GPU the smaller one counts."""
     if not shares_pod_gpus(contract, pod):
         return grant.gpus
     found: dict[str, GpuGrant] = {}
@@ -95,7 +96,9 @@ def pod_uuids(pod: PodGrant) -> list[str]:
 def base_environment(
     inherited: Mapping[str, str], contract: Contract, *, cpus: int, interface: str = ""
 ) -> dict[str, str]:
-    """Variables that all ranks of this pod share; known before the group is, so the fork server can start with them."""
+    """Variables that all ranks of this pod share. They are known before the group is, so the fork server can start with
+    them.
+    """
     env = {key: value for key, value in inherited.items() if not key.startswith(_DROPPED_PREFIXES)}
     ranks = max(1, len(contract.pods[contract.node_rank].ranks))
     env.setdefault("OMP_NUM_THREADS", str(threads_of_a_rank(contract, cpus // ranks)))
@@ -128,16 +131,16 @@ def base_environment(
 
 
 def threads_of_a_rank(contract: Contract, available: int) -> int:
-    """Threads of one rank: the CPUs that the job asked for per worker, at most those that are there.
+    """Threads of one rank: the CPUs that the job requests for a worker, at most those that exist.
 
-    A pod without a limit of CPU sees all cores of its node, which it shares with other jobs.
+    A pod without a CPU limit sees all cores of its node, which it shares with other jobs.
     """
     asked = int(contract.platform.get("cpuMilli", 1000))
     return max(1, min(asked // 1000, available))
 
 
 def _defaults(contract: Contract, interface: str) -> dict[str, str]:
-    """Variables that the job may set otherwise. `interface` is the one that peers are reached by; empty: unknown."""
+    """Variables that the job may override. `interface` leads to the peers; empty if unknown."""
     return {
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
@@ -150,14 +153,14 @@ def _defaults(contract: Contract, interface: str) -> dict[str, str]:
 
 
 def code_path(contract: Contract) -> str:
-    """The directory that holds the job's code."""
+    """The directory that contains the job's code."""
     return str(contract.platform.get("codePath", "/workspace"))
 
 
 def rank_environment(
     contract: Contract, group: WorkerGroup, assignment: RankAssignment, *, interface: str = ""
 ) -> dict[str, str]:
-    """The variables of one rank. They win over everything that was there before."""
+    """The variables of one rank. They override all others."""
     pod = contract.pods[assignment.pod]
     grant = grant_of(pod, assignment.grant)
     local = group.of_pod(assignment.pod)
@@ -225,23 +228,25 @@ def role_of(contract: Contract) -> str:
 
 
 def starts_its_own_ranks(contract: Contract, grant: RankGrant) -> bool:
-    """True for the one rank of a job that has several GPUs and was not written for a launcher: ultralytics, Lightning
-    and others start a process per GPU unless torchrun's variables say that somebody has done so.
+    """True for the only rank of a job with several GPUs, if its command is no launcher's.
+
+    ultralytics, Lightning and others then start one process for each GPU, unless torchrun's variables say that this is
+    done.
     """
     alone = contract.mode == "command" and contract.world_size == 1 and not contract.workers_min
     return alone and len(grant.gpus) > 1 and not program_behind(contract).launcher
 
 
 def horovod_cross_axis(group: WorkerGroup, assignment: RankAssignment, *, counted: bool) -> dict[str, str]:
-    """Horovod's third axis: the ranks that have the same local rank, one on every machine that has so many."""
+    """Horovod's third axis: the ranks with the same local rank, one on every machine with that many ranks."""
     peers = [each.rank for each in group.ranks if each.local_rank == assignment.local_rank or not counted]
     return {"HOROVOD_CROSS_RANK": str(peers.index(assignment.rank)), "HOROVOD_CROSS_SIZE": str(len(peers))}
 
 
 def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str) -> dict[str, str]:
-    """Environment of a program of mode `rayTrain`: its way into the job's Ray cluster, where it saves, and as what.
+    """Environment of a program of mode `rayTrain`: the job's Ray cluster, where it saves, and its name.
 
-    With the job's UID as the run's name, a later attempt goes on where this one stopped.
+    The run's name is the job's UID, so a later attempt continues where this one stopped.
     """
     return {
         **{name: value for name, value in ray.items() if name.startswith("RAY_")},
@@ -261,7 +266,7 @@ RAY_TRAIN_VARIABLES = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "ROLE_RANK"),
     *("COTENANT_RANK", "COTENANT_MASTER"),
 )
-"""Ray Train sets these in its workers; its driver has none."""
+"""Variables that Ray Train sets in its workers. Its driver has none of them."""
 
 
 def server_environment(inherited: Mapping[str, str], contract: Contract) -> dict[str, str]:

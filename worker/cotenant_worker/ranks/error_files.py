@@ -1,4 +1,4 @@
-"""Reads the error files of a rank that failed. The tenant's program may have put anything there, or nothing."""
+"""Reads the error files of a rank that failed. The tenant's program may have written anything there, or nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TORCH = "torch.json"
 
 
 def environment_for_errors(rank: int, generation: int) -> dict[str, str]:
-    """Make room for the files of one start; torch's `@record`, where the program uses it, writes one there too."""
+    """Make the folder for the files of one start. torch's `@record` writes there too, if the program uses it."""
     directory = layout.errors_dir(rank, generation)
     with contextlib.suppress(OSError):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def environment_for_errors(rank: int, generation: int) -> dict[str, str]:
 
 
 def error_of(rank: int, generation: int, pid: int) -> RankError | None:
-    """The failure by which this rank, process `pid`, has just ended; torch's own file where there is no other."""
+    """The failure that ended this rank, process `pid`; torch's own file if there is no other."""
     directory = layout.errors_dir(rank, generation)
     found: list[RankError] = []
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
@@ -40,7 +40,7 @@ def error_of(rank: int, generation: int, pid: int) -> RankError | None:
 
 
 def lingering(rank: int, generation: int, pid: int) -> Lingering | None:
-    """What the shim wrote of the end of a rank, process `pid`, that is still there; None if nothing."""
+    """What the shim wrote about the end of a rank whose process `pid` still runs; None if nothing."""
     directory = layout.errors_dir(rank, generation)
     threads = parse_returned(_content(directory / f"{pid}.returned"))
     if threads is None:
@@ -57,7 +57,7 @@ def killed_itself(rank: int, generation: int) -> bool:
 
 
 def _content(path: Path) -> bytes:
-    """Content of a regular file; empty for a link, a pipe, or what cannot be read."""
+    """Content of a regular file; empty for a link, a pipe, or an unreadable file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -17,11 +17,11 @@ from cotenant.contract import Contract
 
 PYTHON = re.compile(r"python(3(\.\d+)?)?$")
 SAFE_SWITCHES = {"-u", "-B", "-q"}
-"""Of an interpreter: our ranks run as if they were given."""
+"""Switches of an interpreter that make no difference for our ranks."""
 _TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 _SHOWS_ALL = {"torchrun", "deepspeed", *_TORCH_MODULES}
 _TORCHRUN_FLAGS = {"standalone", "use_env", "no_python", "run_path", "virtual_local_rank", "module", "m"}
-"""Options without a value; those of the other launchers are too many to know."""
+"""Options without a value. The other launchers have too many to list."""
 _OTHER_MACHINES = ("hostfile", "hosts", "include", "exclude", "H")
 """Options of DeepSpeed and Horovod that name machines."""
 
@@ -31,12 +31,12 @@ class Unwrapped:
     argv: tuple[str, ...]
     """The program's own command line."""
     launcher: str = ""
-    """The launcher that was taken off; empty where there was none."""
+    """The launcher that was removed; empty if there was none."""
     options: tuple[str, ...] = ()
-    """Its arguments."""
+    """The launcher's arguments."""
 
     def option(self, option: str) -> str:
-        """The value of an option (its name with underscores, without dashes); empty where it is not given."""
+        """The value of an option (its name with underscores, without dashes); empty if it is not given."""
         found = ""
         for argument, following in zip(self.options, [*self.options[1:], ""], strict=False):
             name, equals, value = argument.partition("=")
@@ -61,7 +61,7 @@ class Unwrapped:
 
     @property
     def requested_ranks(self) -> tuple[str, int]:
-        """(the options, the number of ranks that they ask for); 0 where that is no number, or not given."""
+        """(the options, the number of ranks that they ask for); 0 if it is no number or not given."""
         if self.launcher.startswith("accelerate"):
             return self._product("num_processes")
         if self.launcher == "horovodrun":
@@ -84,7 +84,7 @@ class Unwrapped:
         return next((value for value in map(self.option, names) if value), "")
 
     def _product(self, *names: str) -> tuple[str, int]:
-        """The product of those that are given, where the first one is."""
+        """The product of the given ones, if the first one is given."""
         given = {name: self.option(name).split(":")[-1] for name in names if self.has_option(name)}
         number = int(names[0] in given)
         for value in given.values():
@@ -97,7 +97,7 @@ def option_name(argument: str) -> str:
 
 
 def unwrap(command: Sequence[str]) -> Unwrapped:
-    """A command that begins with no launcher that we know, or names no program, is left as it is."""
+    """The program and the launcher. A command without a known launcher, or without a program, is returned unchanged."""
     argv = tuple(command)
     name = Path(argv[0]).name if argv else ""
     rest = argv[1:]
@@ -129,7 +129,7 @@ def program_behind(contract: Contract) -> Unwrapped:
 
 
 def _after_torchrun(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(the program, the options before it). Every option is known, and whether it has a value."""
+    """(the program, the options before it). It knows every option, and which ones have a value."""
     index = 0
     while index < len(arguments) and arguments[index].startswith("-"):
         lone = "=" in arguments[index] or option_name(arguments[index]) in _TORCHRUN_FLAGS
@@ -142,7 +142,7 @@ def _after_torchrun(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[
 
 
 def _after_options(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Launchers with options too many to know: the program begins at a script, a module, or an interpreter."""
+    """For launchers with too many options: the program begins at a script, a module, or an interpreter."""
     for index, argument in enumerate(arguments):
         if PYTHON.match(Path(argument).name):
             return arguments[index:], arguments[:index]
@@ -161,11 +161,11 @@ _ACCELERATE_PLACEMENT = re.compile(
     r"(multi_gpu|cpu|gpu_ids|num_(processes|machines|cpu_threads_per_process)|machine_rank|main_process_(ip|port)"
     r"|same_network|rdzv_\w+|max_restarts|monitor_interval|module|quiet|debug|tee|log_dir|role|m|q)$"
 )
-"""Where ranks run and who starts them: not the program's business here."""
+"""Options about where ranks run and who starts them, which do not concern the program."""
 
 
 def accelerate_options(arguments: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """(variables of the program, options that would change it and are not carried out)."""
+    """(variables of the program, options that would change it and are not supported)."""
     environment: list[tuple[str, str]] = []
     unused: list[str] = []
     for index, argument in enumerate(arguments):

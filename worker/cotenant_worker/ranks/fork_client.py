@@ -1,6 +1,7 @@
-"""The launcher's side of the fork server: requests ranks from it, starts another when it has ended.
+"""The launcher's side of the fork server: requests ranks from it, and starts another one if it has ended.
 
-Why it is not `multiprocessing.forkserver` stands in `fork_server`."""
+`fork_server` says why it is not `multiprocessing.forkserver`.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +32,13 @@ from cotenant_worker.ranks.program import Preloads
 M = TypeVar("M", PreloadDone, Forked)
 
 _PRELOAD_TIMEOUT_S = 120.0
-"""For the imports of a program, before a rank is started without them."""
+"""Deadline for the imports of a program. After it, a rank is started without them."""
 
 
 def has_spare_cpu(cpus: int, ranks: int) -> bool:
-    """True where deferred imports take no CPU time from ranks that are just starting. They run at a low priority on
-    each CPU, but what they use counts against the pod's limit, so a CPU has to be left.
+    """True if deferred imports take no CPU time from ranks that are starting.
+
+    They run at a low priority, but what they use counts against the pod's limit, so one CPU has to be left.
     """
     return cpus > ranks
 
@@ -54,16 +56,16 @@ class _ForkServer:
 class ForkClient:
     children: ChildWatcher
     environment: Mapping[str, str]
-    """The environment that the server imports in."""
+    """The environment in which the server imports."""
     preloads: Preloads
     mark_phase: Callable[[str, float], None]
     """(start-up phase, seconds since then) for the table of timings."""
     enabled: bool
-    """Programs that are not Python have nothing to import."""
+    """False for programs that are not Python, which have nothing to import."""
     _server: _ForkServer | None = None
 
     def start(self) -> None:
-        """Begin importing the program's modules, while everything else is still starting."""
+        """Start to import the program's modules, while everything else is still starting."""
         if not self.enabled:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -78,13 +80,13 @@ class ForkClient:
         self._server = _ForkServer(child, ours)
 
     def preload_next(self) -> None:
-        """Let the server take CPU time for deferred imports, to be ready for the next start."""
+        """Let the server use CPU time for deferred imports, for the next start."""
         if self._server is not None and self._server.ready:
             with contextlib.suppress(OSError):  # it has ended: the next start notices
                 self._server.control.send(FORK_MESSAGES.encode(PreloadNext()))
 
     async def fork(self, request: ForkRequest, output: int) -> int | None:
-        """The pid of a forked rank; None where there is no server or it failed."""
+        """The pid of a forked rank; None if there is no server, or it failed."""
         server = self._server
         if server is None:
             return None
@@ -103,7 +105,7 @@ class ForkClient:
         return None
 
     async def _receive(self, server: _ForkServer, kind: type[M]) -> M:
-        """The next message; MessageError, which is a ValueError, where the server has ended or sends another."""
+        """The next message. Raises MessageError, a ValueError, if the server has ended or sends another kind."""
         data = await asyncio.get_running_loop().sock_recv(server.control, DATAGRAM_LIMIT_BYTES)
         message = FORK_MESSAGES.decode(data)
         if not isinstance(message, kind):

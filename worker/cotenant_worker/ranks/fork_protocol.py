@@ -1,6 +1,6 @@
-"""Messages between the launcher and its fork server: one datagram each over a socket pair, in JSON.
+"""Messages between the launcher and its fork server: one JSON datagram each over a socket pair.
 
-No stream as elsewhere: with a `ForkRequest` travels the descriptor of the rank's output.
+A stream is not used, because the descriptor of the rank's output travels with a `ForkRequest`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PreloadDone:
 
 @record
 class ForkRequest:
-    """Request to the server: fork a rank. Its stdout and stderr are the descriptor that comes along."""
+    """Request to the server: fork a rank. The descriptor for its stdout and stderr is attached."""
 
     env: dict[str, str]
     cwd: str
@@ -36,12 +36,12 @@ class Forked:
     """Answer of the server: the rank is forked."""
 
     pid: int
-    """0 where the fork failed."""
+    """0 if the fork failed."""
 
 
 @record
 class PreloadNext:
-    """Request to the server: deferred imports may take CPU time from now on."""
+    """Request to the server: deferred imports may use CPU time from now on."""
 
 
 ForkMessage: TypeAlias = PreloadDone | ForkRequest | Forked | PreloadNext

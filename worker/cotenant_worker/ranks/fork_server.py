@@ -32,21 +32,21 @@ from cotenant_worker.ranks.fork_protocol import DATAGRAM_LIMIT_BYTES, FORK_MESSA
 from cotenant_worker.ranks.program import Program
 
 _IDLE_S = 3.0
-"""By then the ranks of a first start have imported DEFERRED themselves, and leave the CPUs to others for a moment."""
+"""By then the ranks of a first start have imported DEFERRED themselves, and leave CPU time to others."""
 _REPLACEMENT_TIMEOUT_S = 10.0
-"""For a replacement, where a rank is requested."""
+"""Deadline for a replacement, if a rank is requested."""
 
 
 class ReplacementServer:
-    """The server that takes over with DEFERRED imported, and the pipe between it and the server that started it."""
+    """The server that takes over with DEFERRED imported, and the pipe to the server that started it."""
 
     def __init__(self, deferred: list[str]) -> None:
         self.deferred = deferred
         """Empty once a replacement was started."""
         self.server_end = -1
-        """In the server: readable once the replacement is ready, or gone."""
+        """In the server: readable once the replacement is ready or gone."""
         self.replacement_end = -1
-        """In the replacement, which holds it for life."""
+        """In the replacement, which keeps it open while it lives."""
         self._pid = 0
         self._started_at = 0.0
 
@@ -56,7 +56,7 @@ class ReplacementServer:
 
     @property
     def select_timeout_s(self) -> float | None:
-        """Seconds that the server may sleep without a request; None: without end."""
+        """Seconds that the server may sleep without a request; None means without end."""
         return _IDLE_S if self.deferred else _REPLACEMENT_TIMEOUT_S if self.starting else None
 
     def start(self) -> None:
@@ -77,8 +77,9 @@ class ReplacementServer:
         os.write(self.replacement_end, b"1")
 
     def hand_over(self) -> None:
-        """Hands over, in the server, when its end is readable: stays as the parent of a replacement that serves, and
-        ends with it."""
+        """Hand over, in the server, when its end is readable. It stays as the parent of a serving replacement, and ends
+        with it.
+        """
         if os.read(self.server_end, 1):
             os.read(self.server_end, 1)
             os._exit(0)
@@ -93,7 +94,7 @@ class ReplacementServer:
 
 
 def serve(control: socket.socket, deferred: list[str]) -> ForkRequest:
-    """Fork a rank per request. Returns only in a rank, with its request; the server itself ends with its launcher."""
+    """Fork a rank for each request. Returns only in a rank, with its request. The server ends with its launcher."""
     replacement = ReplacementServer(deferred)
     while True:
         waiting = [] if replacement.starting else [control.fileno()]
@@ -164,8 +165,10 @@ def _become_rank(request: ForkRequest, output: int) -> None:
 
 
 def preload(modules: list[str]) -> None:
-    """Import without the garbage collector, which would look through what is being imported again and again: a sixth of
-    the time that torch takes. One look at the end finds what there is, and ranks begin as after an ordinary import.
+    """Import without the garbage collector, which would scan the growing heap repeatedly: a sixth of torch's import
+    time.
+
+    One collection at the end leaves ranks as after an ordinary import.
     """
     gc.disable()
     for name in modules:
@@ -178,8 +181,10 @@ def preload(modules: list[str]) -> None:
 
 
 def preload_at_low_priority(modules: list[str]) -> None:
-    """`preload` with the CPU time that ranks leave. Not this thread is made nice, for that could not be undone without
-    privileges and ranks that are forked from here would inherit it, but one that ends with the imports.
+    """`preload` with the CPU time that ranks leave.
+
+    A thread that ends with the imports is made nice. This thread is not: that could not be undone without privileges,
+    and forked ranks would inherit it.
     """
 
     def behind_all_others() -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
 HOROVOD_TIMEOUT_S = 300
-"""Instead of Horovod's 30 s: ranks of a busy machine may be that far apart at their first step."""
+"""Instead of Horovod's 30 s: on a busy machine, ranks may be that far apart at their first step."""
 
 
 def tensorflow(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
@@ -29,7 +29,7 @@ def tensorflow(contract: Contract, group: WorkerGroup, assignment: RankAssignmen
 
 
 def jax(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
-    """Also for `keras.distribution.initialize()`, which passes Keras's own variables on to JAX."""
+    """Variables for JAX, also for `keras.distribution.initialize()`, which passes Keras's own variables on to JAX."""
     coordinator = at(group.master_addr, group.coordinator_port)
     env = {
         "JAX_COORDINATOR_ADDRESS": coordinator,
@@ -45,7 +45,9 @@ def jax(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> d
 
 
 def horovod(env: Mapping[str, str], group: WorkerGroup) -> dict[str, str]:
-    """Gloo is its controller: MPI is not here. A group of one needs no rendezvous."""
+    """Variables for Horovod with Gloo as its controller, because MPI is not installed. A group of one needs no
+    rendezvous.
+    """
     where = {
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": group.master_addr,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(group.coordinator_port),

@@ -1,6 +1,5 @@
-"""The process of `horovod_rendezvous` in rank 0's pod.
-
-It is fresh for every start of the ranks: what an earlier generation left in it would mislead the next one.
+"""The process of `horovod_rendezvous` in rank 0's pod. Each start of the ranks gets a new one, so that nothing of an
+earlier generation misleads the next.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ class HorovodRendezvous:
     contract: Contract
     children: ChildWatcher
     enabled: bool
-    """The program will look for Horovod's rendezvous."""
+    """True if the program will look for Horovod's rendezvous."""
     _running: ChildProcess | None = None
 
     def start(self, group: WorkerGroup, base: Mapping[str, str]) -> None:
-        """Start the rendezvous of `group` where it belongs to this pod; kill the one before."""
+        """Start the rendezvous of `group` if it belongs in this pod, and kill the one before."""
         if self._running is not None:
             self._running.signal(signal.SIGKILL, group=True)
             self._running = None

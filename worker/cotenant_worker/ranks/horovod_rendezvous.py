@@ -1,10 +1,10 @@
 """Rendezvous of Horovod's ranks: `python -m cotenant_worker.ranks.horovod_rendezvous FD`, a process in rank 0's pod.
 
-Horovod's Gloo controller wants a key-value store over HTTP: `PUT /scope/key` stores the body, `GET` gives it back or
-answers 404, upon which the client retries, and `DELETE` takes a rank's key away when that rank has met all others.
-The launcher starts a new one for every start of the ranks, so nothing of an earlier generation is ever found, and hands
-it a socket that listens already: Horovod's client gives up after three tries. It has no password: the job's
-NetworkPolicy is what keeps others out.
+Horovod's Gloo controller needs a key-value store over HTTP. `PUT /scope/key` stores the body. `GET` returns it, or 404,
+after which the client retries. `DELETE` removes a rank's key when that rank has met all others. The launcher starts a
+new store for every start of the ranks, so keys of an earlier generation are never found. It passes a socket that
+already listens, because Horovod's client gives up after three tries. There is no password: the job's NetworkPolicy
+keeps others out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 _BODY = 1 << 20
-"""Addresses of one rank are some hundred bytes per peer."""
+"""Addresses of one rank take some hundred bytes for each peer."""
 _KEYS = 100_000
 
 
@@ -27,7 +27,7 @@ class Store:
         self._lock = threading.Lock()
 
     def put(self, scope: str, key: str, value: bytes) -> bool:
-        """False when there is no room for another key."""
+        """False if there is no room for another key."""
         with self._lock:
             if (scope, key) not in self._values and len(self._values) >= _KEYS:
                 return False
@@ -79,13 +79,13 @@ def handler_of(store: Store) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *args: object) -> None:
-            """Clients ask every 10 ms until their peers are there."""
+            """Log nothing: clients ask every 10 ms until their peers are there."""
 
     return Handler
 
 
 def serve(listener: socket.socket) -> None:
-    """Answer on a socket that listens, until the process is ended."""
+    """Serve on a listening socket until the process is ended."""
     with ThreadingHTTPServer(listener.getsockname(), handler_of(Store()), bind_and_activate=False) as server:
         server.socket.close()
         server.socket = listener

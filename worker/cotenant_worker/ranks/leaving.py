@@ -27,9 +27,9 @@ from typing import Final
 from cotenant_worker.host.procfs import Member
 
 LOADER_WORKER: Final = "pt_data_worker"
-"""What torch calls the workers of a DataLoader, and the shim those of an older torch."""
+"""Name that torch gives to workers of a DataLoader, and the shim to those of an older torch."""
 MOMENT_S: Final = 2.0
-"""For a wrapper to end by itself, after the program that it waited for."""
+"""Time in which a wrapper ends by itself after its program has ended."""
 _CARRIERS: Final = frozenset(
     {"timeout", "tini", "tini-static", "docker-init", "dumb-init", "catatonit", "script", "parallel"}
 )
@@ -49,10 +49,10 @@ class Departure:
 
     _asked: set[int] = field(default_factory=set)
     _heeded_until: float | None = None
-    """When a process that heeds was last there; None if none ever was."""
+    """When a process that heeds was last seen; None if none ever was."""
 
     def due(self, members: Sequence[Member], now: float) -> list[int]:
-        """PIDs to ask now. `members` are the processes of the rank that are left."""
+        """PIDs to ask now. `members` are the remaining processes of the rank."""
         wanted = whom_to_ask(members)
         if any(each.heeds and (each.pid in self._asked or each in wanted) for each in members):
             self._heeded_until = now
@@ -64,7 +64,7 @@ class Departure:
 
 
 def whom_to_ask(members: Sequence[Member]) -> list[Member]:
-    """The processes that SIGTERM goes to, as they stand."""
+    """The processes that get SIGTERM now."""
     children: dict[int, list[Member]] = defaultdict(list)
     pids = {each.pid for each in members}
     for each in members:

@@ -1,10 +1,9 @@
-"""Limits of GPU memory per rank, and the variables by which each framework keeps to them.
+"""Limits of GPU memory for each rank, and the variables that make each framework respect them.
 
-pool = quota - CUDA context - NCCL buffers, divided by the processes that the rank runs on the GPU;
-fraction = pool / what the container sees as the GPU's total. Worked example: 0.4 of an 80 GiB GPU is 32,768 MiB; less
-768 (context) and 640 (NCCL) leaves 31,360 MiB; of 81,559 MiB seen that is 0.3845.
-
-The fraction is computed here, inside the container, never on the host: under a hard limit the container sees less.
+pool = quota - CUDA context - NCCL buffers, divided by the processes that the rank runs on the GPU; fraction = pool /
+the total that the container sees. Worked example: 0.4 of an 80 GiB GPU is 32,768 MiB; less 768 (context) and 640 (NCCL)
+leaves 31,360 MiB; of 81,559 MiB seen that is 0.3845. The fraction is computed inside the container, because under a
+hard limit the container sees less than the host.
 """
 
 from __future__ import annotations
@@ -23,14 +22,16 @@ from cotenant_worker.ranks.device_environment import MPS_PIPE
 from cotenant_worker.ranks.environment import choose_collective, pod_uuids, visible_gpus
 
 _CONTEXT_MIB = 512
-"""CUDA context, kernels and library handles of one process; bench/gpu.py measures them."""
+"""CUDA context, kernels and library handles of one process, as bench/gpu.py measures them."""
 _LARGE_CONTEXT_MIB = 768
 _LARGE_MIB = 40 << 10
-"""GPUs with so much memory have twice the multiprocessors of smaller ones, and a context grows with those."""
+"""GPUs with this much memory have twice the multiprocessors of smaller ones, and so a larger context."""
 NCCL_MIB = 640
 """Buffers of one communicator, outside every framework's pool."""
 _UNLIMITED_ALLOCATORS = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "TF_GPU_ALLOCATOR")
-"""An image's switches to allocators that know no limit. Taken away: some torch take even an empty one for a yes."""
+"""Variables of an image that switch to allocators without limits. They are removed: some versions of torch take even an
+empty one for a yes.
+"""
 _PROBE_S = 60
 
 
@@ -42,13 +43,13 @@ class MemoryBudget:
     quota: int
     total: int
     pool: int
-    """Per process."""
+    """Bytes for each process."""
     overhead: int
     processes: int = 1
 
     @property
     def fraction(self) -> float:
-        """The pool as a part of the GPU, rounded down: a limit must not exceed the share by rounding."""
+        """The pool as a part of the GPU, rounded down, so that the limit does not exceed the share."""
         return int(self.pool / self.total * 1e6) / 1e6
 
 
@@ -58,7 +59,7 @@ def context_mib(total: int) -> int:
 
 
 class ShareTooSmallError(ValueError):
-    """The share does not even hold what CUDA and NCCL take before the first tensor."""
+    """The share is smaller than what CUDA and NCCL take before the first tensor."""
 
 
 def memory_budget(grant: GpuGrant, total: int, *, processes: int = 1, context_mib: int, nccl_mib: int) -> MemoryBudget:
@@ -74,7 +75,7 @@ def memory_budget(grant: GpuGrant, total: int, *, processes: int = 1, context_mi
 
 
 def limit_variables(budgets: list[MemoryBudget]) -> dict[str, str]:
-    """Environment that limits JAX, TensorFlow and CuPy in every child process, and the shim's limit for torch."""
+    """Variables that limit JAX, TensorFlow and CuPy in every child process, and the shim's limit for torch."""
     if not budgets:
         return {}
     least = min(each.fraction for each in budgets)
@@ -95,7 +96,7 @@ def limit_variables(budgets: list[MemoryBudget]) -> dict[str, str]:
 
 
 def with_limits(env: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
-    """A process's environment under `limit_variables`; as it was where nothing is limited."""
+    """A process's environment with `limit_variables`; unchanged without limits."""
     return {name: value for name, value in env.items() if not found or name not in _UNLIMITED_ALLOCATORS} | dict(found)
 
 
@@ -104,9 +105,9 @@ Problems = list[tuple[str, str]]
 
 
 def memory_limits_of(contract: Contract) -> tuple[Limits | str, Problems]:
-    """(grant → environment, warnings); a text instead of the environments when the pod must not start.
+    """(grant → environment, warnings); a text instead of the environments if the pod must not start.
 
-    Blocks while a short process looks at the GPUs; no process is started where all GPUs are simulated, or are devices
+    It blocks while a short process looks at the GPUs. No process is started if all GPUs are simulated, or are devices
     that the kubelet handed out whole.
     """
     pod = contract.pods[contract.node_rank]
@@ -145,9 +146,10 @@ def _of_rank(contract: Contract, rank: RankGrant, seen: Mapping[str, int]) -> Ma
 
 
 def probe(uuids: list[str]) -> dict[str, int] | str:
-    """UUID → total bytes as this container sees them, or what is wrong. In a child: CUDA must not live in PID 1.
+    """UUID → total bytes as this container sees them, or an error text. Runs in a child, because CUDA must not be in
+    PID 1.
 
-    With daemons of MPS, each in a child of its own: a process is a client of one of them.
+    With MPS daemons, each is probed in a child of its own: a process is a client of one of them.
     """
     pipes = os.environ.get(names.ENV_MPS_PIPES)
     if not pipes:

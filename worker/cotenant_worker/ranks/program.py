@@ -1,7 +1,7 @@
-"""The program of a rank, from its contract: another launcher unwrapped, Python recognised. Pure.
+"""The program of a rank, from its contract: other launchers are unwrapped, Python is recognized. Pure.
 
-A Python program can start inside a process that has its imports done already (`fork_server`); everything else is
-executed as it stands. A command that begins with another launcher names its program further back (`foreign_launchers`).
+A Python program can start in a process that has done its imports (`fork_server`). All others are executed as written.
+In a command that begins with another launcher, the program follows later (`foreign_launchers`).
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ ProgramKind: TypeAlias = Literal["script", "module", "entrypoint", "exec"]
 class Program:
     kind: ProgramKind
     argv: tuple[str, ...]
-    """`script`: path, then arguments; `module` and `entrypoint`: the name, then arguments; `exec`: as typed."""
+    """`script`: path, then arguments; `module` and `entrypoint`: the name, then arguments; `exec`: as written."""
     launcher: str = ""
-    """The launcher that was taken off."""
+    """The launcher that was removed."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables of that launcher beyond the place in the group."""
+    """Variables of that launcher, except those of the place in the group."""
     unused_options: tuple[str, ...] = ()
-    """Options of that launcher that change the program and that Cotenant does not carry out."""
+    """Options of that launcher that change the program and that Cotenant does not support."""
     local_rank_option: str = ""
     """An option that every rank gets, with its LOCAL_RANK."""
     too_few_ranks: str = ""
-    """A warning where the launcher was asked for more ranks than there are, or would start its own in every rank."""
+    """A warning if the launcher was asked for more ranks than there are, or would start its own in every rank."""
 
     @property
     def warning(self) -> str:
-        """Warning for the tenant, where the command line has parts without effect; else empty."""
+        """Warning for the tenant if parts of the command line have no effect; otherwise empty."""
         unused = (
             f"{self.launcher}: {' '.join(self.unused_options)} has no effect here; say it in the program or in the job"
         )
@@ -61,7 +61,7 @@ class Program:
         return replace(self, argv=(*self.argv[:at], f"{self.local_rank_option}={local_rank}", *self.argv[at:]))
 
     def command(self, python: str) -> tuple[str, ...]:
-        """Program as a command line, for a start without the fork server."""
+        """The program as a command line, for a start without the fork server."""
         if self.kind == "exec":
             return self.argv
         if self.kind == "entrypoint":
@@ -70,7 +70,7 @@ class Program:
 
 
 def program_of(contract: Contract, python: str) -> Program:
-    """The program of one rank. `python` is our own interpreter: only that one has a fork server."""
+    """The program of one rank. `python` means our own interpreter: only that one has a fork server."""
     if contract.mode == "entrypoint":
         return Program("entrypoint", (contract.entrypoint,))
     behind = program_behind(contract)
@@ -87,7 +87,7 @@ def program_of(contract: Contract, python: str) -> Program:
 
 
 def too_few_ranks_warning(contract: Contract, behind: Unwrapped) -> str:
-    """A warning where the launcher was asked for more ranks than the job has; else empty."""
+    """A warning if the launcher was asked for more ranks than the job has; otherwise empty."""
     if contract.workers_min or contract.mode == "rayTrain":
         return ""  # the job's own size changes
     options, ranks = behind.requested_ranks
@@ -103,11 +103,11 @@ def too_few_ranks_warning(contract: Contract, behind: Unwrapped) -> str:
 
 
 _OF_ONE_POD = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "orterun"})
-"""Launchers that start the processes of one program, which here would begin once in every rank."""
+"""Launchers that start all processes of one program. Here each rank would run one."""
 
 
 def repeated_launch_warning(contract: Contract) -> str:
-    """A warning where every one of several ranks runs the same MPI launcher; else empty."""
+    """A warning if each of several ranks runs the same MPI launcher; otherwise empty."""
     name = Path(contract.command[0]).name if contract.command else ""
     if contract.mode != "command" or contract.world_size < 2 or name not in _OF_ONE_POD:
         return ""
@@ -131,8 +131,10 @@ def classify(argv: Sequence[str], python: str, launcher: str = "") -> Program:
 
 
 def _is_our_python(name: str, python: str) -> bool:
-    """True for our own interpreter. In a virtual environment `python` is a link that many environments share, so a path
-    is compared as it was typed, and nothing is resolved.
+    """True for our own interpreter.
+
+    In a virtual environment `python` is a link that many environments share, so a path is compared as written, without
+    resolving links.
     """
     folder, _, base = name.rpartition("/")
     if not folder:
@@ -141,7 +143,7 @@ def _is_our_python(name: str, python: str) -> bool:
 
 
 def source_file(program: Program, code: Path) -> Path | None:
-    """The program's own file, to see its imports; None where finding it would take an import."""
+    """The program's own file, in which its imports are found; None if finding it would need an import."""
     if program.kind == "script":
         path = code / program.argv[0]
         return path if path.is_file() else None
@@ -155,12 +157,12 @@ def source_file(program: Program, code: Path) -> Path | None:
 
 _IMPORT = re.compile(r"^\s*(?:from|import)\s+([A-Za-z_][A-Za-z0-9_.]*)", re.MULTILINE)
 _PRELOADABLE = ("numpy", "torch", "torchvision", "sklearn")
-"""Safe to import before a fork: they start no threads and touch no GPU until they are used."""
+"""Modules that are safe to import before a fork: they start no threads and touch no GPU until they are used."""
 _IMPORT_TORCH = ("accelerate", "lightning", "pytorch_lightning", "transformers", "ray", "cotenant_worker")
 
 
 def wants_horovod(program: Program, source: str, framework: str) -> bool:
-    """True where ranks will look for Horovod's rendezvous: by the job's framework, its launcher, or its imports."""
+    """True if ranks will look for Horovod's rendezvous, by the job's framework, its launcher, or its imports."""
     roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
     return framework == "horovod" or program.launcher == "horovodrun" or "horovod" in roots
 
@@ -170,9 +172,9 @@ class Preloads:
     """Modules that the fork server imports."""
 
     required: tuple[str, ...] = ()
-    """A rank is not forked before these are there: it would import them itself, as slowly."""
+    """A rank is forked after these are imported: it would import them itself, as slowly."""
     deferred: tuple[str, ...] = ()
-    """Imported when no rank waits: a first start should not, a restart finds them done."""
+    """Imported while no rank waits, for the next start."""
 
 
 def preloads(source: str, framework: str) -> Preloads:

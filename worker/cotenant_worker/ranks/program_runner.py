@@ -1,7 +1,7 @@
-"""Execution of a rank's program in this process as if Python had been started with it: forked, or by itself.
+"""Runs a rank's program in this process as if Python had been started with it.
 
-`python train.py`, `python -m package.train` and `module:function` all end here. A traceback shows the user's frames
-only; the exit code is the program's own.
+`python train.py`, `python -m package.train` and `module:function` all end here, forked or not. A traceback shows the
+user's frames only. The exit code is the program's own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cotenant_worker.ranks.program import Program
 
 
 def run(program: Program) -> int:
-    """The program's exit code. SystemExit passes through, so that the interpreter ends the usual way."""
+    """The program's exit code. SystemExit passes through, so that the interpreter ends as usual."""
     if not faulthandler.is_enabled():
         faulthandler.enable(all_threads=False)  # a crash in native code shows the line of Python that led there
     well: list[bool] = []
@@ -52,9 +52,9 @@ def run(program: Program) -> int:
 
 
 def _leave_group() -> None:
-    """Leave the process group of a program that is done: else gloo's threads may abort the process at its very end.
+    """Leave the process group of a program that is done: otherwise gloo's threads may abort the process at its end.
 
-    Not after a failure: work that is still under way would be waited for, and its peers may be gone.
+    Not after a failure: torch would wait for unfinished work, and the peers may be gone.
     """
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     with contextlib.suppress(Exception):
@@ -63,7 +63,7 @@ def _leave_group() -> None:
 
 
 def _become_main(path: str, spec: Any = None) -> types.ModuleType:
-    """A fresh `__main__`, so that pickling and multiprocessing find the user's names where they expect them."""
+    """A new `__main__`, so that pickling and multiprocessing find the user's names."""
     module = types.ModuleType("__main__")
     module.__file__ = path
     module.__spec__ = spec
@@ -92,7 +92,7 @@ def _run_script(argv: tuple[str, ...]) -> None:
 
 
 def _needs_interpreter(path: Path) -> bool:
-    """True for what is no text: a folder or an archive with a `__main__` (`python app.pyz`), bytecode, a pipe."""
+    """True for what is not text: a folder or an archive with a `__main__` (`python app.pyz`), bytecode, a pipe."""
     if not path.is_file():
         return path.exists()
     return path.suffix == ".pyc" or pkgutil.get_importer(str(path)) is not None
@@ -150,12 +150,14 @@ def _prepend_to_path(directory: str) -> None:
 _OF_EVERY_START: Final = frozenset(
     {"abc", "codecs", "encodings", "genericpath", "io", "os", "posixpath", "site", "stat"}
 )
-"""Modules of the standard library that no program can have one of its own for: they are there before it starts."""
+"""Modules of the standard library that Python imports before any program, so no program can replace them."""
 
 
 def _forget_hidden(directory: Path) -> None:
-    """Forget modules of the standard library that the program has its own for (`tokenize.py`): it would import its own,
-    and finds those here that this process imported for itself and for what was imported ahead.
+    """Forget modules of the standard library that the program has its own version of (`tokenize.py`).
+
+    The program would import its own, but this process has imported the standard ones, for itself and for the modules
+    imported ahead.
     """
     there = set(os.listdir(directory))
     hideable = sys.stdlib_module_names - _OF_EVERY_START - set(sys.builtin_module_names)
@@ -169,7 +171,7 @@ def _is_package(folder: Path) -> bool:
 
 
 def _print_exception(error: BaseException) -> None:
-    """Like the interpreter, without our frames on top; a hook of the user's is honoured."""
+    """Print as the interpreter does, without our frames on top. A hook of the user is called."""
     trace = error.__traceback__
     ours = (str(Path(__file__).parents[1]), "<frozen importlib", importlib.__file__)
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(ours):

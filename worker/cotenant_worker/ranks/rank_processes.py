@@ -41,7 +41,7 @@ from cotenant_worker.supervision.messages import RankExited
 from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
 _LOOK_S: Final = 0.05
-"""Between two looks at the processes of a rank that was asked to leave."""
+"""Pause between two looks at the processes of a rank that was asked to leave."""
 
 
 @dataclass(slots=True)
@@ -54,10 +54,10 @@ class RunningRank:
     counters: SharedCounters
     stopped: bool = False
     failed: bool = False
-    """Its program had failed, and we ended what was left of it."""
+    """True if its program had failed and we ended its remaining processes."""
     oom_kills_before: int = 0
     departure: asyncio.Task[None] | None = None
-    """It was asked to leave. Done once all of its processes are gone."""
+    """Set if it was asked to leave; done once all its processes are gone."""
 
     @property
     def tree(self) -> ProcessTree:
@@ -79,7 +79,7 @@ class LocalRanks:
     mark_phase: Callable[[str, float], None]
     """(start-up phase, seconds since then) for the table of timings."""
     train_driver_env: Mapping[str, str] = field(default_factory=dict)
-    """Mode `rayTrain`: what the driver needs to reach Ray."""
+    """Mode `rayTrain`: what the driver needs to connect to Ray."""
     limits: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """Grant → environment that limits its memory."""
     running: dict[int, RunningRank] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class LocalRanks:
     _horovod: HorovodRendezvous = field(init=False)
     _base_env: dict[str, str] = field(init=False)
     _stopped_generation: int = -1
-    """Generations up to this one are over; a start that comes late for one of them is undone."""
+    """Generations up to this one are over. A late start for one of them is undone."""
     _watchers: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -105,22 +105,22 @@ class LocalRanks:
 
     @property
     def working_directory(self) -> Path:
-        """The directory that programs start in."""
+        """The directory in which programs start."""
         return working_directory(Path(code_path(self.contract)), layout.work_dir())
 
     @property
     def _code_directories(self) -> tuple[str, ...]:
-        """Directories of the job's code: a frame has a script's real directory, and a module's as it was found."""
+        """Directories of the job's code. A frame has a script's real directory, and a module's as it was found."""
         code = code_path(self.contract)
         return (code, os.path.realpath(code), str(layout.work_dir()))
 
     def _source_text(self) -> str:
-        """The program's own text; empty where finding it would take an import."""
+        """The program's own text; empty if finding it would need an import."""
         source = source_file(self.program, Path(code_path(self.contract)))
         return source.read_text(errors="replace") if source else ""
 
     def processes(self) -> list[tuple[int, int, int]]:
-        """(rank, generation, pid) of every rank that runs."""
+        """(rank, generation, pid) of every running rank."""
         return [(run.assignment.rank, run.generation, run.child.pid) for run in self.running.values()]
 
     # -- ranks ------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class LocalRanks:
             await asyncio.sleep(0)
 
     def terminate(self) -> dict[int, int]:
-        """Ask every rank to leave; how many safe points each has passed, for those that look for them."""
+        """Ask every rank to leave. Returns how many safe points each rank has passed, for ranks that use them."""
         for run in self.running.values():
             if run.departure is None:
                 run.departure = asyncio.create_task(_depart(run))
@@ -273,7 +273,7 @@ async def _depart(run: RunningRank) -> None:
 
 
 def _code_and_signal(status: int, program: Program, tail: Sequence[str]) -> tuple[int | None, int | None]:
-    """Exit code or signal of a rank's first process. A shell exits with 128 + n when signal n ended what it ran."""
+    """Exit code or signal of a rank's first process. A shell exits with 128 + n if signal n ended its command."""
     if status < 0:
         return None, -status
     if status - 128 == signal.SIGKILL and _is_shell(program) and not any(_KILLED.search(line) for line in tail[-5:]):
@@ -284,7 +284,7 @@ def _code_and_signal(status: int, program: Program, tail: Sequence[str]) -> tupl
 
 
 _KILLED: Final = re.compile(r"\bKilled\b(?!.*\btimeout\b)")
-"""What a shell prints of a process that SIGKILL ended: `run.sh: line 2: 7 Killed   python train.py`."""
+"""What a shell prints if SIGKILL ended a process: `run.sh: line 2: 7 Killed python train.py`."""
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 
 

@@ -1,7 +1,7 @@
 """GPUs that CUDA shows to a process of this container, with their memory: `python -m … visible_gpus UUID…` prints JSON.
 
-Straight from the driver library by ctypes, so that it works in every image that has a GPU. A context is made on each
-GPU for a moment: only then does the driver report how much memory a limited container has.
+It calls the driver library by ctypes, so it works in every image that has a GPU. A context is made on each GPU for a
+moment, because only then does the driver report how much memory a limited container has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The driver: joins the job's Ray cluster in rank 0's pod, makes one actor per pod, and runs the `Conductor`.
 
 It runs in the process that holds the head node (`node_main`), or in mode `rayTrain` in one of its own: `python -m
-cotenant_worker.ray_cluster.driver`. Exit code 0 once every pod has its verdict; any other means that Ray failed.
+cotenant_worker.ray_cluster.driver`. Exit code 0 once every pod has its verdict; any other code means that Ray failed.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from cotenant_worker.supervision.failure_cause import ray_loss_reason
 from cotenant_worker.supervision.messages import MESSAGES, HeadMessage, Hello, Message, PodCommand, PodEvent, PodLost
 
 REATTACH_TIMEOUT_S = 60.0
-"""For the next actor of a pod whose node lives: a busy machine starts Ray's next worker slowly."""
+"""Time for the next actor of a pod whose node lives. On a busy machine Ray starts a worker slowly."""
 EVENTS_TIMEOUT_S = 60.0
-"""An actor answers every five seconds; one that has not for this long is frozen, with its pod or alone."""
+"""An actor answers every five seconds. One that is silent for this long is frozen, alone or with its pod."""
 ATTACH_TIMEOUT_S = 30.0
-"""For an actor's first answer, once the pod's node is there: Ray has to start a process for it."""
+"""Time for an actor's first answer after the pod's node has joined: Ray has to start a process for it."""
 COMMAND_TIMEOUT_S = 10.0
 DELIVER_VERDICT_S = 15.0
-"""The driver stays so long for pods that have no actor when the verdict falls."""
+"""The driver waits this long for pods that have no actor when the verdict falls."""
 _NODE_POLL_S = 0.5
 _JOIN_POLL_S = 5.0
-"""Longer than a start takes: asking Ray costs CPU that the start needs."""
+"""Longer than a start takes, because asking Ray costs CPU that the start needs."""
 
 
 class RayPods:
-    """`Pods` over one Ray actor per pod, which only relays: ranks do not notice when another takes its place.
+    """`Pods` over one Ray actor per pod. An actor only relays, so ranks do not notice when it is replaced.
 
-    While a pod has no actor its commands wait, in order. One that the last actor took without confirming it is sent
-    again; launchers carry it out once.
+    While a pod has no actor, its commands wait in order. A command that the last actor took without confirming it is
+    sent again; launchers execute it once.
     """
 
     def __init__(self, head: Channel[Message]) -> None:
@@ -77,7 +77,7 @@ class RayPods:
             raise
 
     async def events(self, pod: int) -> list[PodEvent]:
-        """The next ones, or none after some seconds. TimeoutError when the actor does not answer."""
+        """The next events, or none after some seconds. Raises TimeoutError if the actor does not answer."""
         try:
             found: list[PodEvent] = await asyncio.wait_for(self._actors[pod].events.remote(), EVENTS_TIMEOUT_S)
         except TimeoutError:
@@ -107,7 +107,7 @@ class RayPods:
 
 
 async def follow_pod(pod: int, pods: RayPods, conductor: Conductor) -> None:
-    """Bring one pod's events to the conductor. A pod is lost with its launcher or its node; an actor is replaced."""
+    """Pass one pod's events to the conductor. A pod is lost with its launcher or its node; an actor is replaced."""
     launcher = why = ""
     while not (conductor.verdict.done() and pods.all_delivered(pod)):
         attached = asyncio.ensure_future(
@@ -142,7 +142,7 @@ async def _report_lost(pod: int, why: str, pods: RayPods, conductor: Conductor) 
 
 
 async def _await_attachment(attached: asyncio.Future[str], pod: int) -> str:
-    """Which launcher the actor belongs to. Its node may come late; one that is deaf from then on is frozen."""
+    """Which launcher the actor belongs to. Its node may join late. An actor that is silent after that is frozen."""
     joined = float("inf")
     while not (await asyncio.wait([attached], timeout=_JOIN_POLL_S))[0]:
         now = time.monotonic()
@@ -155,7 +155,7 @@ async def _await_attachment(attached: asyncio.Future[str], pod: int) -> str:
 
 
 async def _await_replacement(attached: asyncio.Future[str], pod: int) -> bool:
-    """A pod that had an actor has one again; false once its node is dead, or after much too long."""
+    """True when a pod has an actor again; false once its node is dead, or after far too long."""
     end = time.monotonic() + REATTACH_TIMEOUT_S
     while time.monotonic() < end and await asyncio.to_thread(_node_alive, pod):
         if (await asyncio.wait([attached], timeout=_NODE_POLL_S))[0]:
@@ -164,7 +164,7 @@ async def _await_replacement(attached: asyncio.Future[str], pod: int) -> bool:
 
 
 def _node_alive(pod: int) -> bool:
-    """True where Ray lists the pod's node as alive, and where Ray does not answer now."""
+    """True if Ray lists the pod's node as alive, or does not answer now."""
     try:
         return any(node["Alive"] and f"w{pod}" in node["Resources"] for node in ray.nodes())
     except RayError:
@@ -186,7 +186,7 @@ async def conduct(contract: Contract, dead_process: Callable[[], str]) -> None:
 
 
 async def _exit_with_node(dead_process: Callable[[], str]) -> None:
-    """End this process with the first process of the node that ends."""
+    """End this process when the first process of the node ends."""
     while not (why := dead_process()):  # noqa: ASYNC110 - Ray's processes can only be asked
         await asyncio.sleep(0.2)
     print(f"cotenant: {why}", flush=True)  # noqa: T201 - read by the launcher

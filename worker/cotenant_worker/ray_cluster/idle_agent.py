@@ -1,6 +1,6 @@
-"""Stands where Ray's dashboard agent and runtime-environment agent would: lives until it is killed, and does nothing.
+"""Replaces Ray's dashboard agent and runtime-environment agent: does nothing until it is killed.
 
-Run by path with `python -I -S`, so it must import nothing else. The reason is in `lean_node`.
+Run by path with `python -I -S`, so it must import nothing else. `lean_node` has the reason.
 """
 
 import signal

@@ -1,8 +1,8 @@
-"""Ray imported with less work, in the processes of a pod that are ours alone: its node, the driver, the actor.
+"""Imports Ray with less work in a pod's own processes: its node, the driver, the actor.
 
-No code of the tenant runs in them, so what only other ways of using Ray need is imported at its first use, and
-the garbage collector does not look through half-imported modules again and again. Together that is a third of what
-`import ray` costs, four times in a job of two pods.
+No code of the tenant runs in them, so parts for other uses of Ray are imported at their first use, and the garbage
+collector does not scan half-imported modules repeatedly. That saves a third of what `import ray` costs, four times in a
+job of two pods.
 """
 
 from __future__ import annotations
@@ -16,29 +16,31 @@ from types import ModuleType
 from typing import Any
 
 LAZY_PACKAGES = ("requests", "jsonschema")
-"""Of Ray's imports: for Google's TPUs and the dashboard's history; for plugins of runtime environments."""
+"""Imports of Ray that are delayed: for Google's TPUs and the dashboard's history, and for plugins of runtime
+environments.
+"""
 _GC_THRESHOLD = 50_000
-"""Objects between two looks for garbage: about as many as `import ray` makes."""
+"""Objects between two collections: about as many as `import ray` makes."""
 
 
 def install_lazy_imports() -> None:
-    """Make imports of Ray in this process lazy; before the first one."""
+    """Make imports of Ray in this process lazy. Must be called before the first one."""
     gc.set_threshold(_GC_THRESHOLD, 20, 20)
     if not any(isinstance(finder, LazyFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, LazyFinder())
 
 
 class LazyModule(ModuleType):
-    """A module that runs when an attribute of it is asked for that it does not have yet, or one of its parts."""
+    """A module that is executed when an attribute or a submodule of it is needed that it does not have yet."""
 
     def __getattr__(self, name: str) -> Any:
-        """Asked once per missing name; the module is an ordinary one from then on."""
+        """Called once for a missing name. Afterwards the module is an ordinary one."""
         execute_module(self)
         return getattr(self, name)
 
 
 def execute_module(module: LazyModule) -> None:
-    """Run the module's text, as its import would have."""
+    """Execute the module's code, as its import would have."""
     module.__class__ = ModuleType  # type: ignore[assignment]
     assert module.__spec__ is not None
     assert module.__spec__.loader is not None
@@ -46,7 +48,7 @@ def execute_module(module: LazyModule) -> None:
 
 
 class LazyLoader:
-    """Makes the module and leaves it at that."""
+    """Creates the module without executing it."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -61,7 +63,7 @@ class LazyLoader:
 
 
 class ImportedModuleLoader:
-    """A part that came with its package while it was being looked for."""
+    """A submodule that its package imported while it was being looked for."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -92,7 +94,7 @@ class LazyFinder:
         return spec
 
     def _find_part(self, name: str, package: ModuleType | None) -> importlib.machinery.ModuleSpec | None:
-        """A package runs before its parts; it may import them itself."""
+        """A package is executed before its submodules, and may import them itself."""
         if not isinstance(package, LazyModule):
             return None
         execute_module(package)

@@ -1,6 +1,6 @@
-"""Ray's node with fewer processes: no dashboard, idle stand-ins for its agents, a worker that imports less.
+"""Ray's node with fewer processes: no dashboard, idle replacements for its agents, a worker that imports less.
 
-Parts of Ray are replaced in the process that starts a node. `supports` looks first whether they are all there.
+Parts of Ray are replaced in the process that starts a node. `supports` first checks that all of them exist.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GCS_TIMEOUT_S = 60.0
 
 
 def supports(node: Any, services: Any, params: Any, wanted: dict[str, Any]) -> bool:
-    """True where this Ray has every part that is used or replaced here; checked before anything starts."""
+    """True if this Ray has every part that is used or replaced here. Checked before anything starts."""
     core = raylet()
     source = inspect.getsource(services.start_raylet)
     return (
@@ -46,16 +46,16 @@ def supports(node: Any, services: Any, params: Any, wanted: dict[str, Any]) -> b
 
 
 def patch_ray(node: Any, services: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_workers: bool) -> None:
-    """Make this process start Ray without the dashboard and without these agents, and wait long enough."""
+    """Make this process start Ray without the dashboard and these agents, and wait long enough."""
     node.Node.start_api_server = lambda *_args, **_kwargs: None
     services.start_ray_process = lean_start_process(services.start_ray_process, gcs, agents, own_workers=own_workers)
     services.get_node = retry_get_node(services.get_node)
 
 
 def lean_start_process(start: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_workers: bool) -> Any:
-    """Ray's way to start a process, with its agents replaced and without its whole seconds of waiting for the GCS.
+    """Ray's way to start a process, with its agents replaced and without its waits of whole seconds for the GCS.
 
-    `own_workers`: no code of the tenant runs in Ray's workers, which may then be started with less, too.
+    `own_workers` is true if no code of the tenant runs in Ray's workers, which then start with less, too.
     """
 
     def start_ray_process(command: list[str], *args: Any, **kwargs: Any) -> Any:
@@ -76,7 +76,7 @@ def lean_start_process(start: Any, gcs: tuple[str, int], agents: tuple[str, ...]
 
 
 def _with_own_worker(part: str) -> str:
-    """The raylet's flag with the command of a worker, with our program in the place of Ray's."""
+    """The raylet's flag with the command of a worker, in which our program replaces Ray's."""
     arguments = [
         worker_main.__file__ if argument.endswith(f"/{worker_main.RAY_WORKER}") else argument
         for argument in shlex.split(part)
@@ -85,7 +85,7 @@ def _with_own_worker(part: str) -> str:
 
 
 def _persist_no_ports(session: str, node: str, agents: tuple[str, ...]) -> None:
-    """Write down the ports that the raylet waits for; -1 is Ray's own value for an agent without one."""
+    """Write down the ports that the raylet waits for. -1 is Ray's own value for an agent without a port."""
     core = raylet()
     for port in (port for agent in agents for port in AGENTS[agent]):
         core.persist_port(session, node, getattr(core, f"{port}_PORT_NAME"), -1)

@@ -1,7 +1,7 @@
 """Command and environment of this pod's Ray node. Pure; `node_main` parses the flags.
 
-Each flag is measured (docs/worker.md): no dashboard, no autoscaler, no log monitor, no memory monitor, fixed ports,
-token on, nice level 0, and a short reconnect so that a lost head is noticed. `--num-gpus 0` keeps Ray away from
+Each flag was measured (docs/worker.md): no dashboard, no autoscaler, no log monitor, no memory monitor, fixed ports,
+token on, nice level 0, and a short reconnect so that a lost head is noticed. `--num-gpus 0` keeps Ray from changing
 CUDA_VISIBLE_DEVICES.
 """
 
@@ -16,11 +16,11 @@ from cotenant_worker.host.addresses import at
 from cotenant_worker.ranks.environment import choose_collective, code_path, pod_uuids
 
 _OBJECT_STORE_BYTES = 80_000_000
-"""Ray's minimum is 78,643,200 bytes; tensors never go through it."""
+"""Ray's minimum is 78,643,200 bytes. Tensors never go through it."""
 
 
 def start_command(contract: Contract, python: str, *, ip: str, head_address: str, cpus: int = 1) -> list[str]:
-    """Command of a node. In mode `rayTrain` a share counts as one Ray GPU: its size is ours to enforce."""
+    """Command of a node. In mode `rayTrain` a share counts as one Ray GPU; its size is enforced elsewhere."""
     node = contract.node_rank
     train = contract.mode == "rayTrain"
     gpus = len(pod_uuids(contract.pods[node])) if train else 0
@@ -53,7 +53,7 @@ def start_command(contract: Contract, python: str, *, ip: str, head_address: str
 
 
 def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: str) -> dict[str, str]:
-    """Environment of `ray start`, the actor and the driver: no code of the tenant on the path, the token in place.
+    """Environment of `ray start`, the actor and the driver: no code of the tenant on the path, and the token.
 
     In mode `rayTrain` Ray's workers run the tenant's code, so they get its path, its GPUs and the memory limits.
     """

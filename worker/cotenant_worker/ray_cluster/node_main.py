@@ -2,10 +2,10 @@
 
 `node` starts GCS (in rank 0's pod) and raylet through Ray's own `Node`, without three things that `ray start` adds: a
 dashboard, its agent and an agent for runtime environments. Each is a Python process that imports most of Ray, the
-raylet joins only after its agents have come up, and a job of ours uses none of them. In rank 0's pod the same
-process then is the driver, so Ray is imported once there; the worker that becomes the pod's actor is started through
-`worker_main`. `lean_node` makes Ray do with less. `ray-start` is `ray start` itself: for mode `rayTrain`,
-whose nodes are drained, and for a Ray that is put together differently.
+raylet joins only after its agents are up, and no job needs them. In rank 0's pod the same process then becomes the
+driver, so Ray is imported once there. The worker that becomes the pod's actor is started through `worker_main`.
+`lean_node` makes Ray start less. `ray-start` is `ray start` itself: for mode `rayTrain`, whose nodes are drained, and
+for a Ray whose parts differ.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DASHBOARD_DEPS = "ray.dashboard.optional_deps"
 
 
 def parse_flags(flags: list[str]) -> argparse.Namespace:
-    """Parse the flags of `start_command`; an unknown one is an error, as it is for Ray."""
+    """Parse the flags of `start_command`. An unknown flag is an error, as it is for Ray."""
     parser = argparse.ArgumentParser()
     for switch in ("head", "no-monitor", "block", "disable-usage-stats"):
         parser.add_argument(f"--{switch}", action="store_true")
@@ -43,7 +43,7 @@ def parse_flags(flags: list[str]) -> argparse.Namespace:
 
 
 def start_node(flags: argparse.Namespace) -> Any:
-    """Ray's `Node` with its processes running, or None when this Ray does not have the parts that are needed."""
+    """Ray's `Node` with its processes running, or None if this Ray lacks the needed parts."""
     from ray._private import node, services
     from ray._private.parameter import RayParams
 
@@ -116,7 +116,7 @@ def run_node(flags: list[str]) -> None:
 
 
 def dead_process(node: Any) -> str:
-    """The process of the node that has ended, and its end; empty while all live."""
+    """The process of the node that has ended, and how; empty while all live."""
     dead = node.dead_processes()
     if not dead:
         return ""

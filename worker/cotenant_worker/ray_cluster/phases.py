@@ -12,7 +12,7 @@ _TIMEOUT_S = 5.0
 
 
 def mark_phase(phase: str) -> None:
-    """Report that `phase` is done. Without a launcher nothing happens: a start never fails because of it."""
+    """Report that `phase` is done. Without a launcher it does nothing, so that a start never fails because of it."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as launcher:
         launcher.settimeout(_TIMEOUT_S)
         launcher.connect(str(layout.socket_path()))

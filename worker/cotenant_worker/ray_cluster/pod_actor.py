@@ -1,6 +1,6 @@
 """The Ray actor of one pod: a relay between the driver and the pod's launcher. Imported by Ray's worker process.
 
-It holds no state of its own: commands go to the launcher's unix socket, events come back in batches.
+It has no state of its own: commands go to the launcher's unix socket, and events come back in batches.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from cotenant_worker.supervision.messages import (
 _BATCH_S = 0.05
 _POLL_S = 5.0
 _DRIVER_SILENT_S = 25.0
-"""A driver polls for events without a pause; one that has not for this long is frozen, or its network is gone."""
+"""A driver polls for events without a pause. One that is silent for this long is frozen or cut off."""
 
 
 class PodActor:
-    """One per pod, pinned there by the resource `w<i>`; made a Ray actor by the driver."""
+    """One per pod, pinned there by the resource `w<i>`. The driver makes it a Ray actor."""
 
     def __init__(self) -> None:
         self._events: asyncio.Queue[Message] = asyncio.Queue()
@@ -39,7 +39,7 @@ class PodActor:
         self._polled_at = 0.0
 
     async def attach(self) -> str:
-        """Connect to the launcher and return its identity: the one of a replacement pod is another."""
+        """Connect to the launcher and return its identity. A replacement pod has another one."""
         self._channel = await Channel.connect(layout.socket_path(), MESSAGES, 10.0)
         self._channel.send(Hello("actor"))
         self._polled_at = time.monotonic()
@@ -48,7 +48,7 @@ class PodActor:
         return f"{socket.st_ino}-{socket.st_ctime_ns}"
 
     async def _watch_driver(self) -> None:
-        """Report a silent driver: connections to a frozen head stay open. The launcher then ends this pod."""
+        """Report a silent driver, because connections to a frozen head stay open. The launcher then ends this pod."""
         left = _DRIVER_SILENT_S
         while left > 0:
             await asyncio.sleep(left)

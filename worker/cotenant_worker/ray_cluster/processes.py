@@ -40,11 +40,11 @@ class RayProcesses:
     ip: str
     limits: Mapping[str, str] = field(default_factory=dict)
     joined: bool = False
-    """The driver has reached this pod's actor."""
+    """True once the driver has reached this pod's actor."""
     _node: ChildProcess | None = None
     _driver: ChildProcess | None = None
     _lookup_failed: OSError | None = None
-    """Last answer to the question for the head's address."""
+    """Last answer to the lookup of the head's address."""
     _log: Path = field(default_factory=lambda: layout.state_dir() / "ray.log")
 
     @property
@@ -55,7 +55,7 @@ class RayProcesses:
         self.joined = True
 
     async def run(self) -> Finish:
-        """Start what this pod needs; returns when one of its processes has ended, with what that means."""
+        """Start what this pod needs. Returns when one of its processes has ended, with the meaning of that."""
         env = self.environment() | {names.ENV_POD_IP: self.ip}
         address = self.ip if self.is_head else await self._resolve_head()
         if address is None:
@@ -78,9 +78,10 @@ class RayProcesses:
         return self._finish_after(self._driver if driver_ended and self._driver is not None else self._node)
 
     async def _wait_until_joined(self, waits: Sequence[asyncio.Future[int]]) -> bool:
-        """True once the node has ended or is in use: the rendezvous timeout for the head to come, and again to join.
+        """True once the node has ended or is in use.
 
-        Ray, cut off in the middle of it, waits for one answer after another, each with a timeout of its own.
+        The head gets the rendezvous timeout to come, and the node gets it again to join. If Ray is cut off in between,
+        it waits for one answer after another, each with a timeout of its own.
         """
         await asyncio.wait(waits, timeout=2.0 * self.contract.rendezvous_timeout_s)
         return self.joined or any(each.done() for each in waits)
@@ -98,7 +99,7 @@ class RayProcesses:
             os.close(log)
 
     async def _resolve_head(self) -> str | None:
-        """The head's address: its name exists once its pod has one."""
+        """The head's address. Its name resolves once its pod has an address."""
         loop = asyncio.get_running_loop()
         host, family = self.contract.pods[0].host, family_of(self.ip)
         with contextlib.suppress(TimeoutError):
@@ -121,7 +122,7 @@ class RayProcesses:
         return Finish(names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", text)
 
     async def _wait_for_head_port(self) -> bool:
-        """Wait for the head's port: the driver is not worth starting before."""
+        """Wait for the head's port, because the driver cannot start before."""
         assert self._node is not None
         while self._node.alive:
             with contextlib.suppress(OSError):
@@ -154,13 +155,15 @@ class RayProcesses:
         return ()
 
     def environment(self) -> dict[str, str]:
-        """Ray's own, and in mode `rayTrain` the tightest limit of the pod: a worker may use any of its GPUs."""
+        """Ray's environment. In mode `rayTrain` with the tightest limit of the pod, because a worker may use any of its
+        GPUs.
+        """
         home = layout.state_dir() / "home"
         home.mkdir(exist_ok=True)
         return with_limits(ray_environment(self.inherited, self.contract, home=str(home)), self.limits)
 
     async def drain(self, deadline_s: float) -> None:
-        """Mode `rayTrain`: SIGTERM makes `ray start` drain its node; Ray Train passes that on to its workers."""
+        """Mode `rayTrain`: SIGTERM makes `ray start` drain its node, and Ray Train tells its workers."""
         if self._node is not None and self._node.alive:
             self._node.signal(signal.SIGTERM)
             await asyncio.wait([self._node.exit], timeout=deadline_s)
@@ -171,7 +174,7 @@ class RayProcesses:
 
 
 def failure_line(lines: Sequence[str]) -> str:
-    """The reason in the last lines of a log: a line of ours, else the exception that ends a traceback."""
+    """The reason in the last lines of a log: a line of ours, otherwise the exception that ends a traceback."""
     for line in reversed(lines):
         if line.startswith("cotenant: "):
             return line.removeprefix("cotenant: ")

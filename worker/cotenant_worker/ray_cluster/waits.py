@@ -1,4 +1,4 @@
-"""Waits in the start of Ray: polled every 20 ms, where Ray sleeps for whole seconds, for the rendezvous timeout."""
+"""Waits in the start of Ray: polled every 20 ms, instead of Ray's sleeps of seconds, up to the rendezvous timeout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def raylet() -> Any:
 
 
 def retry_get_node(get_node: Any) -> Any:
-    """Retry `get_node`: Ray gives a raylet 30 s to become known, a busy machine needs more."""
+    """Retry `get_node`: Ray gives a raylet 30 s to become known, and a busy machine needs more."""
 
     def wait(*args: Any, **kwargs: Any) -> Any:
         end = time.monotonic() + _rendezvous_timeout_s()
@@ -51,9 +51,9 @@ def await_port(host: str, port: int, timeout_s: float) -> bool:
 
 
 def await_head(address: str) -> None:
-    """Wait until the head's raylet is known to its GCS. Ray waits for both in steps of seconds, so do not let it wait.
+    """Wait until the head's raylet is known to its GCS, because Ray would wait for both in steps of seconds.
 
-    TimeoutError after the job's rendezvous timeout: the head's pod may still be pulling its image.
+    Raises TimeoutError after the job's rendezvous timeout: the head's pod may still be pulling its image.
     """
     patience_s = _rendezvous_timeout_s()
     end = time.monotonic() + patience_s

@@ -1,7 +1,6 @@
-"""Ray's worker process of a job's node, which becomes the pod's actor: Ray's own program, after
-`install_lazy_imports`.
+"""Ray's worker process of a job's node, which becomes the pod's actor: Ray's own program, after `install_lazy_imports`.
 
-Run by path, by the raylet, in the place of Ray's `default_worker.py`. `lean_node` puts it there.
+The raylet runs it by path instead of Ray's `default_worker.py`, as `lean_node` tells it to.
 """
 
 import importlib.util
@@ -14,7 +13,7 @@ RAY_WORKER = "default_worker.py"
 
 
 def ray_worker_path() -> str:
-    """Ray's own, found without importing Ray."""
+    """Ray's own program, found without importing Ray."""
     spec = importlib.util.find_spec("ray")
     assert spec is not None
     assert spec.origin is not None

@@ -1,4 +1,4 @@
-"""`python -m cotenant_worker.sessions KIND --port P --path /… [-- COMMAND …]`: one application, until it ends."""
+"""`python -m cotenant_worker.sessions KIND --port P --path /… [-- COMMAND …]`: runs one application until it ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cotenant_worker.sessions.observer import listens, observe
 
 
 def main(words: Sequence[str]) -> int:
-    """Exit code of the application: 0 where it was asked to end."""
+    """Exit code of the application; 0 if it was asked to end."""
     parser = argparse.ArgumentParser(prog="cotenant_worker.sessions")
     parser.add_argument("kind")
     parser.add_argument("--port", type=int, default=names.SESSION_PORT)
@@ -48,7 +48,7 @@ def _run(kind: str, served: Served, program: Application, home: Path) -> int:
 
 
 def _attend(kind: str, served: Served, ended: threading.Event) -> None:
-    """Publish the application to who may execute commands here, as soon as it listens; then report its activity."""
+    """Once the application listens, publish it to those who may execute commands here. Then report its activity."""
     if kind == "Shell" or listens(served, ended):
         document = {"port": served.port, "path": served.path, "token": served.token}
         _write_private(Path(names.SESSION_FILE), json.dumps(document))

@@ -1,7 +1,7 @@
-"""Activity of an application, from what it answers about itself. Pure.
+"""Activity of an application, from its answers about itself. Pure.
 
-A kernel that computes and a terminal that prints are activity, and so is what a person runs or types there. A page that
-is open in some browser is none: it asks its server for news all night.
+Activity is a kernel that computes, a terminal that prints, and what a person runs or types there. An open page in a
+browser is none, because it polls its server all night.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 GRAIN_S: Final = 15.0
-"""Times are rounded up to such steps: each one that differs is a write of the job's status."""
+"""Times are rounded up to steps of this length, because each new value is a write of the job's status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
     busy: bool
     active_at: float | None
-    """Unix seconds; None where nothing has happened yet."""
+    """Unix seconds; None if nothing has happened yet."""
 
     def rounded(self) -> Activity:
-        """Activity as it is reported: of a busy one the time says nothing more."""
+        """Activity as it is reported. For a busy application, the time adds nothing."""
         if self.busy or self.active_at is None:
             return Activity(self.busy, None)
         return Activity(False, -(-self.active_at // GRAIN_S) * GRAIN_S)
 
 
 def of_jupyter(kernels: Any, terminals: Any) -> Activity:
-    """Activity by the answers to `/api/kernels` and `/api/terminals`."""
+    """Activity from the answers to `/api/kernels` and `/api/terminals`."""
     entries = [*_entries(kernels), *_entries(terminals)]
     busy = any(one.get("execution_state") == "busy" for one in _entries(kernels))
     times = [at for one in entries if (at := unix_seconds(one.get("last_activity"))) is not None]
@@ -37,19 +37,19 @@ def of_jupyter(kernels: Any, terminals: Any) -> Activity:
 
 
 def of_code_server(health: Any) -> Activity:
-    """Activity by the answer to `/healthz`: it is "alive" while somebody has it open and works, else "expired"."""
+    """Activity from the answer to `/healthz`: "alive" while somebody works in it, else "expired"."""
     beat = health.get("lastHeartbeat") if isinstance(health, Mapping) else None
     at = beat / 1000 if isinstance(beat, int | float) and not isinstance(beat, bool) and beat > 0 else None
     return Activity(isinstance(health, Mapping) and health.get("status") == "alive", at)
 
 
 def of_terminals(used_at: Iterable[float]) -> Activity:
-    """Activity by the times at which the terminals of a pod were last read from or written to."""
+    """Activity from the times at which the terminals of a pod were last read or written."""
     return Activity(False, max(used_at, default=None))
 
 
 def unix_seconds(text: Any) -> float | None:
-    """Seconds of a time as Jupyter writes it: `2026-01-01T12:00:00.000000Z`."""
+    """Unix seconds of a time as Jupyter writes it: `2026-01-01T12:00:00.000000Z`."""
     try:
         found = datetime.fromisoformat(text)
     except (TypeError, ValueError):

@@ -10,11 +10,13 @@ from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
 SHELL: Final = ("sleep", "infinity")
-"""A shell is attached to; until then nothing runs."""
+"""A person attaches to a shell. Until then nothing runs."""
 JUPYTER_CONFIG: Final = "/tmp/cotenant-jupyter"
 QUIET: Final = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
-"""Defaults of JupyterLab's settings, which a person may change: without them it asks at its start whether to fetch news
-from the internet, where most pods have none."""
+"""Defaults of JupyterLab's settings, which a person may change.
+
+Without them it asks at its start whether to fetch news from the internet, which most pods cannot reach.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,16 +25,16 @@ class Served:
 
     port: int
     path: str
-    """Begins and ends with `/`: what stands before every address of it."""
+    """Prefix of all its addresses. Begins and ends with `/`."""
     token: str
-    """Empty for one that has none of its own."""
+    """Empty for an application without a token of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
     command: tuple[str, ...]
     env: Mapping[str, str]
-    """Besides that of the pod."""
+    """Variables in addition to those of the pod."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Path → text, written before it starts."""
 
@@ -40,7 +42,9 @@ class Application:
 def application(
     kind: str, served: Served, command: Sequence[str], home: str, environ: Mapping[str, str]
 ) -> Application:
-    """Raises ValueError for a kind that is not known. `command`: of a program of one's own. `environ`: of the pod."""
+    """Raises ValueError for an unknown kind. `command` is that of a program of the tenant's own; `environ` is the pod's
+    environment.
+    """
     if kind == "JupyterLab":
         return jupyter_lab(served, home, environ)
     if kind == "CodeServer":
@@ -55,7 +59,7 @@ def application(
 
 
 def jupyter_lab(served: Served, home: str, environ: Mapping[str, str]) -> Application:
-    """The token is in the environment, not on the command line, which other users of a node may read."""
+    """The token is in the environment, because other users of a node may read command lines."""
     options = {
         "ip": LOOPBACK,
         "port": served.port,

@@ -1,4 +1,4 @@
-"""Asks the application of this pod what it does, and reports what is new to the launcher, as a rank does."""
+"""Asks the application of this pod for its activity, and reports changes to the launcher, as a rank does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LISTEN_S: Final = 0.2
 TIMEOUT_S: Final = 5.0
 BYTES_MAX: Final = 1 << 20
 QUIETLY: Final = "?no_track_activity=1"
-"""Jupyter does not take the question for use of it."""
+"""Header with which Jupyter does not count the question as activity."""
 PTS: Final = Path("/dev/pts")
 
 Ask: TypeAlias = Callable[[str], Any]
@@ -28,7 +28,7 @@ Ask: TypeAlias = Callable[[str], Any]
 
 
 def listens(served: Served, ended: threading.Event) -> bool:
-    """Wait until the application takes connections; False where it has ended before."""
+    """Wait until the application accepts connections. False if it has ended before."""
     while not ended.wait(LISTEN_S):
         with socket.socket() as probe:
             probe.settimeout(TIMEOUT_S)
@@ -48,7 +48,7 @@ def ask_of(served: Served) -> Ask:
 
 
 def look(kind: str, ask: Ask, terminals: Path = PTS) -> Activity | None:
-    """Activity now; None where the application does not answer, or has none to tell."""
+    """Activity now; None if the application does not answer, or reports none."""
     try:
         if kind == "JupyterLab":
             return of_jupyter(ask(f"api/kernels{QUIETLY}"), _optional(ask, f"api/terminals{QUIETLY}"))
@@ -62,7 +62,7 @@ def look(kind: str, ask: Ask, terminals: Path = PTS) -> Activity | None:
 
 
 def _optional(ask: Ask, path: str) -> Any:
-    """None where a server is without that part."""
+    """The answer; None if the server lacks that part."""
     try:
         return ask(path)
     except urllib.error.HTTPError:

@@ -1,4 +1,4 @@
-"""The life of a group of ranks, from start to verdict: pure rules, and the conductor that carries them out.
+"""The life of a group of ranks, from start to verdict: pure rules, and the conductor that applies them.
 
-The launcher and the driver run a conductor; ranks never come in. Nothing here starts a process or imports Ray.
+The launcher and the driver run a conductor; ranks never import this. Nothing here starts a process or imports Ray.
 """

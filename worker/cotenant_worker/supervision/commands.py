@@ -1,4 +1,4 @@
-"""Commands of the supervisor, which the conductor carries out."""
+"""Commands of the supervisor, which the conductor executes."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Start:
 
 @record
 class Stop:
-    """Kill what is left of a generation; its state is of no use."""
+    """Kill what is left of a generation. Its state is not needed."""
 
     generation: int
 
 
 @record
 class Save:
-    """Ask the ranks to save and leave: the group changes its size."""
+    """Ask the ranks to save and leave, because the group changes its size."""
 
     generation: int
 
 
 @record
 class Finish:
-    """The attempt is over, everywhere, with this verdict."""
+    """The attempt is over in all pods, with this verdict."""
 
     code: int
     reason: str
@@ -43,7 +43,7 @@ class Finish:
     signal: int | None = None
     tail: tuple[str, ...] = ()
     pod: int | None = None
-    """Of `rank`, by node rank."""
+    """Pod of `rank`, by node rank."""
 
 
 Command: TypeAlias = Start | Stop | Save | Finish

@@ -1,7 +1,7 @@
-"""The conductor of an attempt: brings events of the pods to the supervisor and carries its commands out.
+"""The conductor of an attempt: passes events of the pods to the supervisor, and executes its commands.
 
-One per attempt, in rank 0's pod: over Ray actors in the driver, over the launcher itself where the group is one rank.
-What differs is `Pods`.
+There is one for each attempt, in rank 0's pod: over Ray actors in the driver, or over the launcher itself if the group
+is one rank. Only `Pods` differs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from cotenant_worker.supervision.worker_group import WorkerGroup
 
 _TICK_S = 0.1
 _PORTS = range(24000, 30000)
-"""Below the ephemeral range, so that no outgoing connection takes the port between our look and the rank's bind."""
+"""Below the ephemeral range, so that no outgoing connection takes the port before the rank binds it."""
 
 
 class Pods(Protocol):
@@ -59,7 +59,7 @@ class Pods(Protocol):
     async def send(self, pod: int, message: PodCommand) -> None: ...
 
     def send_to_head(self, message: HeadMessage) -> None:
-        """Send to the launcher of rank 0's pod: progress, warnings."""
+        """Send progress and warnings to the launcher of rank 0's pod."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Conductor:
     _calls: dict[int, int] = field(default_factory=dict)
     _calls_per_s: float = 0.0
     _stop_requested: bool = False
-    """The ranks are asked to leave, and the call of `should_stop` at which they do is not agreed on yet."""
+    """True if the ranks are asked to leave, and the call of `should_stop` at which they do so is not agreed yet."""
 
     def __post_init__(self) -> None:
         self.supervisor = Supervisor(self.contract, self.clock())
@@ -136,7 +136,7 @@ class Conductor:
         await self._execute(commands)
 
     async def _agree_on_stop(self) -> None:
-        """Name the safe point at which all ranks stop, once every pod has reported how far its ranks are."""
+        """Choose the safe point at which all ranks stop, once every pod has reported how far its ranks are."""
         expected = {assignment.rank for assignment in self.supervisor.ranks} - set(self.supervisor.exits)
         if self._stop_requested and expected <= set(self._calls):
             self._stop_requested = False
@@ -144,7 +144,7 @@ class Conductor:
             await self._broadcast(StopAtCall(at))
 
     def _warn(self, key: str, text: str) -> None:
-        """An empty text takes the warning back."""
+        """Set a warning. An empty text withdraws it."""
         self.pods.send_to_head(ProgressWarning(key, text))
 
     async def _execute(self, commands: list[Command]) -> None:
@@ -186,7 +186,7 @@ class Conductor:
         await self._broadcast(StartRanks(group))
 
     async def _broadcast(self, message: PodCommand) -> None:
-        """Send to all pods at once; a pod that is gone is noticed by its own feed, not here."""
+        """Send to all pods at once. If a pod is gone, its own feed notices."""
         sends: list[Awaitable[Any]] = [self.pods.send(pod, message) for pod in list(self.supervisor.addresses)]
         await asyncio.gather(*sends, return_exceptions=True)
 
@@ -199,7 +199,7 @@ def _describe_left_behind(exit_: RankExit) -> str:
 
 
 def free_ports(address: str, count: int) -> list[int]:
-    """Free TCP ports of `address`, different every time; OSError where there are not so many."""
+    """Free TCP ports of `address`, different every time. Raises OSError if there are too few."""
     found: list[int] = []
     for port in random.SystemRandom().sample(_PORTS, 200):
         with socket.socket(family_of(address), socket.SOCK_STREAM) as probe:

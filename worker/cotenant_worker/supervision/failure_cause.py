@@ -1,12 +1,12 @@
-"""Finds the rank that failed first of its own accord, and why. Pure.
+"""Finds the rank that failed first by itself, and why. Pure.
 
-When one rank dies, its peers fail a moment later with "connection closed by peer": the job's verdict must name the
-first, not the loudest. Rule: deaths by a signal, then the earliest failure that does not blame a peer; if all blame a
+When one rank dies, its peers fail a moment later with "connection closed by peer". The job's verdict must name the
+first failure. Rule: deaths by a signal come first, then the earliest failure that does not blame a peer. If all blame a
 peer and one rank had already left with 0, that rank left too early.
 
-An exception comes from the rank's error file (`RankError`): the patterns here and the text of `traceback_excerpt` are
-matched with its own lines then. The output is searched only where there is no such file: after signals and aborts of
-native code, for programs that are not Python, and for those that leave by themselves (`sys.exit`, `os._exit`).
+An exception comes from the rank's error file (`RankError`). The patterns here and the text of `traceback_excerpt` are
+then matched with its lines. The output is searched only if there is no such file: after signals and aborts of native
+code, for programs that are not Python, and for those that leave by themselves (`sys.exit`, `os._exit`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from cotenant_worker.supervision.traceback_excerpt import (
 )
 
 _TENSORFLOW_INFO = re.compile(r"^I\d{4} ")
-"""TensorFlow's lines of information: one of them is that it has met its coordination service."""
+"""TensorFlow's information lines. One of them says that it has met its coordination service."""
 _JAX_SHUTDOWN = re.compile(r'jax/_src/distributed\.py", line \d+ in shutdown')
-"""JAX ends a rank by SIGABRT whose wait for the others' end took too long: where that crash met it."""
+"""JAX ends a rank by SIGABRT if it has waited too long for the end of the others. This is the place of that crash."""
 _GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|ResourceExhausted")
 
 
@@ -43,13 +43,13 @@ _NO_COMPILER = re.compile(
     r"No working C\+\+ compiler found|Failed to find C compiler|InvalidCxxCompiler|(g\+\+|gcc|cc): not found"
     r"|No such file or directory: '(g\+\+|gcc|cc|c\+\+|clang(\+\+)?)'"
 )
-"""What torch.compile and Triton's kernels end by where there is no compiler."""
+"""How torch.compile and Triton's kernels fail without a compiler."""
 _COMPILER_HINT = (
     ". This image has no compiler, which torch.compile and Triton need: install g++ in it, or use the default image"
 )
 EVERY_RANK_HINT = "Every rank must take part in every collective: look for an early return, or for uneven batches"
 TRANSIT_S = 2.0
-"""Events of two pods may overtake each other by this much: an end with 0 that arrives later was still first."""
+"""Events of two pods may overtake each other by this much. An end with 0 that arrives later may have been first."""
 
 
 @record
@@ -62,22 +62,22 @@ class RankExit:
     signal: int | None
     at: float
     stopped: bool = False
-    """We stopped it, or it went with its pod."""
+    """True if we stopped it, or its pod was lost."""
     oom: bool = False
-    """The kernel killed something in this pod for memory just before."""
+    """True if the kernel killed a process in this pod for memory just before."""
     sequence: int = -1
-    """How many collectives it had entered; -1 when not known."""
+    """Number of collectives it had entered; -1 if unknown."""
     tail: tuple[str, ...] = ()
     own_kill: bool = False
-    """One of its own processes sent the SIGKILL."""
+    """True if one of its own processes sent the SIGKILL."""
     worked: bool = False
-    """It had made a step, or passed a safe point."""
+    """True if it had made a step, or passed a safe point."""
     home: tuple[str, ...] = ()
-    """Where the job's code lies in its pod."""
+    """Directory of the job's code in its pod."""
     error: RankError | None = None
     """The exception that one of its processes recorded."""
     left_behind: tuple[str, ...] = ()
-    """Command lines of its processes that still ran when its first one had ended well; they are killed."""
+    """Command lines of its processes that still ran when its first one had ended well. They are killed."""
 
     @property
     def failed(self) -> bool:
@@ -85,7 +85,7 @@ class RankExit:
 
     @property
     def collateral(self) -> bool:
-        """Its error blames a peer."""
+        """True if its error blames a peer."""
         return (
             self.failed
             and self.signal in (None, signals.SIGABRT)
@@ -94,13 +94,15 @@ class RankExit:
 
     @property
     def _blame(self) -> Sequence[str]:
-        """The lines that may blame a peer: of the exception, or of the output where there is none or it crashed."""
+        """The lines that may blame a peer: of the exception, or of the output if there is no exception or the process
+        crashed.
+        """
         found = self.exception if self.signal is None else None
         return found.lines if found else self.tail[-EXCERPT_LINES:]
 
     @property
     def exception(self) -> RankError | None:
-        """The recorded exception, if it is what ended the rank: not a crash after it, nor a program that went on."""
+        """The recorded exception, if it ended the rank. It did not if a crash came later, or if the program went on."""
         if self.error is None or is_crash(self.tail):
             return None
         if self.error.by_child:
@@ -110,12 +112,12 @@ class RankExit:
 
     @property
     def in_jax_shutdown(self) -> bool:
-        """Its program was through when it failed, waiting for the others to be so too."""
+        """True if its program had ended when it failed, while it waited for the others to end."""
         return self.signal == signals.SIGABRT and any(_JAX_SHUTDOWN.search(line) for line in self.tail)
 
     @property
     def conclusive(self) -> bool:
-        """No later exit can change the verdict."""
+        """True if no later exit can change the verdict."""
         return self.signal is not None and not self.collateral
 
 
@@ -130,7 +132,7 @@ class FailureCause:
     message: str
     tail: tuple[str, ...] = ()
     killed: bool = False
-    """From outside: no program is to blame."""
+    """True if it was killed from outside, so that no program is to blame."""
 
 
 def first_cause(exits: Sequence[RankExit]) -> FailureCause:
@@ -211,13 +213,15 @@ def _error_of(exit_: RankExit) -> str:
 
 
 def _line_and_frame(exit_: RankExit) -> tuple[str, str]:
-    """The line that names the error, and the job's frame: as recorded, else as far as the output shows it."""
+    """The line that names the error, and the job's frame: as recorded, otherwise as the output shows them."""
     error = exit_.exception
     return _recorded(error, exit_.home) if error else error_line(exit_.tail, exit_.home)
 
 
 def _recorded(error: RankError, home: Sequence[str]) -> tuple[str, str]:
-    """A message may hold the traceback of another process (`ProcessRaisedException`), or of a graph of TensorFlow's."""
+    """The recorded error. Its message may contain the traceback of another process (`ProcessRaisedException`), or of a
+    TensorFlow graph.
+    """
     inner = embedded_error(error.text.splitlines(), home)
     if inner is not None:
         return inner
@@ -226,7 +230,7 @@ def _recorded(error: RankError, home: Sequence[str]) -> tuple[str, str]:
 
 
 def ray_loss_reason(text: str) -> str:
-    """Ray's several lines about an actor that it lost, as one clause."""
+    """Ray's several lines about a lost actor, as one clause."""
     because = re.search(r"because (its [^.\n]{1,100})", text)
     if because:
         return because[1]
@@ -235,6 +239,6 @@ def ray_loss_reason(text: str) -> str:
 
 
 def unreserved_code(code: int) -> int:
-    """A program's exit code that cannot be taken for one of ours."""
+    """A program's exit code that cannot be confused with one of ours."""
     reserved = {*names.PLATFORM_FAULTS, names.EXIT_QUOTA, names.EXIT_BAD_CONTRACT, names.EXIT_PREEMPTED}
     return 79 if code in reserved else code

@@ -1,11 +1,11 @@
-"""Detection of a collective, or of a rendezvous before the first one, that will not end, with the missing ranks. Pure.
+"""Detects a collective, or a rendezvous before the first one, that will not end, and the missing ranks. Pure.
 
-Every rank counts the collectives that it has entered. In a healthy group the counts differ for moments only. When the
-ranks that are ahead have stood still for long, those are missing that have entered fewer, and those that have entered
-as many but whose heartbeats have been away for as long: frozen in the middle of it.
+Every rank counts the collectives that it has entered. In a healthy group the counts differ for moments only. If the
+ranks that are ahead have stood still for long, these are missing: ranks that have entered fewer, and ranks that have
+entered as many but whose heartbeats have stopped for as long, because they are frozen in the middle.
 
-Before that, ranks wait for each other in `init_process_group`, or to form the group of `all_reduce`. While none has
-come there, all of them may be loading data and no rank waits; once some have, those are missing that have not.
+Before that, ranks wait for each other in `init_process_group`, or to form the group of `all_reduce`. While no rank has
+come there, all of them may be loading data. Once some have come, the others are missing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from cotenant.contract import Contract
 from cotenant_worker.messaging.records import record
 
 WARN_AFTER_S = 30.0
-"""After this a hang becomes a warning of the job."""
+"""A hang of this length becomes a warning of the job."""
 _HANG_TIMEOUT_S = 600
-"""As long as torch lets NCCL wait: what trains under torchrun, as with one rank that evaluates alone, trains here."""
+"""As long as torch lets NCCL wait, so that programs that train under torchrun train here too, for instance if one rank
+evaluates alone.
+"""
 _POINT_TO_POINT = frozenset(
     {"send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list"}
 )
-"""Traffic between two ranks: gloo counts it like a collective, and the others have no part in it."""
+"""Traffic between two ranks. gloo counts it like a collective, but the others take no part in it."""
 
 
 def hang_timeout_s(contract: Contract) -> float:
@@ -39,12 +41,12 @@ def names_hang_timeout(contract: Contract) -> bool:
 
 @record
 class RankHeartbeat:
-    """A rank's state, sent by its side thread twice a second; a message of its own."""
+    """A rank's state, sent by its heartbeat thread twice a second."""
 
     rank: int
     generation: int
     sequence: int
-    """Collectives entered; -1 when the program uses none that we can count."""
+    """Collectives entered; -1 if the program uses none that can be counted."""
     location: str = ""
     """The main thread's innermost line of user code."""
     seen_at: float = 0.0
@@ -52,34 +54,34 @@ class RankHeartbeat:
     rendezvous_count: int = 0
     """Arrivals at `init_process_group`."""
     in_rendezvous: bool = False
-    """It waits there."""
+    """True while it waits there."""
     meeting: int = 0
-    """How many processes it waits for there, itself included; 0 where that is not known."""
+    """Number of processes that meet there, itself included; 0 if unknown."""
     rendezvoused: bool = False
-    """It has been there with all ranks of the job, so that each of them has begun to send heartbeats."""
+    """True if it has met all ranks of the job, so each of them has begun to send heartbeats."""
     loop_count: int = 0
-    """Turns of its loop: steps, reports, calls of `should_stop`."""
+    """Iterations of its loop: steps, reports, calls of `should_stop`."""
     looped_at: float = 0.0
     collective: str = ""
-    """The collective of torch's that it is in, of whatever group."""
+    """The collective of torch that it is in, of any group."""
     uncounted: bool = False
-    """It does nothing that is counted: its progress cannot be seen."""
+    """True if it does nothing that is counted, so its progress cannot be seen."""
     timeout_s: float = 0.0
-    """Seconds that the program itself lets a collective take; 0 where that is not known."""
+    """Seconds that the program itself lets a collective take; 0 if unknown."""
 
     def waits(self, now: float, timeout_s: float) -> bool:
-        """It may be inside a collective: of torch's where that is seen, else if its loop has not come round."""
+        """True if it may be inside a collective: one of torch if that is seen, otherwise if its loop has not moved."""
         if self.collective:
             return self.collective not in _POINT_TO_POINT
         return now - self.looped_at >= timeout_s
 
     @property
     def progress(self) -> tuple[int, int, int, bool]:
-        """The part that changes when the rank gets on."""
+        """The part that changes when the rank makes progress."""
         return (self.generation, self.sequence, self.rendezvous_count, self.in_rendezvous)
 
     def following(self, before: RankHeartbeat | None, now: float) -> RankHeartbeat:
-        """This heartbeat, seen `now`, with the times of what has not changed since `before`."""
+        """This heartbeat, received at `now`, with the times of what has not changed since `before`."""
         moved = before is None or before.progress != self.progress
         turned = before is None or before.loop_count != self.loop_count
         return replace(
@@ -102,7 +104,7 @@ class Hang:
 def find_hang(
     heartbeats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float, timeout_s: float
 ) -> Hang | None:
-    """Find the collective that hangs. `ranks` are all of this generation, `ended` those that have left."""
+    """Find the collective that hangs. `ranks` are all ranks of this generation, `ended` those that have left."""
     heartbeats = [*heartbeats, *_silent_ranks(heartbeats, ranks, ended)]
     # One that fell silent before it counted its first stands at none, while others have gone on to theirs.
     counted = [heartbeat for heartbeat in heartbeats if heartbeat.sequence >= 0 or now - heartbeat.seen_at >= timeout_s]
@@ -133,7 +135,7 @@ def find_hang(
 def _silent_ranks(
     heartbeats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int]
 ) -> list[RankHeartbeat]:
-    """Ranks that froze between the rendezvous and their first heartbeat: others prove that it took place."""
+    """Ranks that froze between the rendezvous and their first heartbeat. Other ranks prove that it took place."""
     if not any(heartbeat.rendezvoused for heartbeat in heartbeats):
         return []
     silent = set(ranks) - {heartbeat.rank for heartbeat in heartbeats} - set(ended)
@@ -144,7 +146,7 @@ def _silent_ranks(
 def find_missing_rendezvous(
     heartbeats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float, timeout_s: float
 ) -> Hang | None:
-    """Find the rendezvous that hangs. `ranks` are all of this generation."""
+    """Find the rendezvous that hangs. `ranks` are all ranks of this generation."""
     known = {heartbeat.rank: heartbeat for heartbeat in heartbeats}
     inside = [heartbeat for heartbeat in heartbeats if heartbeat.in_rendezvous and heartbeat.rank not in ended]
     frozen = {heartbeat.rank for heartbeat in inside if now - heartbeat.seen_at >= timeout_s}
@@ -170,7 +172,7 @@ def find_missing_rendezvous(
 def find_too_large_meeting(
     heartbeats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float
 ) -> str:
-    """A warning of a rank that waits for more processes than the job has ranks; empty where none does."""
+    """A warning about a rank that waits for more processes than the job has ranks; empty if none does."""
     for each in heartbeats:
         long = now - each.moved_at >= WARN_AFTER_S and each.rank not in ended
         if each.in_rendezvous and each.meeting > len(ranks) and long:
@@ -191,8 +193,9 @@ def time_allowed_s(
     named: bool,
     timeout_s: float,
 ) -> float:
-    """Seconds that a hang may last: what the job says; else as long as torch lets it, and without end while every rank
-    that is missing turns its loop: torch's own timeout ends that.
+    """Seconds that a hang may last: what the job says, otherwise as long as torch allows.
+
+    It is unlimited while the loop of every missing rank moves: torch's own timeout ends that.
     """
     if named or hang.sequence < 0:
         return timeout_s
@@ -203,12 +206,14 @@ def time_allowed_s(
 
 
 def rank_to_blame(hang: Hang, ended: Collection[int]) -> int:
-    """The rank that is named: one that has left will never come."""
+    """The rank to name. A rank that has left will never come."""
     return next((rank for rank in hang.missing if rank in ended), hang.missing[0])
 
 
 def timeout_for(hang: Hang, ended: Collection[int], timeout_s: float) -> float:
-    """Seconds to wait: `WARN_AFTER_S` where a rank can no longer come to a rendezvous, in case its end means more."""
+    """Seconds to wait: `WARN_AFTER_S` if a rank can no longer come to a rendezvous, in case its end has another
+    cause.
+    """
     hopeless = hang.sequence < 0 and any(rank in ended for rank in hang.missing)
     return min(WARN_AFTER_S, timeout_s) if hopeless else timeout_s
 

@@ -1,9 +1,8 @@
-"""Ranks of this pod whose program is over and whose process is not: it has failed, or has returned, and a thread of it
-(a monitor, an uploader) keeps the interpreter.
+"""Ranks of this pod whose program is over but whose process still runs.
 
-The shim writes down an exception as it ends the program, and the threads that are left when the main one is through.
-A failed one gives its GPUs up after half a minute. One that has returned may still upload what it made: that is a
-warning, and its end is left to the program.
+The program has failed or returned, and a thread of it (a monitor, an uploader) keeps the interpreter alive. The shim
+records an exception that ends the program, and the threads that are left when the main one ends. A failed rank gives
+its GPUs up after half a minute. One that has returned may still upload results: it only causes a warning.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ from typing import Final
 from cotenant_worker.supervision.rank_error import RankError
 
 FAILED_S: Final = 30.0
-"""For a program that has failed to end its threads."""
+"""Time for a failed program to end its threads."""
 KILL_S: Final = 10.0
 """From SIGTERM to SIGKILL."""
 RETURNED_S: Final = 120.0
-"""Until a program that has returned and does not leave is a warning."""
+"""A program that has returned and still runs after this time causes a warning."""
 _CHECK_INTERVAL_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Lingering:
-    """What is known of a live rank that should be gone."""
+    """What is known about a live rank that should have ended."""
 
     rank: int
     generation: int
     error: RankError | None = None
     """The exception that ended the program of its own process."""
     threads: tuple[str, ...] = ()
-    """Names of those that keep it."""
+    """Names of the threads that keep it alive."""
 
 
 @dataclass(slots=True)

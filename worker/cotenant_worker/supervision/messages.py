@@ -1,7 +1,7 @@
 """Messages between ranks, launchers, parameter servers and the conductor: one frozen dataclass each.
 
-The shim speaks the same JSON lines from a tenant's interpreter, where nothing of this package can be imported; a test
-decodes all that it sends. Times `…_unix_s` are seconds since 1970; durations `…_s` are seconds.
+The shim speaks the same JSON lines from a tenant's interpreter, which cannot import this package; a test decodes all
+that it sends. Times `…_unix_s` are seconds since 1970; durations `…_s` are seconds.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Hello:
 
 @record
 class PhaseReached:
-    """A phase of the start-up is done: for the launcher's table of timings."""
+    """A start-up phase is done: for the launcher's table of timings."""
 
     phase: str
     first_step: bool = False
-    """A rank has done its first step: it has imported all that a step needs."""
+    """True if a rank has done its first step: it has imported everything that a step needs."""
     rank: int = -1
 
 
@@ -69,7 +69,9 @@ class PodReady:
 
 @record
 class PodStaging:
-    """A pod that fetches its data, sent again and again: as an event it is waited for; to rank 0's pod, to be shown."""
+    """A pod fetches its data. Sent repeatedly: as an event, so that it is waited for, and to rank 0's pod, to
+    be shown.
+    """
 
     pod: int
     fetched_bytes: int
@@ -81,7 +83,7 @@ class PodStaging:
 class RankExited:
     exit: RankExit
     age_s: float
-    """Time since it ended: clocks of two pods differ, `exit.at` holds in its own."""
+    """Seconds since it ended. `exit.at` is by the clock of its own pod, and clocks of two pods differ."""
 
 
 @record
@@ -157,7 +159,7 @@ class KillRanks:
 
 @record
 class Resize:
-    """All ranks save and leave: the group changes its size."""
+    """All ranks save and leave, because the group changes its size."""
 
 
 @record
@@ -180,19 +182,19 @@ class FinishAttempt:
 
 
 PodCommand: TypeAlias = StartRanks | KillRanks | Resize | Preempt | StopAtCall | HeadSilent | FinishAttempt
-"""Commands that a launcher carries out."""
+"""Commands that a launcher executes."""
 
 
 @record
 class Restarted:
-    """The ranks start again in place, for rank 0's pod to show."""
+    """The ranks start again in place; shown by rank 0's pod."""
 
     generation: int
     why: str
 
 
 HeadMessage: TypeAlias = ForwardedReport | ProgressWarning | Restarted | PodStaging
-"""Sent to rank 0's pod only."""
+"""Messages for rank 0's pod only."""
 
 # -- between rank 0's pod and the pods of parameter servers ----------------------------------------------------------
 
@@ -204,7 +206,7 @@ class ServerHello:
 
 @record
 class Alive:
-    """Sent at an interval, so that silence means a loss."""
+    """Sent periodically, so that silence means a loss."""
 
 
 @record
@@ -255,4 +257,4 @@ MESSAGES: Final[Codec[Message]] = Codec(
         "server-gone": ServerGone,
     }
 )
-"""All messages that go over a socket of a job's pods, by the field "op" of their JSON."""
+"""All messages between processes of a job, by the field "op" of their JSON."""

@@ -1,6 +1,6 @@
 """The exception that ended a rank, as the rank's own process recorded it. Pure.
 
-The tenant's program could have written anything there: everything is bounded, plain text and finite behind `parse`.
+The tenant's program could have written anything there. `parse` returns bounded, plain and finite values only.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _COLLATERAL = re.compile(
     r"|coordination_service|CoordinationService|UnavailableError|failed to recv|PeerGone",
 )
 _ANY_CONNECTION = re.compile(r"reset by peer|Broken pipe|Connection refused|Connection aborted")
-"""What any connection may end by, also one to a hub or a store: it blames a peer only if a library that ranks meet by
-said it.
+"""Errors of any connection, also one to a hub or a store. They blame a peer only if a library by which ranks meet
+raised them.
 """
 _MEETING = re.compile(
     r"gloo|nccl|c10d|TCPStore|Dist\w*Error|torch\.distributed|tensorpipe|jax|xla|tensorflow|horovod|grpc|cotenant|ray\.",
@@ -29,16 +29,16 @@ _MEETING = re.compile(
 )
 
 MAX_BYTES = 64 << 10
-"""Of an error file; what is larger is no error file."""
+"""Size of an error file. A larger file is ignored."""
 _MAX_MESSAGE_CHARS = 4000
 _MAX_FIELD_CHARS = 400
 _MAX_CHAIN = 8
 _TOGETHER_S = 10.0
-"""A failure in a child may be why its parent fails so much later; an older one was survived."""
+"""A failure in a child may explain its parent's failure up to this much later. The parent survived an older one."""
 
 
 def blames_a_peer(line: str) -> bool:
-    """True for a line of an error by which a rank, or a process of one, lost another."""
+    """True for an error line that says that a rank, or a process of one, lost another."""
     return bool(_COLLATERAL.search(line) or (_ANY_CONNECTION.search(line) and _MEETING.search(line)))
 
 
@@ -47,20 +47,20 @@ class RankError:
     """One exception."""
 
     type: str
-    """`torch.OutOfMemoryError`"""
+    """Such as `torch.OutOfMemoryError`."""
     message: str
-    """Lines; the first one names the error, unless another process's traceback is in it."""
+    """Lines. The first one names the error, unless the message contains the traceback of another process."""
     frame: str
-    """`train.py:6, in train`; empty where no frame is in the job's code."""
+    """Such as `train.py:6, in train`; empty if no frame is in the job's code."""
     time: float
     """Unix seconds."""
     pid: int
     started: float
-    """When its process began, in Unix seconds."""
+    """Unix seconds at which its process began."""
     by_child: bool = False
-    """The rank's own process recorded nothing: it may have survived this, and ended by something else."""
+    """True if the rank's own process recorded nothing: it may have survived this failure and ended by another."""
     chain: tuple[str, ...] = ()
-    """What it came from (`raise ... from ...`): type and message of each, the nearest first."""
+    """The exceptions that led to it (`raise ... from ...`): type and message of each, nearest first."""
 
     @property
     def text(self) -> str:
@@ -68,12 +68,12 @@ class RankError:
 
     @property
     def lines(self) -> list[str]:
-        """Lines of this exception and those it came from."""
+        """Lines of this exception and of those that led to it."""
         return "\n".join((self.text, *self.chain)).splitlines()
 
 
 def parse(data: bytes, pid: int) -> RankError | None:
-    """Error out of the text; None for anything but an error file of the shim's or of torch's `@record`."""
+    """The error in the text; None if it is no error file of the shim or of torch's `@record`."""
     if len(data) > MAX_BYTES:
         return None
     try:
@@ -122,11 +122,11 @@ def _of_torch(raw: dict[str, Any], pid: int) -> RankError | None:
 
 
 def first_failure(errors: Sequence[RankError], pid: int, ended_at: float) -> RankError | None:
-    """The error by which process `pid`, the rank, ended at `ended_at` (Unix seconds), or the one that it came from.
+    """The error that ended process `pid`, the rank, at `ended_at` (Unix seconds), or the error that led to it.
 
-    That is the earliest that does not blame a peer (the processes of a rank may train with one another), within the
-    life of the process that failed last and not long before that failure. Where the
-    rank itself recorded none, as a shell does, only what failed just before its end counts.
+    That is the earliest error that does not blame a peer (the processes of a rank may train with one another), within
+    the life of the process that failed last and not long before that failure. If the rank itself recorded none, as a
+    shell, only a failure just before its end counts.
     """
     by_child = all(each.pid != pid for each in errors)
     if by_child:
@@ -142,7 +142,7 @@ def first_failure(errors: Sequence[RankError], pid: int, ended_at: float) -> Ran
 
 
 def _text(value: Any) -> str:
-    """Text without control characters, but for the ends of lines."""
+    """Text without control characters, except line ends."""
     text = value[:_MAX_MESSAGE_CHARS] if isinstance(value, str) else ""
     return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in text.splitlines())
 

@@ -1,6 +1,6 @@
-"""Reports of a rank, which rank 0's pod keeps on its `ProgressBoard`: messages that decide nothing.
+"""Reports of a rank, which rank 0's pod keeps on its `ProgressBoard`. They decide nothing. The shim sends them.
 
-The shim sends them. Times `…_unix_s` are seconds since 1970.
+Times `…_unix_s` are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from cotenant_worker.messaging.records import record
 
 REPORTED: Final = "reported: "
-"""How the key of a warning begins that is about a value that the program reported."""
+"""Prefix of the keys of warnings about values that the program reported."""
 
 
 @record
@@ -21,10 +21,10 @@ class StepReport:
     rank: int
     step: int
     of: int = 0
-    """Steps of the whole run; 0 when not known."""
+    """Steps of the whole run; 0 if unknown."""
     metrics: dict[str, float] = field(default_factory=dict)
     counted: bool = False
-    """Counted by the shim; else reported by the program, which wins."""
+    """True if the shim counted the step. A step that the program reports takes precedence."""
     at_monotonic_s: float | None = None
     """On the clock of its pod that nobody sets; None if it has not said."""
 
@@ -51,7 +51,7 @@ class CheckpointSaved:
 
 @record
 class PreflightTimes:
-    """The check before step 0: one all-reduce, and the same work alone."""
+    """The check before step 0: times of one all-reduce, and of the same work alone."""
 
     rank: int
     all_reduce_ms: float
@@ -76,7 +76,7 @@ class VisibleGpus:
     rank: int
     uuids: tuple[str, ...]
     grant: int | None = None
-    """The contract's rank that they were granted to, which differs once a group has shrunk; None: `rank`."""
+    """The rank in the contract to which they were granted, which differs once a group has shrunk; None means `rank`."""
 
 
 @record
@@ -87,7 +87,7 @@ class MemoryPeak:
 
 @record
 class ProgressWarning:
-    """A warning in the job's progress: one per `key`; an empty text takes it back."""
+    """A warning in the job's progress, one per `key`. An empty text withdraws it."""
 
     key: str
     text: str
@@ -101,7 +101,7 @@ class ProgramActivity:
     rank: int
     busy: bool
     active_at_unix_s: float | None = None
-    """None where the program has not said."""
+    """None if the program has not said."""
 
 
 RankReport: TypeAlias = (
@@ -116,4 +116,4 @@ RankReport: TypeAlias = (
     | ProgramActivity
     | ProgressWarning
 )
-"""Kept on the `ProgressBoard` of rank 0's pod."""
+"""Reports that the `ProgressBoard` of rank 0's pod keeps."""

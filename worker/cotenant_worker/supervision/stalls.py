@@ -1,9 +1,9 @@
-"""Detection of a group that stands still: no rank steps, reports or reduces any more. Pure.
+"""Detects a group that stands still: no rank steps, reports or reduces any more. Pure.
 
-`hangs` finds ranks that others wait for. Where all of them wait, for a lock, for data, for a collective of a framework
-that is not counted, or one turns in an endless loop, no rank is behind: but nothing gets on either. That may be right
-(an evaluation, a long write), so it is only a warning, unless the job limits it. What is never right is that all are in
-collectives of torch's and none of them ends: one reduces while another broadcasts.
+`hangs` finds ranks that others wait for. If all ranks wait, for a lock, for data, or for a collective that is not
+counted, or if one is in an endless loop, no rank is behind, but nothing moves. That may be right (an evaluation, a long
+write), so it is only a warning unless the job limits it. It is never right if all ranks are in collectives of torch and
+none of them ends: one reduces while another broadcasts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cotenant.contract import Contract
 from cotenant_worker.supervision.hangs import WARN_AFTER_S, RankHeartbeat
 
 FIRST_WARNING_S = 120.0
-"""The first warning of a stall; then one each time that it has lasted twice as long."""
+"""The first warning of a stall comes after this time, and another one each time its length has doubled."""
 _SILENT_S = 10.0
 _SAME_PLACE_HINT = (
     ". All are at the same place, so it is what came before: tensors of different sizes, or a second thread of a rank"
@@ -25,7 +25,7 @@ _UNCOUNTED_HINT = ". Steps of a plain loop in JAX are not seen: if it made some,
 
 
 def stall_timeout_s(contract: Contract) -> float | None:
-    """Seconds after which a standstill ends the ranks, `runtime.stallTimeout`; None: never."""
+    """Seconds after which a stall ends the ranks, `runtime.stallTimeout`; None means never."""
     chosen = contract.platform.get("stallTimeoutSeconds")
     return None if chosen is None else float(chosen)
 
@@ -33,12 +33,12 @@ def stall_timeout_s(contract: Contract) -> float | None:
 @dataclass(frozen=True, slots=True)
 class Stall:
     rank: int
-    """The rank that is named: the first that is silent, else the first."""
+    """The rank to name: the first that is silent, otherwise the first."""
     for_s: float
     all_heard_from: bool
-    """Every rank sends heartbeats that count something. One that does not may train unseen."""
+    """True if every rank sends heartbeats that count something. A rank that does not may train unseen."""
     mismatched: bool
-    """Every rank is in a collective of torch's, and none of them ends: they do not fit together."""
+    """True if every rank is in a collective of torch and none of them ends, because they do not fit together."""
     message: str
 
 
@@ -53,7 +53,8 @@ def find_stall(
 ) -> Stall | None:
     """Find the stall of all ranks in `live`, which started at `started_at`.
 
-    `timeout_s` is for one that may be right, `mismatch_timeout_s` for ranks that wait for each other in collectives.
+    `timeout_s` is for a stall that may be right, `mismatch_timeout_s` for ranks that wait for each other in
+    collectives.
     """
     live = sorted(live)
     known = {heartbeat.rank: heartbeat for heartbeat in heartbeats if heartbeat.rank in live}

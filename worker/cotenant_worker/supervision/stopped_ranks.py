@@ -1,8 +1,8 @@
 """Ranks of this pod, or its parameter server, that were stopped (SIGSTOP) and are not continued.
 
-In a collective the other ranks notice that one does not come (`hangs`). A rank that is stopped after its last one, or
-that never meets another, would keep its GPUs without end: the kernel knows that it cannot move. Slow ranks do not
-count.
+In a collective, the other ranks notice that one is missing (`hangs`). A rank that is stopped after its last collective,
+or that never meets another, would keep its GPUs without end. The kernel shows that it cannot move, so a slow rank does
+not count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHECK_INTERVAL_S = 2.0
 @dataclass(slots=True)
 class StoppedRanks:
     ranks: Callable[[], Iterable[tuple[int, int, int]]]
-    """(rank, generation, pid) of what runs now."""
+    """(rank, generation, pid) of the running ranks."""
     emit: Callable[[RankStopped], None]
     timeout_s: float
     _stopped_since: dict[tuple[int, int, int], float] = field(default_factory=dict)

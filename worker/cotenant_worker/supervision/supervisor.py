@@ -1,7 +1,7 @@
 """The state machine of a group of ranks: start, failure, restart, end. Pure.
 
-Events come in with their time, commands come out; the conductor carries them out. As in torchelastic's agent a failure
-stops the whole group; unlike there, only ranks that were killed from outside are started again in place.
+Events come in with their time, and commands come out, which the conductor executes. As in torchelastic's agent, a
+failure stops the whole group. Unlike there, only ranks that were killed from outside are started again in place.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ class GroupState(StrEnum):
     FORMING = "forming"
     RUNNING = "running"
     SETTLING = "settling"
-    """A rank failed; the ends of others may still explain it."""
+    """A rank failed. The ends of others may still explain it."""
     STOPPING = "stopping"
     PREEMPTING = "preempting"
     DONE = "done"
 
 
 SETTLE_S = 0.5
-"""For a better explanation, after a first failure."""
+"""Time after a first failure for a better explanation."""
 COLLATERAL_S = 20.0
-"""For the peer, after failures that only blame one: a lost pod takes Ray some seconds to notice."""
+"""Time for the peer's failure, if all failures blame a peer: Ray notices a lost pod after some seconds."""
 STOP_S = 10.0
 WORKED_S = 600.0
-"""A group that ran for so long has worked, also if nobody saw a step of it."""
+"""A group that ran for this long has worked, even if nobody saw a step of it."""
 MAX_KILL_RESTARTS = 20
-"""Restarts in place of ranks killed from outside (SIGKILL without an out-of-memory kill), at no cost to the job. Of two
-in a row without a step in between the program is the cause."""
+"""Restarts in place of ranks killed from outside (SIGKILL without an out-of-memory kill), which cost the job nothing.
+
+If a rank is killed twice in a row without a step in between, the program is the cause.
+"""
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ class Supervisor:
     state: GroupState = GroupState.FORMING
     generation: int = 0
     kill_restarts: int = 0
-    """Restarts in place. A program's own failure ends the attempt: the operator counts those against `retries`."""
+    """Restarts in place so far. A program's own failure ends the attempt: the operator counts it against `retries`."""
     addresses: dict[int, str] = field(default_factory=dict)
     ranks: tuple[RankAssignment, ...] = ()
     exits: dict[int, RankExit] = field(default_factory=dict)
@@ -58,7 +60,7 @@ class Supervisor:
     """How often in a row a rank was killed before the group had made a step."""
     _deadline: float = 0.0
     _after_stop: Command | None = None
-    """Follows when the running generation has stopped."""
+    """What follows when the running generation has stopped."""
 
     # -- events -----------------------------------------------------------------------------------------------
 
@@ -75,7 +77,7 @@ class Supervisor:
         return []
 
     def pod_staging(self, now: float) -> None:
-        """A pod fetches its data: the time in which all have to join begins anew."""
+        """A pod fetches its data, so the time in which all pods have to join starts again."""
         self.started_at = max(self.started_at, now)
 
     def pod_lost(self, pod: int, why: str, now: float) -> list[Command]:
@@ -100,7 +102,7 @@ class Supervisor:
         return self._start_when_complete(now) if self.state is GroupState.FORMING else []
 
     def server_lost(self, server: int, why: str, now: float) -> list[Command]:
-        """Parameters are gone: the ranks go on from the last checkpoint, in a new attempt."""
+        """Parameters are lost: the ranks go on from the last checkpoint, in a new attempt."""
         self.ready_servers.discard(server)
         if self.state in (GroupState.FORMING, GroupState.PREEMPTING, GroupState.DONE):
             return []
@@ -129,7 +131,7 @@ class Supervisor:
         return self.tick(now)
 
     def rank_hung(self, rank: int, message: str, now: float) -> list[Command]:
-        """A rank keeps others waiting, or the whole job, and will not go on."""
+        """A rank keeps others, or the whole job, waiting and will not continue."""
         left = self.exits.get(rank)
         if left is None or left.code != 0:
             return self._fail("HungCollective", rank, message, now)
@@ -172,7 +174,9 @@ class Supervisor:
         return self._start(now, "") if complete else []
 
     def _causes_known(self) -> bool:
-        """Every rank has ended; but where all of them blame a peer, the news of a lost server may be on its way."""
+        """All ranks have ended and the cause is known. If every rank blames a peer, wait: a server-loss message may
+        still arrive.
+        """
         blame_a_server = bool(self.contract.servers) and all(each.collateral for each in self.exits.values())
         return len(self.exits) == len(self.ranks) and not blame_a_server
 
@@ -215,7 +219,7 @@ class Supervisor:
         return [order, *self._advance_stop(now)]
 
     def _advance_stop(self, now: float) -> list[Command]:
-        """Go on once nothing is left of the generation that is being stopped."""
+        """Continue once nothing is left of the generation that is being stopped."""
         following = self._after_stop
         if following is None or (len(self.exits) < len(self.ranks) and now < self._deadline):
             return []

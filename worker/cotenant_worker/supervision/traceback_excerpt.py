@@ -1,10 +1,10 @@
-"""Finds in the last lines of a program the one that names its error, and the user's frame that it arose in. Pure.
+"""Finds in the last lines of a program the line that names its error, and the user's frame in which it arose. Pure.
 
-For ranks without an error file, and for messages that hold a traceback of another process. Below a traceback there may
-be more: what libraries print when a process ends, the rest of a long message. A traceback of
-torch's has a rank in front of every line, and ends in torch; the tenant wants the line of their own that led there.
-Libraries are known by where they lie, and a folder of them on PYTHONPATH (`pip install --target`) by not being the
-job's code: of two frames the one that lies there counts.
+For ranks without an error file, and for messages that contain a traceback of another process. More lines may follow a
+traceback: what libraries print when a process ends, or the rest of a long message. A traceback of torch has a rank in
+front of every line and ends in torch; the tenant needs their own line that led there. Libraries are recognized by their
+folder. A folder of libraries on PYTHONPATH (`pip install --target`) is recognized because the job's code is elsewhere:
+of two frames, the one in the job's code counts.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 EXCERPT_LINES = 20
-"""Of an excerpt."""
+"""Lines of an excerpt."""
 MAX_LINE_CHARS = 300
 """Characters of the line that names the error."""
 
 _RANK = re.compile(r"^\[rank\d+\]: ?")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?$')
 _GRAPH_ERROR = re.compile(r"^[\w.]+: Graph execution error:\s*$")
-"""TensorFlow's. What happened stands below the frames of where the operation was made, as part of the message."""
+"""An error of TensorFlow. Its message has the frames in which the operation was made, and below them what happened."""
 _GRAPH_NODE = re.compile(r"^Detected at node|^<stack|^Stack trace for")
 _CELL = re.compile(r"^Cell In\[(\d+)\], line (\d+)")
-"""A frame in a notebook, as IPython writes it and papermill and nbconvert pass it on."""
+"""A frame in a notebook, as IPython writes it and papermill and nbconvert show it."""
 _CELL_ERROR = re.compile(r"^[A-Za-z_][\w.]*: .|^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)$")
 _CARETS = re.compile(r"^\s*[~^]+\s*$")
 _LIBRARY = re.compile(r"site-packages/|dist-packages/|/lib/python3|^<frozen |^<__array|/cotenant_worker/")
@@ -32,16 +32,18 @@ _NOISE = re.compile(
     r"^\s|^\[[EWI]\d{3,} |^\[W|Exception ignored in|[A-Za-z]Warning: |resource_tracker|destroy_process_group"
     r"|^$|^-{20,}$|^For simplicity, JAX has removed its internal frames"
 )
-"""Lines below a traceback that do not end its validity: indented ones of its message, and what libraries add."""
+"""Lines that may follow a traceback: indented ones of its message, and what libraries add."""
 _LAUNCHER_LINE = re.compile("^cotenant: ")
 _CRASH = re.compile("^Fatal Python error: ")
 _CRASH_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)$')
 _OUR_CRASH_FRAME = re.compile(r'^\s*File "(?:[^"]*/cotenant_worker/[^"]+|<frozen runpy>)", line \d+ in ')
-"""How `faulthandler` writes where a signal met the program, the innermost frame first."""
+"""How `faulthandler` writes the frame in which a signal arrived, innermost first."""
 
 
 def error_line(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str]:
-    """The line that names the error, and `train.py:6, in train`; each may be empty. The job's code lies in `home`."""
+    """The line that names the error, and a frame such as `train.py:6, in train`; each may be empty. `home` has the
+    job's code.
+    """
     lines = [_RANK.sub("", line) for line in lines]
     crashed = max((index for index, line in enumerate(lines) if _CRASH.match(line)), default=None)
     if crashed is not None:
@@ -63,8 +65,8 @@ def error_line(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str
 
 
 def embedded_error(lines: Sequence[str], home: Sequence[str]) -> tuple[str, str] | None:
-    """The `error_line` of an exception's text that holds the traceback of another process, graph or notebook; None
-    elsewhere.
+    """The `error_line` of an exception's text that contains the traceback of another process, graph or notebook;
+    otherwise None.
     """
     cells = [match for match in map(_CELL.match, lines) if match]
     if cells:
@@ -77,7 +79,7 @@ def embedded_error(lines: Sequence[str], home: Sequence[str]) -> tuple[str, str]
 
 
 def is_crash(lines: Sequence[str]) -> bool:
-    """True if `faulthandler` reported a signal: what came before it did not end the program."""
+    """True if `faulthandler` reported a signal. Earlier output then did not end the program."""
     return any(_CRASH.match(line) for line in lines)
 
 
@@ -91,7 +93,7 @@ def _error_of_graph(lines: Sequence[str], frames: Sequence[int], at: int, home: 
 
 
 def excerpt(lines: Sequence[str]) -> tuple[str, ...]:
-    """The last lines, without the frames of libraries where those would push out the user's own."""
+    """The last lines, without the frames of libraries if those would push out the user's own."""
     kept = [line for line in lines if not _CARETS.match(_RANK.sub("", line)) and not _OUR_CRASH_FRAME.match(line)]
     if len(kept) > EXCERPT_LINES:
         kept = _without_libraries(kept)
@@ -113,7 +115,7 @@ def _frame_of_crash(lines: Sequence[str], home: Sequence[str]) -> str:
 
 
 def _job_frame(frames: Sequence[re.Match[str] | None], home: Sequence[str]) -> str:
-    """The first frame, the innermost first, of the job's code; else of what is in no library; else nothing."""
+    """The innermost frame of the job's code; otherwise the innermost outside libraries; otherwise nothing."""
     mine = [match for match in frames if match and not _LIBRARY.search(match["file"])]
     at_home = (match for match in mine if _is_job_code(match["file"], home))
     chosen = next(at_home, mine[0] if mine else None)
@@ -121,7 +123,7 @@ def _job_frame(frames: Sequence[re.Match[str] | None], home: Sequence[str]) -> s
 
 
 def _is_job_code(file: str, home: Sequence[str]) -> bool:
-    """A program that is started by a relative path has that in its frames."""
+    """True for the job's code. Frames of a program that is started by a relative path have that path."""
     if not file.startswith("/"):
         return bool(home) and not file.startswith("<")
     return any(file.startswith(f"{directory.rstrip('/')}/") for directory in home)
@@ -133,7 +135,7 @@ def _formatted(match: re.Match[str]) -> str:
 
 
 def _without_libraries(lines: Sequence[str]) -> list[str]:
-    """A frame is its line and, mostly, a deeper one with the source."""
+    """The lines without frames of libraries. A frame is its line and, mostly, an indented one with the source."""
     kept: list[str] = []
     skipping = -1
     for line in lines:
@@ -150,5 +152,5 @@ def _without_libraries(lines: Sequence[str]) -> list[str]:
 
 
 def shortened(text: str) -> str:
-    """Line of at most `MAX_LINE_CHARS`."""
+    """The line, cut to `MAX_LINE_CHARS`."""
     return text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]} …"

@@ -1,4 +1,4 @@
-"""The watch over a running group: hangs and stalls become warnings of the job, then failures. No I/O.
+"""Watches a running group: hangs and stalls become warnings of the job, then failures. No I/O.
 
 Heartbeats of the ranks and answers of the pods come in with their times; `hangs` and `stalls` find what is wrong.
 """
@@ -34,13 +34,13 @@ class Watchdog:
     contract: Contract
     supervisor: Supervisor
     warn: Callable[[str, str], None]
-    """(key, text) of a warning of the job; an empty text takes it back."""
+    """(key, text) of a warning of the job. An empty text withdraws it."""
     clock: Callable[[], float]
     _heartbeats: dict[int, RankHeartbeat] = field(default_factory=dict)
     _last_contact: dict[int, float] = field(default_factory=dict)
-    """Pod → the time its actor last answered; empty where the only pod is our own."""
+    """Pod → the time of its actor's last answer; empty if the only pod is our own."""
     _started_at: float = 0.0
-    """Of the ranks' last start."""
+    """Time of the ranks' last start."""
     _reported_hang: int | None = None
     _reported_meeting: bool = False
     _reported_stall_s: float = 0.0
@@ -53,17 +53,19 @@ class Watchdog:
         self._heartbeats[heartbeat.rank] = heartbeat.following(self._heartbeats.get(heartbeat.rank), self.clock())
 
     def record_end(self, rank: int, sequence: int) -> None:
-        """Take over how many collectives a rank had entered at its end; -1 where that is not known."""
+        """Note how many collectives a rank had entered at its end; -1 if unknown."""
         last = self._heartbeats.get(rank)
         if last is not None and sequence > last.sequence:
             self._heartbeats[rank] = replace(last, sequence=sequence)
 
     def record_contact(self, pod: int) -> None:
-        """Note that the pod's actor has answered, if only that there is nothing new."""
+        """Note that the pod's actor has answered, even if it had no news."""
         self._last_contact[pod] = self.clock()
 
     def check_hangs(self) -> list[Command]:
-        """Warn of a collective or rendezvous that hangs; the supervisor's commands once it has hung too long."""
+        """Warn of a collective or rendezvous that hangs. Returns the supervisor's commands if it has hung for
+        too long.
+        """
         timeout_s = hang_timeout_s(self.contract)
         heartbeats, ranks, ended = self._current_generation()
         now, first_s = self.clock(), min(WARN_AFTER_S, timeout_s)
@@ -85,13 +87,15 @@ class Watchdog:
         return self.supervisor.rank_hung(rank_to_blame(hang, ended), hang.message, now)
 
     def _warn_of_meeting(self, text: str) -> None:
-        """Once when it begins, and taken back when it ends."""
+        """Warn once when it begins, and withdraw the warning when it ends."""
         if bool(text) != self._reported_meeting:
             self._reported_meeting = bool(text)
             self.warn("meeting", text)
 
     def check_stalls(self) -> list[Command]:
-        """Warn of a group that stands still; the supervisor's commands once it has for longer than the job allows."""
+        """Warn of a group that stands still. Returns the supervisor's commands if it does so for longer than the job
+        allows.
+        """
         if self.contract.mode == "rayTrain":
             return []  # its driver waits, while Ray Train's own workers step
         timeout_s, hang_s = stall_timeout_s(self.contract), hang_timeout_s(self.contract)
@@ -121,7 +125,7 @@ class Watchdog:
         return []
 
     def clear_warnings(self) -> None:
-        """Take warnings back: a job that went well in the end did not hang."""
+        """Withdraw warnings: a job that ended well did not hang."""
         for key, warned in (("hang", self._reported_hang is not None), ("stall", self._reported_stall_s > 0)):
             if warned:
                 self.warn(key, "")
@@ -133,7 +137,9 @@ class Watchdog:
         return found, [assignment.rank for assignment in supervisor.ranks], set(supervisor.exits)
 
     def _pod_silent(self, ranks: Collection[int]) -> bool:
-        """A rank whose whole pod is silent is no program that hangs: Ray, or the driver, reports the loss soon."""
+        """True if the rank's whole pod is silent: then no program hangs, and Ray or the driver will soon report the
+        loss.
+        """
         pods = {assignment.pod for assignment in self.supervisor.ranks if assignment.rank in ranks}
         return any(self.clock() - self._last_contact.get(pod, self.clock()) > POD_SILENT_S for pod in pods)
 

@@ -17,7 +17,7 @@ class RankAssignment:
     ip: str
     local_rank: int
     grant: int
-    """The rank in the contract; differs from `rank` once an elastic group has shrunk."""
+    """The rank in the contract. It differs from `rank` once an elastic group has shrunk."""
 
 
 @record
@@ -30,7 +30,7 @@ class WorkerGroup:
     master_port: int
     coordinator_port: int
     reduce_port: int = 0
-    """For `cotenant_worker.all_reduce` in programs without torch.distributed."""
+    """Port for `cotenant_worker.all_reduce` in programs without torch.distributed."""
     restart_count: int = 0
     resume_from: str = ""
     resume_step: int | None = None
@@ -44,9 +44,9 @@ class WorkerGroup:
 
 
 def assign_ranks(contract: Contract, addresses: Mapping[int, str]) -> tuple[RankAssignment, ...]:
-    """Assign ranks to the pods that are there, in pod order, numbered without gaps.
+    """Assign ranks to the present pods, in pod order, numbered without gaps.
 
-    A Ray Train program is one process, in rank 0's pod: Ray Train makes its workers itself.
+    A Ray Train program is one process in rank 0's pod: Ray Train starts its workers itself.
     """
     if contract.mode == "rayTrain":
         return (RankAssignment(rank=0, pod=0, ip=addresses[0], local_rank=0, grant=contract.pods[0].ranks[0].rank),)

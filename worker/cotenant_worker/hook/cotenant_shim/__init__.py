@@ -1,11 +1,13 @@
 """The shim in every Python process of a rank: GPU memory limits before user code, defaults for frameworks, a heartbeat.
 
-Stdlib only and self-contained, because it is loaded by path into whatever interpreter the image has (3.8 and later); it
-imports nothing of `cotenant_worker`, and only `reporting` and `all_reduce` come in from there. Every Python process of
-a rank pays for it, so what adapts a framework is loaded when that framework is imported, and `launcher_client` when
-there is something to send. It changes nothing else: a cap on the GPU memory pool, gloo where NCCL cannot work, JAX's
-missing arguments, a count of optimizer steps, spawned processes' output by whole lines. It is cooperative:
-`python -S`, `-I` and `-E` go round it, and the agent's watchdog is what catches those.
+It uses the stdlib only, because it is loaded by path into any interpreter of the image (3.8 and later). It imports
+nothing of `cotenant_worker`; only `reporting` and `all_reduce` use it from there. Every Python process pays for it, so
+the patches of a framework are loaded when that framework is imported, and `launcher_client` when there is something to
+send.
+
+It changes only this: a cap on the GPU memory pool, gloo if NCCL cannot work, JAX's missing arguments, a count of
+optimizer steps, and output of spawned processes by whole lines. `python -S`, `-I` and `-E` avoid it; the agent's
+watchdog catches those processes.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ __all__ = ["announce", "install", "record"]
 
 
 def install():
-    """Once per interpreter, before its program's first line."""
+    """Install the shim, once per interpreter, before the first line of its program."""
     if in_rank() and not is_main_process():
         _write_whole_lines()
     watch_imports()
@@ -33,9 +35,10 @@ def install():
 
 
 def _write_whole_lines():
-    """Send unbuffered output line by line, not piece by piece: the processes that a rank spawns share its pipe, and
-    what they print must not mix within a line. The rank's own process loses nothing, however it ends, and stays as
-    it is.
+    """Send unbuffered output line by line.
+
+    The processes that a rank spawns share its pipe, so parts of their lines would mix. The rank's own process keeps its
+    buffering.
     """
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "write_through", False):
@@ -51,7 +54,9 @@ def announce():
 
 
 def __getattr__(name):
-    """`launcher`, `rank_heartbeat` and `step_counter` of this process: one each, under whichever name it was loaded."""
+    """`launcher`, `rank_heartbeat` and `step_counter` of this process: one object each, under whichever name the
+    package was loaded.
+    """
     if name == "launcher":
         from .launcher_client import launcher
 

@@ -1,7 +1,8 @@
-"""The error files of a rank: the exception that ended one of its Python processes, written where the launcher reads it.
+"""The error files of a rank: the exception that ended one of its Python processes, for the launcher to read.
 
-As torch's `@record` and TORCHELASTIC_ERROR_FILE, for every program: {type, message, frame, time} as JSON, one file per
-process, so that of a parent and its child the first failure can be named. What is printed on stderr does not change.
+They serve every program as `@record` and TORCHELASTIC_ERROR_FILE serve torch's: {type, message, frame, time} as JSON,
+one file for each process, so that the first failure of a parent and its child can be named. Output on stderr does not
+change.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ import time
 _MAX_MESSAGE_CHARS = 4000
 _MAX_NAME_CHARS = 200
 _MAX_CHAIN = 8
-"""Exceptions of a chain (`raise ... from ...`) whose messages are kept."""
+"""Messages that are kept of a chain of exceptions (`raise ... from ...`)."""
 _MAX_FRAMES = 2000
 
 _started_at = time.time()
 _handled_by = []  # type: ignore[var-annotated]
-"""The PID that has recorded an exception which its program handled by leaving; a later one takes its place."""
+"""PID of the process whose exception was recorded when its program called `sys.exit`. A later exception replaces it."""
 
 
 def install_hook():
-    """Record what the interpreter shows. Programs that replace `sys.excepthook` mostly call `sys.__excepthook__`."""
+    """Record the exception that the interpreter shows. Programs that replace `sys.excepthook` mostly call
+    `sys.__excepthook__`.
+    """
     show = sys.__excepthook__
 
     def excepthook(kind, error, trace):
@@ -38,8 +41,9 @@ def install_hook():
 
 
 def watch_exits():
-    """Record the exception that a program handles by `sys.exit(1)`: Hydra and many a `main` do so once they have
-    printed it. A program that leaves with a text has said itself what was wrong.
+    """Record the exception that a program handles by `sys.exit(1)`, as Hydra and many a `main` do after printing it.
+
+    If a program leaves with a text, that text is its own explanation.
     """
     leave = sys.exit
 
@@ -55,8 +59,8 @@ def watch_exits():
 
 
 def watch_the_end():
-    """Note which threads are left when the main one is through, if any, or if the program has failed: until they end
-    the process stays.
+    """Note which threads are left when the main thread ends, and whether the program has failed: the process stays
+    until they end.
     """
     import threading
 
@@ -74,8 +78,9 @@ def watch_the_end():
 
 
 def watch_own_kills():
-    """Note that this process sends SIGKILL to itself or to its rank: engines end so what they cannot unwind. Without
-    the note it would look like a kill from outside, after which the ranks start again.
+    """Note that this process sends SIGKILL to itself or to its rank, as some engines do to end at once.
+
+    Without the note it would look like a kill from outside, after which the ranks start again.
     """
     kill, killpg = os.kill, os.killpg
 
@@ -102,7 +107,7 @@ def _note_own_kill():
 
 
 def after_multiprocessing(module):
-    """Record what ends a child of `multiprocessing`, which shows it by itself and calls no hook."""
+    """Record the exception that ends a child of `multiprocessing`, which prints it without calling a hook."""
     original = module.BaseProcess._bootstrap
 
     def bootstrap(self, *args, **kwargs):
@@ -122,7 +127,7 @@ def after_multiprocessing(module):
 
 
 def record(error, trace):
-    """Write this process's error file, once. Nothing happens outside a rank, nor if it cannot be written."""
+    """Write this process's error file, once. Does nothing outside a rank, or if the file cannot be written."""
     with contextlib.suppress(Exception):
         path = _path()
         if path and _handled_by == [os.getpid()]:
@@ -164,7 +169,7 @@ def _document(error, trace):
 
 
 def _type_name(error):
-    """Name as a traceback has it: `torch.OutOfMemoryError`, `ValueError`."""
+    """Name as a traceback shows it: `torch.OutOfMemoryError`, `ValueError`."""
     kind = type(error)
     module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
     return f"{module}{kind.__qualname__}"[:_MAX_NAME_CHARS]
@@ -179,7 +184,7 @@ def _message(error):
 
 
 def _chain(error):
-    """What this exception came from, the nearest first."""
+    """The exceptions that led to this one, nearest first."""
     found = []
     while len(found) < _MAX_CHAIN:
         following = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -191,7 +196,7 @@ def _chain(error):
 
 
 def _frames(trace):
-    """(file, line, function) of each frame, the innermost last."""
+    """(file, line, function) of each frame, innermost last."""
     frames = []
     while trace is not None and len(frames) < _MAX_FRAMES:
         code = trace.tb_frame.f_code
@@ -201,7 +206,7 @@ def _frames(trace):
 
 
 def _frame(error, frames):
-    """`train.py:6, in train`: the innermost frame in the job's code, else the innermost that is in no library."""
+    """`train.py:6, in train`: the innermost frame in the job's code, otherwise the innermost outside libraries."""
     from .heartbeat import code_directories, is_library
 
     homes = code_directories()

@@ -1,9 +1,9 @@
-"""Steps that a framework counts by itself, where compiled code hides them from Python.
+"""Step counts that a framework keeps itself, because compiled code hides the steps from Python.
 
-Under `jit` the optimizer runs inside the device's program, and which of a program's compiled functions trains can only
-be guessed. But flax keeps a number, `TrainState.step` or `nnx.Optimizer.step`, and so do Keras's optimizers under
-TensorFlow. A thread looks at the newest of them, and only where it is computed already: nothing waits for it, and what
-was given away to the next step (`donate_argnums`) is left alone.
+Under `jit` the optimizer runs inside the device's program, and nothing shows which compiled function trains. But flax
+keeps `TrainState.step` or `nnx.Optimizer.step`, and so do Keras's optimizers under TensorFlow. A thread reads the
+newest of these numbers, and only once it is computed: nothing waits for it, and a buffer donated to the next step
+(`donate_argnums`) is not touched.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CounterWatcher:
         atexit.register(self.stop)  # as for the thread of `heartbeat`
 
     def stop(self):
-        """End the thread before the interpreter goes away: it reads arrays of compiled code."""
+        """End the thread before the interpreter ends, because it reads arrays of compiled code."""
         if self._thread is not None and self._thread.is_alive():
             self._stopped.set()
             self._thread.join(_EXIT_POLL_S)
@@ -45,7 +45,9 @@ class CounterWatcher:
         self._last.setdefault(source, number)
 
     def follow(self, source, newest, read):
-        """Poll this source: `newest()` is its counter, `read` of that its number, or None while it is not computed."""
+        """Poll this source. `newest()` returns its counter; `read` of the counter returns its number, or None until it
+        is computed.
+        """
         self._followed[source] = (newest, read)
         if self._thread is None and is_training_process():
             self._thread = threading.Thread(target=self._run, name="cotenant-steps", daemon=True)
@@ -57,19 +59,23 @@ class CounterWatcher:
             self.poll()
 
     def flush_at_exit(self):
-        """Wait for the last step, which may be under way; not in a program that failed, where it may never come."""
+        """Wait for the last step, which may be under way. A failed program does not wait, because the step may never
+        end.
+        """
         end = time.monotonic() + (0 if getattr(sys, "last_value", None) is not None else _EXIT_POLL_S)
         while not self.poll() and time.monotonic() < end:
             time.sleep(0.05)
         heartbeat.flush_at_exit()  # its own may have run before, or not at all if it was registered during the exit
 
     def poll(self):
-        """Read every followed counter; True where the newest of each could be read."""
+        """Read every followed counter. True if the newest of each could be read."""
         found = [self._poll(source, newest, read) for source, (newest, read) in list(self._followed.items())]
         return all(found)
 
     def _poll(self, source, newest, read):
-        """A loop may run far ahead of its device: what was not computed at the last poll is read again."""
+        """Read one source. A loop may run far ahead of its device, so a number that was not computed yet is
+        read again.
+        """
         pending, self._pending[source] = self._pending.get(source), None
         with contextlib.suppress(Exception):
             value = newest()
@@ -82,7 +88,7 @@ class CounterWatcher:
         return False
 
     def _update(self, source, number):
-        """Whether there is a number; it becomes the count where it has moved."""
+        """Take a number into the count if it has moved. True if there is a number."""
         if number is not None and number != self._last.setdefault(source, number):
             self._last[source] = number
             self._moves += 1
@@ -95,14 +101,14 @@ counter_watcher = CounterWatcher()
 
 
 def computed(array):
-    """The number in one of JAX's arrays, or of the first device (`pmap`); None where it is not computed yet."""
+    """The number in an array of JAX, or of its first device (`pmap`); None until it is computed."""
     if not array.is_ready():
         return None
     return int(sys.modules["numpy"].asarray(array.addressable_data(0)).flat[0])
 
 
 def after_flax_train_state(module):
-    """Follow `TrainState.step`. A compiled step returns a new state; a subclass's own `__init__` ends in this one."""
+    """Follow `TrainState.step`. A compiled step returns a new state, and a subclass's `__init__` calls this one."""
     original = module.TrainState.__init__
 
     def note(self):
@@ -123,7 +129,7 @@ def after_flax_train_state(module):
 
 
 def after_flax_optimizer(module):
-    """Follow `nnx.Optimizer.step`: `nnx.jit` puts what it computed back into the same variable."""
+    """Follow `nnx.Optimizer.step`. `nnx.jit` stores the result in the same variable."""
     original = module.Optimizer.__init__
 
     def init(self, *args, **kwargs):
@@ -142,7 +148,9 @@ def _raw(variable):
 
 
 def after_keras_optimizer(module):
-    """Follow Keras's optimizers in loops of the program's own under TensorFlow; elsewhere they move in `fit` only."""
+    """Follow Keras's optimizers in the program's own loops under TensorFlow. On other backends they move in
+    `fit` only.
+    """
     original = module.BaseOptimizer.__init__
 
     def init(self, *args, **kwargs):

@@ -1,4 +1,4 @@
-"""Patches of JAX (missing arguments, ranks that do not meet, the wait at the end) and Ray Train (reports as ours)."""
+"""Patches of JAX (missing arguments, ranks that do not meet, the wait at the end) and Ray Train (its reports)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .main_process import is_main_process, rank, world_size
 
 
 def after_jax_distributed(module):
-    """Complete the arguments of `initialize()`, without its search for a cluster, which would ask the API server."""
+    """Fill in the arguments of `initialize()`, without its search for a cluster, which would ask the API server."""
     import inspect
 
     original = module.initialize
@@ -52,7 +52,7 @@ def after_jax_distributed(module):
 
 
 def _mismatches(given, env):
-    """Arguments of `initialize` with which the job's ranks will not meet. JAX waits five minutes for them."""
+    """Arguments of `initialize` with which the job's ranks will not meet. JAX would wait five minutes for them."""
     job_ranks, own_rank, nodes = (
         env.get(name, "") for name in ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "COTENANT_NODES")
     )
@@ -75,12 +75,14 @@ def _warn_of_mismatch(wrong):
 
 
 _SHUTDOWN_WARNING_S = 30.0
-"""Ranks of one program may end that far apart before it is a warning."""
+"""Ranks of one program may end this far apart without a warning."""
 
 
 def after_jax_state(module):
-    """Let a rank that failed end at once. JAX makes every rank wait for all others at its end, five minutes long; the
-    others would wait for it in their collectives meanwhile, and its error would not be known.
+    """Let a failed rank end at once.
+
+    JAX makes every rank wait up to five minutes for all others at its end. The others would wait for it in their
+    collectives meanwhile, and its error would stay unknown.
     """
     original = module.State.shutdown
 
@@ -95,7 +97,9 @@ def after_jax_state(module):
 
 
 def _leak(*held):
-    """Keep these alive to the end: their destructors would wait too, and the service's would abort this process."""
+    """Keep these objects alive to the end: their destructors would wait too, and the service's would abort this
+    process.
+    """
     import ctypes
 
     for each in held:
@@ -104,7 +108,7 @@ def _leak(*held):
 
 @contextlib.contextmanager
 def _shutdown_warning(waits):
-    """A warning while the body runs for more than `_SHUTDOWN_WARNING_S`."""
+    """Show a warning while the body runs for more than `_SHUTDOWN_WARNING_S`."""
     text = f"rank {rank()} has come to its end and waits for the others in jax.distributed.shutdown()"
     warned = []
 
@@ -126,11 +130,11 @@ def _shutdown_warning(waits):
 
 
 _RENDEZVOUS_BY_S = 60.0
-"""After JAX made its devices. Ranks that use JAX may meet in `all_reduce` instead, in their first step."""
+"""Seconds after JAX made its devices. Ranks that use JAX may meet in `all_reduce` instead, in their first step."""
 
 
 def after_jax_devices(module):
-    """Warn of devices that are made before `jax.distributed.initialize`: they stay this process's own."""
+    """Warn if devices are made before `jax.distributed.initialize`: they then belong to this process alone."""
     original = getattr(module, "_init_backend", None)
     if original is None:
         return

@@ -1,7 +1,7 @@
-"""The heartbeat of a rank: a side thread that sends twice a second how far it is and where its main thread is.
+"""The heartbeat of a rank: a thread that sends twice a second how far the rank is and where its main thread is.
 
-What it carries is what `hangs` and `stalls` judge by: collectives entered, rendezvous, how often the loop has come
-round, the line of the job's code that is running. Reports of progress go with it when they come too fast to go alone.
+`hangs` and `stalls` judge by its content: collectives entered, rendezvous, iterations of the loop, the running line of
+the job's code. Reports of progress that follow one another too fast are sent with it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .main_process import count_uses, is_training_process, rank
 _INTERVAL_S = 0.5
 _STOP_S = 2.0
 _SETTLED_STEPS = 20
-"""After so many a program has touched all GPUs that it will use."""
+"""After this many steps a program has used all GPUs that it will use."""
 _REPORT_INTERVAL_S = 0.1
-"""Reports that follow one another more quickly are merged and go with the next heartbeat."""
+"""Reports within this time are merged and sent with the next heartbeat."""
 
 
 class Heartbeat:
@@ -36,27 +36,29 @@ class Heartbeat:
         self._memory_peak_mib = 0
         self._looked_at_gpus = False
         self.collectives = {}
-        """Name → a function that counts the collectives entered: in torch's process group, in that of `all_reduce`."""
+        """Name → a function that counts collectives entered: in torch's process group, and in that of `all_reduce`."""
         self.activity = {}
-        """Name → a function that counts whatever goes on there, collectives of some ranks only included."""
+        """Name → a function that counts any activity there, including collectives of some ranks only."""
         self._entered = {}
         self.rendezvous_count = 0
         """How often this rank has come to a rendezvous: `init_process_group`, or the first `all_reduce`."""
         self.in_rendezvous = False
-        """It waits there for the others."""
+        """True while it waits for the others there."""
         self.meeting = 0
-        """How many it waits for there, itself included; 0 where that is not known."""
+        """How many processes meet there, itself included; 0 if unknown."""
         self.rendezvoused = False
-        """All ranks of the job have come to one."""
+        """True once all ranks of the job have met."""
         self.uncounted = False
-        """It meets the others by a framework whose collectives are not counted: they may go on unseen."""
+        """True if the ranks meet by a framework whose collectives are not counted and may go on unseen."""
         self.timeout = lambda: 0.0
         """The longest timeout of the process groups, in seconds."""
         self.reports = 0
-        """How often the program has reported its progress."""
+        """Number of reports of progress by the program."""
 
     def report(self, message):
-        """Send now or, when the last one left a moment ago, with the next heartbeat: a loop may call it every step."""
+        """Send now, or with the next heartbeat if the last report was a moment ago. A loop may call it in every
+        step.
+        """
         now = time.monotonic()
         self.reports += 1
         if now - self._reported_at < _REPORT_INTERVAL_S:
@@ -76,17 +78,17 @@ class Heartbeat:
             launcher.send(message)
 
     def start(self, reports=False):
-        """The side thread; once per process. Of a rank's children in the one that trains, and in those that report."""
+        """Start the thread, once per process: in the rank's process that trains, and in those that report."""
         if self._thread is None and (reports or is_training_process()):
             self._thread = threading.Thread(target=self._run, name="cotenant", daemon=True)
             self._thread.start()
             atexit.register(self.flush_at_exit)
 
     def stop(self):
-        """End the side thread before the interpreter goes away.
+        """End the thread before the interpreter ends.
 
-        The thread asks compiled code, which aborts the process if the interpreter ends while it waits to come back
-        ("terminate called without an active exception", SIGABRT).
+        The thread calls compiled code. If the interpreter ends while it waits to return, the process aborts ("terminate
+        called without an active exception", SIGABRT).
         """
         if self._thread is not None and self._thread.is_alive():  # in a child that was forked it is not
             self._stopped.set()
@@ -131,7 +133,7 @@ class Heartbeat:
         launcher.send({"op": "heartbeat", **self._beat(sequence)})
 
     def _sequence(self):
-        """Collectives entered by now, of whatever kind; of a group that was destroyed as many as it came to."""
+        """Collectives entered until now, of all kinds, including those of destroyed groups."""
         for name, count in list(self.collectives.items()):
             with contextlib.suppress(Exception):
                 self._entered[name] = int(count())
@@ -151,7 +153,7 @@ class Heartbeat:
         return step
 
     def _beat(self, sequence):
-        """A `RankHeartbeat` of the launcher's side."""
+        """A `RankHeartbeat` for the launcher."""
         location = main_thread_location()
         counted = launcher.get_counter("step") + launcher.get_counter("calls")
         loop_count = self.reports + counted + self._activity()
@@ -171,7 +173,7 @@ class Heartbeat:
         }
 
     def _timeout_s(self):
-        """Seconds that the program lets collectives take; 0 where that is not known."""
+        """Seconds that the program lets collectives take; 0 if unknown."""
         with contextlib.suppress(Exception):
             return float(self.timeout())
         return 0.0
@@ -188,7 +190,7 @@ class Heartbeat:
             launcher.send({"op": "memory", "peak_mib": peak})
 
     def _warn_of_idle_gpus(self, held):
-        """Warn once, after the first steps, if the only process of the only rank of its pod has left GPUs untouched."""
+        """Warn once, after the first steps, if the only process of the only rank of its pod leaves GPUs unused."""
         if self._looked_at_gpus or launcher.get_counter("step") < _SETTLED_STEPS:
             return
         self._looked_at_gpus = True
@@ -203,7 +205,7 @@ heartbeat = Heartbeat()
 
 
 def _main_thread_frames():
-    """The frames of the main thread, the innermost first."""
+    """The frames of the main thread, innermost first."""
     frame = sys._current_frames().get(threading.main_thread().ident)
     while frame is not None:
         yield frame
@@ -211,7 +213,7 @@ def _main_thread_frames():
 
 
 def main_thread_collective():
-    """The collective of torch's that the main thread is in: `all_reduce`; empty where it is in none."""
+    """The collective of torch in which the main thread is: `all_reduce`; empty if it is in none."""
     for frame in _main_thread_frames():
         if frame.f_code.co_filename.endswith("distributed_c10d.py"):
             return frame.f_code.co_name
@@ -219,7 +221,9 @@ def main_thread_collective():
 
 
 def main_thread_location():
-    """file:line of the main thread's innermost frame in the job's code, else of the innermost that is in no library."""
+    """file:line of the main thread's innermost frame in the job's code, otherwise of the innermost outside
+    libraries.
+    """
     location, homes = "", code_directories()
     for frame in _main_thread_frames():
         name = frame.f_code.co_filename
@@ -235,12 +239,12 @@ _LIBRARY = ("site-packages/", "dist-packages/", "/lib/python", "/cotenant_worker
 
 
 def is_library(filename):
-    """Also what is in no file: `<frozen runpy>`."""
+    """True also for code without a file, such as `<frozen runpy>`."""
     return filename[:1] == "<" or any(part in filename for part in _LIBRARY)
 
 
 def code_directories():
-    """Where the job's code lies, and where it is linked to."""
+    """Directories of the job's code, and those to which it is linked."""
     code = os.environ.get("COTENANT_CODE_DIR") or "/nowhere"
     linked = os.path.join(os.environ.get("COTENANT_STATE_DIR", "/nowhere"), "work")
     return tuple(home.rstrip("/") + "/" for home in (code, os.path.realpath(code), linked))

@@ -1,4 +1,4 @@
-"""Import hook: adapts a handful of modules, before or after they run. See PEP 451 for finders and loaders."""
+"""Import hook: patches some modules, before or after they run. See PEP 451 for finders and loaders."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ AFTER = {
     "jax._src.distributed": ("frameworks", "after_jax_state"),
     "jax.distributed": ("frameworks", "after_jax_distributed"),
 }
-"""Module → the module of the shim and the function in it that adapts it."""
+"""Module → the module of the shim and the function in it that patches it."""
 
 LARGE_MODULES = frozenset({"torch", "torch._dynamo", "tensorflow"})
-"""Imported without the garbage collector, which would scan what is being imported again and again."""
+"""Modules imported without the garbage collector, which would scan the growing heap again and again."""
 
 
 def watch_imports():
@@ -75,7 +75,7 @@ def without_collector(name):
 
 
 class PatchLoader:
-    """The real loader, with our function after it."""
+    """The real loader; afterwards it calls our function."""
 
     def __init__(self, inner, home):
         self._inner = inner

@@ -1,4 +1,4 @@
-"""Finds ranks that each train a model of their own, because nothing synchronizes them, and warns of it."""
+"""Finds ranks that each train a model of their own because nothing synchronizes them, and warns."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .launcher_client import launcher
 from .main_process import rank, world_size
 
 SYNCHRONIZED_BY_STEP = 20
-"""Steps. Whatever synchronizes models has met by then: DDP does before its first."""
+"""Steps after which any synchronization has shown. DDP synchronizes before its first step."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Addresses at which only processes of one pod can meet."""
 
 confined_children = []  # type: ignore[var-annotated]
-"""Holds True in a rank's child whose process group cannot hold the other ranks."""
+"""True in a child of a rank whose process group cannot contain the other ranks."""
 
 
 def is_isolated():
-    """Whether this rank trains, there are others, and there is no way to them that is known here."""
+    """True if this rank trains, there are other ranks, and no known connection to them exists."""
     if world_size() < 2 or "COTENANT_PS_ADDRS" in os.environ:
         return False
     if {"horovod", "mpi4py", "torch.distributed.pipelining"} & set(sys.modules):
@@ -37,11 +37,11 @@ def is_isolated():
 
 
 sequence_at_start = []  # type: ignore[var-annotated]
-"""Collectives that torch's process group had seen when the program got it."""
+"""Collectives that torch's process group had entered when the program got it."""
 
 
 def process_group_unused():
-    """Whether there is a process group of torch's, and nothing has passed through it or any other by now."""
+    """True if torch has a process group, and no group has been used yet."""
     if list(heartbeat.collectives) != ["torch"] or not sequence_at_start or "torch" not in heartbeat.activity:
         return False
     try:
@@ -51,7 +51,9 @@ def process_group_unused():
 
 
 def warn_isolated(why=""):
-    """Send the same text from every rank, so that it is one warning. `why` where it is not torch that trains."""
+    """Send the same text from every rank, so that it becomes one warning. `why` is set if another framework than torch
+    trains.
+    """
     count = world_size()
     if True in confined_children:
         why = (

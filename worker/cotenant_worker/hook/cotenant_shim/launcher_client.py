@@ -1,6 +1,6 @@
-"""This process's connection to its launcher: messages over a unix socket, and the counters that both share.
+"""This process's connection to its launcher: messages over a unix socket, and counters in shared memory.
 
-A program never fails because of it: without a launcher messages are dropped, and counters read 0.
+It never makes a program fail: without a launcher, messages are dropped and counters read 0.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _TIMEOUT_S = 5
 
 
 class LauncherClient:
-    """One per process; it connects at the first message, and again after a fork.
+    """One per process. It connects at the first message, and again after a fork.
 
-    It holds a bare descriptor, which no finalizer closes: that would be a ResourceWarning at the end of every program
-    that wants to see those, and could hit a file of the program's.
+    It holds a bare descriptor, which no finalizer closes: a finalizer would raise a ResourceWarning at the end of
+    programs that show those, and could close a file of the program's.
     """
 
     def __init__(self):
@@ -36,7 +36,7 @@ class LauncherClient:
         self._counters = None
 
     def send(self, message):
-        """True where the message left. `rank` is added to it."""
+        """Send a message, with `rank` added. True if it was sent."""
         with self._lock:
             if self._pid != os.getpid() or not self._is_own():  # never share a connection across a fork
                 self._close()
@@ -51,11 +51,13 @@ class LauncherClient:
             return True
 
     def warn(self, key, text):
-        """A warning in the job's progress; one per `key`, and an empty text takes it back."""
+        """A warning in the job's progress, one per `key`. An empty text withdraws it."""
         return self.send({"op": "warning", "key": key, "text": text})
 
     def report_gpus(self, uuids):
-        """The GPUs that this process sees, and the contract's rank that they were granted to: worlds shrink."""
+        """The GPUs that this process sees, and the rank in the contract to which they were granted: worlds may
+        shrink.
+        """
         self.send({"op": "visible-gpus", "uuids": uuids, "grant": int(os.environ.get("COTENANT_GRANT", rank()))})
 
     def _connect(self):
@@ -68,7 +70,9 @@ class LauncherClient:
         self._write({"op": "hello", "role": "rank", "rank": rank(), "pid": self._pid})
 
     def _is_own(self):
-        """False if the program has closed our descriptor, as daemons do: the number may be that of its own file."""
+        """False if the program has closed our descriptor, as daemons do. Its number may then be a file of the
+        program's.
+        """
         try:
             return _identity(self._descriptor) == self._identity
         except OSError:
@@ -86,7 +90,7 @@ class LauncherClient:
             data = data[os.write(self._descriptor, data) :]
 
     def get_counter(self, name):
-        """0 outside a rank."""
+        """The counter; 0 outside a rank."""
         counters = self._shared()
         return struct.unpack_from("<q", counters, _COUNTERS.index(name) * 8)[0] if counters is not None else 0
 
@@ -105,7 +109,7 @@ class LauncherClient:
 
 
 def _identity(descriptor):
-    """What tells an open file from every other one."""
+    """Device and inode, which identify an open file."""
     found = os.fstat(descriptor)
     return found.st_dev, found.st_ino
 

@@ -1,14 +1,14 @@
-"""`precision: fp16` for programs that do nothing for it: losses are scaled, gradients arrive unscaled.
+"""`precision: fp16` for programs without loss scaling: losses are scaled, and gradients arrive unscaled.
 
-Half precision cannot hold small gradients: they become zero, silently. So every backward pass starts with a factor
-(a power of two), and each parameter's gradient is divided by it at the moment it arrives, in float32, before DDP
-reduces it and before the program sees it: clipping and logging need not know. When a gradient overflowed, the
-optimizer's step finds no gradients and changes nothing, and the factor is halved; after many good steps it is doubled.
-DDP has reduced the gradients by then, so all ranks see the same overflow and stay together. (The method of dynamic loss
-scaling: Micikevicius et al., Mixed Precision Training, 2018, section 3.2.)
+Half precision turns small gradients into zero. So every backward pass starts with a factor (a power of two). Each
+parameter's gradient is divided by the factor when it arrives, in float32, before DDP reduces it and before the program
+sees it, so clipping and logging work unchanged. If a gradient overflowed, the optimizer's step finds no gradients and
+changes nothing, and the factor is halved. After many good steps it is doubled. DDP has reduced the gradients by then,
+so all ranks see the same overflow. (Dynamic loss scaling: Micikevicius et al., Mixed Precision Training, 2018, section
+3.2.)
 
-Loaded only where the job's precision is fp16. It does nothing until DDP's forward has run under our autocast: a program
-that scales by itself is not touched.
+Loaded only if the job's precision is fp16. It does nothing until DDP's forward has run under our autocast, so a program
+that scales by itself is not changed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MIN_FACTOR = 1.0
 
 
 class LossScaler:
-    """Scales losses and unscales gradients by one factor; dynamic, per process."""
+    """Scales losses and unscales gradients by one dynamic factor per process."""
 
     def __init__(self, warn):
         self.factor = INITIAL_FACTOR
         self.usable = False
-        """Optimizers can leave a step out (torch 2.0 and later)."""
+        """True if optimizers can skip a step (torch 2.0 and later)."""
         self.active = False
         self.skipped = 0
         self._warn = warn
@@ -42,7 +42,7 @@ class LossScaler:
         return gradient / self.factor if self._running else gradient
 
     def scale_backward(self, autograd, torch):
-        """Multiply each root's gradient in `torch.autograd.backward`, where `loss.backward()` ends."""
+        """Multiply each root's gradient in `torch.autograd.backward`, which `loss.backward()` calls."""
         original = autograd.backward
 
         def backward(tensors, grad_tensors=None, *args, **kwargs):
@@ -88,7 +88,7 @@ class LossScaler:
 
 
 def _stacked(values, torch):
-    """One tensor per device, so that a step waits for each device once."""
+    """One tensor for each device, so that a step waits for each device once."""
     by_device = {}
     for value in values:
         by_device.setdefault(value.device, []).append(value.float())

@@ -1,8 +1,8 @@
 """Elects the Python process of a rank that is the rank itself, and the one that trains for it.
 
-Both are the first that comes, across processes that know nothing of each other: a file that is created exclusively.
-When that process is gone, the next one that comes succeeds it: a script may train in several, one after the other.
-Imports next to nothing, because every process runs this at its start.
+In both cases it is the first that comes. The processes do not know each other, so each tries to create a file
+exclusively. When the elected process ends, the next one that comes succeeds it: a script may train in several
+processes, one after the other. It imports very little, because every process runs it at its start.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ _elected = {}  # type: ignore[var-annotated]
 
 
 def rank():
-    """This rank's number in the job. Programs that start their own processes often give each of them another RANK."""
+    """This rank's number in the job. Programs that start processes of their own often give each another RANK."""
     return int(os.environ.get("COTENANT_RANK") or os.environ.get("RANK") or "0")
 
 
 def in_rank():
-    """Whether this process belongs to a rank. One with several GPUs of its own has none of torchrun's variables."""
+    """True if this process belongs to a rank. A rank with several GPUs of its own has none of torchrun's variables."""
     return "COTENANT_RANK" in os.environ or "RANK" in os.environ
 
 
 def world_size():
-    """How many ranks the job has. A torchrun inside a rank gives its processes another WORLD_SIZE."""
+    """Number of ranks of the job. A torchrun inside a rank gives its processes another WORLD_SIZE."""
     return int(os.environ.get("COTENANT_RANKS") or os.environ.get("WORLD_SIZE") or "1")
 
 
 def is_main_process():
-    """The first Python process of this rank that is alive; DataLoader workers and other children are not it."""
+    """True in the first living Python process of this rank; not in DataLoader workers and other children."""
     return _is_first("main")
 
 
 def is_training_process():
-    """The main process, or else the first child that comes to where training shows.
+    """True in the main process, or in the first child that trains.
 
-    Only to be called there (a process group, an optimizer's step): the call itself is the candidacy.
+    Call it only from a place that shows training (a process group, an optimizer's step), because the call makes this
+    process a candidate.
     """
     return is_main_process() or _is_first("trains")
 
@@ -51,7 +52,7 @@ def note_use(what):
 
 
 def count_uses(what):
-    """How many processes of this start of the rank have used `what`."""
+    """Number of processes of this start of the rank that have used `what`."""
     path = _use_path(what)
     folder, _, prefix = path.rpartition("/")
     return sum(name.startswith(prefix) for name in os.listdir(folder)) if path else 0
@@ -74,7 +75,7 @@ def _is_first(role):
 
 
 def _claimed(flag, pid):
-    """Claim the file `flag`, or the file after the last holder that is gone: each successor adds one to the line."""
+    """Claim the file `flag`, or the file after that of the last holder that is gone. Each successor adds one."""
     line = []
     while True:
         name = ".after-".join([flag, *line[-1:]])

@@ -1,4 +1,4 @@
-"""Counts the steps of torch programs without an optimizer: they change their parameters after each backward pass."""
+"""Counts the steps of torch programs without an optimizer, which change their parameters after each backward pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .isolated_ranks import is_isolated, warn_isolated
 from .steps import MANUAL, step_counter
 
 MIN_PASSES = 8
-"""Backward passes after which no optimizer is expected any more: gradients may be summed over some of them."""
+"""Backward passes after which no optimizer is expected any more. Programs may sum gradients over some passes."""
 
 
 class BackwardPasses:
@@ -19,7 +19,7 @@ class BackwardPasses:
         self._made = 0
 
     def add(self):
-        """Count one pass; True when it is the step by which ranks are synchronized."""
+        """Count one pass. True at the step by which ranks are synchronized."""
         if step_counter.source not in (None, MANUAL):
             return False
         self._made += 1

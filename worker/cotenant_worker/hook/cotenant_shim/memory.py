@@ -14,13 +14,13 @@ from .main_process import in_rank, is_main_process, note_use, rank
 
 
 def limits():
-    """UUID → {pool, total, quota} in bytes, and how many processes share it; empty where nothing is limited."""
+    """UUID → {pool, total, quota} in bytes, and the number of processes that share it; empty without limits."""
     text = os.environ.get("COTENANT_LIMITS", "")
     return json.loads(text) if text else {}
 
 
 def in_order(found):
-    """The limit of each GPU in the order in which the process counts them; None for one without."""
+    """The limit of each GPU in the order of the process's device numbers; None for a GPU without a limit."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return [found.get(uuid) for uuid in visible] if any(uuid in found for uuid in visible) else list(found.values())
 
@@ -30,13 +30,13 @@ def fraction_of(limit, total):
 
 
 def merged_alloc_conf(value, fraction):
-    """The tenant's allocator settings with our limit last: for one key, the last one counts."""
+    """The tenant's allocator settings with our limit last: the last value of a key counts."""
     kept = [part for part in value.split(",") if part and not part.strip().startswith("per_process_memory_fraction")]
     return ",".join([*kept, f"per_process_memory_fraction:{fraction:.6f}"])
 
 
 def before_torch(spec):
-    """Give the limit to torch's allocator before torch runs, where it knows the key (2.10 and later)."""
+    """Give the limit to torch's allocator before torch runs, if it knows the key (2.10 and later)."""
     found = limits()
     if not found or not spec.origin:
         return
@@ -56,7 +56,7 @@ def after_torch(torch):
 
 
 def _limit_torch():
-    """Limit the pools of all visible GPUs. torch queues it until CUDA starts here, after any fork."""
+    """Limit the pools of all visible GPUs. torch applies it when CUDA starts here, after any fork."""
     import torch
 
     note_use("cuda")
@@ -89,7 +89,7 @@ def _limit_torch():
 
 
 def _cap_setter(cuda, caps):
-    """Let the program lower its limit, not raise it."""
+    """Let the program lower its limit, but not raise it."""
     original = cuda.set_per_process_memory_fraction
 
     def set_per_process_memory_fraction(fraction, device=None):

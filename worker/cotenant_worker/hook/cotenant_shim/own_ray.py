@@ -1,7 +1,7 @@
 """`ray.init` in a program that is started once per rank: each rank gets a Ray of its own, in its pod.
 
-The job's Ray cluster carries the ranks and is closed to programs; in mode `rayTrain`, whose program is no rank, it is
-open to them.
+The job's Ray cluster runs the ranks and is closed to programs. In mode `rayTrain` the program is no rank, and the
+cluster is open to it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
 def brought(error):
-    """(the exception that Ray brought from another process, the frames that it had there); any other as it is."""
+    """(the exception that Ray brought from another process, its frames there). Other exceptions are returned
+    unchanged.
+    """
     frames = []
     for _ in range(_MAX_WRAPPED):
         inner = _inside(error)
@@ -101,7 +103,7 @@ def brought(error):
 
 
 def _inside(error):
-    """What an exception of Ray's wraps: that of a task or an actor, or of the first worker of Ray Train that failed."""
+    """The exception inside one of Ray's: of a task or an actor, or of the first worker of Ray Train that failed."""
     if not any(base.__module__.startswith("ray.") for base in type(error).__mro__):
         return None
     failures = getattr(error, "worker_failures", None)

@@ -1,4 +1,4 @@
-"""The check before step 0: that the all-reduce is right, its speed, and the speed of each rank by itself."""
+"""The check before step 0: that the all-reduce is right, how fast it is, and how fast each rank is alone."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from .main_process import is_main_process, rank, world_size
 
 _SLOW_FACTOR = 3.0
 _SLOW_S = 0.02
-"""Less is never called slow (`progress_board`)."""
+"""A shorter time is never called slow (`progress_board`)."""
 _REPEATS = 4
 _PAUSE_S = 0.15
-"""Longer than the 100 ms in which the kernel hands out CPU time to a container."""
+"""Longer than the 100 ms period in which the kernel gives CPU time to a container."""
 
 
 def preflight(c10d, *, cuda):
-    """Check and time one all-reduce and this rank's own work, in some milliseconds; RuntimeError when sums are wrong.
+    """Check and time one all-reduce and this rank's own work, in some milliseconds. Raises RuntimeError if sums are
+    wrong.
 
-    Skipped for worlds that are not the job's (in one of a rank's several processes this would run, and wait for the
-    others), and for ranks with several GPUs. One that sees the GPUs of its whole pod
-    uses the one that torchrun's rule gives it.
+    It is skipped for worlds other than the job's, because one of a rank's processes would wait for others that do not
+    call it, and for ranks with several GPUs. A rank that sees all GPUs of its pod uses the one that torchrun's rule
+    gives it.
     """
     env = os.environ
     if env.get("COTENANT_PREFLIGHT", "1") == "0" or c10d.get_world_size() != world_size():
@@ -65,7 +66,9 @@ def preflight(c10d, *, cuda):
 
 
 def _own_speed(torch, device, wait):
-    """Seconds that the same small work takes on this rank: the best of five, as one interruption must not count."""
+    """Seconds that a small piece of work takes on this rank: the best of five, because one interruption must
+    not count.
+    """
     side = 1024 if device != "cpu" else 192
     matrix = torch.ones(side, side, device=device)
     times = []
@@ -80,7 +83,7 @@ def _own_speed(torch, device, wait):
 
 
 def _remeasured(own, quickest, measure):
-    """Seconds; measured again, a little later, where it looks far slower: a busy machine is not a slow GPU."""
+    """Seconds. If they look far too long, they are measured again a little later: a busy machine is not a slow GPU."""
     for _ in range(_REPEATS):
         if own <= _SLOW_FACTOR * quickest or own - quickest <= _SLOW_S:
             break

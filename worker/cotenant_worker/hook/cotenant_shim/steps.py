@@ -14,42 +14,45 @@ from .launcher_client import launcher
 from .main_process import is_training_process, rank
 
 KERAS_ITERATIONS = "keras iterations"
-"""Where a Keras optimizer counts. `fit` moves that as well, and its batches are counted first."""
+"""Counter of a Keras optimizer. `fit` moves it as well, and its batches take precedence."""
 
 MANUAL = "by hand"
-"""Backward passes without an optimizer. The first step of one shows that they were something else."""
+"""Backward passes without an optimizer. If an optimizer steps, it takes over."""
 
 HANDOVER_STEPS = 100
-"""Steps of another optimizer without one of the first: it trains what comes next (a fold, a second `fit`). Those that
-alternate, as in a GAN, do so earlier. Where the first is no longer there, the next one need not wait for so long."""
+"""If another optimizer makes this many steps while the first makes none, it takes over: it trains what comes next (a
+fold, a second `fit`). Optimizers that alternate, as in a GAN, do so earlier. If the first one no longer exists, the
+next takes over at once.
+"""
 
 _STATES_READ = 8
-"""Parameters whose state is looked at: where the count is on the GPU, each is waited for, once."""
+"""Number of parameters whose state is read. If the count is on the GPU, each read waits for it once."""
 
 _NO_SOURCE = "none"
 """The source of a process that does not train for its rank."""
 
 
 class StepCounter:
-    """One count per process, of the source that came first. A Keras model may well hold one of torch's optimizers."""
+    """One count per process, from the source that came first. A Keras model may also contain an optimizer of torch."""
 
     def __init__(self):
         self._source = None
         self._count = 0
         self._before = 0
-        """What an earlier process of this rank has counted, if this one succeeds it, or what was made before the
-        checkpoint that this one goes on from."""
+        """The count of an earlier process of this rank, if this one succeeds it, or the count before the loaded
+        checkpoint.
+        """
         self._resumed = 0
-        """Steps before the checkpoint that this process was given, by what it notes."""
+        """Steps before the checkpoint that this process was given, by the checkpoint's own note."""
         self._succeeded = 0
         """The part of it that an earlier process has counted."""
         self._next = None
         self._since = 0
-        """The first other source since the last step of the one that counts, and how many it has made."""
+        """The first other source since the last counted step, and the number of its steps."""
         self._holder = None
         """A weak reference to the optimizer whose steps are counted."""
         self.other_steps = 0
-        """Steps that add nothing to the count, and show all the same that something goes on."""
+        """Steps that are not counted but show activity."""
 
     @property
     def source(self):
@@ -61,7 +64,7 @@ class StepCounter:
         return self._before + self._count
 
     def add_optimizer_step(self, optimizer):
-        """One step of an optimizer of torch's, as `add`."""
+        """As `add`, for one step of an optimizer of torch."""
         begins = self._source in (None, MANUAL)
         synchronized = self.add(id(optimizer))
         if begins:
@@ -71,7 +74,7 @@ class StepCounter:
         return synchronized
 
     def add(self, source, more=1):
-        """Count `more` steps of `source`; True when they reach the step by which ranks are synchronized."""
+        """Count `more` steps of `source`. True when they reach the step by which ranks are synchronized."""
         if self._source == KERAS_ITERATIONS:
             self._source = source
         elif self._source == MANUAL != source:
@@ -85,19 +88,21 @@ class StepCounter:
         return self._count - more < SYNCHRONIZED_BY_STEP <= self._count
 
     def resume(self, steps):
-        """Go on from a checkpoint that was written after so many steps; of no effect once steps are counted."""
+        """Continue from a checkpoint that was written after so many steps. Has no effect once steps are counted."""
         self._resumed = steps
 
     def begin_at(self, source, total):
-        """Take over what `source` knows of itself at its beginning: steps with those before a checkpoint. It is better
-        evidence than that a checkpoint was there, which need not have been loaded. 0: it keeps no count.
+        """Start from the step count that `source` itself has, for instance from a checkpoint that it loaded; 0 if it
+        keeps none.
+
+        This is better evidence than the mere existence of a checkpoint, which the program need not have loaded.
         """
         if total and self._source == source:
             self._before = max(self._succeeded, total - self._count)
             launcher.set_counter("step", self.total)
 
     def set_total(self, source, total):
-        """Take over the count of `source`, which includes steps before a checkpoint. The furthest of several counts."""
+        """Set the count of `source`, including steps before a checkpoint. The largest of several counts wins."""
         if self._counts(source) and total > self.total:
             self._before, self._count = 0, total
             launcher.set_counter("step", total)
@@ -117,7 +122,7 @@ class StepCounter:
         return self._source == source
 
     def _handed_over(self, source, more):
-        """All steps that another `source` has made, if it takes the place of the one that is counted; else 0."""
+        """All steps of another `source`, if it takes over from the counted one; otherwise 0."""
         if self._source == _NO_SOURCE:
             return 0
         self.other_steps += more
@@ -137,8 +142,10 @@ step_counter = StepCounter()
 
 
 def kept_steps(optimizer):
-    """Steps by the count that an optimizer of torch's keeps in its state (Adam, RMSprop …), and loads with it;
-    0 where it keeps none, as SGD. Parameters that came later have fewer.
+    """Steps by the count that an optimizer of torch keeps in its state (Adam, RMSprop …) and loads with it; 0 if it
+    keeps none, as SGD.
+
+    Parameters that were added later have fewer.
     """
     found = [0]
     with contextlib.suppress(Exception):
@@ -205,7 +212,7 @@ def _report_epoch(logs):
 
 
 def _warn_isolated():
-    """Warns for torch and TensorFlow; JAX is looked at where it makes its devices (`frameworks`)."""
+    """Warn for torch and TensorFlow. JAX is checked when it makes its devices (`frameworks`)."""
     config = sys.modules.get("keras.src.backend.config")
     backend = config.backend() if config else "tensorflow"  # `tf_keras` has no other
     if backend == "torch":
@@ -218,6 +225,6 @@ def _warn_isolated():
 
 
 def _tensorflow_in_cluster():
-    """Whether there is a strategy of several workers: it joins the cluster before the first variable."""
+    """True if there is a strategy with several workers. It joins the cluster before the first variable."""
     context = sys.modules["tensorflow.python.eager.context"].context()
     return bool(context._collective_ops_server_def or context._server_def or context.coordination_service)

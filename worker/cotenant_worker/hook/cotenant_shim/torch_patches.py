@@ -17,18 +17,18 @@ from .preflight import preflight
 from .steps import step_counter
 
 _NCCL = re.compile(r"\bnccl(2|-lazy|-legacy)?\b", re.IGNORECASE)
-"""torch's names for it; `cpu:gloo,cuda:nccl` holds one of them."""
+"""torch's names for it. `cpu:gloo,cuda:nccl` contains one of them."""
 
 
 def substitute_backend(backend):
-    """gloo instead of `nccl` where the launcher chose that (`COTENANT_COLLECTIVE`)."""
+    """gloo instead of `nccl`, if the launcher chose that (`COTENANT_COLLECTIVE`)."""
     if os.environ.get("COTENANT_COLLECTIVE") != "gloo" or backend is None:
         return backend
     return _NCCL.sub("gloo", str(backend)) if _NCCL.search(str(backend)) else backend
 
 
 def transport(c10d):
-    """The backend that reduces this group's tensors where the model is: `nccl`, `gloo`, or another of torch's."""
+    """The backend that reduces this group's tensors on the model's device: `nccl`, `gloo`, or another one of torch."""
     config = str(c10d.get_backend_config()) if hasattr(c10d, "get_backend_config") else str(c10d.get_backend())
     if _NCCL.search(config):
         return "nccl"
@@ -72,7 +72,7 @@ def after_distributed(c10d):
 
 
 def _count_before_the_end(c10d):
-    """Take the count of collectives before a group is destroyed, which then has none."""
+    """Read the count of collectives before a group is destroyed; afterwards it has none."""
     original = getattr(c10d, "destroy_process_group", None)
     if original is None:
         return
@@ -86,7 +86,7 @@ def _count_before_the_end(c10d):
 
 
 def longest_timeout_s(c10d):
-    """Seconds after which torch itself ends a collective, of the process group that lets it take longest."""
+    """Seconds after which torch itself ends a collective, for the process group with the longest timeout."""
     found = [0.0]
     for group in list(c10d._world.pg_map):
         for device in group._device_types:
@@ -96,7 +96,7 @@ def longest_timeout_s(c10d):
 
 
 def _is_job_rendezvous(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
-    """Whether a child meets the other ranks at this address. A group within the rank is not watched."""
+    """True if a child meets the other ranks at this address. A group within the rank is not watched."""
     env = os.environ
     host = env.get("MASTER_ADDR", "")
     address = f"tcp://[{host}]:{env.get('MASTER_PORT')}" if ":" in host else f"tcp://{host}:{env.get('MASTER_PORT')}"
@@ -106,17 +106,17 @@ def _is_job_rendezvous(init_method=None, _timeout=None, _world_size=-1, _rank=-1
 
 
 def _meeting(_init_method=None, _timeout=None, world_size=-1, *_args, **_kwargs):
-    """How many processes this group waits for; 0 where an address says so."""
+    """Number of processes that this group waits for; 0 if the address says so."""
     return world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE") or 0)
 
 
 def _is_first(_init_method=None, _timeout=None, _world_size=-1, rank=-1, *_args, **_kwargs):
-    """Whether a child is rank 0 of the group that it forms: what concerns all of them is logged once."""
+    """True if a child is rank 0 of the group that it forms. What concerns the whole group is logged once."""
     return str(rank if rank >= 0 else os.environ.get("RANK")) == "0"
 
 
 def _stays_in_the_pod(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
-    """Whether a child meets at an address that the ranks in the job's other pods do not reach."""
+    """True if a child meets at an address that ranks in other pods do not reach."""
     env = os.environ
     if store is not None or int(env.get("COTENANT_NODES", "1")) < 2:
         return False
@@ -126,7 +126,7 @@ def _stays_in_the_pod(init_method=None, _timeout=None, _world_size=-1, _rank=-1,
 
 
 def after_data_parallel(module):
-    """Apply the job's `precision`: forward passes of DDP run under autocast and give float32, as in Accelerate."""
+    """Apply the job's `precision`: forward passes of DDP run under autocast and return float32, as in Accelerate."""
     original = module.DistributedDataParallel.forward
 
     def forward(self, *inputs, **kwargs):
@@ -153,7 +153,7 @@ def after_data_parallel(module):
 
 
 def after_loader_worker(module):
-    """Name a DataLoader's workers as torch 2.6 and later do: the launcher does not ask them to leave."""
+    """Name a DataLoader's workers as torch 2.6 and later do. The launcher does not ask them to leave."""
     original = module._worker_loop
 
     @functools.wraps(original)
@@ -169,7 +169,7 @@ _scalers = []  # type: ignore[var-annotated]
 
 
 def loss_scaler():
-    """This process's `LossScaler` where the job's precision is fp16; None elsewhere."""
+    """This process's `LossScaler` if the job's precision is fp16; otherwise None."""
     if os.environ.get("COTENANT_PRECISION") != "fp16":
         return None
     if not _scalers:
@@ -194,7 +194,7 @@ def _to_float(value, torch):
 
 
 def after_optimizer(module):
-    """Count the steps of programs that do not report: those of the first optimizer, where every optimizer passes."""
+    """Count the steps of programs that do not report: those of the first optimizer. Every optimizer passes here."""
     register = getattr(module, "register_optimizer_step_post_hook", None)
     if register is None:
         return
@@ -208,7 +208,7 @@ def after_optimizer(module):
 
 
 def _scale_losses(module):
-    """Unscale the gradients of every parameter that an optimizer holds; leave a step with overflowed ones out."""
+    """Unscale the gradients of every parameter that an optimizer holds, and skip a step with overflowed ones."""
     scaler = loss_scaler()
     if scaler is None:
         return
