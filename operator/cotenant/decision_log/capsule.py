@@ -1,7 +1,7 @@
-"""A decision capsule: everything that one decision was made from, and the plan; replayed, it gives the same lines.
+"""A decision capsule: all inputs of one decision, and its plan. A replay gives the same lines.
 
-The plan is a function of snapshot and policy, so another program that comes to another plan decides otherwise, and the
-lines that differ say where. A capsule names jobs, nodes and users of the whole cluster: it is for administrators.
+The plan is a function of snapshot and policy. If another program comes to another plan, the lines that differ show
+where. A capsule names jobs, nodes and users of the whole cluster, so it is for administrators.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Capsule:
         }
 
     def to_bytes(self) -> bytes:
-        """Packed; equal capsules give equal bytes."""
+        """Compressed. Equal capsules give equal bytes."""
         return packed(self.to_document())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Capsule:
-        """Capsule of a file, packed or not. Raises CodecError."""
+        """Capsule of a file, compressed or not. Raises CodecError."""
         try:
             document = json.loads(unpacked(data))
         except (ValueError, OSError, EOFError) as error:
@@ -63,7 +63,7 @@ class Capsule:
 
     @classmethod
     def from_document(cls, document: Any) -> Capsule:
-        """Raises CodecError, also where the snapshot is not the one that was recorded."""
+        """Raises CodecError, also if the snapshot differs from the recorded one."""
         document = checked(document)
         settings = document.get("policy") or {}
         known: dict[str, Any] = {name: int(settings[name]) for name in _SETTINGS if name in settings}
@@ -76,19 +76,21 @@ class Capsule:
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """A plan as text, a line for each action in order, each verdict and each promised place."""
+    """A plan as text: a line for each action in order, each verdict and each promised place."""
     yield from (f"{type(action).__name__} {canonical(action)}" for action in plan.actions)
     yield from (f"Verdict {canonical(plan.verdicts[key])}" for key in sorted(plan.verdicts))
     yield from (f"Nomination {key} {canonical(plan.nominations[key])}" for key in sorted(plan.nominations))
 
 
 def replayed(capsule: Capsule) -> tuple[str, ...]:
-    """The plan that this program comes to."""
+    """The plan of this program for the same inputs."""
     return tuple(plan_lines(schedule(capsule.snapshot, capsule.policy)))
 
 
 def differences(capsule: Capsule, plan: tuple[str, ...]) -> tuple[str, ...]:
-    """Lines of the recorded plan that are missing (`-`), and those that it has not (`+`); empty: the same bytes."""
+    """Lines that only the recorded plan has (`-`), and lines that only the new one has (`+`); empty if both are
+    equal.
+    """
     recorded, found = set(capsule.plan), set(plan)
     missing = [f"- {line}" for line in capsule.plan if line not in found]
     more = [f"+ {line}" for line in plan if line not in recorded]

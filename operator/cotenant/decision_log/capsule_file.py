@@ -1,4 +1,6 @@
-"""A capsule as a file: its document, packed. Needs nothing that decides, so the one-file plugin can save one."""
+"""A capsule as a file: its document, compressed. It imports nothing that decides, so the one-file plugin can
+save one.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from cotenant.decision_log.codec import CodecError
 FORMAT: Final = "cotenant.dev/decision-capsule"
 VERSION: Final = 1
 BYTES_MAX: Final = 1 << 30
-"""Of a capsule, unpacked."""
+"""Size of an uncompressed capsule."""
 
 
 def checked(document: Any) -> dict[str, Any]:
-    """The document of a capsule of a version that is known here. Raises CodecError."""
+    """The document of a capsule, if its version is known. Raises CodecError."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise CodecError(f"this is no decision capsule: it does not say format: {FORMAT}")
     if document.get("version") != VERSION:
@@ -32,7 +34,7 @@ def packed(document: Mapping[str, Any]) -> bytes:
 
 
 def unpacked(data: bytes) -> bytes:
-    """Text of a file, packed or not. Raises ValueError and OSError."""
+    """Text of a file, compressed or not. Raises ValueError and OSError."""
     if data[:2] != b"\x1f\x8b":
         return data
     text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(BYTES_MAX + 1)

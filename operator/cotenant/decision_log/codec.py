@@ -1,7 +1,7 @@
-"""Frozen values of the core as JSON and back, by their type hints: nothing is lost, and equal values give equal text.
+"""Frozen values of the core as JSON and back, by their type hints. Nothing is lost, and equal values give equal text.
 
-Dataclasses become objects with camelCase names, sets sorted lists, infinity a text. Fields that do not take
-part in comparison follow from the others and are left out.
+Dataclasses become objects with camelCase names, sets become sorted lists, infinity becomes a text. Fields that do not
+take part in comparison follow from the others and are left out.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _EXACT: Final = 1 << 53
 
 
 class CodecError(ValueError):
-    """The data are not what the type says; a sentence that names the field."""
+    """The data do not fit the type. The message names the field."""
 
 
 def canonical(value: object) -> str:
-    """One line without blanks, the same for equal values."""
+    """One line without blanks, equal for equal values."""
     return json.dumps(encode(value), separators=(",", ":"), sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 def encode(value: Any) -> Any:
-    """What JSON has. Raises TypeError for values of other kinds than the core's."""
+    """The value as JSON types. Raises TypeError for a value that is not of the core."""
     if isinstance(value, Enum):
         return value.value
     if value is None or isinstance(value, bool | int | str):
@@ -50,15 +50,14 @@ def encode(value: Any) -> Any:
 
 
 def _number(value: float) -> int | float | str:
-    """Whole ones as integers: `2` and `2.0` are equal, and fields of times hold both."""
+    """Whole numbers as integers: `2` and `2.0` are equal, and fields for times contain both."""
     if not math.isfinite(value):
         return repr(value)
     return int(value) if value.is_integer() and abs(value) < _EXACT else value
 
 
 def decode(kind: type[T], data: Any) -> T:
-    """The value of this type. Fields that it does not know are ignored; those that are missing take their defaults.
-    Raises CodecError."""
+    """The value of this type. Unknown fields are ignored; missing ones take their defaults. Raises CodecError."""
     decoded: T = _decoder(cast(Hashable, kind))(data)
     return decoded
 
@@ -96,7 +95,7 @@ def _decoder(kind: Any) -> _Decode:
 
 
 def _optional(arguments: tuple[Any, ...]) -> _Decode:
-    """`X | None`, or several plain kinds."""
+    """`X | None`, or a union of plain types."""
     others = [one for one in arguments if one is not type(None)]
     if len(others) > 1:
         return lambda data: _checked(data, tuple(others))

@@ -1,7 +1,7 @@
-"""Records of scheduling cycles: what each was decided from, as a digest, what it did, and whose reason is another.
+"""Records of scheduling cycles: a digest of the inputs, the actions, and the reasons that changed.
 
-Of thousands that wait few change from one cycle to the next, so a record has the verdicts that are new or have another
-reason, and of all of them how many there are of each reason.
+Few of thousands of waiting jobs change between two cycles. So a record has the verdicts that are new or have another
+reason, and the number of jobs for each reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.decision_log.digest import SnapshotDigests
 
 VERDICTS_MAX: Final = 1_000
-"""Of one record; more are counted."""
+"""Verdicts in one record. Further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +26,9 @@ class ActionTaken:
     """`Admit`, `Evict` or `Resize`."""
     job: JobKey
     carried_out: bool = True
-    """False: what it was decided on had changed meanwhile."""
+    """False if the object had changed since the decision."""
     kind: str = ""
-    """Of an eviction: why."""
+    """Cause of an eviction."""
     in_favour_of: JobKey = ""
     nodes: tuple[tuple[str, int], ...] = ()
     """(node, workers)."""
@@ -37,7 +37,7 @@ class ActionTaken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonGiven:
-    """A job waits for another reason than before, or has come to wait."""
+    """A job waits for another reason than before, or began to wait."""
 
     job: JobKey
     reason: str
@@ -49,21 +49,21 @@ class CycleRecord:
     at: float
     """Unix seconds."""
     digest: str
-    """Of the snapshot: equal digests are decided equally."""
+    """Digest of the snapshot. Equal digests lead to equal decisions."""
     same: bool = False
-    """The decision before still held: nothing to do, nobody's reason another."""
+    """True if the decision before still held: nothing to do, and no reason changed."""
     seconds: float = 0.0
     nodes: int = 0
     jobs: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
-    """Reason → jobs that wait for it."""
+    """Reason → number of jobs that wait for it."""
     actions: tuple[ActionTaken, ...] = ()
     verdicts: tuple[ReasonGiven, ...] = ()
     verdicts_more: int = 0
 
 
 class CycleHistory:
-    """Turns decisions, in their order, into records."""
+    """Turns successive decisions into records."""
 
     def __init__(self) -> None:
         self._digests = SnapshotDigests()
@@ -74,7 +74,7 @@ class CycleHistory:
     def record(
         self, snapshot: Snapshot, plan: Plan, carried_out: Collection[Action], seconds: float
     ) -> tuple[CycleRecord, tuple[ReasonGiven, ...]]:
-        """The record, and all reasons that are new, also those for which it has no room."""
+        """The record, and all new reasons, including those for which the record has no room."""
         same = plan is self._plan
         given = () if same else tuple(self._given(plan))
         record = CycleRecord(
@@ -92,7 +92,7 @@ class CycleHistory:
         return record, given
 
     def _given(self, plan: Plan) -> list[ReasonGiven]:
-        """Reasons that are new, in the order of the jobs; from here on they are known."""
+        """New reasons, in the order of the jobs. They count as known from now on."""
         before = self._reasons
         changed = sorted(key for key, one in plan.verdicts.items() if before.get(key) is not one.reason)
         self._plan, self._reasons = plan, {key: one.reason for key, one in plan.verdicts.items()}

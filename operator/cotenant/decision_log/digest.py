@@ -1,8 +1,8 @@
-"""Digests of snapshots: two have the same where everything that `schedule` reads is the same, in whatever order.
+"""Digests of snapshots. Two snapshots have the same digest if everything that `schedule` reads is equal, in any order.
 
 A digest is the sum of the digests of its parts (a multiset hash: Bellare and Micciancio, A New Paradigm for
-Collision-free Hashing, 1997), and a part is digested again when it is another object: a cycle costs what changed, and
-not the encoding of thousands of nodes. It tells snapshots apart; it proves nothing against who makes them up.
+Collision-free Hashing, 1997). A part is digested again only if it is another object, so a cycle costs what changed. The
+digest distinguishes snapshots; it is no proof against forgery.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cotenant.decision_log.codec import canonical
 _PARTS: Final = ("nodes", "queues", "jobs")
 _OTHERS: Final = tuple(one.name for one in fields(Snapshot) if one.compare and one.name not in _PARTS)
 _ADDED_LATER: Final = frozenset({"bookings", "booked"})
-"""Empty in what earlier programs recorded, and no part of its digest."""
+"""Fields that are empty in what older programs recorded. They are no part of its digest."""
 _BITS: Final = 256
 
 
@@ -27,7 +27,7 @@ class SnapshotDigests:
         self._known: dict[tuple[str, str], tuple[object, int]] = {}
         """(part, key) → the value and its digest, of the last snapshot."""
         self._sum = 0
-        """Of them all."""
+        """Sum of all of them."""
 
     def of(self, snapshot: Snapshot) -> str:
         """Digest of 32 bytes, in hexadecimal."""

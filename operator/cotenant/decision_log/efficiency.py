@@ -9,14 +9,14 @@ from cotenant.api.scalars.quantities import show_duration
 from cotenant.decision_log.runs import RunRecord
 
 ENOUGH_SAMPLES: Final = 8
-"""Of fewer nothing is concluded: two minutes on one GPU."""
+"""With fewer samples nothing is concluded. This is two minutes of one GPU."""
 HEADROOM_PERCENT: Final = 125
-"""A share that is asked for holds so much of the peak."""
+"""A suggested share is this percentage of the peak."""
 GIB: Final = 1024
 
 
 def advice(run: RunRecord) -> Iterator[str]:
-    """Sentences, the one that frees the most first. Of a run that used what it held there are none."""
+    """Sentences, the one that frees most first. Empty if the run used what it held."""
     yield from _of_memory(run)
     yield from _of_compute(run)
     yield from _of_time(run)

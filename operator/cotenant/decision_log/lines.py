@@ -1,6 +1,6 @@
-"""The log as text: a JSON object in each line, which says of what kind it is and of which version.
+"""The log as text: one JSON object in each line, with its kind and version.
 
-A line that cannot be read is skipped and counted: a process that was killed while it wrote leaves half of one.
+A line that cannot be read is skipped and counted, because a process that is killed while it writes leaves half a line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
 
 class LineError(ValueError):
-    """The line is no record that this program can read."""
+    """This program cannot read the line."""
 
 
 def to_line(record: Record) -> str:

@@ -1,8 +1,8 @@
-"""Whether a job uses little of what it holds, why, the one thing to try, and what that brings at most.
+"""Whether a job uses little of what it holds, why, one thing to try, and its greatest possible gain.
 
-What is measured is what NVML shows: in which part of the time any kernel ran, and the memory of the job's processes. So
-the cause is the likeliest one and not a proof, and a gain is a bound: a kernel that runs may still leave most of a GPU
-idle. A finding holds until it is clearly refuted: the bounds to leave it are wider than those to come to it.
+NVML shows the part of the time in which any kernel ran, and the memory of the job's processes. So the cause is the most
+likely one, not proved, and a gain is an upper bound: a running kernel may still leave most of a GPU idle. A finding
+stays until it is clearly refuted: its lower bounds differ from its upper ones.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from cotenant.decision_log.measured_use import MeasuredUse
 
 
 class LowUse(StrEnum):
-    """What is left unused, the most telling first."""
+    """What is left unused; the most important first."""
 
     GPU_IDLE = trainingjob_status.GPU_IDLE
     """Nothing computes, and no step is made."""
     LOADER_BOUND = "LoaderBound"
-    """Steps are made, and between them the GPUs do nothing: they wait for data."""
+    """Steps are made, and between them the GPUs are idle: they wait for data."""
     SMALL_BATCH = "SmallBatch"
-    """Steps are made of short kernels, and there is memory for larger ones."""
+    """Steps consist of short kernels, and there is memory for larger ones."""
     MEMORY_UNUSED = "MemoryUnused"
     """Most of the memory that it was given is never used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """What is known of the job besides the samples."""
+    """What is known about the job besides the samples."""
 
     gpus: int
-    """On which it has something: whole ones and shares."""
+    """GPUs on which it holds something: whole ones and shares."""
     is_share: bool
     cpu_milli: int
-    """Of each worker."""
+    """CPU of each worker."""
     makes_steps: bool
-    """Its step has moved within the window."""
+    """True if its step has moved within the window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Percent, to come to a finding and to leave it."""
+    """Percent at which a finding begins, and at which it ends."""
 
     enter: int
     leave: int
@@ -55,20 +55,20 @@ class Bound:
 
 
 NO_KERNEL: Final = Bound(90, 75)
-"""Samples without any kernel, at least: of a job that computes nothing."""
+"""Least part of samples without any kernel, for a job that computes nothing."""
 PAUSES: Final = Bound(30, 20)
-"""Samples without any kernel, at least: of a job that waits for data."""
+"""Least part of samples without any kernel, for a job that waits for data."""
 LOADER_BUSY: Final = Bound(50, 65)
-"""Time with a kernel, at most."""
+"""Greatest part of time with a kernel."""
 BATCH_BUSY: Final = Bound(40, 55)
 ROOM: Final = Bound(50, 60)
-"""Memory used of what is held, at most: for a larger batch."""
+"""Greatest part of the memory that is used, if a larger batch has room."""
 NEEDED: Final = Bound(60, 75)
-"""Memory that would do of what is held, at most."""
+"""Greatest part of the held memory that would be enough."""
 
 
 def judged(use: MeasuredUse, holding: Holding, held: LowUse | None) -> LowUse | None:
-    """What is to be said of this use. `held`: what is said now, which stays while nothing speaks clearly against it."""
+    """The finding about this use. `held` is the current finding, which stays unless it is clearly refuted."""
     if held is not None and (use.samples < ENOUGH_SAMPLES or _holds(held, use, holding, held=True)):
         return held
     if use.samples < ENOUGH_SAMPLES:
@@ -93,7 +93,9 @@ def _holds(kind: LowUse, use: MeasuredUse, holding: Holding, *, held: bool) -> b
 
 
 def _memory_unused(use: MeasuredUse, holding: Holding, *, held: bool) -> bool:
-    """A share frees memory for others at no cost; of a whole GPU only where little of its compute is used either."""
+    """A smaller share frees memory for others at no cost. On a whole GPU, this only counts if little of its compute is
+    used either.
+    """
     if (
         not use.memory_peak_mib
         or not use.held_mib
@@ -105,7 +107,7 @@ def _memory_unused(use: MeasuredUse, holding: Holding, *, held: bool) -> bool:
 
 
 def _compute(use: MeasuredUse) -> tuple[int | None, int | None]:
-    """Busy and idle percent, where they are of this job alone and of enough samples."""
+    """Busy and idle percent, if the samples are enough and show this job alone."""
     if use.shared or use.busy_samples < ENOUGH_SAMPLES:
         return None, None
     return use.busy_percent, use.idle_percent
@@ -117,7 +119,7 @@ def needed_mib(peak_mib: int) -> int:
 
 
 def sentences(kind: LowUse, use: MeasuredUse, holding: Holding, minutes: int) -> str:
-    """What was seen, the one thing to try, and what it brings."""
+    """What was seen, one thing to try, and what it brings."""
     busy, idle = use.busy_percent or 0, use.idle_percent or 0
     if kind is LowUse.GPU_IDLE:
         gpus = counted(holding.gpus, "GPU")
@@ -148,7 +150,7 @@ def sentences(kind: LowUse, use: MeasuredUse, holding: Holding, minutes: int) ->
 
 
 def _times(busy_percent: int) -> str:
-    """`3.3 times`: as if every pause went."""
+    """`3.3 times`: the speed-up if all pauses vanished."""
     tenths = min(100, 1000 // max(1, busy_percent))
     return f"{tenths // 10}.{tenths % 10} times"
 

@@ -1,7 +1,7 @@
 """How much of its GPUs a job was seen to use: sums of samples that the agents of its nodes take.
 
-Whose kernels ran on a GPU that several jobs share is not known: it counts for each of them as it is, and `shared` says
-so. Memory is that of the job's own processes.
+It is unknown whose kernels ran on a GPU that several jobs share, so its figure counts fully for each of them, and
+`shared` says so. Memory is that of the job's own processes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from cotenant.api.resources.gpunodes import GPUNodeStatus, GpuStatus
 
 IDLE_PERCENT: Final = 5
-"""A GPU that is less busy does nothing."""
+"""A GPU that is less busy counts as idle."""
 JOBS_MAX: Final = 20_000
 
 
@@ -24,12 +24,12 @@ class MeasuredUse:
 
     samples: int = 0
     busy_samples: int = 0
-    """Of how many the driver said how busy the GPU was."""
+    """Samples in which the driver showed how busy the GPU was."""
     busy_percent_sum: int = 0
     idle_samples: int = 0
     memory_mib_sum: int = 0
     memory_peak_mib: int = 0
-    """Of the job's processes on one GPU."""
+    """Peak of the job's processes on one GPU."""
     held_mib: int = 0
     """The most that it held of one GPU."""
     shared: bool = False
@@ -51,7 +51,7 @@ class MeasuredUse:
 
     @property
     def busy_percent(self) -> int | None:
-        """Mean over the samples; None where nothing was measured."""
+        """Mean over the samples; None if nothing was measured."""
         return self.busy_percent_sum // self.busy_samples if self.busy_samples else None
 
     @property
@@ -60,7 +60,7 @@ class MeasuredUse:
 
     @property
     def memory_percent(self) -> int | None:
-        """Peak of what was held."""
+        """Peak as a percentage of what was held."""
         return 100 * self.memory_peak_mib // self.held_mib if self.samples and self.held_mib else None
 
 
@@ -68,7 +68,7 @@ NOTHING_MEASURED: Final = MeasuredUse()
 
 
 class UseByJob:
-    """Use by uid of the job; who has not been seen for the longest is forgotten first."""
+    """Use by uid of the job. The job that was not seen for the longest is forgotten first."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, MeasuredUse] = OrderedDict()
@@ -91,7 +91,7 @@ class UseByJob:
 
 
 def use_on(node: GPUNodeStatus) -> Iterator[tuple[str, MeasuredUse]]:
-    """One look at each GPU of a node: uid of a job that holds it → how that is used."""
+    """One look at each GPU of a node: uid of a job that holds it → its use."""
     holders = node.holders or ()
     job_of_pod = {one.pod_uid: one.job_uid for one in holders}
     for gpu in node.gpus:

@@ -1,4 +1,4 @@
-"""Records of runs, which outlive their TrainingJobs: how each ended, what it cost and used, what happened to it."""
+"""Records of runs, which outlive their TrainingJobs: how each ended, what it cost and used, and its events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DELETED: Final = "Deleted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """Times are texts as the API has them, empty where there is none."""
+    """Times are texts as the API writes them, empty if there is none."""
 
     namespace: str
     name: str
@@ -31,23 +31,23 @@ class RunRecord:
     queue: str
     user: str = ""
     outcome: str
-    """`Succeeded`, `Failed`, `Deleted`; of a run that is not over its phase."""
+    """`Succeeded`, `Failed` or `Deleted`; the phase of an unfinished run."""
     reason: str = ""
     message: str = ""
     created_at: str = ""
     started_at: str = ""
     finished_at: str = ""
     workers: int = 0
-    """That it asked for."""
+    """Workers that it asked for."""
     gpu: str = ""
-    """Of each worker: `2`, `0.4`, `16Gi`."""
+    """GPUs of each worker: `2`, `0.4`, `16Gi`."""
     gpu_class: str = ""
-    """That it held last; empty where that is not known any more."""
+    """Class that it held last; empty if unknown."""
     gpu_milliseconds: int = 0
     """Milli-GPU × seconds that it held, over all attempts."""
     run_seconds: int = 0
     expected_seconds: int | None = None
-    """As its document declares."""
+    """Expected run time in its document."""
     attempts: int = 0
     failures: int = 0
     faults: int = 0
@@ -55,7 +55,7 @@ class RunRecord:
     steps: int = 0
     steps_of: int = 0
     checkpoints: bool = False
-    """Its document names a checkpoint."""
+    """True if its document names a checkpoint."""
     exit_code: int | None = None
     exit_reason: str = ""
     exit_rank: int | None = None
@@ -63,12 +63,12 @@ class RunRecord:
     """The last lines of the rank that failed first."""
     results: Mapping[str, int | float | str] = field(default_factory=dict)
     memory_peak_mib: int = 0
-    """Of one rank, as its framework counts; 0: not said."""
+    """Peak of one rank, as its framework counts; 0 if unknown."""
     use: MeasuredUse = NOTHING_MEASURED
     timeline: Timeline = NOTHING_HAPPENED
 
     def as_seen(self, sees: Sees) -> RunRecord:
-        """Run without the names of jobs of others that the asker may not read."""
+        """The run without the names of jobs that the caller may not read."""
         shown = tuple(
             replace(one, message=redacted(one.message, one.mentions, sees)) for one in self.timeline.happenings
         )
@@ -80,7 +80,7 @@ class RunRecord:
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """Namespaces of jobs that are named in it."""
+        """Namespaces of the jobs that it names."""
         return frozenset(one for happening in self.timeline.happenings for one in happening.mentions)
 
     @property
@@ -97,9 +97,10 @@ def run_of(
     timeline: Timeline = NOTHING_HAPPENED,
     use: MeasuredUse = NOTHING_MEASURED,
 ) -> RunRecord:
-    """The record of a job as it is now. `deleted_at`: its document is gone. `held_ms`: milli-GPU × seconds
-    that it held by then, where that is more than its status says. `ran_s`: seconds of the attempt that
-    goes on, which its status does not count yet.
+    """The record of a job as it is now.
+
+    `deleted_at` is set if its document is gone. `held_ms` is the milli-GPU × seconds that it has held, if that is more
+    than its status says. `ran_s` is the seconds of the running attempt, which its status does not include.
     """
     spec, status, metadata = job.spec, job.status, job.metadata
     phase = Phase(status.phase or Phase.PENDING)
@@ -142,7 +143,7 @@ def run_of(
 
 
 def has_ended(status: TrainingJobStatus) -> bool:
-    """It is over, and what it held is given back: nothing of its record changes any more."""
+    """True if it is over and has given everything back: its record does not change any more."""
     return Phase(status.phase or Phase.PENDING) in TERMINAL and status.placement is None
 
 

@@ -1,8 +1,7 @@
-"""What happened to each job between its submission and its end, in a few lines: why it waited, where it ran, who
-took its place.
+"""What happened to each job between its submission and its end: why it waited, where it ran, who took its place.
 
-Bounded: of one job the first and the newest are kept, and of all jobs together so many; the job that has been quiet for
-the longest goes first.
+Bounded: the first and the newest lines of a job are kept, and only so many jobs. The job that has been quiet for the
+longest is forgotten first.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ class Happening:
 class Timeline:
     happenings: tuple[Happening, ...] = ()
     left_out: int = 0
-    """So many in between are not kept."""
+    """Number of lines in between that were dropped."""
     gpu_class: str = ""
-    """Of the GPUs that it held last."""
+    """Class of the GPUs that it held last."""
 
 
 NOTHING_HAPPENED: Final = Timeline()
@@ -54,7 +53,7 @@ class Timelines:
         return self._of.get(uid, NOTHING_HAPPENED)
 
     def note(self, uid: str, happening: Happening, *, gpu_class: str = "") -> None:
-        """Add to one job's; the same as its last one is left out."""
+        """Add a line to a job's timeline. A repetition of its last line is left out."""
         before = self._of.pop(uid, NOTHING_HAPPENED)
         self._together -= len(before.happenings)
         after = _with(before, replace(happening, message=cut(happening.message, MESSAGE_CHARS_MAX)))

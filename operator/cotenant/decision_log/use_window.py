@@ -10,7 +10,7 @@ from cotenant.decision_log.measured_use import NOTHING_MEASURED, MeasuredUse
 SLOT_S: Final = 60.0
 SLOTS: Final = 10
 GAP_S: Final = 3 * SLOT_S
-"""After so long without a look nothing is known of the time between: the window begins anew."""
+"""After this long without a look, the window starts again, because nothing is known about the time between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,13 +19,13 @@ class UseWindow:
 
     attempt: int
     opened_at: float
-    """Unix seconds: when the minute began that is not over."""
+    """Unix seconds at which the current minute began."""
     looked_at: float
     open: MeasuredUse = NOTHING_MEASURED
     minutes: tuple[MeasuredUse, ...] = ()
-    """That are over, the oldest first."""
+    """Finished minutes, oldest first."""
     memory_peak_mib: int = 0
-    """Of the whole attempt, not of the window alone."""
+    """Peak of the whole attempt."""
 
     @property
     def is_full(self) -> bool:
@@ -33,19 +33,19 @@ class UseWindow:
 
     @property
     def use(self) -> MeasuredUse:
-        """Sum of the minutes that are over, with the peak of the attempt."""
+        """Sum of the finished minutes, with the peak of the attempt."""
         total = NOTHING_MEASURED
         for one in self.minutes:
             total = total.plus(one)
         return replace(total, memory_peak_mib=max(total.memory_peak_mib, self.memory_peak_mib))
 
     def emptied(self, now: float) -> UseWindow:
-        """The same attempt, looked at from now on."""
+        """The same attempt, observed from now on."""
         return replace(self, opened_at=now, looked_at=now, open=NOTHING_MEASURED, minutes=())
 
 
 def looked(window: UseWindow | None, attempt: int, use: MeasuredUse, now: float) -> UseWindow:
-    """The window with one more look. Another attempt, and a long time without a look, begin anew."""
+    """The window with one more look. It starts again for another attempt, and after a long time without a look."""
     if window is None or window.attempt != attempt:
         window = UseWindow(attempt=attempt, opened_at=now, looked_at=now)
     elif now - window.looked_at > GAP_S:

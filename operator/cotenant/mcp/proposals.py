@@ -1,4 +1,4 @@
-"""Changes that were shown and not made yet: each can be applied once, as it was shown, for a while."""
+"""Changes that were shown and not made yet. Each can be applied once, as it was shown, for some time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Change = Callable[[], Awaitable[dict[str, Any]]]
 
 
 class UnknownProposalError(ValueError):
-    """It was never made, has been applied, or is too old."""
+    """The proposal does not exist, was applied, or is too old."""
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class Proposals:
     _open: dict[str, tuple[float, Change]] = field(default_factory=dict)
 
     def add(self, change: Change, now: float) -> str:
-        """The name by which it is applied; the oldest give way."""
+        """The name by which it is applied. The oldest proposals are dropped."""
         self._forget(now)
         while len(self._open) >= KEPT:
             del self._open[next(iter(self._open))]

@@ -1,4 +1,4 @@
-"""The tools: what an agent may ask, and, where a person allowed it, propose and apply."""
+"""The tools: what an agent may ask, and, if a person allowed it, propose and apply."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INSTRUCTIONS: Final = (
 def make_server(
     client: AsyncClient, *, allow_writes: bool = False, clock: Callable[[], float] = time.monotonic
 ) -> MCPServer:
-    """Tools over this client; without `allow_writes` there is none that changes anything."""
+    """Tools over this client. Without `allow_writes`, none of them changes anything."""
 
     @asynccontextmanager
     async def connected(_: MCPServer) -> AsyncIterator[None]:
@@ -156,7 +156,7 @@ def _progress(status: Document) -> Document:
 
 
 class _Told:
-    """What was refused, as a sentence that the agent reads; anything else is a fault of the server."""
+    """A refusal, as a sentence that the agent reads. Any other error is a fault of the server."""
 
     async def __aenter__(self) -> None:
         return None

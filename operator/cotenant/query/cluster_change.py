@@ -1,8 +1,8 @@
-"""What a change of the cluster would do: of a quota, a node or a setting, by the operator's own `schedule`.
+"""The effect of a change of the cluster (a quota, a node or a setting), by the operator's own `schedule`.
 
-The planned snapshot is decided on as it is and as it would be, and both futures are played: what differs is the answer.
-`schedule` is a function, so what is said to start starts in the cycle after the change was made, where nothing else
-happens meanwhile. Jobs on a node that is drained are taken to have left it: in truth they save first.
+The planned snapshot is decided with and without the change, and both futures are played. The answer is the difference.
+`schedule` is a function, so a job that is said to start does so in the cycle after the change, if nothing else happens.
+Jobs on a drained node count as gone at once; in truth they save first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cotenant.query.what_if import MENTIONED, WORTH_S, play, why_leaves
 
 DRAINED: Final = "its node would be drained"
 Clock: TypeAlias = Callable[[], Callable[[], bool]]
-"""Begins the time of one played future; what it gives says whether that goes on."""
+"""Starts the time of one played future. The result says whether to go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,30 +36,30 @@ class ChangedCluster:
     """Jobs that the change itself ends."""
     why_left: str = DRAINED
     moved: JobKey = ""
-    """Running job that the change is about: it is not named among those that it touches."""
+    """The running job that the change is about. It is not listed among the affected jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedStart:
-    """A job that waits, and would for another time."""
+    """A waiting job whose start would change."""
 
     job: JobMention
     before: float | None
-    """Unix seconds; None where no start is known."""
+    """Unix seconds; None if no start is known."""
     after: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterWhatIf:
-    """What differs; each list by key, at most `MENTIONED` long, with the number that was found."""
+    """The differences. Each list is sorted by key and at most `MENTIONED` long; `counts` has the full numbers."""
 
     starts: tuple[JobMention, ...] = ()
-    """Would start now, and does not without the change."""
+    """Jobs that would start now, and do not without the change."""
     promised: tuple[JobMention, ...] = ()
-    """Would start as soon as others have left."""
+    """Jobs that would start as soon as others have left."""
     evicted: tuple[JobMention, ...] = ()
     kept_waiting: tuple[JobMention, ...] = ()
-    """Would start now without the change alone."""
+    """Jobs that would start now only without the change."""
     sooner: tuple[MovedStart, ...] = ()
     later: tuple[MovedStart, ...] = ()
     counts: tuple[tuple[str, int], ...] = ()
@@ -74,7 +74,7 @@ class ClusterWhatIf:
         return frozenset(one.namespace for one in mentions)
 
     def as_seen(self, sees: Sees) -> ClusterWhatIf:
-        """Answer without the names of jobs that the asker may not read."""
+        """The answer without the names of jobs that the caller may not read."""
 
         def mentions(jobs: tuple[JobMention, ...]) -> tuple[JobMention, ...]:
             return tuple(one.as_seen(sees) for one in jobs)
@@ -94,7 +94,7 @@ class ClusterWhatIf:
 
 
 def what_if_cluster(situation: Situation, changed: ChangedCluster, clock: Clock) -> ClusterWhatIf:
-    """What the change would do to jobs that wait or run."""
+    """The effect of the change on jobs that wait or run."""
     without = place(situation.snapshot, situation.policy)
     plan = place(changed.snapshot, changed.policy)
     classes = {gpu.uuid: gpu.gpu_class for node in changed.snapshot.nodes for gpu in node.gpus}
@@ -139,7 +139,7 @@ def what_if_cluster(situation: Situation, changed: ChangedCluster, clock: Clock)
 
 
 def with_queue(snapshot: Snapshot, queue: TenantQueue) -> Snapshot:
-    """Snapshot in which this queue stands in place of the one of its name, if there is one."""
+    """Snapshot in which this queue replaces the one of its name, if there is one."""
     others = tuple(one for one in snapshot.queues if one.name != queue.name)
     unbooked = tuple(one for one in snapshot.unbooked if one.name != queue.name)
     return replace(
@@ -148,7 +148,7 @@ def with_queue(snapshot: Snapshot, queue: TenantQueue) -> Snapshot:
 
 
 def with_copies(snapshot: Snapshot, like: Node, count: int) -> Snapshot:
-    """Snapshot with so many more nodes like this one, empty and ready."""
+    """Snapshot with this many more nodes like this one, empty and ready."""
 
     def named(name: str, number: int) -> str:
         return f"{name}-copy-{number}"
@@ -168,7 +168,7 @@ def with_copies(snapshot: Snapshot, like: Node, count: int) -> Snapshot:
 
 
 def without_node(snapshot: Snapshot, node: str, leaving: Collection[JobKey]) -> Snapshot:
-    """Snapshot in which the node takes no more work, and these jobs have left their GPUs and wait again."""
+    """Snapshot in which the node takes no more work. These jobs have left their GPUs and wait again."""
     nodes = tuple(
         replace(one, ready=False, unready_because="cordoned") if one.name == node else one for one in snapshot.nodes
     )
@@ -177,7 +177,7 @@ def without_node(snapshot: Snapshot, node: str, leaving: Collection[JobKey]) -> 
 
 
 def without_gpu(snapshot: Snapshot, uuid: str, leaving: Collection[JobKey]) -> Snapshot:
-    """Snapshot in which this GPU is handed out no more, and these jobs have left theirs and wait again."""
+    """Snapshot in which this GPU is not handed out any more. These jobs have left theirs and wait again."""
 
     def taken_out(node: Node) -> Node:
         if all(gpu.uuid != uuid for gpu in node.gpus):
@@ -201,7 +201,7 @@ def jobs_on(snapshot: Snapshot, node: str) -> tuple[JobKey, ...]:
 
 
 def requeued(job: Job, now: float) -> Job:
-    """The job as it would wait again, had it left now."""
+    """The job as it would wait again if it had left now."""
     ran = job.ran_s + int(now - job.admitted_at) if job.admitted_at is not None else job.ran_s
     return replace(
         job, placement=None, admitted_at=None, requeued_at=now, ran_s=ran, evicting=False, resizing_from=None,
@@ -225,7 +225,7 @@ class _Starts:
         return None if found is None else found.p50
 
     def never(self, key: JobKey) -> str:
-        """The reason for which waiting alone does not help it; empty: it does."""
+        """Why waiting alone does not help the job; empty if it does."""
         verdict = self.plan.verdicts.get(key)
         return verdict.reason.value if verdict is not None and verdict.reason.needs_change else ""
 
@@ -233,7 +233,7 @@ class _Starts:
 def _moved(
     before: _Starts, after: _Starts, aside: Collection[JobKey], mention: Callable[[JobKey, str], JobMention]
 ) -> tuple[list[MovedStart], list[MovedStart]]:
-    """Jobs that wait on both sides and whose start is another, those by most first."""
+    """Jobs that wait in both and start at another time, largest difference first."""
     sooner: list[tuple[float, MovedStart]] = []
     later: list[tuple[float, MovedStart]] = []
     for key in sorted((before.plan.verdicts.keys() & after.plan.verdicts.keys()) - set(aside)):

@@ -1,4 +1,4 @@
-"""Why a job waits: the reason, its place in the line and who is before it by which rule, when it starts, what helps."""
+"""Why a job waits: the reason, its place in the line, the jobs before it and their rule, its start, and what helps."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from cotenant.query.situation import Situation
 from cotenant.query.waiting_line import WaitingLine
 
 NAMED_AHEAD: Final = 20
-"""Jobs of the line that one answer describes; the others are counted."""
+"""Jobs of the line that one answer describes. Others are counted."""
 
 
 class Standing(StrEnum):
-    """Standing of a job, as a decision sees it."""
+    """State of a job in a decision."""
 
     WAITING = "Waiting"
     ADMITTED = "Admitted"
-    """Holds GPUs: it starts or runs."""
+    """It holds GPUs: it starts or runs."""
     LEAVING = "Leaving"
 
 
@@ -37,32 +37,32 @@ class Explanation:
     """Unix seconds, as all times here."""
     user: str = ""
     nodes: tuple[str, ...] = ()
-    """On which it holds GPUs."""
+    """Nodes on which it holds GPUs."""
     reason: str = ""
     message: str = ""
     needs_change: bool = False
-    """Waiting alone does not help."""
+    """True if waiting alone does not help."""
     evidence: tuple[tuple[str, str | int], ...] = ()
     position: int | None = None
-    """Place in the order in which waiting jobs are thought to start; 1 is the next."""
+    """Place in the estimated order of starts; 1 is the next."""
     ahead: tuple[JobMention, ...] = ()
-    """The nearest first."""
+    """Jobs before it, nearest first."""
     ahead_more: int = 0
-    """How many more are ahead than are described."""
+    """Number of further jobs before it."""
     leaving: tuple[JobMention, ...] = ()
-    """Jobs on their way out of the place that it was promised."""
+    """Jobs that are leaving the place that was promised to it."""
     start_at: float | None = None
-    """As likely sooner as later."""
+    """Estimated start; earlier and later are equally likely."""
     start_by: float | None = None
-    """Nine times out of ten by then."""
+    """In nine of ten cases it has started by then."""
     would_start_if: str = ""
     change: tuple[tuple[str, str], ...] = ()
-    """The same as fields of its document: (path, value as JSON; null: left out)."""
+    """The same as fields of its document: (path, value as JSON; null removes it)."""
     namespaces: frozenset[str] = frozenset()
-    """Of jobs that are named in it."""
+    """Namespaces of the jobs that it names."""
 
     def as_seen(self, sees: Sees) -> Explanation:
-        """Answer without the names of jobs that the asker may not read."""
+        """The answer without the names of jobs that the caller may not read."""
 
         def shown(text: str) -> str:
             return redacted(text, self.namespaces, sees)
@@ -79,7 +79,9 @@ class Explanation:
 
 
 def explain(situation: Situation, key: JobKey, line: WaitingLine | None = None) -> Explanation | None:
-    """None for a job that neither waits nor holds GPUs. `line`: of this situation, if it is formed already."""
+    """The explanation; None for a job that neither waits nor holds GPUs. `line` is the waiting line of this situation,
+    if it was computed before.
+    """
     line = line or WaitingLine(situation)
     before = line.before(key)
     about = summarise(situation, key, {key: len(before) + 1})
@@ -99,7 +101,7 @@ def explain(situation: Situation, key: JobKey, line: WaitingLine | None = None) 
 
 
 def summarise(situation: Situation, key: JobKey, places: Mapping[JobKey, int]) -> Explanation | None:
-    """The same without who is ahead or leaves. `places`: of jobs in line, from 1."""
+    """The same without the jobs ahead and the leaving ones. `places` are positions, from 1."""
     job = situation.jobs.get(key)
     if job is None:
         return None
@@ -144,7 +146,7 @@ def _mention(job: Job, classes: dict[str, str], why: str) -> JobMention:
 
 
 def _leaving(situation: Situation, job: Job) -> list[Job]:
-    """Jobs that give back GPUs of the place which this one was promised."""
+    """Jobs that give back GPUs of the place that was promised to this one."""
     promised = dict(situation.snapshot.nominations).get(job.key)
     if promised is None:
         return []

@@ -1,6 +1,6 @@
-"""What the move of one running job would do: whether it fits where it is asked to lie, and what work it costs.
+"""The effect of moving one running job: whether it fits in the requested place, and how much work it loses.
 
-Decided by the operator's own `schedule`, as the next cycle would be with the wish written down.
+The operator's own `schedule` decides, as the next cycle would with the request.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ BEFORE: Final = "it was asked to leave before"
 class MovePlan:
     job: JobKey
     fits: bool
-    """It would be asked to leave at once, with a place kept for it."""
+    """True if it would be asked to leave at once, with a place reserved for it."""
     held: tuple[tuple[str, int], ...]
-    """(node, workers) of what it holds."""
+    """(node, workers) that it holds."""
     to: tuple[tuple[str, int], ...] = ()
-    """The same of its new place."""
+    """(node, workers) of its new place."""
     message: str = ""
-    """Reason why it does not fit; empty where it does."""
+    """Why it does not fit; empty if it does."""
     there: bool = False
-    """It lies where it is asked to lie."""
+    """True if it runs in the requested place already."""
     unsaved_s: int = 0
     """Seconds since its newest checkpoint, or its start: what it loses unless it saves when it is asked to leave."""
     unsaved_milli_s: int = 0
@@ -39,7 +39,7 @@ class MovePlan:
 
 
 def plan_move(situation: Situation, job: Job) -> MovePlan:
-    """`job`: one that runs, as it is asked to lie."""
+    """`job` is a running job with the requested restriction."""
     jobs = tuple(job if one.key == job.key else one for one in situation.snapshot.jobs)
     plan = place(replace(situation.snapshot, jobs=jobs, accounting=None), situation.policy)
     moves = any(isinstance(one, Evict) and (one.job, one.kind) == (job.key, EvictionKind.MOVED) for one in plan.actions)

@@ -1,8 +1,8 @@
-"""What a queue could get now: guaranteed and borrowable by class, the largest share of a GPU, the largest gang.
+"""What a queue could get now: guaranteed and borrowable GPUs by class, the largest share of a GPU, the largest gang.
 
-Each offer is found by asking for it: a request of that form is resolved like a job's, and the largest number of workers
-or the largest share for which the core's own search finds a place now, without evicting anybody, is what is offered.
-A gang only needs less room when it is smaller, and so does a share: both are found by bisection.
+Each offer is found by asking for it. The largest number of workers, or the largest share, for which the core's own
+search finds a place now without an eviction is offered. A smaller gang or share never needs more room, so both are
+found by bisection.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ SHARE_STEP: Final = 10
 class ClassOffer:
     gpu_class: str
     guaranteed: int
-    """Whole GPUs that jobs could hold now which nobody may take back: found as a gang that may not be evicted."""
+    """Whole GPUs that jobs could hold now and nobody may take back: a gang that may not be evicted."""
     borrowable: int
-    """Whole GPUs beyond those that are idle now and may be taken back later."""
+    """Further whole GPUs that are idle now and may be taken back later."""
     largest_gang: int
-    """Whole GPUs of one gang with one GPU a worker."""
+    """Whole GPUs of a gang with one GPU per worker."""
     on_one_node: int
     """Whole GPUs of one worker."""
     share_milli: int
@@ -45,11 +45,11 @@ class Offer:
     namespace: str
     classes: tuple[ClassOffer, ...]
     refusal: str = ""
-    """Why nothing is offered at all."""
+    """Why nothing is offered; empty if something is."""
 
 
 def offers(situation: Situation, namespace: str) -> tuple[Offer, ...]:
-    """Offers of each queue that serves the namespace, in order of their names."""
+    """Offers of each queue that serves the namespace, sorted by name."""
     tree = situation.accounting.tree
     serving = [queue for queue in tree.queues if namespace in queue.namespaces]
     return tuple(_offer(situation, queue, namespace) for queue in serving)
@@ -85,7 +85,7 @@ class _Asker:
 
 
 def _of_class(asker: _Asker, situation: Situation, gpu_class: str) -> ClassOffer | None:
-    """Offer of one class; None where the queue may never have a GPU of this class."""
+    """Offer of one class; None if the queue may never have a GPU of this class."""
     of_nodes = [sum(gpu.gpu_class == gpu_class for gpu in node.gpus) for node in situation.snapshot.nodes]
     one = GpuRequest(count=1, classes=(gpu_class,))
     if isinstance(asker.resolver.resolve(asker.job(one, 1)), Refusal):
@@ -111,14 +111,14 @@ def _of_class(asker: _Asker, situation: Situation, gpu_class: str) -> ClassOffer
 
 
 def _most(limit: int, takes: Callable[[int], bool]) -> int:
-    """The largest number up to the limit that is taken; 0 where even one is not."""
+    """The largest accepted number up to the limit; 0 if even one is refused."""
     if limit < 1 or not takes(1):
         return 0
     return limit if takes(limit) else first_true(1, limit, lambda number: not takes(number)) - 1
 
 
 def _probe(situation: Situation, queue: TenantQueue, namespace: str) -> Callable[..., Job]:
-    """A job that asks for GPUs and for nothing else, with a priority that the queue allows."""
+    """A job that only asks for GPUs, with a priority that the queue allows."""
     tree, now = situation.accounting.tree, situation.snapshot.now
     priority = 0
     if queue.name not in tree.broken:

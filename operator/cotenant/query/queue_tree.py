@@ -1,7 +1,7 @@
 """The tree of queues with what each holds, and the arithmetic of its dominant share, line by line.
 
-The share is that of `core.queueing.fair_share`: the largest, over the scopes in which something is borrowed, of
-borrowed / capacity, plus past borrowing, divided by the weight. The terms add up to the figure that decides.
+The share is that of `core.queueing.fair_share`: the largest value of borrowed / capacity over the scopes in which
+something is borrowed, plus past borrowing, divided by the weight. The terms add up to the figure that decides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class QuotaUse:
     zone: str | None
     guaranteed: int
     effective: int
-    """Of the guarantee, what exists today."""
+    """The part of the guarantee that exists today."""
     limit: int | None
     used: int
 
@@ -31,7 +31,7 @@ class ShareTerm:
     """One scope in which a queue borrows: borrowed / capacity, in parts per million."""
 
     scope: str | None
-    """Class; None: all GPUs."""
+    """Class; None means all GPUs."""
     borrowed: int
     capacity: int
     ppm: int
@@ -63,7 +63,7 @@ class QueueLine:
     share: ShareSum
     broken: str = ""
     hold: str = ""
-    """Why an administrator lets no job of it start; empty: they do."""
+    """Why an administrator lets no job of it start; empty if jobs start."""
 
 
 def queue_tree(situation: Situation) -> tuple[QueueLine, ...]:
@@ -78,7 +78,7 @@ def queue_tree(situation: Situation) -> tuple[QueueLine, ...]:
 
 
 def _in_order(situation: Situation) -> Iterator[tuple[int, int]]:
-    """(queue, depth), parents first; queues outside of the tree last."""
+    """(queue, depth), parents first; queues outside the tree last."""
     tree = situation.accounting.tree
     seen: set[int] = set()
     todo = [(root, 0) for root in reversed(tree.roots)]
@@ -136,7 +136,7 @@ def _capacity(situation: Situation, scope: str | None) -> int:
 
 
 def _counts(situation: Situation) -> tuple[list[int], list[int]]:
-    """Jobs that wait, and jobs that hold GPUs, of each queue and those below it."""
+    """Waiting jobs, and jobs that hold GPUs, of each queue and those below it."""
     tree = situation.accounting.tree
     waiting, holding = [0] * len(tree.queues), [0] * len(tree.queues)
     for job in situation.snapshot.jobs:

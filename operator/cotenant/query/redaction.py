@@ -1,4 +1,6 @@
-"""What an answer shows of other tenants: a job whose namespace the asker may not read has a size and no name."""
+"""What an answer shows of other tenants: if the caller may not read a job's namespace, the job has a size and
+no name.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.objects import WHOLE, Job, JobKey, Placement
 
 Sees: TypeAlias = Callable[[str], bool]
-"""Namespace → whether the asker may read TrainingJobs there."""
+"""Namespace → whether the caller may read TrainingJobs there."""
 
 ANONYMOUS: Final = "a job of another tenant"
 _KEY: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?/[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
@@ -23,13 +25,13 @@ class JobMention:
     """A job in an answer about another one."""
 
     job: JobKey
-    """Empty where the asker may not know it."""
+    """Empty if the caller may not know it."""
     namespace: str
     queue: str
     asks: str
     """`4 GPUs of H100`."""
     why: str = ""
-    """Its part in the answer: a clause without its name."""
+    """Its role in the answer: a clause without its name."""
 
     def as_seen(self, sees: Sees) -> JobMention:
         if sees(self.namespace):
@@ -55,7 +57,7 @@ def uuids_of(placement: Placement) -> frozenset[str]:
 
 
 def redacted(text: str, namespaces: Collection[str], sees: Sees) -> str:
-    """The text with the names of jobs taken out whose namespace is one of these and is not seen."""
+    """The text without the names of jobs whose namespace is one of these and is not visible."""
 
     def shown(found: re.Match[str]) -> str:
         namespace = found.group().partition("/")[0]

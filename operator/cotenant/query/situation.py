@@ -1,4 +1,4 @@
-"""The cluster as the last plan left it: what every question is about."""
+"""The cluster as the last plan left it, which every question is about."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from cotenant.core.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Situation:
-    """A snapshot, the plan that was made of it, and by which policy. What follows is worked out once, when first asked
-    for: nothing of it is ever written."""
+    """A snapshot, its plan, and the policy. Derived values are computed once, when they are first needed; nothing is
+    ever written.
+    """
 
     planned: Snapshot
     plan: Plan
@@ -29,8 +30,9 @@ class Situation:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """Every action of the plan laid over the jobs, as `ClusterState.assume` does: the next cycle's input, where
-        nothing else happens."""
+        """The jobs with every action of the plan applied, as `ClusterState.assume` does: the next cycle's input, if
+        nothing else happens.
+        """
         actions = {action.job: action for action in self.plan.actions}
         jobs = tuple(
             job if (action := actions.get(job.key)) is None else overlay(job, action, self.planned.now)

@@ -1,9 +1,9 @@
-"""The line of waiting jobs: who is thought to start before whom, and by which rule.
+"""The line of waiting jobs: which job is estimated to start before which, and by which rule.
 
-The order is that of the estimated starts. Jobs without an estimate are placed behind those that have one, in the order
-in which they would have their turns if each left things as they are (`core.queueing.order`). The rule between two jobs
-is that of the turns: inside a queue that of `core.queueing.service`; between queues the guarantee, then the dominant
-share, where their paths part. A job that comes first against the rule has a place that the other has no use for.
+The order is that of the estimated starts. Jobs without an estimate come after those with one, in the order of their
+turns if each left things unchanged (`core.queueing.order`). The rule between two jobs is that of the turns: inside a
+queue that of `core.queueing.service`; between queues the guarantee, then the dominant share, at the point where their
+paths part. A job that comes first against the rule has a place that the other cannot use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WaitingLine:
 
     @cached_property
     def jobs(self) -> tuple[Job, ...]:
-        """Those that wait and may start as they are, the next one first."""
+        """Jobs that wait and may start as they are, the next one first."""
         verdicts = self.situation.verdicts
         estimated, others = [], []
         for job in self.situation.snapshot.jobs:
@@ -48,7 +48,7 @@ class WaitingLine:
         return iter(QueueOrder(accounting.tree, accounting.usage, self._shares, self._is_within, known, turn=turn))
 
     def before(self, key: JobKey) -> Sequence[Job]:
-        """Jobs ahead of this one; all of them, where it is not in line."""
+        """Jobs ahead of this one; all jobs if it is not in the line."""
         jobs = self.jobs
         place = next((number for number, job in enumerate(jobs) if job.key == key), len(jobs))
         return jobs[:place]
@@ -74,8 +74,9 @@ class WaitingLine:
         return own_rule
 
     def _parting(self, job: Job, other: Job) -> tuple[int | None, int | None]:
-        """The two queues that compete: the first below the last common one, each on its job's path. None where a path
-        ends in what is common."""
+        """The two queues that compete: the first ones below the last common queue, each on its job's path. None if a
+        path ends there.
+        """
         tree = self.situation.accounting.tree
         ours, theirs = (list(reversed(tree.paths[tree.index[one.queue]])) for one in (job, other))
         common = 0

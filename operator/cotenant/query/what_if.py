@@ -1,8 +1,8 @@
-"""What a change would do: the operator's own `schedule`, on the planned snapshot with and without it.
+"""The effect of a change, by the operator's own `schedule` on the planned snapshot with and without it.
 
-What it says of a job, the next cycle does: `schedule` is a function of the snapshot, so a change that is applied while
-nothing else happens is decided on as it was here. A job that is said to start starts in the next cycle; one that is
-said to start once others have left is promised its place in that cycle.
+`schedule` is a function of the snapshot. So a change that is applied while nothing else happens is decided as it was
+here: a job that is said to start does so in the next cycle, and one that is said to start after others have left is
+promised its place in that cycle.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from cotenant.query.redaction import JobMention, Sees, mentioned, redacted, size
 from cotenant.query.situation import Situation
 
 MENTIONED: Final = 50
-"""Jobs of each kind that one answer describes; the others are counted."""
+"""Jobs of each kind that one answer describes. Others are counted."""
 WORTH_S: Final = 60.0
-"""A start that moves by less is not said to move: estimates are not that sure."""
+"""A start that moves by less is not mentioned, because estimates are less exact."""
 
 
 class ProposalOutcome(StrEnum):
@@ -49,16 +49,16 @@ class WhatIf:
     would_start_if: str = ""
     change: tuple[tuple[str, str], ...] = ()
     victims: tuple[JobMention, ...] = ()
-    """Who would be asked to leave for it."""
+    """Jobs that would be asked to leave for it."""
     delayed: tuple[JobMention, ...] = ()
-    """Who would start now, or sooner, without it."""
+    """Jobs that would start now, or sooner, without it."""
     delayed_more: int = 0
     start_at: float | None = None
     start_by: float | None = None
     namespaces: frozenset[str] = frozenset()
 
     def as_seen(self, sees: Sees) -> WhatIf:
-        """Answer without the names of jobs that the asker may not read."""
+        """The answer without the names of jobs that the caller may not read."""
         return replace(
             self,
             message=redacted(self.message, self.namespaces, sees),
@@ -70,8 +70,11 @@ class WhatIf:
 
 
 def what_if(situation: Situation, job: Job, goes_on: Callable[[], bool]) -> WhatIf:
-    """The job as it would be: a new one, or another spec of one that waits. `goes_on` is asked between steps of the
-    played future, which ends when it says no: then estimates are missing or rest on less."""
+    """The effect on the job: a new one, or another spec of a waiting one.
+
+    `goes_on` is asked between steps of the played future, which ends when it says no. Then estimates are missing or
+    less certain.
+    """
     changed = with_job(situation.snapshot, job)
     plan = schedule(changed, situation.policy)
     classes = {gpu.uuid: gpu.gpu_class for node in changed.nodes for gpu in node.gpus}
@@ -108,14 +111,14 @@ def what_if(situation: Situation, job: Job, goes_on: Callable[[], bool]) -> What
 
 
 def with_job(snapshot: Snapshot, job: Job) -> Snapshot:
-    """The snapshot in which this job stands in place of the one of its key, if there is one."""
+    """The snapshot in which this job replaces the one of its key, if there is one."""
     others = tuple(one for one in snapshot.jobs if one.key != job.key)
     kept = tuple(one for one in snapshot.nominations if one[0] != job.key)
     return replace(snapshot, jobs=(*others, job), nominations=kept, accounting=None)
 
 
 def play(snapshot: Snapshot, policy: Policy, goes_on: Callable[[], bool]) -> Mapping[JobKey, Estimate]:
-    """Starts out of futures that are played from here on, as far as there is time."""
+    """Starts from futures that are played from here on, as far as there is time."""
     outlook = Outlook(policy)
     outlook.observe(snapshot, {})
     while goes_on() and outlook.step():
@@ -152,7 +155,7 @@ def _nodes(placement: Placement) -> tuple[tuple[str, int], ...]:
 
 
 def _displaced(without: Plan, plan: Plan, key: JobKey) -> list[JobKey]:
-    """Jobs that start, or are promised a place, without the change alone; in the order of their keys."""
+    """Jobs that start, or are promised a place, only without the change; sorted by key."""
     started, starts = (
         {one.job for one in each.actions if isinstance(one, Admit)} | set(each.nominations) for each in (without, plan)
     )
@@ -160,7 +163,7 @@ def _displaced(without: Plan, plan: Plan, key: JobKey) -> list[JobKey]:
 
 
 def _later(before: Mapping[JobKey, Estimate], after: Mapping[JobKey, Estimate]) -> list[JobKey]:
-    """Jobs whose estimated start moves back, those by most first."""
+    """Jobs whose estimated start moves back, the largest difference first."""
     moved = {key: after[key].p50 - one.p50 for key, one in before.items() if key in after and after[key].p50 > one.p50}
     return sorted((key for key, by in moved.items() if by >= WORTH_S), key=lambda key: (-moved[key], key))
 

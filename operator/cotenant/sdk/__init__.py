@@ -1,5 +1,5 @@
-"""Cotenant from Python: describe a job, ask what would become of it, submit it, follow it.
+"""Cotenant from Python: describe a job, ask what would happen to it, submit it, follow it.
 
-Users come in by `import cotenant`; nothing here has rights of its own, all is asked of the API server as its caller.
-It never decides, and computes nothing that the operator has computed.
+Users import it as `cotenant`. It has no rights of its own: it asks the API server as its caller. It decides nothing,
+and computes nothing that the operator computes.
 """

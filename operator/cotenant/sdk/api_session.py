@@ -1,4 +1,4 @@
-"""The API server, as the caller of a kubeconfig or the ServiceAccount of a pod: requests, watches, logs."""
+"""Requests, watches and logs of the API server, as the caller of a kubeconfig or the ServiceAccount of a pod."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cotenant.sdk.kubeconfig import ApiServer
 
 TIMEOUT_S: Final = 30.0
 LINE_BYTES: Final = 4 * 1024 * 1024
-"""Of one event of a watch: an object of the API server has at most some 1.5 MiB."""
+"""Size of one event of a watch. An object of the API server has at most about 1.5 MiB."""
 _ERRORS: Final[dict[int, type[CotenantError]]] = {
     401: AccessDeniedError,
     403: AccessDeniedError,
@@ -36,7 +36,7 @@ Query = Mapping[str, str]
 
 @dataclass(slots=True)
 class ApiSession:
-    """One connection pool, opened at the first request in the loop that makes it."""
+    """One connection pool. The first request opens it, in its event loop."""
 
     server: ApiServer
     timeout_s: float = TIMEOUT_S
@@ -50,7 +50,7 @@ class ApiSession:
     async def request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, query: Query | None = None
     ) -> dict[str, Any]:
-        """The answer's document. Raises the CotenantError that its code stands for."""
+        """The answer's document. Raises the CotenantError for its status code."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         deadline = aiohttp.ClientTimeout(total=self.timeout_s)
         data = None if body is None else json.dumps(body)
@@ -58,7 +58,7 @@ class ApiSession:
             return json.loads(await response.read() or b"{}")  # type: ignore[no-any-return]
 
     async def lines(self, path: str, query: Query | None = None) -> AsyncIterator[bytes]:
-        """Lines of an answer that goes on, without their ends, as they come."""
+        """Lines of a continuing answer as they come, without line ends."""
         deadline = aiohttp.ClientTimeout(total=None, sock_connect=self.timeout_s)
         rest = b""
         async with self._opened("GET", path, query, deadline) as response:

@@ -29,12 +29,12 @@ Document = dict[str, Any]
 
 @dataclass(slots=True)
 class AsyncClient:
-    """A namespace and its queue, as the caller of a kubeconfig. To be opened with `async with`, or closed."""
+    """A namespace and its queue, as the caller of a kubeconfig. Use it in `async with`, or close it."""
 
     server: ApiSession
     namespace: str
     queue: str
-    """Of jobs that name none."""
+    """Queue for jobs that name none."""
 
     @classmethod
     def connect(
@@ -45,8 +45,9 @@ class AsyncClient:
         context: str | None = None,
         kubeconfig: str | None = None,
     ) -> AsyncClient:
-        """Default namespace: that of the context; default queue: the namespace's name. Raises
-        CredentialsError."""
+        """The default namespace is that of the context; the default queue has the namespace's name. Raises
+        CredentialsError.
+        """
         server = kubeconfigs.load(kubeconfig, context)
         here = namespace or server.namespace
         return cls(ApiSession(server), here, queue or here)
@@ -58,13 +59,14 @@ class AsyncClient:
         await self.server.close()
 
     async def plan(self, job: JobRequest | Mapping[str, Any]) -> SubmissionPlan:
-        """What would become of it now; a mapping is a manifest. Nothing is made. Raises InvalidJobError,
-        RequestRefusedError."""
+        """What would happen to the job now. A mapping is read as a manifest. Nothing is made. Raises InvalidJobError,
+        RequestRefusedError.
+        """
         manifest, code = self._documents(job)
         return SubmissionPlan(manifest, code, await self._answer({"manifest": manifest}))
 
     async def what_if(self, name: str, change: Mapping[str, Any]) -> Document:
-        """What fields of a waiting job written otherwise would do: `{"spec.gpu.count": 1}`."""
+        """What a waiting job would do with other fields: `{"spec.gpu.count": 1}`."""
         return await self._answer({"job": name, "change": dict(change)})
 
     async def dry_run(self, plan: SubmissionPlan) -> None:
@@ -72,13 +74,16 @@ class AsyncClient:
         await self.server.request("POST", jobs_path(self.namespace), plan.manifest, {"dryRun": "All"})
 
     async def submit(self, job: JobRequest | Mapping[str, Any] | SubmissionPlan) -> AsyncRun:
-        """Make it. The files go with the job: where they cannot be made, it is not left behind."""
+        """Make the job and its files. If the files cannot be made, the job is deleted again."""
         plan = job if isinstance(job, SubmissionPlan) else SubmissionPlan(*self._documents(job), {})
         return await self._made(AsyncRun, plan.manifest, plan.code)
 
     async def map(self, job: JobRequest, arguments: Iterable[Sequence[object]]) -> list[AsyncRun]:
-        """One job for each list of arguments, which come after the job's own; the queue holds back what has no room.
-        All or none: where one is refused, those before it are deleted."""
+        """One job for each list of arguments, appended to the job's own. The queue makes those wait for which there is
+        no room.
+
+        All or none: if one job is refused, those before it are deleted.
+        """
         runs: list[AsyncRun] = []
         try:
             for index, words in enumerate(arguments):
@@ -118,10 +123,11 @@ class AsyncClient:
         parallelism: int = 1,
         spec: Mapping[str, Any] | None = None,
     ) -> AsyncSweep:
-        """Make a sweep over the job: `parameters` by name, a Range or list of values each; `goal`: Minimize, Maximize.
+        """Make a sweep over the job.
 
-        A parameter that the job's args and env do not name reaches it as `--NAME=VALUE`. What has no argument here goes
-        into `spec`, by the field names of a Sweep. Raises InvalidJobError.
+        `parameters` by name: a Range or list of values each. `goal` is Minimize or Maximize. A parameter that the job's
+        args and env do not name becomes the argument `--NAME=VALUE`. Other fields go into `spec`, under the names of a
+        Sweep. Raises InvalidJobError.
         """
         document, code = sweep_documents(
             job,
@@ -153,9 +159,9 @@ class AsyncClient:
         volume: str | None = None,
         spec: Mapping[str, Any] | None = None,
     ) -> AsyncSession:
-        """Make a session: JupyterLab, CodeServer, Shell or Program; `volume`: the claim of its home.
+        """Make a session: JupyterLab, CodeServer, Shell or Program. `volume` is the claim of its home.
 
-        What has no argument here goes into `spec`, by the field names of a Session. Raises InvalidJobError.
+        Other fields go into `spec`, under the names of a Session. Raises InvalidJobError.
         """
         document = session_document(
             application,
@@ -175,7 +181,7 @@ class AsyncClient:
         return await self._found(AsyncSession, name)
 
     async def offer(self) -> list[Document]:
-        """What the namespace's queues could get now, a class of GPUs each: guaranteed and borrowable."""
+        """What the namespace's queues could get now, by GPU class: guaranteed and borrowable."""
         found = await self.server.request("GET", question_path(self.namespace, "offers"))
         return [{"queue": one["metadata"]["name"], **(one.get("status") or {})} for one in found.get("items") or ()]
 
@@ -198,7 +204,7 @@ class AsyncClient:
         return kind(self.server, self.namespace, name, found["metadata"]["uid"])
 
     async def _made(self, kind: type[ObjectT], document: Mapping[str, Any], code: Document | None) -> ObjectT:
-        """Make it, then the ConfigMap with its files, without which it is not left behind."""
+        """Make the object, then the ConfigMap with its files. If that fails, the object is deleted again."""
         answer = await self.server.request("POST", object_path(kind.PLURAL, self.namespace), document)
         metadata = answer["metadata"]
         made = kind(self.server, self.namespace, metadata["name"], metadata["uid"])

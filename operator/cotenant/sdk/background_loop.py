@@ -1,4 +1,4 @@
-"""One event loop in a thread, so that programs without one can wait for what is asynchronous."""
+"""One event loop in a thread, so that programs without one can call asynchronous code."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 END_S: Final = 5.0
-"""Patience for what is done at the end."""
+"""Time for the work at the end."""
 
 
 class BackgroundLoop:
-    """Started at its first use, ended by `close`, with the last who holds it, or with the program; a notebook's own
-    loop is left alone."""
+    """Starts at its first use. Ends with `close`, with its last user, or with the program. It does not touch a
+    notebook's own loop.
+    """
 
     def __init__(self, at_end: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
-        """`at_end` is awaited in the loop before it ends. It must not refer to this object, which would keep it."""
+        """`at_end` is awaited in the loop before it ends. It must not refer to this object, which would keep it
+        alive.
+        """
         self._lock = threading.Lock()
         self._at_end = at_end
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: Callable[[], object] = lambda: None
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Its result or its exception; Ctrl-C ends the wait and cancels the work."""
+        """The coroutine's result or exception. Ctrl-C ends the wait and cancels the work."""
         future = asyncio.run_coroutine_threadsafe(work, self._running())
         try:
             return future.result()
@@ -34,7 +37,7 @@ class BackgroundLoop:
             raise
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """The items as they come; a caller that stops early ends the iteration there too."""
+        """The items as they come. If the caller stops early, the iteration ends too."""
         try:
             while True:
                 try:

@@ -1,4 +1,4 @@
-"""The same verbs for programs without an event loop: `Client` and the `Run` that it hands out."""
+"""The same verbs for programs without an event loop: `Client`, and the `Run` that it returns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Run(ObjectHandle[AsyncRun]):
-    """One submitted job. What it is now is read each time; a program that ends leaves the job as it is."""
+    """One submitted job. Its state is read each time. If the program ends, the job goes on."""
 
     def why(self) -> Document:
         """The operator's explanation: reason, position, who is ahead, when it starts, what would change it."""
@@ -34,7 +34,7 @@ class Run(ObjectHandle[AsyncRun]):
         return self._loop.iterate(self._object.events())
 
     def logs(self, *, rank: int | None = None, follow: bool = False, tail: int | None = None) -> Iterator[str]:
-        """Lines of the newest attempt; `follow` needs a `rank` where there are several pods."""
+        """Lines of the newest attempt. `follow` needs a `rank` if there are several pods."""
         return self._loop.iterate(self._object.logs(rank=rank, follow=follow, tail=tail))
 
     def result(self, timeout_s: float | None = None) -> Document:
@@ -43,7 +43,7 @@ class Run(ObjectHandle[AsyncRun]):
 
 
 class Client:
-    """A namespace and its queue, with the rights of whoever the kubeconfig, or the pod's ServiceAccount, names."""
+    """A namespace and its queue, with the rights of the kubeconfig's user or of the pod's ServiceAccount."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Client:
         context: str | None = None,
         kubeconfig: str | None = None,
     ) -> None:
-        """Default namespace: that of the context; default queue: the namespace's name."""
+        """The default namespace is that of the context; the default queue has the namespace's name."""
         self._client = AsyncClient.connect(queue=queue, namespace=namespace, context=context, kubeconfig=kubeconfig)
         self._loop = BackgroundLoop(at_end=self._client.server.close)
         flags = {"--context": context, "--kubeconfig": kubeconfig}
@@ -85,12 +85,13 @@ class Client:
         self._loop.close()
 
     def plan(self, job: JobRequest | Mapping[str, Any]) -> SubmissionPlan:
-        """What would become of it now, a mapping being a manifest; nothing is made. Raises InvalidJob where
-        it makes no sense."""
+        """What would happen to the job now. A mapping is read as a manifest. Nothing is made. Raises InvalidJob if it
+        is invalid.
+        """
         return self._loop.call(self._client.plan(job))
 
     def what_if(self, name: str, change: Mapping[str, Any]) -> Document:
-        """What fields of a waiting job written otherwise would do: `{"spec.gpu.count": 1}`."""
+        """What a waiting job would do with other fields: `{"spec.gpu.count": 1}`."""
         return self._loop.call(self._client.what_if(name, change))
 
     def submit(self, job: JobRequest | Mapping[str, Any] | SubmissionPlan) -> Run:
@@ -98,7 +99,7 @@ class Client:
         return self._run(self._loop.call(self._client.submit(job)))
 
     def map(self, job: JobRequest, arguments: Iterable[Sequence[object]]) -> list[Run]:
-        """One job for each list of arguments, which come after the job's own: all, or none."""
+        """One job for each list of arguments, appended to the job's own: all, or none."""
         return [self._run(one) for one in self._loop.call(self._client.map(job, arguments))]
 
     def get(self, name: str) -> Run:
@@ -120,9 +121,10 @@ class Client:
         parallelism: int = 1,
         spec: Mapping[str, Any] | None = None,
     ) -> SweepHandle:
-        """Make a sweep over the job: `parameters` by name, a Range or list of values each; `goal`: Minimize, Maximize.
+        """Make a sweep over the job.
 
-        A parameter that the job's args and env do not name reaches it as `--NAME=VALUE`. Raises InvalidJob.
+        `parameters` by name: a Range or list of values each. `goal` is Minimize or Maximize. A parameter that the job's
+        args and env do not name becomes the argument `--NAME=VALUE`. Raises InvalidJob.
         """
         made = self._client.sweep(
             job,
@@ -150,9 +152,8 @@ class Client:
         volume: str | None = None,
         spec: Mapping[str, Any] | None = None,
     ) -> SessionHandle:
-        """Make a session: JupyterLab, CodeServer, Shell or Program; `volume`: the claim of its home.
-
-        Raises InvalidJob.
+        """Make a session: JupyterLab, CodeServer, Shell or Program. `volume` is the claim of its home. Raises
+        InvalidJob.
         """
         made = self._client.session(
             application, name=name, gpu=gpu, profile=profile, image=image, volume=volume, spec=spec

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions that a program can tell apart."""
+"""The errors of the library, as exceptions that a program can tell apart."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class CotenantError(Exception):
 
 
 class ClusterUnreachableError(CotenantError):
-    """No answer from the API server, or none now from the operator behind it: asking again may help."""
+    """The API server, or the operator behind it, does not answer now. Asking again may help."""
 
 
 class CredentialsError(CotenantError):
-    """Neither a kubeconfig nor a pod says where a cluster is and who asks it."""
+    """Neither a kubeconfig nor a pod gives a cluster and credentials."""
 
 
 class AccessDeniedError(CotenantError):
@@ -27,11 +27,11 @@ class MissingObjectError(CotenantError):
 
 
 class RequestRefusedError(CotenantError):
-    """The API server or the operator refuses what was asked for; the message names the field."""
+    """The API server or the operator refuses the request. The message names the field."""
 
 
 class InvalidJobError(RequestRefusedError):
-    """The description of the job makes no sense; nothing was sent. `problems` has a sentence for each field."""
+    """The description of the job is invalid. Nothing was sent. `problems` has a sentence for each field."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -39,7 +39,7 @@ class InvalidJobError(RequestRefusedError):
 
 
 class JobTimeoutError(CotenantError, TimeoutError):
-    """The job has not ended in the time that the caller gave it. It goes on."""
+    """The job has not ended in the caller's time. It goes on."""
 
 
 class JobFailedError(CotenantError):
@@ -55,8 +55,9 @@ class JobFailedError(CotenantError):
         exit_code: int | None = None,
         remote_traceback: str = "",
     ) -> None:
-        """`job`: NAMESPACE/NAME. `rank`: the first that failed of its own accord, with its exit code and the last lines
-        that it printed."""
+        """`job` is NAMESPACE/NAME. `rank` is the first rank that failed by itself, with its exit code and its last
+        lines.
+        """
         where = f", rank {rank}" if rank is not None else ""
         super().__init__(f"{job}{where}: {reason}: {message}" if message else f"{job}{where}: {reason}")
         self.job = job
@@ -72,7 +73,7 @@ class JobFailedError(CotenantError):
 
 
 def failure(job: str, status: Mapping[str, Any]) -> JobFailedError:
-    """Error of a job that ended without success, by its status."""
+    """The error of a job that ended without success, from its status."""
     ended = status.get("lastExit") or {}
     return JobFailedError(
         job,

@@ -14,8 +14,11 @@ MILLI: Final = 1000
 
 
 def gpu_spec(asked: GpuText | Sequence[str]) -> dict[str, Any]:
-    """`spec.gpu` of a TrainingJob: whole GPUs, or a share by memory. Of a list, whose entries ask for the same amount,
-    the classes are alternatives, the best first. Raises ValueError."""
+    """`spec.gpu` of a TrainingJob: whole GPUs, or a share by memory.
+
+    The entries of a list are alternatives, best first. They name classes and ask for the same amount. Raises
+    ValueError.
+    """
     if isinstance(asked, int | float | str):
         classes, amount = _split(asked)
         return amount | ({"classes": classes} if classes else {})

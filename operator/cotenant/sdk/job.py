@@ -1,4 +1,4 @@
-"""The description of a job, and the documents that it becomes."""
+"""The description of a job, and the documents made from it."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A data-parallel training job: a program and what each of its workers needs.
+    """A data-parallel training job: a program, and what each of its workers needs.
 
-    `script` is a file of this machine; its text is sent, with that of `files`, as it is when the job is planned. A
-    program of the image is named by `command` instead. Times are written as in manifests: `"90m"`, `"2h"`. What has no
-    argument here goes into `spec`, by the field names of a TrainingJob.
+    `script` is a file of this machine. Its text, and that of `files`, is sent as it is when the job is planned. A
+    program in the image is named by `command` instead. Times are written as in manifests: `"90m"`, `"2h"`. Other fields
+    go into `spec`, under the names of a TrainingJob.
     """
 
     script: str | Path | None = None
     args: Sequence[object] = ()
     command: Sequence[str] = ()
     files: Sequence[str | Path] = ()
-    """They lie beside the script, in one folder."""
+    """Files that are placed beside the script, in one folder."""
     folder: str | Path | None = None
-    """A working folder that travels whole, with the script in it; what `.cotenantignore` names stays behind."""
+    """A working folder that is sent whole, with the script in it, except what `.cotenantignore` names."""
     name: str = ""
-    """Default: the script's, with a suffix that tells one submission from the next."""
+    """Default: the script's name, with a suffix that differs for each submission."""
     queue: str = ""
     profile: str = ""
-    """A TrainingProfile: what workers, gpu, cpu and memory, image are where they are not given here."""
+    """A TrainingProfile: defaults for workers, gpu, cpu, memory and image."""
     workers: int | None = None
-    """Ranks. Default: 1, or as the profile has it."""
+    """Number of ranks. Default: 1, or that of the profile."""
     min_workers: int | None = None
     gpu: GpuText | Sequence[str] | None = None
-    """Of each worker. Default: 1, or as the profile has it."""
+    """GPUs of each worker. Default: 1, or those of the profile."""
     cpu: str | int | None = None
     memory: str | None = None
     image: str | None = None
@@ -55,9 +55,10 @@ class JobRequest:
     spec: Mapping[str, Any] = field(default_factory=dict)
 
     def documents(self, namespace: str, queue: str, suffix: str) -> tuple[Document, Document | None]:
-        """(TrainingJob, ConfigMap with its code or None) for this namespace; `queue`: where the job names none.
+        """(TrainingJob, ConfigMap with its code or None) for this namespace.
 
-        `suffix`: of a generated name. Raises InvalidJobError, as the API server would refuse it.
+        `queue` is used if the job names none; `suffix` is that of a generated name. Raises InvalidJobError, as the API
+        server would refuse it.
         """
         name = self.name or f"{self._stem()}-{suffix}"
         try:
@@ -93,7 +94,7 @@ class JobRequest:
         return (kept if kept[:1].isalpha() else f"job-{kept}").strip("-")[:40].rstrip("-")
 
     def _code(self) -> Folder:
-        """What travels. Raises ValueError."""
+        """The code that is sent. Raises ValueError."""
         if self.folder is not None:
             if self.files:
                 raise ValueError("give either folder, which travels whole, or files")
@@ -145,7 +146,7 @@ class JobRequest:
 
 
 def of_manifest(manifest: Mapping[str, Any], namespace: str) -> Document:
-    """A TrainingJob out of a manifest, in this namespace. Raises InvalidJobError."""
+    """A TrainingJob from a manifest, in this namespace. Raises InvalidJobError."""
     metadata = manifest.get("metadata")
     own = dict(metadata) if isinstance(metadata, Mapping) else {}
     if own.setdefault("namespace", namespace) != namespace:
@@ -167,7 +168,7 @@ def _filled(fields: Mapping[str, Any]) -> Document:
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Document:
-    """`above` wins; objects are merged field by field, as a merge patch does."""
+    """Both objects merged field by field, as in a merge patch; `above` wins."""
     merged = dict(below)
     for key, value in above.items():
         here = merged.get(key)

@@ -14,7 +14,7 @@ QUESTIONS: Final = f"/apis/{names.QUERY_GROUP}/{names.QUERY_VERSION}"
 
 
 def object_path(plural: str, namespace: str, name: str = "") -> str:
-    """Path of one object of our own kinds, or of all."""
+    """Path of one object of our own kinds, or of all objects of a kind."""
     return _below(API, namespace, plural, name)
 
 
@@ -32,7 +32,7 @@ def core_path(namespace: str, resource: str, name: str = "", subresource: str = 
 
 
 def what_if(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The question of what a manifest, or a change of a job, would do."""
+    """The question about a manifest, or about a change of a job."""
     return {"apiVersion": f"{names.QUERY_GROUP}/{names.QUERY_VERSION}", "kind": "WhatIf", "spec": dict(spec)}
 
 

@@ -1,8 +1,8 @@
-"""Where a cluster is and who asks it, out of a kubeconfig, as kubectl reads it; in a pod, out of its service account.
+"""The cluster and the credentials from a kubeconfig, as kubectl reads it; in a pod, from its service account.
 
-Read here and not by the Kubernetes client, which takes longer to import than the API server to answer, and brings
-compiled packages. `$KUBECONFIG` may name several files: the first that has an entry wins. Exec plugins are run, and
-what they give is kept until it expires.
+The Kubernetes client is not used: importing it takes longer than the API server's answer, and it brings compiled
+packages. `$KUBECONFIG` may name several files: the first with an entry wins. Exec plugins are run, and their
+credentials are kept until they expire.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Entry = Mapping[str, Any]
 
 @dataclass(slots=True)
 class ApiServer:
-    """One API server, and whoever asks it."""
+    """One API server with the caller's credentials."""
 
     url: str
     namespace: str
-    """Of the context; `default`, where it has none."""
+    """Namespace of the context; `default` if it has none."""
     cluster: Entry
     user: Entry
     _token: str = field(default="", repr=False)
@@ -41,7 +41,7 @@ class ApiServer:
     _certificate: tuple[bytes, bytes] | None = field(default=None, repr=False)
 
     def authorization(self) -> dict[str, str]:
-        """The header of one call. Raises CredentialsError where a plugin gives no credentials."""
+        """The header of one call. Raises CredentialsError if a plugin gives no credentials."""
         if "exec" in self.user and (self._expires is None or datetime.now(UTC) >= self._expires):
             self._run_plugin(self.user["exec"])
         if file := self.user.get("tokenFile"):
@@ -55,12 +55,12 @@ class ApiServer:
 
     @property
     def proxy(self) -> str:
-        """Address of the proxy on the way to it; empty: there is none. Raises CredentialsError."""
+        """Address of the proxy; empty if there is none. Raises CredentialsError."""
         return proxy_of(self.url, self.cluster)
 
     @property
     def tls_server_name(self) -> str | None:
-        """Name that the server's certificate is for, if it is not that of its address."""
+        """Name in the server's certificate, if it differs from the address."""
         return self.cluster.get("tls-server-name") or None
 
     def tls(self) -> ssl.SSLContext:
@@ -117,7 +117,7 @@ def load(kubeconfig: str | None, context: str | None) -> ApiServer:
 
 
 def contexts(kubeconfig: str | None) -> Iterator[tuple[str, str]]:
-    """(context, its cluster) of all that there are."""
+    """(context, its cluster) of all contexts."""
     for path in _files(kubeconfig):
         for one in _read(path, named=False).get("contexts") or ():
             yield str(one["name"]), str((one.get("context") or {}).get("cluster", ""))
@@ -131,7 +131,7 @@ def _files(kubeconfig: str | None) -> list[Path]:
 
 
 def _read(path: Path, *, named: bool) -> dict[str, Any]:
-    """Paths in it are meant from where it lies."""
+    """The kubeconfig, with relative paths resolved from its folder."""
     import yaml
 
     try:
@@ -165,7 +165,7 @@ def _named(documents: list[tuple[Path, dict[str, Any]]], kind: str, name: str | 
 
 
 def _bytes_of(entry: Entry, name: str) -> bytes | None:
-    """Written in it, or in a file that it names."""
+    """Bytes that the entry contains, or those of the file that it names."""
     if f"{name}-data" in entry:
         return base64.b64decode(entry[f"{name}-data"])
     return Path(entry[name]).read_bytes() if name in entry else None

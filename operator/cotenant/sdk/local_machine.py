@@ -1,8 +1,8 @@
 """`Client.local()`: the verbs of `Client` with processes of this machine, to try a program before it is submitted.
 
-There is no queue and no isolation: ranks are processes with torchrun's variables in a folder of their own, and what
-they report comes back as from a cluster. Checkpoints of a job that keeps some lie in that folder, whatever its path
-says, and last until the job is deleted or its machine is closed.
+There is no queue and no isolation. Ranks are processes with torchrun's variables, in a folder of their own, and their
+reports are read as from a cluster. Checkpoints are in that folder, whatever path the job names, until the job is
+deleted or the client is closed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cotenant.sdk.plan import SubmissionPlan
 NAMESPACE: Final = "local"
 LOOK_S: Final = 0.05
 LEAVE_S: Final = 10.0
-"""Given to ranks that are asked to end."""
+"""Time for ranks that are asked to end."""
 TAIL_LINES: Final = 100
 CHECKPOINTS: Final = "checkpoints"
 Document = dict[str, Any]
@@ -50,13 +50,13 @@ class LocalMachine:
         self.close()
 
     def close(self) -> None:
-        """End what still runs, and remove its files."""
+        """End all running ranks, and remove their files."""
         for run in self._runs.values():
             run.delete()
         self._runs.clear()
 
     def plan(self, job: JobRequest) -> SubmissionPlan:
-        """Plan of a job: it starts, as this machine is not shared. Raises InvalidJob, as a cluster would refuse it."""
+        """The job starts, because this machine is not shared. Raises InvalidJob, as a cluster would refuse it."""
         manifest, code = job.documents(self.namespace, self.queue, secrets.token_hex(3))
         workers = int(manifest["spec"].get("workers", 1))  # no profile is known here
         asks = f"{workers} process{'es' if workers > 1 else ''}"
@@ -72,7 +72,7 @@ class LocalMachine:
         return run
 
     def map(self, job: JobRequest, arguments: Iterable[Sequence[object]]) -> list[LocalRun]:
-        """One job for each list of arguments, one after the other: there is one machine."""
+        """One job for each list of arguments, one after the other, because there is one machine."""
         runs = []
         for index, words in enumerate(arguments):
             name = f"{job.name}-{index}" if job.name else ""
@@ -108,7 +108,7 @@ class LocalRun:
         self._ranks: list[subprocess.Popen[bytes]] = []
         self._reports = LocalReports(self._folder)
         self._left = threading.Event()
-        """No rank is there."""
+        """True when no rank is left."""
         self._ended = threading.Event()
         self._suspended = False
         self._starts = 0
@@ -161,7 +161,7 @@ class LocalRun:
             self._ended.wait(LOOK_S)
 
     def logs(self, *, rank: int | None = None, follow: bool = False, tail: int | None = None) -> Iterator[str]:
-        """Lines of all ranks, one rank after the other, or of one."""
+        """Lines of all ranks, one rank after the other, or of one rank."""
         for one in range(len(self._ranks)) if rank is None else (rank,):
             lines = self._lines(one, follow=follow)
             yield from lines if tail is None or follow else list(lines)[-tail:]
@@ -178,12 +178,14 @@ class LocalRun:
         return self._reports.results()
 
     def stop(self) -> None:
-        """Ask the ranks to end; they may save. `resume` starts them again from their checkpoint."""
+        """Ask the ranks to end. They may save. `resume` starts them again from their checkpoint."""
         self._suspended = True
         self._ask_to_end()
 
     def resume(self) -> None:
-        """Start the ranks again once all that were asked to end have left. Of a job that ended by itself: nothing."""
+        """Start the ranks again, after all that were asked to end have left. Does nothing for a job that ended by
+        itself.
+        """
         if not self._suspended:
             return
         self._left.wait()
@@ -233,7 +235,7 @@ class LocalRun:
         return {**os.environ, **given, **own}
 
     def _checkpoints(self) -> dict[str, str]:
-        """Where ranks save, and the newest whole checkpoint if the worker's part, which knows one, is installed."""
+        """Where ranks save, and the newest complete checkpoint, if the worker's package is installed."""
         if not self._spec.get("checkpoint"):
             return {}
         folder = self._folder / CHECKPOINTS
@@ -245,7 +247,9 @@ class LocalRun:
         return {"COTENANT_CHECKPOINT_DIR": str(folder), **found}
 
     def _supervise(self) -> None:
-        """Until all have ended; where one fails, the others are asked to. One that was stopped waits for `resume`."""
+        """Run until all ranks have ended. If one fails, the others are asked to end. A stopped rank waits for
+        `resume`.
+        """
         failed: int | None = None
         while None in (codes := [process.poll() for process in self._ranks]):
             if failed is None and any(codes):

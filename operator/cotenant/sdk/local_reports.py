@@ -1,4 +1,4 @@
-"""What local ranks report: the launcher's socket, as the worker's library knows it, with nothing behind it."""
+"""Reports of local ranks: the launcher's socket, as the worker's library knows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINE_BYTES: Final = 1 << 20
 
 
 class LocalReports:
-    """Listens in `folder`; each process of a rank connects once and sends a JSON object a line."""
+    """Listens in `folder`. Each process of a rank connects once and sends one JSON object per line."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / SOCKET
@@ -30,7 +30,7 @@ class LocalReports:
         threading.Thread(target=self._accept, args=(self._socket,), name="cotenant-reports", daemon=True).start()
 
     def close(self) -> None:
-        """Reads what the ranks have sent to its end, when they have ended."""
+        """Read everything that the ranks have sent, after they have ended."""
         if self._socket is not None:
             self._socket.shutdown(socket.SHUT_RDWR)  # closing alone wakes nobody who accepts
             self._socket.close()
@@ -40,7 +40,7 @@ class LocalReports:
             reader.join(timeout=5.0)
 
     def progress(self) -> dict[str, Any]:
-        """Progress of the rank that is furthest behind; empty before all have reported."""
+        """Progress of the slowest rank; empty before all have reported."""
         with self._lock:
             if not self._reported:
                 return {}
@@ -48,8 +48,9 @@ class LocalReports:
             return {"step": slowest["step"], "of": slowest["of"], "metrics": mean_values(self._numbers())}
 
     def results(self) -> dict[str, Any]:
-        """Results as in a job's status: the last metrics and values given; numbers averaged over the ranks that gave
-        them, texts from the lowest rank."""
+        """Results as in a job's status: the last metrics and values. Numbers are averaged over the ranks that gave
+        them, texts come from the lowest rank.
+        """
         with self._lock:
             return mean_values(self._numbers()) | mean_values([self._values[rank] for rank in sorted(self._values)])
 
@@ -84,7 +85,7 @@ class LocalReports:
 
 
 def mean_values(ranks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Values as a cluster's status has them: numbers averaged over those that have them, texts of the first."""
+    """Values as in a cluster's status: numbers averaged over those that have them, texts of the first."""
     found: dict[str, Any] = {}
     for key in dict.fromkeys(key for values in ranks for key in values):
         given = [values[key] for values in ranks if key in values]

@@ -1,4 +1,4 @@
-"""What would become of a job, before it is made: the operator's answer with the documents that it is about."""
+"""What would happen to a job before it is made: the operator's answer, with the documents that it is about."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SubmissionPlan:
     code: Document | None
     """The ConfigMap with its files."""
     answer: Mapping[str, Any]
-    """Status of the operator's WhatIf; empty where it was not asked."""
+    """Status of the operator's WhatIf; empty if it was not asked."""
 
     @property
     def job(self) -> str:
@@ -33,12 +33,12 @@ class SubmissionPlan:
 
     @property
     def nodes(self) -> dict[str, int]:
-        """Node → workers, where it would start."""
+        """Node → workers, if it would start."""
         return dict(self.answer.get("nodes") or {})
 
     @property
     def reason(self) -> str:
-        """Why it would wait, in a word; empty where it would start."""
+        """Why it would wait, in one word; empty if it would start."""
         return str(self.answer.get("reason") or "")
 
     @property
@@ -47,12 +47,12 @@ class SubmissionPlan:
 
     @property
     def latest_start(self) -> datetime | None:
-        """Nine times out of ten it has started by then."""
+        """In nine of ten cases it has started by then."""
         return _moment(self.answer.get("latestStart"))
 
     @property
     def victims(self) -> list[str]:
-        """Jobs that would have to leave; those that the caller may not see are one word."""
+        """Jobs that would have to leave. Those that the caller may not see have no name."""
         return [one["job"] for one in self.answer.get("victims") or ()]
 
     @property
@@ -62,7 +62,7 @@ class SubmissionPlan:
 
     @property
     def would_start_if(self) -> str:
-        """The smallest change that would let it start at once; empty where there is none."""
+        """The smallest change with which it would start at once; empty if there is none."""
         return str(self.answer.get("wouldStartIf") or "")
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class SubmissionPlan:
 
 
 class Tone(StrEnum):
-    """The kind of news, where colours can say it."""
+    """The kind of news, for colours."""
 
     NAME = "name"
     STARTS = "starts"
@@ -96,7 +96,9 @@ def sentences(
     painted: Callable[[str, Tone], str] = _plain,
     when: Callable[[str], str] = _as_given,
 ) -> Iterator[str]:
-    """The status of a WhatIf about `job` in words, a line each: at most so many of those that it would delay."""
+    """The status of a WhatIf about `job` in words, one line each, with at most this many of the jobs that it would
+    delay.
+    """
     named, asks = painted(job, Tone.NAME), status.get("asks", "")
     nodes = ", ".join(f"{node} ({workers})" for node, workers in (status.get("nodes") or {}).items())
     match status.get("outcome"):

@@ -1,4 +1,4 @@
-"""The proxy on the way to an API server: that of its kubeconfig, or of the environment, as kubectl reads them."""
+"""The proxy for an API server, from its kubeconfig or from the environment, as kubectl reads them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ SCHEMES: Final = ("http", "https")
 
 
 def proxy_of(url: str, cluster: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> str:
-    """Address of the proxy, or "". `proxy-url` of the cluster counts for every address, the environment's not for
-    those that `NO_PROXY` names, nor for this machine. Raises CredentialsError where it is none that is spoken here.
+    """Address of the proxy, or "". Raises CredentialsError for a kind of proxy that is not supported.
+
+    `proxy-url` of the cluster applies to every address. The environment's proxy does not apply to addresses in
+    `NO_PROXY`, nor to this machine.
     """
     named, server = str(cluster.get("proxy-url") or ""), urlsplit(url)
     if not named and not _left_out(server, _variable(environment, "NO_PROXY")):
@@ -31,7 +33,7 @@ def proxy_of(url: str, cluster: Mapping[str, Any], environment: Mapping[str, str
 
 
 def authorization(proxy: SplitResult) -> dict[str, str]:
-    """Header by which a proxy knows who asks; none where its address has no user."""
+    """Header that authenticates the caller to a proxy; none if its address has no user."""
     if proxy.username is None:
         return {}
     pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
@@ -60,7 +62,7 @@ def _left_out(server: SplitResult, names: str) -> bool:
 
 
 def _covers(name: str, host: str) -> bool:
-    """True if an entry of NO_PROXY, a network, an address or a domain, has this host in it."""
+    """True if an entry of NO_PROXY (a network, an address or a domain) includes this host."""
     try:
         return ip_address(host) in ip_network(name, strict=False)
     except ValueError:

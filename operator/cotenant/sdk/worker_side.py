@@ -1,6 +1,6 @@
-"""`with cotenant.worker() as w:`, the side of the program that trains: who it is, what it reports, when it must leave.
+"""`with cotenant.worker() as w:`, the side of the training program: its identity, its reports, and when it must leave.
 
-What it needs is in every pod of a job (`cotenant_worker`); the operator and the submitting machine do without.
+It needs `cotenant_worker`, which is in every pod of a job, and on neither the operator nor the submitting machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Worker:
-    """This rank. Outside a job: rank 0 of 1, whose reports go nowhere, and whom nobody asks to leave."""
+    """This rank. Outside a job: rank 0 of 1, whose reports go nowhere and which is never asked to leave."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -33,33 +33,34 @@ class Worker:
 
     @property
     def checkpoint_dir(self) -> str | None:
-        """A path, or an address for fsspec; None where the job keeps no checkpoints."""
+        """A path, or an address for fsspec; None if the job keeps no checkpoints."""
         found = self._context.checkpoint_dir
         return None if found is None else str(found)
 
     @property
     def resume_from(self) -> str | None:
-        """The newest whole checkpoint of an earlier attempt."""
+        """The newest complete checkpoint of an earlier attempt."""
         found = self._context.resume_from
         return None if found is None else str(found)
 
     def report(self, *, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) -> None:
-        """How far this rank is; cheap enough for every step."""
+        """Report the progress of this rank. Cheap enough for every step."""
         self._library.report(step=step, of=of, metrics=metrics)
 
     def results(self, **values: Any) -> None:
-        """Final values of the job: numbers are averaged over the ranks, texts are rank 0's."""
+        """Final values of the job: numbers are averaged over the ranks, texts come from rank 0."""
         self._library.results(values)
 
     def should_stop(self) -> bool:
-        """True when all ranks must save and leave now: to be called once a step, on every rank."""
+        """True when all ranks must save and leave now. Call it once per step, on every rank."""
         return bool(self._library.should_stop())
 
 
 @contextmanager
 def worker() -> Iterator[Worker]:
-    """Raises ImportError where the worker's part is not installed: in an image of one's own, and on a machine that
-    only submits."""
+    """Raises ImportError if the worker's package is not installed, as in an image of your own or on a machine that only
+    submits.
+    """
     try:
         library = import_module("cotenant_worker")
     except ImportError as error:

@@ -1,7 +1,7 @@
 """A working folder as a ConfigMap: what a job runs, without an image built for it. Bounded in size, named by content.
 
-Left out is what is hidden, what Python and editors leave behind, and what `.cotenantignore` names, a pattern a line as
-a shell has them. A ConfigMap has no folders: a tree of them travels as one archive, which is unpacked in the pod.
+Left out are hidden files, files that Python and editors leave, and files that `.cotenantignore` names with one shell
+pattern per line. A ConfigMap has no folders: a tree is sent as one archive, which is unpacked in the pod.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from cotenant import names
 IGNORE: Final = ".cotenantignore"
 LEFT_OUT: Final = ("__pycache__", "*.pyc", "*.egg-info", "node_modules", "venv", "*.swp", "*~")
 BYTES_MAX: Final = 900_000
-"""Of all files together, as the ConfigMap has them: an object of Kubernetes may have one MiB of data."""
+"""Size of all files together in the ConfigMap. An object of Kubernetes may have one MiB of data."""
 FILES_MAX: Final = 500
 ARCHIVE: Final = "_folder.zip"
 COMMAND: Final = "--"
-"""Before a command that is no script of Python's."""
+"""Prefix of a command that is no Python script."""
 START: Final = "_start.py"
-"""Unpacks the archive, each rank for itself, and begins what it is told, there."""
+"""Unpacks the archive, in each rank, and runs its arguments there."""
 _START: Final = f"""import os, runpy, sys, tempfile, zipfile
 folder = tempfile.mkdtemp(prefix="folder-")
 zipfile.ZipFile(os.path.join(os.path.dirname(os.path.abspath(__file__)), {ARCHIVE!r})).extractall(folder)
@@ -43,11 +43,11 @@ if sys.argv[0] == {COMMAND!r}:
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-"""A name that a ConfigMap takes."""
+"""A name that a ConfigMap accepts as a key."""
 
 
 class FolderError(ValueError):
-    """The folder does not travel; a sentence with what to do."""
+    """The folder cannot be sent. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class Folder:
 
     @property
     def is_flat(self) -> bool:
-        """They are keys of a ConfigMap as they are."""
+        """True if the paths are valid keys of a ConfigMap."""
         return all(_KEY.fullmatch(name) for name, _ in self.files)
 
     def config_map(self, name: str, namespace: str) -> dict[str, Any]:
-        """Raises FolderError where it is too large."""
+        """Raises FolderError if it is too large."""
         data, binary = {}, {}
         for key, content in self._entries():
             try:
@@ -91,13 +91,13 @@ class Folder:
         return document
 
     def command(self, script: str, words: Sequence[str]) -> list[str]:
-        """What starts the script, of Python or (`.sh`) of a shell, in a pod that has the ConfigMap as its code."""
+        """The command that runs the script (Python or, for `.sh`, a shell) in a pod with the ConfigMap as its code."""
         if script.endswith(".sh"):
             return self.begun(["bash", script, *words])
         return ["python", *([] if self.is_flat else [START]), script, *words]
 
     def begun(self, command: Sequence[str]) -> list[str]:
-        """What starts the command in the folder, in a pod that has the ConfigMap as its code."""
+        """The command line, started in the folder, in a pod with the ConfigMap as its code."""
         return [*([] if self.is_flat else ["python", START, COMMAND]), *command]
 
     def _entries(self) -> Iterator[tuple[str, bytes]]:
@@ -113,13 +113,13 @@ class Folder:
 
 
 def owned(code: Mapping[str, Any], name: str, uid: str, kind: str = "TrainingJob") -> dict[str, Any]:
-    """The ConfigMap as one that goes when this object does."""
+    """The ConfigMap with this object as its owner, so that it is deleted with it."""
     owner = {"apiVersion": names.API_VERSION, "kind": kind, "name": name, "uid": uid}
     return {**code, "metadata": {**code["metadata"], "ownerReferences": [owner]}}
 
 
 def read_folder(root: Path) -> Folder:
-    """Raises FolderError where there is too much in it to travel."""
+    """Raises FolderError if there is too much in it to send."""
     found: list[tuple[str, bytes]] = []
     size = 0
     for path in sorted(_files(root, _patterns(root))):

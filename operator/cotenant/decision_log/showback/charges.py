@@ -1,7 +1,8 @@
-"""A line of the ledger: what a job held from when until when, and to what end. Four parts add up to what was held.
+"""A line of the ledger: what a job held in a span of time, and for what.
 
-Lost to preemption and lost to faults come from the job's status, to the millisecond. Of the rest, idle is the part of
-the samples in which its GPUs did nothing; what nobody measured counts as used.
+Four parts add up to what was held. Lost to preemption and lost to faults come from the job's status, to the
+millisecond. Of the rest, idle is the part of the samples in which its GPUs were idle; what was not measured counts as
+used.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class UsageCharge:
     queue: str
     user: str = ""
     gpu_class: str = ""
-    """Empty where it is not known."""
+    """Class; empty if unknown."""
     since: int
     until: int
     used: int = 0
@@ -36,8 +37,9 @@ class UsageCharge:
         return self.used + self.idle + self.lost_to_preemption + self.lost_to_faults
 
     def within(self, since: int, until: int) -> UsageCharge | None:
-        """What of it falls into [since, until), evenly over its time; None: nothing. Parts of a time that is cut add up
-        to the whole, to the unit; one without a length falls where it began.
+        """The part of it in [since, until), evenly over its time; None if there is none.
+
+        Parts of a divided span add up exactly to the whole. A span without a length belongs to its beginning.
         """
         begun, ended = max(since, self.since), min(until, self.until)
         if self.since == self.until:
@@ -61,7 +63,7 @@ class UsageCharge:
 
 
 def split(held: int, *, preempted: int, faulted: int, idle_samples: int, samples: int) -> dict[str, int]:
-    """The four parts of an amount. `samples`: of how many it is known whether the GPU was idle."""
+    """The four parts of an amount. `samples` is the number of samples that showed whether the GPU was idle."""
     preempted = min(preempted, held)
     faulted = min(faulted, held - preempted)
     kept = held - preempted - faulted

@@ -1,11 +1,11 @@
-"""Charges as a FOCUS Cost and Usage data set, version 1.3 (FinOps Open Cost and Usage Specification, ratified in
-December 2025, https://focus.finops.org/focus-specification/v1-3).
+"""Charges as a FOCUS Cost and Usage data set, version 1.3.
 
-One row for each part of a charge: a job, a class, a month, a price, and whether it was used, idle or lost, which is the
-last but two of the columns. Those are what 1.3 calls mandatory, the conditional ones that apply, and our own, which
-begin with x_. There are no discounts, so billed, effective, contracted and list cost are the same. A class without a
-price costs 0, and its price columns are empty. Numbers are decimals, exact: micro-units of the currency, millionths of
-a GPU-hour rounded down.
+FinOps Open Cost and Usage Specification, ratified in December 2025, https://focus.finops.org/focus-specification/v1-3.
+There is one row for each part of a charge: a job, a class, a month, a price, and whether it was used, idle or lost (the
+last column but two). The columns are those that 1.3 calls mandatory, the conditional ones that apply, and our own,
+which begin with x_. There are no discounts, so billed, effective, contracted and list cost are equal. A class without a
+price costs 0, and its price columns are empty. Numbers are exact decimals: micro-units of the currency, millionths of a
+GPU-hour rounded down.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COLUMNS: Final = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issuer:
     cluster: str
-    """Who bills: the cluster, as its administrators call it."""
+    """Who bills: the administrators' name of the cluster."""
     currency: str
 
 
@@ -61,7 +61,7 @@ def rows(parts: Iterable[PricedCharge], issuer: Issuer) -> Iterator[dict[str, st
 
 
 def to_csv(parts: Iterable[PricedCharge], issuer: Issuer) -> str:
-    """The data set as RFC 4180 has it, the header first; a null is an empty field."""
+    """The data set as CSV (RFC 4180) with a header. A null is an empty field."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\r\n")
     writer.writeheader()

@@ -1,8 +1,8 @@
-"""The ledger: of each job what was charged so far, and the charge for what it has held since. Each is charged once.
+"""The ledger: what was charged for each job so far, and the charge for what it has held since. Each is charged once.
 
-What a job has held is a sum in its status that only grows, so a charge is the difference to what the ledger has. It
-does not matter how often that is looked at, by whom, or what the clock did meanwhile: the charges of a job always add
-up to its status. A ledger that is read back from its lines goes on where they end.
+The job's status has the sum of what it has held, which only grows. A charge is the difference to the ledger. So the
+charges of a job always add up to its status, whoever looks, how often, and whatever the clock did. A ledger that is
+read back from its lines continues at their end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant.decision_log.showback.charges import UsageCharge, split
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSoFar:
-    """What a job has held by now, over all attempts that are over; in milli-GPU × seconds."""
+    """What a job has held over all finished attempts, in milli-GPU × seconds."""
 
     namespace: str
     name: str
@@ -24,15 +24,15 @@ class HeldSoFar:
     queue: str
     user: str = ""
     gpu_class: str = ""
-    """Of the last."""
+    """Class of the last attempt."""
     since: int
-    """When the first attempt began that may not have been charged."""
+    """Beginning of the first attempt that may not have been charged."""
     last_since: int
     last_until: int
     last_amount: int = 0
     total: int
     preempted: int = 0
-    """Of the total."""
+    """The part of the total that was lost to preemption."""
     faulted: int = 0
     use: MeasuredUse = NOTHING_MEASURED
 
@@ -49,10 +49,10 @@ class _Charged:
 @dataclass(slots=True)
 class UsageLedger:
     _charged: dict[str, _Charged] = field(default_factory=dict)
-    """By uid of the job."""
+    """Uid of a job → what was charged."""
 
     def restore(self, charges: Iterable[UsageCharge]) -> None:
-        """Go on after these, in place of what is known."""
+        """Continue after these charges, instead of the known ones."""
         self._charged.clear()
         for one in charges:
             known = self._charged.setdefault(one.uid, _Charged())
@@ -66,7 +66,7 @@ class UsageLedger:
         return known.total if known else 0
 
     def charge(self, held: HeldSoFar) -> UsageCharge | None:
-        """Charge for what the job has held that is not charged yet, and note it; None: there is nothing."""
+        """Charge for what the job has held since the last charge, and note it; None if there is nothing."""
         known = self._charged.setdefault(held.uid, _Charged())
         amount = held.total - known.total
         if amount <= 0:
@@ -97,7 +97,7 @@ class UsageLedger:
         )
 
     def going_on(self, held: HeldSoFar) -> UsageCharge | None:
-        """The same for an attempt that is not over, as a question asks for it; nothing is noted."""
+        """The charge for a running attempt, for a question. Nothing is noted."""
         known = self._charged.get(held.uid)
         kept = None if known is None else _Charged(known.total, known.preempted, known.faulted, known.samples,
                                                    known.idle_samples)  # fmt: skip
@@ -105,6 +105,6 @@ class UsageLedger:
         return asked.charge(held)
 
     def forget(self, uids: Iterable[str]) -> None:
-        """Jobs that are gone for good: nothing more is charged to them."""
+        """Forget jobs that are gone for good."""
         for uid in uids:
             self._charged.pop(uid, None)

@@ -1,8 +1,8 @@
-"""A meter for each job: milli-GPU × seconds that it has held until any moment, read off its status alone.
+"""A meter for each job: milli-GPU × seconds that it has held until any moment, from its status alone.
 
-Whoever reads it, and however often, the readings at two moments differ by what was held between them: so a reader that
-starts anew goes on where the one before stopped. A span that is over counts what was charged for it, to the
-millisecond; one that goes on counts whole seconds.
+Two readings always differ by what was held between them, whoever reads and how often, so a new reader continues where
+the last one stopped. A finished span counts what was charged for it, to the millisecond; an unfinished one counts whole
+seconds.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ class Span:
     """A time in which an attempt held its GPUs. Times are Unix seconds."""
 
     gpu_class: str
-    """Empty where it is not known."""
+    """Class; empty if unknown."""
     milli: int
     begun: int
     ended: int | None = None
-    """None: it goes on."""
+    """None if it goes on."""
     amount: int = 0
-    """Milli-GPU × seconds of one that is over."""
+    """Milli-GPU × seconds of a finished span."""
 
     def until(self, at: int) -> int:
-        """Milli-GPU × seconds that were held by then. Never falls, and ends at the amount."""
+        """Milli-GPU × seconds held by then. It never falls, and ends at the amount."""
         if at < self.begun:
             return 0
         held = self.milli * (at - self.begun)
@@ -41,16 +41,16 @@ class Meter:
     before: int = 0
     """Milli-GPU × seconds of all spans before these."""
     last: Span | None = None
-    """The one that is over and was the last."""
+    """The last finished span."""
     current: Span | None = None
 
     @property
     def spans(self) -> Iterator[Span]:
-        """The last one that is over, and the one that goes on."""
+        """The last finished span, and the unfinished one."""
         yield from (one for one in (self.last, self.current) if one is not None)
 
     def until(self, at: int) -> int:
-        """Milli-GPU × seconds that were held by then."""
+        """Milli-GPU × seconds held by then."""
         return self.before + sum(one.until(at) for one in self.spans)
 
     @property
@@ -59,5 +59,5 @@ class Meter:
         return self.current.milli if self.current else 0
 
     def held_at(self, at: int) -> int:
-        """Milli-GPU that it held then, as far as its spans tell."""
+        """Milli-GPU that it held then, as far as its spans show."""
         return sum(one.milli for one in self.spans if one.begun <= at and (one.ended is None or at < one.ended))

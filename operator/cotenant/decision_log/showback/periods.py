@@ -9,7 +9,7 @@ from cotenant.core.model.objects import Period
 
 
 def start_of(period: Period, at: int) -> int:
-    """Beginning of the period that `at` lies in."""
+    """Beginning of the period that contains `at`."""
     day = datetime.fromtimestamp(at, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     if period is Period.WEEK:
         day -= timedelta(days=day.weekday())
@@ -24,7 +24,7 @@ def end_of(period: Period, start: int) -> int:
 
 
 def periods_within(period: Period, since: int, until: int) -> Iterator[tuple[int, int]]:
-    """Parts of [since, until) that lie in one period each, the earliest first."""
+    """Parts of [since, until) that lie in one period each, earliest first."""
     while since < until:
         end = min(until, end_of(period, start_of(period, since)))
         yield since, end

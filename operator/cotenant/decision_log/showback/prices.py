@@ -1,7 +1,7 @@
-"""The price list: what a GPU of a class costs for an hour, from when until when. Integers of micro-units, no floats.
+"""The price list: what a GPU of a class costs per hour, and for which time. Integers of micro-units, no floats.
 
-What is held for a time costs amount × price / 3,600,000, where the amount is in milli-GPU × seconds: kept as that
-product while it is added up, and rounded down to a micro-unit once.
+The cost is amount × price / 3,600,000, with the amount in milli-GPU × seconds. Products are summed, and the sum is
+rounded down to a micro-unit once.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ PRICES_MAX: Final = 1_000
 
 
 class PriceError(ValueError):
-    """The price list makes no sense; the message names the field."""
+    """The price list is invalid. The message names the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     gpu_class: str
-    """Or `*`: of every class that has none of its own at that time."""
+    """Class, or `*` for every class without a price of its own at that time."""
     micros: int
     """Micro-units for a GPU-hour."""
     since: int | None = None
     until: int | None = None
-    """Unix seconds; None: from ever, and until further notice."""
+    """Unix seconds; None means until further notice."""
 
     def holds(self, at: int) -> bool:
         """True from `since` until just before `until`."""
@@ -51,7 +51,7 @@ class PriceList:
         return bool(self.prices)
 
     def at(self, gpu_class: str, at: int) -> int | None:
-        """Micro-units for a GPU-hour of the class then; None: it has no price."""
+        """Micro-units for a GPU-hour of the class then; None if it has no price."""
         for name in (gpu_class, ANY_CLASS):
             for price in self.prices:
                 if price.gpu_class == name and price.holds(at):
@@ -59,11 +59,11 @@ class PriceList:
         return None
 
     def highest(self, at: int) -> int:
-        """The most that any class costs then; 0 where none has a price."""
+        """The highest price of any class then; 0 if none has a price."""
         return max((price.micros for price in self.prices if price.holds(at)), default=0)
 
     def parts(self, since: int, until: int) -> Iterator[tuple[int, int]]:
-        """Parts of [since, until) in each of which no price changes; the whole where it is empty."""
+        """Parts of [since, until) in which no price changes; one part if the list is empty."""
         edges = {edge for price in self.prices for edge in (price.since, price.until) if edge is not None}
         yield from pairwise((since, *sorted(edge for edge in edges if since < edge < until), until))
 
@@ -72,7 +72,7 @@ NO_PRICES: Final = PriceList()
 
 
 def price_list_of(text: str) -> PriceList:
-    """Price list of a JSON text, the empty one of none. Raises PriceError."""
+    """Price list of a JSON text; an empty list for an empty text. Raises PriceError."""
     try:
         document = json.loads(text or "{}")
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""Charges of a time, added up by namespace, queue, user, job or class, and priced.
+"""Charges in a span of time, summed by namespace, queue, user, job or class, and priced.
 
-Money is rounded down once for each charge in each month at each price, to a micro-unit; those amounts are added up, so
-lines always come to the same as their total.
+Money is rounded down to a micro-unit once for each charge, month and price, and these amounts are summed, so lines
+always add up to their total.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class PricedCharge:
     month: int
     """Its beginning, Unix seconds."""
     price: int | None
-    """Micro-units for a GPU-hour; None: its class had none."""
+    """Micro-units for a GPU-hour; None if its class had no price."""
 
     @property
     def micros(self) -> int:
-        """What it costs, rounded down to a micro-unit; 0 without a price."""
+        """Its cost, rounded down to a micro-unit; 0 without a price."""
         return self.charge.held * (self.price or 0) // HOUR
 
 
 def priced(charges: Iterable[UsageCharge], since: int, until: int, prices: PriceList) -> Iterator[PricedCharge]:
-    """Charges of [since, until), cut where months and prices change."""
+    """Charges of [since, until), divided where months and prices change."""
     for charge in charges:
         first, last = max(since, charge.since), min(until, max(charge.until, charge.since + 1))
         for begun, ended in periods_within(Period.MONTH, first, last):
@@ -54,7 +54,7 @@ class ShowbackLine:
     lost_to_faults: int = 0
     micros: int = 0
     unpriced: int = 0
-    """Of what was held, that of classes without a price."""
+    """The part of `held` in classes without a price."""
 
     @property
     def held(self) -> int:
@@ -81,7 +81,7 @@ BY: Final[Mapping[str, Callable[[UsageCharge], str]]] = {
 
 
 def added_up(parts: Iterable[PricedCharge], by: str) -> list[ShowbackLine]:
-    """A line for each, who held the most first."""
+    """A line for each group, the one that held most first."""
     key, lines = BY[by], dict[str, ShowbackLine]()
     for one in parts:
         name = key(one.charge)
@@ -90,7 +90,7 @@ def added_up(parts: Iterable[PricedCharge], by: str) -> list[ShowbackLine]:
 
 
 def costs_by_uid(charges: Iterable[UsageCharge], until: int, prices: PriceList) -> dict[str, ShowbackLine]:
-    """A line for each job, by uid, of all that it held before `until`."""
+    """Uid of a job → a line for everything that it held before `until`."""
     lines: dict[str, ShowbackLine] = {}
     for one in priced(charges, 0, until, prices):
         lines.setdefault(one.charge.uid, ShowbackLine(name=one.charge.uid)).add(one)

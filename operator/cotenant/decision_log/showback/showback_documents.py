@@ -1,4 +1,4 @@
-"""Priced charges as statuses of `Showback` documents and back: nothing is lost on the way."""
+"""Priced charges as statuses of `Showback` documents and back, without loss."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def showback_status(one: PricedCharge) -> dict[str, Any]:
 
 
 def priced_charge(document: Mapping[str, Any]) -> PricedCharge:
-    """The one that a document was made of."""
+    """The charge from which a document was made."""
     metadata, status = document["metadata"], document["status"]
     charge = UsageCharge(
         namespace=metadata["namespace"],

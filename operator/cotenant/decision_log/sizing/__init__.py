@@ -1,4 +1,4 @@
-"""Sizing: which class of GPU and how many workers suit a job, from its own past runs and from figures of classes. Pure.
+"""Sizing: which class of GPU and how many workers suit a job, from its past runs and from figures of classes. Pure.
 
-`past_runs` is what was measured, `gpu_figures` what makers say of classes, `candidates` what follows from both.
+`past_runs` is what was measured, `gpu_figures` what makers say about classes, `candidates` the result.
 """

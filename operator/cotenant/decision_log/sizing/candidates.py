@@ -1,11 +1,10 @@
-"""Classes and numbers of workers for a job: how long it takes there and what it holds, measured or guessed.
+"""Classes and numbers of workers for a job: run time and GPU time, measured or estimated.
 
-A guess is a range, and is compared by its worse end: it is recommended only where even that beats what was measured.
-
-Between classes: the part of the time in which a kernel ran is divided by the ratio of arithmetic and by the ratio of
-bandwidth, which are the ends of the range (a roofline, Williams et al. 2009); the rest, in which the GPU waited, stays.
-Between numbers of workers: where two were measured, seconds(n) = a + b/n through them (Amdahl 1967); where one was,
-between all of the ideal gain and half of it. That counts on a program that divides its work among its workers.
+An estimate is a range, and is compared by its worse end: it is recommended only if even that beats what was measured.
+Between classes, the part of the time in which a kernel ran is divided by the ratio of arithmetic and by the ratio of
+bandwidth, which are the ends of the range (a roofline, Williams et al. 2009). The rest, in which the GPU waited, stays.
+Between numbers of workers with two measurements, seconds(n) = a + b/n through both (Amdahl 1967); with one measurement,
+between the whole ideal gain and half of it. This assumes a program that divides its work among its workers.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _HOUR_MS: Final = 3_600_000
 class Basis(StrEnum):
     MEASURED = "Measured"
     FITTED = "Fitted"
-    """Between or beyond numbers of workers that were measured on the same class."""
+    """Estimated from numbers of workers that were measured on the same class."""
     GUESSED = "Guessed"
 
 
@@ -39,7 +38,7 @@ class ClassFacts:
 
     gpu_class: str
     memory_mib: int
-    """Of the smallest."""
+    """Memory of the smallest GPU."""
     gpus: int
     on_one_node: int
 
@@ -48,7 +47,7 @@ class ClassFacts:
 class Candidate:
     shape: RunShape
     seconds: tuple[int, int]
-    """From, to; the same twice where it was measured."""
+    """(from, to), equal if it was measured."""
     milli: int
     """Milli-GPU that it holds meanwhile."""
     basis: Basis
@@ -72,10 +71,10 @@ class Candidate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
     candidates: tuple[Candidate, ...] = ()
-    """The quickest first, by the worse end."""
+    """Fastest first, by the worse end."""
     quickest: Candidate | None = None
     cheapest: Candidate | None = None
-    """By money where all classes have a price, else by GPU-hours."""
+    """By money if all classes have a price, otherwise by GPU-hours."""
     by_money: bool = False
     runs: int = 0
     left_out: int = 0
@@ -85,7 +84,7 @@ class Sizing:
 def sizing(
     runs: Sequence[RunRecord], classes: Iterable[ClassFacts], prices: PriceList = NO_PRICES, *, now: int = 0
 ) -> Sizing:
-    """What would suit the job of these runs, the newest first, on these classes, at the prices of `now`."""
+    """What suits the job of these runs (newest first), on these classes, at the prices of `now`."""
     measured, left_out = measurements(runs)
     if not measured:
         return Sizing(left_out=left_out, notes=(NOTHING,))
@@ -130,18 +129,18 @@ def _expense(one: Candidate, *, by_money: bool) -> tuple[int, int, RunShape]:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What past runs say of a job."""
+    """What past runs show about a job."""
 
     measured: Sequence[Measurement]
     peak_mib: int
 
     @property
     def base(self) -> Measurement:
-        """The shape of most runs, from which others are guessed."""
+        """The shape of most runs, from which others are estimated."""
         return self.measured[0]
 
     def on(self, gpu_class: str) -> dict[int, Measurement]:
-        """Workers → measurement, of one class and as much of a GPU for each worker."""
+        """Workers → measurement, on one class and with one share for each worker."""
         gpu = self.base.shape.gpu
         return {
             one.shape.workers: one for one in self.measured if one.shape == RunShape(gpu_class, one.shape.workers, gpu)
@@ -149,7 +148,7 @@ class _Known:
 
 
 def _refusal(known: _Known, facts: ClassFacts) -> str:
-    """Why nothing is said of a class; empty where something is."""
+    """Why nothing is said about a class; empty if something is."""
     gpu_class, base = facts.gpu_class, known.base.shape
     part = part_of(base.gpu, facts.memory_mib)
     if part is None or known.peak_mib > _granted_mib(part, facts.memory_mib):
@@ -160,7 +159,7 @@ def _refusal(known: _Known, facts: ClassFacts) -> str:
 
 
 def _of_class(known: _Known, facts: ClassFacts, price: int | None) -> Iterator[Candidate]:
-    """Numbers of workers on one class: those that were measured there, one, and half, as many and twice as usual."""
+    """Numbers of workers on one class: measured ones, one, and half, once and twice the usual number."""
     usual, gpu = known.base.shape.workers, known.base.shape.gpu
     part, own = part_of(gpu, facts.memory_mib) or WHOLE, known.on(facts.gpu_class)
     like = own or known.on(known.base.shape.gpu_class)
@@ -181,7 +180,7 @@ def _of_class(known: _Known, facts: ClassFacts, price: int | None) -> Iterator[C
 
 
 def at_workers(known: Mapping[int, Measurement], workers: int) -> tuple[int, int, Basis]:
-    """Seconds with so many workers, from and to, by those that were measured on one class."""
+    """Seconds (from, to) with this many workers, from those that were measured on one class."""
     if workers in known:
         return known[workers].seconds, known[workers].seconds, Basis.MEASURED
     nearest = sorted(known, key=lambda n: (max(n, workers) / min(n, workers), n))
@@ -198,8 +197,9 @@ def at_workers(known: Mapping[int, Measurement], workers: int) -> tuple[int, int
 
 
 def _fitted(few: int, slow: int, many: int, quick: int, workers: int) -> int:
-    """Through two points. Where more workers took longer that is all that is known, and a part that does not divide is
-    never less than nothing."""
+    """The line through two points. If more workers took longer, only the points count. The constant part is at
+    least 0.
+    """
     if quick >= slow:
         return quick
     divided = (slow - quick) / (1 / few - 1 / many)
@@ -210,7 +210,7 @@ def _fitted(few: int, slow: int, many: int, quick: int, workers: int) -> int:
 
 
 def scales(base: Measurement, facts: ClassFacts) -> tuple[float, float] | None:
-    """Time on the class over that where it was measured: by arithmetic, by bandwidth. None without figures."""
+    """Time on the class divided by the measured time: by arithmetic, by bandwidth. None without figures."""
     before, after = figures_of(base.shape.gpu_class), figures_of(facts.gpu_class)
     if before is None or after is None:
         return None
@@ -225,8 +225,9 @@ def scales(base: Measurement, facts: ClassFacts) -> tuple[float, float] | None:
 
 
 def part_of(gpu: str, memory_mib: int) -> int | None:
-    """Milli-GPU of a worker on GPUs of so much memory: `2` → 2000, `0.4` → 400, `16Gi` of 64 GiB → 250. None where one
-    GPU has less than it asks for."""
+    """Milli-GPU of a worker on GPUs with this much memory: `2` → 2000, `0.4` → 400, `16Gi` of 64 GiB → 250. None if one
+    GPU has too little.
+    """
     try:
         if gpu and gpu[-1].isdigit():
             return parse_gpus(gpu)

@@ -1,7 +1,7 @@
-"""What makers say of GPU classes: memory, its bandwidth, and dense 16-bit matrix arithmetic. Data, with sources.
+"""What makers say about GPU classes: memory, its bandwidth, and dense 16-bit matrix arithmetic. Data, with sources.
 
-Peaks that no program reaches: of use as ratios between two classes, and for nothing else. Where a class comes in
-several builds, the figures are those of the one in the source; the agent's own names of classes do not tell them apart.
+No program reaches these peaks, so they are only used as ratios between two classes. If a class has several builds, the
+figures are those of the build in the source; the agent's class names do not distinguish them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ _BUILD: Final = re.compile(r"[-_. ](SXM\d?|NVL|HBM\d?e?|\d+ ?G[Bi]?)$", re.IGNOR
 
 
 def figures_of(gpu_class: str) -> GpuFigures | None:
-    """`A100-80GB` → those of the A100. None for parts of GPUs, builds that are known to be slower, and names that are
-    in no table."""
+    """`A100-80GB` → those of the A100. None for parts of GPUs, slower builds, and names in no table."""
     if _PART.search(gpu_class):
         return None
     name = gpu_class

@@ -13,7 +13,7 @@ from cotenant.decision_log.runs import RunRecord
 
 LEAST_S: Final = 60
 LEAST_STEPS: Final = 10
-"""Of a run that did not succeed: of fewer nothing is concluded."""
+"""A run that did not succeed counts only with this many steps."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -21,7 +21,7 @@ class RunShape:
     gpu_class: str
     workers: int
     gpu: str
-    """Of each worker, as its document has it: `2`, `0.4`, `16Gi`."""
+    """GPUs of each worker, as in its document: `2`, `0.4`, `16Gi`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +30,17 @@ class Measurement:
 
     shape: RunShape
     seconds: int
-    """Of all of the job's work, without what it waited: the median."""
+    """Median time of all of the job's work, without waiting."""
     runs: int
     busy_percent: int | None = None
-    """Time in which a kernel ran; None where that is not known, or GPUs were shared with other jobs."""
+    """Time in which a kernel ran; None if unknown, or if GPUs were shared with other jobs."""
 
 
 def whole_seconds(run: RunRecord) -> int | None:
-    """Seconds that all of its work takes: those of a run that succeeded at once, or from its steps. None where that
-    cannot be said: too short, started again, or of no class."""
+    """Seconds that all of its work takes: of a run that succeeded at once, or estimated from its steps.
+
+    None if that is unknown: too short, started again, or without a class.
+    """
     if not run.gpu_class or run.workers < 1 or run.run_seconds < LEAST_S or run.attempts != 1 or run.restarts:
         return None
     if run.outcome == "Succeeded":
@@ -49,7 +51,7 @@ def whole_seconds(run: RunRecord) -> int | None:
 
 
 def measurements(runs: Iterable[RunRecord]) -> tuple[tuple[Measurement, ...], int]:
-    """One of each shape, those of most runs first; and how many runs say nothing."""
+    """One for each shape, the shape of most runs first; and the number of runs that show nothing."""
     of_shape: dict[RunShape, list[tuple[int, RunRecord]]] = defaultdict(list)
     left_out = 0
     for run in runs:
@@ -74,5 +76,5 @@ def _measured(shape: RunShape, known: list[tuple[int, RunRecord]]) -> Measuremen
 
 
 def memory_peak_mib(runs: Iterable[RunRecord]) -> int:
-    """The most that any run had on one GPU; 0: not known."""
+    """The most that any run had on one GPU; 0 if unknown."""
     return max((run.use.memory_peak_mib or run.memory_peak_mib for run in runs), default=0)

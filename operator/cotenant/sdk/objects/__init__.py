@@ -1,1 +1,1 @@
-"""Objects of a namespace as handles, read from the API server each time: what all have, jobs, sweeps, sessions."""
+"""Objects of a namespace as handles, read from the API server each time: the common part, jobs, sweeps, sessions."""

@@ -13,24 +13,24 @@ from cotenant.sdk.errors import ClusterUnreachableError, JobTimeoutError, Missin
 from cotenant.sdk.job_paths import object_path
 
 PAUSE_S: Final = 1.0
-"""Between two looks where there is nothing to watch."""
+"""Pause between two looks if there is nothing to watch."""
 PATIENCE_S: Final = 60.0
-"""How long an API server that does not answer is asked again before that is the caller's."""
+"""If the API server does not answer for this long, the caller gets the error."""
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncObject:
-    """One object, by its name; what it is now is read from the API server each time."""
+    """One object, by its name. Its state is read from the API server each time."""
 
     server: ApiSession
     namespace: str
     name: str
     uid: str
-    """One of the same name that came later is not this one."""
+    """Uid of this object. A later object of the same name has another one."""
 
     PLURAL: ClassVar[str]
-    """As its address has it."""
+    """The plural name in its address."""
     KIND: ClassVar[str]
     AWAITED: ClassVar[frozenset[str]] = frozenset({"Succeeded", "Failed"})
     """Phases that `wait` waits for."""
@@ -41,7 +41,7 @@ class AsyncObject:
         return object_path(self.PLURAL, self.namespace, self.name)
 
     async def document(self) -> Document:
-        """The object. Raises MissingObjectError when it is gone."""
+        """The object. Raises MissingObjectError if it is gone."""
         found = await self.server.request("GET", self.path)
         if found["metadata"]["uid"] != self.uid:
             raise MissingObjectError(f"{self.namespace}/{self.name} is gone; another {self.KIND} has its name now")
@@ -54,7 +54,7 @@ class AsyncObject:
         return str((await self.status()).get("phase") or "Pending")
 
     async def wait(self, timeout_s: float | None = None) -> Document:
-        """The status with which the wait was over, be it good or not. Raises JobTimeoutError, MissingObjectError."""
+        """The final status, good or bad. Raises JobTimeoutError, MissingObjectError."""
         try:
             async with asyncio.timeout(timeout_s):
                 async for document in self.versions():
@@ -67,14 +67,14 @@ class AsyncObject:
         raise MissingObjectError(f"{self.namespace}/{self.name} was deleted before it {self.AWAITED_SAID}")
 
     async def stop(self) -> None:
-        """Have it leave its GPUs and wait: it may save, and `resume` lets it go on."""
+        """Make it give its GPUs back and wait. It may save, and `resume` continues it."""
         await self.patch({"suspend": True})
 
     async def resume(self) -> None:
         await self.patch({"suspend": False})
 
     async def delete(self) -> None:
-        """End it for good. One that is gone already is no error."""
+        """End it for good. If it is gone already, that is no error."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": self.uid}}
         try:
             await self.server.request("DELETE", self.path, body)
@@ -87,7 +87,7 @@ class AsyncObject:
         await self.server.request("PATCH", self.path, body)
 
     async def versions(self) -> AsyncIterator[Document]:
-        """The object as it is, then each later version, across watches that end; it ends when the object is gone."""
+        """The object, then each later version, across watches that end. Ends when the object is gone."""
         silent_since: float | None = None
         while True:
             try:

@@ -1,4 +1,4 @@
-"""A submitted job as a handle: its status, its line, its logs, its end."""
+"""A submitted job as a handle: its status, its place in the line, its logs, its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cotenant.sdk.objects.async_object import AsyncObject
 
 Document = dict[str, Any]
 ASKED_MAX: Final = 20
-"""Times that the operator is asked about a job that it has not seen yet."""
+"""How often the operator is asked about a job that it has not seen yet."""
 ASKED_S: Final = 0.5
 
 
@@ -37,9 +37,10 @@ class AsyncRun(AsyncObject):
         raise MissingObjectError(f"the operator has not seen {self.namespace}/{self.name} yet: ask again")
 
     async def events(self) -> AsyncIterator[Document]:
-        """The status, at each change of phase, reason, message or progress, until the job has ended or is gone.
+        """The status at each change of phase, reason, message or progress, until the job has ended or is gone.
 
-        The first comes when the operator has seen the job, so every one has a phase."""
+        The first one comes when the operator has seen the job, so every one has a phase.
+        """
         last: tuple[object, ...] | None = None
         async for document in self.versions():
             status = document.get("status") or {}
@@ -63,8 +64,11 @@ class AsyncRun(AsyncObject):
     async def logs(
         self, *, rank: int | None = None, follow: bool = False, tail: int | None = None
     ) -> AsyncIterator[str]:
-        """Lines of the newest attempt's pods, one pod after the other; `follow` needs a `rank` where there are several
-        pods. Where the pods are gone, the last lines that the status has kept."""
+        """Lines of the newest attempt's pods, one pod after the other. `follow` needs a `rank` if there are several
+        pods.
+
+        If the pods are gone: the last lines in the status.
+        """
         document = await self.document()
         status = document.get("status") or {}
         query = {"container": names.CONTAINER, **({"tailLines": str(tail)} if tail is not None else {})}

@@ -1,4 +1,4 @@
-"""A session as a handle: whether it runs, and how it goes on."""
+"""A session as a handle: whether it runs, and how to resume it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class AsyncSession(AsyncObject):
-    """One Session. `wait` waits until it runs, or will not."""
+    """One Session. `wait` returns when it runs, or never will."""
 
     PLURAL: ClassVar[str] = "sessions"
     KIND: ClassVar[str] = "Session"
@@ -22,14 +22,16 @@ class AsyncSession(AsyncObject):
     AWAITED_SAID: ClassVar[str] = "come to run"
 
     async def ready(self, timeout_s: float | None = None) -> Document:
-        """The status once it runs. Raises JobFailedError where it has ended, failed or is held back; else as `wait`."""
+        """The status once it runs. Raises JobFailedError if it has ended, failed or is suspended; otherwise as
+        `wait`.
+        """
         status = await self.wait(timeout_s)
         if status.get("phase") != "Running":
             raise failure(f"{self.namespace}/{self.name}", status)
         return status
 
     async def resume(self) -> None:
-        """Let it go on; one whose application has ended by itself is started anew."""
+        """Continue it. If its application has ended by itself, it is started again."""
         document = await self.document()
         status = document.get("status") or {}
         if status.get("phase") in {"Ended", "Failed"} and status.get("job"):
@@ -38,7 +40,7 @@ class AsyncSession(AsyncObject):
             await self.patch({"suspend": False})
 
     async def _drop_ended(self, job: str) -> None:
-        """Delete the job that keeps the record of the end, so that the operator makes the next one."""
+        """Delete the job that records the end, so that the operator makes the next one."""
         path = object_path("trainingjobs", self.namespace, job)
         try:
             there = await self.server.request("GET", path)

@@ -14,22 +14,22 @@ from cotenant.sdk.objects.async_run import AsyncRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """One configuration that a sweep tried, or tries."""
+    """One configuration that a sweep tries or has tried."""
 
     number: int
     phase: str
     """Waiting, Running, Succeeded, Stopped (by the sweep, early) or Failed."""
     parameters: Mapping[str, str]
-    """As the program gets them."""
+    """Values as the program gets them."""
     value: float | None
-    """Of the objective: at its end, or when it was last looked at."""
+    """Value of the objective, at the end or at the last look."""
     message: str
     """Why it was stopped, failed, or cannot begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestResult:
-    """The best of the trials that have ended by themselves."""
+    """The best of the trials that ended by themselves."""
 
     number: int
     job: str
@@ -51,16 +51,16 @@ class AsyncSweep(AsyncObject):
     KIND: ClassVar[str] = "Sweep"
 
     async def trials(self) -> list[TrialResult]:
-        """All that have begun, by number."""
+        """All trials that have begun, by number."""
         found = (await self.status()).get("trials") or {}
         return [_trial(int(number), found[number]) for number in sorted(found, key=int)]
 
     async def best(self) -> BestResult | None:
-        """The best so far; None until a trial has come to a result."""
+        """The best so far; None until a trial has a result."""
         return _best(await self.status())
 
     async def result(self, timeout_s: float | None = None) -> BestResult:
-        """The best when all trials are over. Raises JobFailedError where the sweep failed, or as `wait` does."""
+        """The best, when all trials are over. Raises JobFailedError if the sweep failed; otherwise as `wait`."""
         status = await self.wait(timeout_s)
         found = _best(status)
         if status.get("phase") != "Succeeded" or found is None:
@@ -68,7 +68,7 @@ class AsyncSweep(AsyncObject):
         return found
 
     async def run(self, job: str) -> AsyncRun:
-        """The job of a trial, such as that of `best()`. Raises MissingObjectError where it was deleted."""
+        """The job of a trial, such as that of `best()`. Raises MissingObjectError if it was deleted."""
         found = await self.server.request("GET", object_path(AsyncRun.PLURAL, self.namespace, job))
         owners = found["metadata"].get("ownerReferences") or ()
         if self.uid not in [one.get("uid") for one in owners]:

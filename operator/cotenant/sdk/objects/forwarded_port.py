@@ -1,4 +1,4 @@
-"""The port of a session on this machine, while a block of a program runs: by the verb `session open` and kubectl."""
+"""The port of a session on this machine, while a `with` block runs: through the verb `session open` and kubectl."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from cotenant.sdk.errors import RequestRefusedError
 
 @contextmanager
 def forwarded(words: Sequence[str]) -> Iterator[str]:
-    """The address that this command prints first, from when kubectl says that it forwards, so that it answers; the
-    command is ended with the block, and all that it has started with it.
+    """The address that the command prints first, once kubectl forwards, so that it answers.
 
-    Raises RequestRefusedError with what it said, where it ends before.
+    The command and everything that it started end with the block. Raises RequestRefusedError with its output if it ends
+    before.
     """
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What the handle of every object has, for programs without an event loop."""
+"""The common part of all handles, for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ObjectHandle(Generic[ObjectT]):
-    """One object. What it is now is read each time; a program that ends leaves it as it is."""
+    """One object. Its state is read each time. If the program ends, the object stays."""
 
     _object: ObjectT
     _loop: BackgroundLoop
@@ -36,15 +36,15 @@ class ObjectHandle(Generic[ObjectT]):
         return self._loop.call(self._object.status())
 
     def wait(self, timeout_s: float | None = None) -> Document:
-        """The status with which it ended, well or not; that of a session that runs. Raises JobTimeout."""
+        """The final status, good or bad; for a session, that of a running one. Raises JobTimeout."""
         return self._loop.call(self._object.wait(timeout_s))
 
     def stop(self) -> None:
-        """Have it leave its GPUs. A job saves what it can; a sweep begins no trials; a session keeps its home."""
+        """Make it give its GPUs back. A job may save; a sweep begins no trials; a session keeps its home."""
         self._loop.call(self._object.stop())
 
     def resume(self) -> None:
-        """Let it go on: a job from its checkpoint; a session whose application has ended by itself is started anew."""
+        """Continue it: a job from its checkpoint. A session whose application has ended by itself is started again."""
         self._loop.call(self._object.resume())
 
     def delete(self) -> None:

@@ -1,4 +1,4 @@
-"""Descriptions of sweeps and sessions, and the documents that they become."""
+"""Descriptions of sweeps and sessions, and the documents made from them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Values from `low` to `high`: whole numbers where both are, else numbers."""
+    """Values from `low` to `high`: whole numbers if both are, otherwise any numbers."""
 
     low: float
     high: float
     log: bool = False
     """As many trials between 1 and 10 as between 10 and 100."""
     step: int | None = None
-    """Of whole numbers; counted from `low`."""
+    """Distance of whole numbers, counted from `low`."""
 
     def document(self) -> Document:
         found: Document = {"min": self.low, "max": self.high}
