@@ -1,1 +1,1 @@
-"""What to write instead: what newcomers write for names, shapes and words, and the answer that a refusal ends with."""
+"""What to write instead: frequent mistakes in names, shapes and words, and the answer at the end of a refusal."""

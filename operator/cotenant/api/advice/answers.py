@@ -1,7 +1,7 @@
-"""The answer that a refusal ends with: what to write instead.
+"""The answer at the end of a refusal: what to write instead.
 
-From pydantic's error to words: a wrong or mistyped name, a field in the wrong place, another system's word, a field
-that is missing. A value is shown if the right field takes it; else an example is. Nothing is read through an answer;
+It turns pydantic's error into words: a wrong or mistyped name, a field in the wrong place, another system's word, a
+missing field. It shows the given value if the right field accepts it, otherwise an example. An answer changes nothing:
 the document stays refused.
 """
 
@@ -27,7 +27,7 @@ _SHOWN_FIELDS = 24
 def answered(error: ValidationError, kind: type[Model]) -> tuple[Problem, ...]:
     """Problems of a document of that kind, each with its answer.
 
-    That a field is missing is left out if another problem's answer writes it: `gpus: 2` is one mistake, not two.
+    A missing field is left out if another problem's answer writes it: `gpus: 2` is one mistake, not two.
     """
     problems = problems_of(error, lambda rejection: answer(rejection, kind))
     answers = " ".join(problem.message for problem in problems if not _is_missing(problem))
@@ -41,7 +41,7 @@ def _is_missing(problem: Problem) -> bool:
 
 
 def answer(rejection: Rejection, kind: type[Model]) -> str:
-    """What to write instead; empty if the refusal itself says all there is to say."""
+    """What to write instead; empty if the refusal says it already."""
     *above, last = rejection.location or ("",)
     holder, name = model_at(kind, above), str(last)
     if isinstance(last, int) and above:
@@ -114,13 +114,15 @@ def _of_a_name(name: str, value: Any, holder: type[Model], kind: type[Model], ab
 
 
 def _elsewhere(name: str, kind: type[Model]) -> list[tuple[str, type[Model]]]:
-    """Places that have a field of this name, the outermost only."""
+    """Places that have a field of this name, outermost only."""
     found = [(path, model) for path, model in places(kind) if path.rsplit(".", 1)[-1] == name]
     return [place for place in found if place[0].count(".") == found[0][0].count(".")]
 
 
 def _of_a_wrong_name(row: WrongName, value: Any, holder: type[Model], kind: type[Model], above: str) -> str:
-    """With the value that was given, if the one field that the row names takes it; else with the row's example."""
+    """The answer with the given value, if the one field that the row names accepts it; otherwise with the row's
+    example.
+    """
     absolute = {f"{above}{path}" if path.startswith(".") else path: example for path, example in row.write.items()}
     if len(row.write) == 1 and not row.why:
         [path] = row.write
@@ -150,6 +152,6 @@ def _renamed(path: str, value: Any, holder: type[Model]) -> str:
 
 
 def _word(value: Any, holder: type[Model], field: str) -> str | None:
-    """The word of the field that is meant by this one; YAML reads the words on and yes as true."""
+    """The word of the field that is meant by this one. YAML reads the words on and yes as true."""
     plain = str(value).lower() if isinstance(value, str | bool) else ""
     return tables().words.get(holder.__name__, {}).get(field, {}).get(plain) or nearest(plain, choices(holder, field))

@@ -1,4 +1,4 @@
-"""Corrections of a document in words: "write `spec.workers: 2`", in YAML that can be put in as it stands."""
+"""Corrections of a document in words: "write `spec.workers: 2`", in YAML that can be pasted."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 Correction: TypeAlias = Mapping[str, Any]
-"""Path of a field → its value. A path that begins with a dot is below the object that holds the wrong field."""
+"""Path of a field → its value. A path that begins with a dot is below the object with the wrong field."""
 
 LONGEST = 400
-"""Characters of a correction that is shown; a longer one says less than an example."""
+"""Characters of a correction that is shown. An example says more than a longer one."""
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*")
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
 def written(correction: Correction) -> str:
-    """ "write `spec.workers: 2` and `spec.minWorkers: 1`"; empty for one that is too long to read."""
+    """ "write `spec.workers: 2` and `spec.minWorkers: 1`"; empty if it is too long to read."""
     try:
         text = " and ".join(f"`{path}: {flow(value)}`" for path, value in correction.items())
     except ValueError:  # an integer of thousands of digits, which Python does not write
@@ -26,7 +26,7 @@ def written(correction: Correction) -> str:
 
 
 def flow(value: Any, *, inside: bool = False) -> str:
-    """YAML on one line; texts of a list, and those that YAML would read as something else, are in quotes."""
+    """YAML on one line. Texts in lists, and texts that YAML would read as another type, are quoted."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_text(str(key))}: {flow(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, list | tuple):
@@ -41,7 +41,7 @@ def _text(value: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Text in double quotes; what does not print is escaped as YAML escapes it, which JSON does not above U+FFFF."""
+    """Text in double quotes. Unprintable characters are escaped as YAML does; JSON does so differently above U+FFFF."""
     return f'"{"".join(_escaped(letter) for letter in value)}"'
 
 

@@ -1,4 +1,4 @@
-"""Fields of the models as documents spell them: what a path leads to, where a name occurs, what a field takes."""
+"""Fields of the models as documents spell them: what a path leads to, where a name occurs, what a field accepts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cotenant.api.validation.rules import Model, ValueRefusedError
 
 
 def model_at(kind: type[Model], location: Sequence[str | int]) -> type[Model] | None:
-    """Model that the object at `location` is read as; None for what is no object with fields."""
+    """Model that the object at `location` is read as; None if it is no object with fields."""
     found: type[Model] | None = kind
     for part in location:
         if isinstance(part, str) and found is not None:
@@ -23,7 +23,7 @@ def model_at(kind: type[Model], location: Sequence[str | int]) -> type[Model] | 
 
 
 def as_taken(model: type[Model], field: str, value: Any) -> Any:
-    """The value if the field takes it, or a list of it, or the spelling that its refusal proposes. Else None."""
+    """The value as the field accepts it: unchanged, in a list, or respelled as its refusal proposes; otherwise None."""
     found = _field(model, field)
     if found is None or value is None:
         return None
@@ -43,7 +43,7 @@ def as_taken(model: type[Model], field: str, value: Any) -> Any:
 
 
 def choices(model: type[Model], field: str) -> tuple[str, ...]:
-    """Words that a field takes, if it takes certain words only."""
+    """Words that a field accepts, if it accepts certain words only."""
     annotation = _annotation(model, field)
     words = [str(member) for enum in _within(annotation, StrEnum) for member in enum]
     return tuple(words or _constants(annotation))
@@ -55,7 +55,7 @@ Place: TypeAlias = tuple[str, type[Model]]
 
 @cache
 def places(model: type[Model]) -> tuple[Place, ...]:
-    """Every field of an object that stands in no list, the outer ones first; of a whole document its spec."""
+    """Every field of an object outside lists, outermost first; of a whole document, those of its spec."""
     return tuple(sorted(_below(model, ""), key=lambda place: place[0].count(".")))
 
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable
 
 LONGEST = 64
-"""Longer words are not compared: no name is, and the comparison costs their length squared."""
+"""Longer words are not compared: no name is as long, and the cost grows with the square of the length."""
 _NEAR = 0.72
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The same word in capitals, with underscores or in the plural; else one with a letter or two of difference."""
+    """The same word in capitals, with underscores or in the plural; otherwise one that differs by a letter or two."""
     if len(word) > LONGEST:
         return None
     spelled = {_plain(name): name for name in sorted(known, reverse=True)}

@@ -17,7 +17,7 @@ class WrongName:
 
     names: tuple[str, ...]
     write: Mapping[str, Any]
-    """Path of a field → an example of it; empty: the name is left out."""
+    """Path of a field → an example of it; empty if the name has to be removed."""
     why: str = ""
 
 

@@ -1,4 +1,4 @@
-"""Bookings → what the core knows of them."""
+"""Bookings → the terms that the core needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cotenant.core.quota.bookings import BookingTerms
 
 
 def terms_of(booking: Booking) -> BookingTerms:
-    """Terms of a booking; of two that compete, the one that was made first comes first."""
+    """Terms of the Bookings. If two compete, the older one comes first."""
     spec, metadata = booking.spec, booking.metadata
     return BookingTerms(
         name=metadata.final_name,

@@ -47,11 +47,11 @@ class CheckedDocument:
     model: Model | None = None
     problems: tuple[Problem, ...] = ()
     ours: bool = True
-    """False: of another API group, which is not checked."""
+    """False for another API group, which is not checked."""
 
 
 def check(body: Any) -> CheckedDocument:
-    """Parse a document of one of the kinds that people write; problems are returned, never raised."""
+    """Parse a document of a kind that people write. Problems are returned, never raised."""
     if not isinstance(body, Mapping):
         return CheckedDocument(
             "the document", problems=(Problem("", f"must be an object with fields, not {given(body)}"),)
@@ -72,7 +72,7 @@ def check(body: Any) -> CheckedDocument:
 
 
 def _is_of_another_group(kind: Any, version: Any) -> bool:
-    """True for what is not ours and was not meant to be."""
+    """True if the document belongs to another API group and was not meant for ours."""
     if not isinstance(version, str) or kind in PARSERS:
         return False
     group = version.split("/", 1)[0]
@@ -80,7 +80,7 @@ def _is_of_another_group(kind: Any, version: Any) -> bool:
 
 
 def _meant(kind: Any) -> str | None:
-    """The kind, the one that is spelled nearly so, or the one that other systems call so (PyTorchJob, ClusterQueue)."""
+    """The kind, or one that is spelled similarly, or the one that other systems call so (PyTorchJob, ClusterQueue)."""
     if not isinstance(kind, str):
         return None
     return nearest(kind, PARSERS) or next((one for end, one in _ENDS.items() if kind.lower().endswith(end)), None)

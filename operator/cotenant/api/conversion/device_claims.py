@@ -1,7 +1,7 @@
 """ResourceClaims (`resource.k8s.io`) as the kube-scheduler has allocated them on GPUs that the agents publish.
 
-A GPU is a device of the pool that has its node's name. Its own name comes from its UUID, so that an allocation says
-which GPU it holds without a look at any ResourceSlice. Everything here may have been written by anybody.
+A GPU is a device of the pool that has its node's name. Its own name follows from its UUID, so an allocation names the
+GPU without a look at any ResourceSlice. Anybody may have written any part of a claim.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMPUTE: Final = "compute"
 UUID: Final = "uuid"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _MOST: Final = 2**40
-"""An amount beyond is counted as this one."""
+"""A larger amount counts as this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class ClaimedDevice:
     share_id: str = ""
     memory_mib: int | None = None
     compute_milli: int | None = None
-    """None: all that the device has."""
+    """None means all of the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +43,13 @@ class AllocatedClaim:
     name: str
     uid: str
     devices: tuple[ClaimedDevice, ...]
-    """Of the agents' driver only; the claim may hold devices of others."""
+    """Devices of the agents' driver only. The claim may hold devices of others."""
     pods: tuple[str, ...] = ()
-    """Uids of the pods that it is reserved for."""
+    """Uids of the pods for which it is reserved."""
 
 
 def device_name(uuid: str) -> str:
-    """The name of a GPU's device: its UUID in lower case, or a digest where that is no DNS label."""
+    """The name of a GPU's device: its UUID in lower case, or a digest if that is no DNS label."""
     lower = uuid.lower()
     return lower if _LABEL.fullmatch(lower) else f"gpu-{hashlib.sha256(uuid.encode()).hexdigest()[:32]}"
 
@@ -59,7 +59,7 @@ def memory_quantity(mib: int) -> str:
 
 
 def allocated_claim(document: Mapping[str, Any]) -> AllocatedClaim | None:
-    """The devices that a ResourceClaim holds now; None when it holds none of the agents'."""
+    """The devices that a ResourceClaim holds now; None if it holds none of the agents'."""
     status, metadata = _mapping(document.get("status")), _mapping(document.get("metadata"))
     results = _list(_mapping(_mapping(status.get("allocation")).get("devices")).get("results"))
     devices = tuple(
@@ -92,7 +92,7 @@ def _claimed_device(result: Mapping[str, Any]) -> ClaimedDevice:
 
 
 def _amount(value: Any, unit: int) -> int | None:
-    """Whole units, rounded up. What cannot be read counts as all of the device."""
+    """Whole units, rounded up. An amount that cannot be read counts as all of the device."""
     if value is None:
         return None
     try:

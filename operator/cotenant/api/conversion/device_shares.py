@@ -1,9 +1,9 @@
 """Extended resources by which a kubelet counts what pods hold of one GPU, in thousandths of its memory and compute.
 
-A resource is called after the GPU's UUID: the request itself names the GPU that the ledger chose, and means the same
-one after the driver has numbered the GPUs anew. Amounts are rounded down, since ⌊a⌋ + ⌊b⌋ ≤ ⌊a + b⌋: pods that fit
-into a GPU together fit into its shares together, so nothing that is right is ever refused. What can pass unseen is
-less than a thousandth of the GPU for each pod on it.
+A resource has the GPU's UUID in its name. So the request itself names the GPU that the ledger chose, and means the same
+one after the driver has numbered the GPUs again. Amounts are rounded down. ⌊a⌋ + ⌊b⌋ ≤ ⌊a + b⌋, so pods that fit into a
+GPU together fit into its shares together, and nothing right is refused. For each pod on the GPU, less than a thousandth
+may be missed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ PREFIX: Final = f"{DRA_DRIVER}/"
 MEMORY: Final = "memory"
 COMPUTE: Final = "compute"
 _NAME_MAX: Final = 63 - len(f"{COMPUTE}.")
-"""Kubernetes takes 63 characters behind the slash."""
+"""Kubernetes allows 63 characters after the slash."""
 
 
 def share_resource(uuid: str, dimension: str) -> str:
-    """`gpu.cotenant.dev/memory.gpu-0a…`, a name that Kubernetes takes for every UUID."""
+    """`gpu.cotenant.dev/memory.gpu-0a…`: a name that Kubernetes accepts for every UUID."""
     name = device_name(uuid)
     if len(name) > _NAME_MAX:
         name = f"gpu-{hashlib.sha256(uuid.encode()).hexdigest()[:32]}"
@@ -32,7 +32,9 @@ def share_resource(uuid: str, dimension: str) -> str:
 
 
 def memory_shares(mib: int, of_mib: int) -> int:
-    """Shares that stand for `mib` of a GPU with `of_mib`: at least one; of more than it has, more than all."""
+    """Shares for `mib` of a GPU with `of_mib`: at least one. More memory than the GPU has gives more shares than it
+    has.
+    """
     return max(1, mib * WHOLE // max(1, of_mib))
 
 
@@ -41,7 +43,7 @@ def compute_shares(milli: int) -> int:
 
 
 def requests(uuid: str, memory: tuple[int, int], compute_milli: int) -> dict[str, str]:
-    """What a pod asks for that holds this much of one GPU. `memory`: MiB of how many."""
+    """What a pod requests to hold this much of one GPU. `memory` is (MiB, MiB of the GPU)."""
     return {
         share_resource(uuid, MEMORY): str(memory_shares(*memory)),
         share_resource(uuid, COMPUTE): str(compute_shares(compute_milli)),

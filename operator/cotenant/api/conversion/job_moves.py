@@ -1,8 +1,8 @@
-"""An administrator's wish for one attempt of a job to lie elsewhere: the annotation `cotenant.dev/move`.
+"""An administrator's request to move one attempt of a job: the annotation `cotenant.dev/move`.
 
-JSON `{"attempt": 2, "until": "2026-01-01T12:00:00Z", "to": ["n2"], "off": ["n1"], "class": "H100"}`. It is of this
-attempt alone, so that it moves a job once; after `until` it says nothing more, so that nobody waits for it for ever. An
-admission policy keeps tenants from writing one.
+JSON `{"attempt": 2, "until": "2026-01-01T12:00:00Z", "to": ["n2"], "off": ["n1"], "class": "H100"}`. It concerns this
+attempt only, so it moves a job once. After `until` it has no effect, so nothing waits for it for ever. An admission
+policy keeps tenants from writing one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class JobMove:
     until: float
     """Unix seconds."""
     nodes: frozenset[str] = frozenset()
-    """To one of these; empty: to any."""
+    """Move to one of these; empty means any."""
     avoided: frozenset[str] = frozenset()
-    """Off all of these."""
+    """Move off all of these."""
     gpu_class: str = ""
-    """To GPUs of this class; empty: of any that its request names."""
+    """Move to GPUs of this class; empty means any that its request names."""
 
     def refusal(self, job: Job) -> str:
-        """Reason why the job is not moved so; empty: it may be."""
+        """Why the job is not moved so; empty if it may be."""
         if not (self.nodes or self.avoided or self.gpu_class):
             return "say where it is to lie: to or off nodes, or a class"
         if self.gpu_class and job.gpu.classes and self.gpu_class not in job.gpu.classes:
@@ -39,7 +39,7 @@ class JobMove:
 
 
 def read_move(text: str) -> JobMove | None:
-    """The wish that the annotation is; None where it cannot be read, or says nothing."""
+    """The request in the annotation; None if it cannot be read or is empty."""
     found = parse(text, BOUNDS)
     if isinstance(found, Malformed) or not isinstance(found, dict):
         return None
@@ -58,7 +58,7 @@ def read_move(text: str) -> JobMove | None:
 
 
 def with_move(job: Job, move: JobMove) -> Job:
-    """The job as it is asked to lie; unchanged where it is not moved so."""
+    """The job with the requested restriction; unchanged if it is not moved so."""
     if move.refusal(job):
         return job
     gpu = replace(job.gpu, classes=(move.gpu_class,)) if move.gpu_class else job.gpu

@@ -1,8 +1,8 @@
 """TrainingJob + what its profile stands for → the whole job. Pure: the same profile and spec give the same spec.
 
-What the job writes wins. What it leaves out is the profile's, part by part: an amount of GPUs is one part, so are
-workers with minWorkers; so no mixture of two authors' numbers comes about that neither would have written. The bounds
-of the profile, and all rules that hold for every TrainingJob, are checked of what came out.
+What the job writes wins. What it leaves out comes from the profile, part by part: an amount of GPUs is one part, and so
+are workers with minWorkers. So numbers of two authors are never mixed into something that neither would have written.
+The bounds of the profile, and all rules for TrainingJobs, are checked on the result.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from cotenant.api.validation.rules import Model
 
 Profile: TypeAlias = TrainingProfile | ClusterTrainingProfile
 SHOWN: Final = 8
-"""Names of profiles that a refusal lists."""
+"""Names of profiles that a refusal lists at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """All that a job may name."""
+    """All profiles that a job may name."""
 
     of_namespaces: Mapping[str, TrainingProfile]
     """By namespace/name."""
@@ -40,7 +40,7 @@ class Profiles:
     """(plural, namespace/name or name) → why it cannot be read."""
 
     def named(self, name: str, namespace: str) -> Profile | None:
-        """The namespace's own, else the cluster's. One that cannot be read hides the cluster's all the same."""
+        """The namespace's own profile, otherwise the cluster's. One that cannot be read still hides the cluster's."""
         own = f"{namespace}/{name}"
         if own in self.of_namespaces:
             return self.of_namespaces[own]
@@ -57,15 +57,15 @@ NO_PROFILES: Final = Profiles({}, {}, {})
 
 
 class UnknownProfileError(DocumentError):
-    """A job names a profile that is not there, or cannot be read."""
+    """A job names a profile that does not exist or cannot be read."""
 
 
 class ProfileRefusedError(DocumentError):
-    """The job breaks a bound of its profile, or is no whole job with it."""
+    """The job breaks a bound of its profile, or is incomplete even with it."""
 
 
 def meaning_of(job: TrainingJob, profiles: Profiles) -> ProfileStatus | None:
-    """What the job's profile stands for now; None: it names none. Raises UnknownProfileError."""
+    """What the job's profile stands for now; None if it names none. Raises UnknownProfileError."""
     name, namespace = job.spec.profile, job.metadata.namespace or "default"
     if name is None:
         return None
@@ -91,7 +91,7 @@ def _unknown(name: str, namespace: str, profiles: Profiles) -> str:
 
 
 def with_profile(job: TrainingJob, meaning: ProfileStatus | None) -> TrainingJob:
-    """The job with all that it left out, and its meaning in its status. Raises ProfileRefusedError."""
+    """The job with the parts that it left out, and their meaning in its status. Raises ProfileRefusedError."""
     if meaning is None:
         left = job.status.model_copy(update={"profile": None})
         return job if job.status.profile is None else job.model_copy(update={"status": left})
@@ -108,7 +108,7 @@ def with_profile(job: TrainingJob, meaning: ProfileStatus | None) -> TrainingJob
 
 
 def resolved(spec: TrainingJobSpec, profile: ProfileSpec) -> TrainingJobSpec:
-    """The spec with what it leaves out as the profile has it. No rule and no bound is checked."""
+    """The spec completed by the profile. No rule and no bound is checked."""
     found: dict[str, Any] = {"runtime": _runtime(spec.runtime, profile), "gpu_given": _gpu(spec.gpu_given, profile)}
     if spec.workers_given is None:
         found["workers_given"] = profile.workers
@@ -163,7 +163,7 @@ def _runtime(given: Runtime, profile: ProfileSpec) -> Runtime:
 
 
 def _broken_rules(spec: TrainingJobSpec) -> Iterator[Problem]:
-    """Rules of every TrainingJob, which nobody has checked of these parts together."""
+    """Broken rules of TrainingJobs: nobody has checked these parts together before."""
     parts: tuple[tuple[str, Model], ...] = (("spec", spec), ("spec.gpu", spec.gpu), ("spec.runtime", spec.runtime))
     for path, part in parts:
         for rule in part.RULES:
@@ -172,7 +172,7 @@ def _broken_rules(spec: TrainingJobSpec) -> Iterator[Problem]:
 
 
 def _broken_bounds(spec: TrainingJobSpec, bounds: ProfileBounds, name: str) -> Iterator[Problem]:
-    """Each names the field, what was given, and what is allowed."""
+    """Broken bounds. Each names the field, what was given, and what is allowed."""
     at = f"the profile {name!r} allows"
     if (workers := bounds.workers) is not None:
         given = (("spec.workers", spec.workers), ("spec.minWorkers", spec.min_workers or spec.workers))
@@ -191,7 +191,7 @@ def _broken_bounds(spec: TrainingJobSpec, bounds: ProfileBounds, name: str) -> I
 
 
 def _is_within(gpu: GpuSpec, gpus: GpuBounds) -> bool:
-    """Shares, of however many GPUs, are less than one; and nobody is on more GPUs than the most."""
+    """Shares, of any number of GPUs, count as less than one. No one gets shares of more GPUs than the maximum."""
     return gpus.min <= (0 if gpu.is_share else gpu.count or 1) and (gpu.count or 0) <= gpus.max
 
 
@@ -201,6 +201,6 @@ def _outside(field: str, given: Sequence[str], allowed: Sequence[str], at: str) 
 
 
 def _begins_with(image: str, prefix: str) -> bool:
-    """Whether a name begins with a prefix that ends where a part of the name does."""
+    """True if a name begins with a prefix that ends at the end of a part of the name."""
     rest = image.removeprefix(prefix)
     return image.startswith(prefix) and (not rest or prefix[-1] in "/:@" or re.match(r"[/:@]", rest) is not None)

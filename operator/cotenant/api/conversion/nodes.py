@@ -1,7 +1,7 @@
-"""Core's view of a node: its GPUNode (from the agent) and its Node (from the kubelet) put together.
+"""The core's view of a node, from its GPUNode (by the agent) and its Node (by the kubelet).
 
-GPUs come from the agent, capacity and readiness from the kubelet; requests of pods that are no job's (`pod_requests`)
-are taken off.
+GPUs come from the agent, capacity and readiness from the kubelet. Requests of pods that belong to no job
+(`pod_requests`) are subtracted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DRIVER_IS_EXCHANGED = frozenset(
         "pod-restart-required",
     }
 )
-"""States of its driver upgrade from the cordon to the new driver's start."""
+"""States of a driver upgrade, from the cordon to the start of the new driver."""
 MIG_IS_CHANGED = frozenset({"pending", "rebooting"})
 
 
@@ -40,15 +40,15 @@ class NodeFacts:
     """Allocatable."""
     memory_mib: int
     pods: int = core.MANY_PODS
-    """Allocatable: how many its kubelet takes."""
+    """Allocatable: the number of pods that its kubelet accepts."""
     zone: str = ""
     rack: str = ""
     ready: bool = True
-    """Ready and not cordoned."""
+    """True if it is ready and not cordoned."""
     unready_because: str = ""
     shared_by_queues: bool = False
     drained_by: str = ""
-    """Why all GPUs of the node are to be left; empty: they are not."""
+    """Why all GPUs of the node have to be left; empty if they do not."""
     gpu_class: str = ""
     """From the node's label, if the administrator named the class; overrides the agent's."""
 
@@ -77,8 +77,9 @@ def to_node_facts(document: Document) -> NodeFacts:
 
 
 def taken_by_the_gpu_operator(labels: Mapping[str, str]) -> str:
-    """Why NVIDIA's GPU Operator needs all programs off the node's GPUs; empty: it does not. It sees no GPU in the
-    requests of the pods of jobs, so it ends none of them.
+    """Why NVIDIA's GPU Operator needs all programs off the node's GPUs; empty if it does not.
+
+    It sees no GPU in the requests of jobs' pods, so it ends none of them itself.
     """
     state = labels.get(names.LABEL_DRIVER_UPGRADE, "")
     if state in DRIVER_IS_EXCHANGED:
@@ -99,8 +100,8 @@ def _amount(value: Any, scale: int = 1) -> int:
 def to_node(
     gpunode: GPUNode, facts: NodeFacts, *, now: float, cpu_used: int = 0, memory_used: int = 0, pods_used: int = 0
 ) -> core.Node:
-    """Node at `now`, Unix seconds. `cpu_used` (milli-CPU) and `memory_used` (MiB): requests of other pods, of which
-    there are `pods_used`.
+    """The node at `now`, Unix seconds. `cpu_used` (milli-CPU) and `memory_used` (MiB) are requests of `pods_used` other
+    pods.
     """
     beat = unix_seconds(gpunode.status.heartbeat)
     return core.Node(

@@ -36,7 +36,7 @@ def from_placement(
     servers: int = 0,
     priority: int | None = None,
 ) -> PlacementStatus:
-    """Status that commits an admission at `admitted_at`, Unix seconds; `to_placement` is its inverse."""
+    """The status that commits an admission at `admitted_at`, Unix seconds. `to_placement` is its inverse."""
     return PlacementStatus(
         nodes=tuple(
             NodeStatus(

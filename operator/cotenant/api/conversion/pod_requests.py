@@ -1,9 +1,9 @@
 """CPU, memory and devices that a v1 Pod takes of its node, counted as the kube-scheduler counts.
 
 Source: the function PodRequests of k8s.io/component-helpers (Kubernetes 1.36). An init container runs beside the
-sidecars that started before it; requests of the pod as a whole take the place of those of its containers; during a
-resize in place the larger of what is asked for and what is still given counts, unless the node can never give it.
-Counting less than the kube-scheduler would make placements that no node takes; counting more would leave GPUs idle.
+sidecars that started before it. Requests of the pod as a whole replace those of its containers. During a resize in
+place, the larger of the requested and the granted amount counts, unless the node can never grant it. Counting less than
+the kube-scheduler would make placements that no node accepts; counting more would leave GPUs idle.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOTHING: Final = _Requests()
 
 
 def pod_requests(document: Document) -> tuple[int, int]:
-    """Milli-CPU and MiB of a v1 Pod, overhead included; amounts that cannot be read count as 0."""
+    """Milli-CPU and MiB of a v1 Pod, including overhead. Amounts that cannot be read count as 0."""
     spec, status = document.get("spec") or {}, document.get("status") or {}
     total = _of_containers(spec, status)
     whole = (spec.get("resources") or {}).get("requests") or {}
@@ -45,7 +45,9 @@ def pod_requests(document: Document) -> tuple[int, int]:
 
 
 def extended_requests(document: Document) -> dict[str, int]:
-    """Extended resource → number of a v1 Pod. Names with a domain: what a device plugin, or a Node's status, offers."""
+    """Extended resource → number that a v1 Pod requests. Their names have a domain: a device plugin or a Node's status
+    offers them.
+    """
     spec = document.get("spec") or {}
     every = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     names = {name for container in every for name in _asked(container) if "/" in name}
@@ -53,7 +55,7 @@ def extended_requests(document: Document) -> dict[str, int]:
 
 
 def _extended(spec: Document, name: str) -> int:
-    """Extended resources, added up as in `_of_containers`; requests of a whole pod and resizes know none."""
+    """Extended resources, summed as in `_of_containers`. Requests of a whole pod and resizes do not apply to them."""
     sidecars, starting = 0, 0
     for container in spec.get("initContainers") or ():
         number = _amount(_asked(container).get(name, 0))
@@ -88,7 +90,7 @@ def _of_container(container: Document, statuses: Mapping[Any, Document], *, infe
 
 
 def _effective(asked: Document, status: Document, *, infeasible: bool) -> _Requests:
-    """Largest of what is asked for, what the kubelet granted and what is in force, of a container or a whole pod."""
+    """The largest of the amounts that a container or a whole pod requests, was granted, and has in force."""
     in_force = status.get("resources")
     if in_force is None:
         return _read(asked)
@@ -97,7 +99,7 @@ def _effective(asked: Document, status: Document, *, infeasible: bool) -> _Reque
 
 
 def _infeasible(status: Document) -> bool:
-    """A resize is asked for that the node can never give: what was given before stays."""
+    """True if a resize is requested that the node can never grant: the granted amount stays."""
     return any(
         condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
         for condition in status.get("conditions") or ()

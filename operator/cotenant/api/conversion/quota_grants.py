@@ -1,8 +1,8 @@
 """QuotaRequests → grants of the core, and the queues that have them.
 
-A request grants what was pinned in its status when its approval was first seen, as long as that approval stands, the
-spec is the one that was approved, and its namespace is served by the queue. So whoever could edit a spec, or make
-another request of the same name, gains nothing by it.
+A request grants what was pinned in its status when its approval was first seen, as long as three things hold: the
+approval stands, the spec is the approved one, and the queue serves its namespace. So editing a spec, or making another
+request of the same name, gains nothing.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from cotenant.core.quota.grants import Grant, GrantLine, NotAdded, with_grants
 @dataclass(frozen=True, slots=True)
 class EffectiveQueues:
     queues: dict[str, TenantQueue]
-    """By name, with the grants that are live."""
+    """By name, with their live grants."""
     not_added: tuple[NotAdded, ...]
     until: float | None
-    """When the first of these grants ends; None: there is none."""
+    """When the first of these grants ends; None if there is none."""
 
 
 def effective_queues(
     queues: Mapping[str, TenantQueue], requests: Iterable[QuotaRequest], now: float
 ) -> EffectiveQueues:
-    """Queues with what is granted to them at this moment. Cheap where nothing is granted."""
+    """Queues with their current grants. Cheap if nothing is granted."""
     of_queue: dict[str, list[Grant]] = {}
     for request in requests:
         grant = grant_of(request)
@@ -48,7 +48,7 @@ def effective_queues(
 
 
 def grant_of(request: QuotaRequest) -> Grant | None:
-    """What was granted and has not been taken back; None: nothing was, or to another spec."""
+    """The current grant; None if there is none, it was taken back, or it was for another spec."""
     status, granted = request.status, request.status.granted
     if status.approval is None or status.approval.decision != "Approved" or granted is None:
         return None
@@ -78,7 +78,7 @@ def grant_lines(quotas: Iterable[MoreQuota]) -> tuple[GrantLine, ...]:
 
 
 def spec_digest(spec: QuotaRequestSpec) -> str:
-    """SHA-256 of what was asked for."""
+    """SHA-256 of the spec."""
     text = json.dumps(spec.to_document(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

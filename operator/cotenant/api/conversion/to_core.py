@@ -1,4 +1,4 @@
-"""Documents → core values. Past here there are no dicts and no texts for amounts.
+"""Documents → core values. The core has no dicts and no texts for amounts.
 
 The parsers raise `DocumentError`, which names every field that is wrong.
 """
@@ -37,9 +37,9 @@ from cotenant.core.quota.budget import NOTHING_SPENT, BudgetStanding, left
 
 Document = Mapping[str, Any]
 SERVICE_ACCOUNT = "system:serviceaccount:"
-"""How names of ServiceAccounts begin: `system:serviceaccount:<namespace>:<name>`."""
+"""Prefix of the names of ServiceAccounts: `system:serviceaccount:<namespace>:<name>`."""
 MAX_USER = 128
-"""Letters of a user's name that are kept as they are."""
+"""Letters of a user's name that are kept unchanged."""
 _Parsed = TypeVar("_Parsed", bound=Model)
 
 
@@ -102,7 +102,9 @@ def to_job(
     priority_classes: Mapping[str, int] | None = None,
     excluded_nodes: frozenset[str] = frozenset(),
 ) -> core.Job:
-    """Job of the core. `priority_classes`: name → priority; `DocumentError` for a class that is not among them."""
+    """Job of the core. `priority_classes` is name → priority. Raises `DocumentError` for a class that is not among
+    them.
+    """
     spec, status, metadata = job.spec, job.status, job.metadata
     phase = status.phase or Phase.PENDING
     placement = to_placement(status.placement) if status.placement is not None and phase in HOLDING else None
@@ -140,7 +142,9 @@ def to_job(
 
 
 def sized(gpu: core.GpuRequest, status: TrainingJobStatus, placement: core.Placement | None) -> core.GpuRequest:
-    """The request with as much memory as it holds, or as is suggested for its next attempt; never more than it asks."""
+    """The request with as much memory as it holds, or as is suggested for its next attempt; never more than it asks
+    for.
+    """
     if gpu.memory_mib is None:
         return gpu
     if placement is not None:
@@ -151,13 +155,13 @@ def sized(gpu: core.GpuRequest, status: TrainingJobStatus, placement: core.Place
 
 
 def computes_nothing(status: TrainingJobStatus) -> bool:
-    """The job holds GPUs, and was measured to leave them idle."""
+    """True if the job holds GPUs and was measured to leave them idle."""
     said = ((one.type, one.status, one.reason) for one in status.conditions)
     return (LOW_USE, "True", GPU_IDLE) in said
 
 
 def requeued_at(status: TrainingJobStatus) -> float | None:
-    """Moment at which the job last came to wait, out of a run or resumed; None: it has waited since it was made."""
+    """When the job last began to wait, after a run or a resume; None if it has waited since it was made."""
     ended = {"Suspended"} | ({"Admitted"} if status.attempts else set())
     moments = [
         unix_seconds(one.last_transition_time)
@@ -168,10 +172,10 @@ def requeued_at(status: TrainingJobStatus) -> float | None:
 
 
 def user_of(named: str, namespace: str) -> str:
-    """User against whose limits a job counts, as printable text; `named`: the annotation's value.
+    """User whose limits count the job, as printable text. `named` is the annotation's value.
 
-    ServiceAccounts of a namespace are one user, because whoever may make one may make many; so are all jobs of a
-    namespace that name nobody, which an admission policy no longer lets in.
+    All ServiceAccounts of a namespace count as one user, because a tenant may make any number of them. So do all jobs
+    of a namespace without a user, which an admission policy no longer accepts.
     """
     if not named:
         return f"(nobody named, namespace {namespace})"
@@ -214,9 +218,10 @@ def to_queue(
     standing: BudgetStanding = NOTHING_SPENT,
     labelled_only: bool = False,
 ) -> core.TenantQueue:
-    """Queue of the core. `namespaces`: name → labels, of all there are; `standing`: of its budget, in this period.
+    """Queue of the core. `namespaces` maps the name of every namespace to its labels; `standing` is its budget in this
+    period.
 
-    With `labelled_only` it serves those alone that are labelled as a tenant's.
+    With `labelled_only` it serves only namespaces with the label of a tenant.
     """
     spec = queue.spec
     chosen = served_namespaces(spec, namespaces)
@@ -276,7 +281,7 @@ def _is_tenants(labels: Mapping[str, str]) -> bool:
 
 
 def served_namespaces(spec: QueueSpec, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
-    """Namespaces of a queue: named ones count whether they exist yet or not, selected ones where they do."""
+    """Namespaces of a queue: named ones even if they do not exist yet, selected ones if they exist."""
     selector = spec.namespace_selector
     chosen = () if selector is None else (name for name, labels in namespaces.items() if selector.matches(dict(labels)))
     return frozenset(spec.namespaces) | frozenset(chosen)

@@ -1,7 +1,7 @@
 """PersistentVolumeClaims and PersistentVolumes: the nodes on which a job can mount its claims. Pure.
 
-The rules are the kube-scheduler's: the node affinity of a bound volume, and the zone labels of volumes that were made
-before there was one (its plugin VolumeZone). A claim that is not bound yet binds where its pod lies.
+The rules are the kube-scheduler's: the node affinity of a bound volume, and the zone labels of older volumes without
+one (its plugin VolumeZone). A claim that is not bound yet binds on the node of its pod.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GENERAL: Final = {
 }
 _TOPOLOGY: Final = frozenset(_GENERAL) | frozenset(_GENERAL.values())
 _SHARED: Final = frozenset({"nfs", "cephfs", "glusterfs", "azureFile"})
-"""Sources of volumes that Kubernetes attaches to no node: there it does not hold anybody to ReadWriteOnce."""
+"""Sources of volumes that Kubernetes attaches to no node. For them it does not enforce ReadWriteOnce."""
 _SHARED_DRIVERS: Final = frozenset({"nfs.csi.k8s.io", "smb.csi.k8s.io", "efs.csi.aws.com", "file.csi.azure.com"})
 """CSI drivers of such volumes: their CSIDriver has `attachRequired: false`."""
 _ONE_NODE: Final = "ReadWriteOnce"
@@ -39,20 +39,20 @@ _MANY: Final = "ReadWriteMany"
 class Claim:
     modes: frozenset[str]
     volume: str = ""
-    """That it is bound to, or will be; empty: it is not bound yet."""
+    """Volume that it is bound to, or will be; empty if it is not bound yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundVolume:
     terms: tuple[tuple[Expression, ...], ...] | None = None
-    """A node fits that fits one of them; None: any node."""
+    """A node fits if it fits one of them; None means any node."""
     zones: tuple[tuple[str, frozenset[str]], ...] = ()
-    """Label → its values, one of which a node with such labels has."""
+    """Label → its values. A node with such a label has to have one of them."""
     attached: bool = True
-    """It is attached to a node, so ReadWriteOnce keeps it from others."""
+    """True if it is attached to a node, so that ReadWriteOnce keeps it from other nodes."""
 
     def fits(self, name: str, labels: Labels) -> bool:
-        """A pod with this volume can lie on the node of this name."""
+        """True if a pod with this volume can run on the node of this name."""
         known = {**labels, NAME: name}
         if self.terms is not None and not any(term and all(_holds(one, known) for one in term) for term in self.terms):
             return False
@@ -85,7 +85,7 @@ def to_volume(document: Document) -> BoundVolume:
 
 
 def claims_of(spec: TrainingJobSpec) -> dict[str, bool]:
-    """Name of each claim that the job mounts → it is mounted for reading only."""
+    """Name of each claim that the job mounts → whether it is mounted read-only."""
     code, checkpoint = spec.runtime.code, spec.checkpoint.volume if spec.checkpoint else None
     mounts = [(one.persistent_volume_claim, one.read_only) for one in spec.runtime.volumes]
     mounts += [(code.persistent_volume_claim, True)] if code else []
@@ -104,10 +104,10 @@ def with_volumes(
     volumes: Mapping[str, BoundVolume],
     nodes_of: Callable[[BoundVolume], frozenset[str]],
 ) -> core.Job:
-    """The job where its claims can be mounted.
+    """The job, restricted to nodes on which its claims can be mounted.
 
-    `claims` are those of its namespace, by name; `nodes_of` gives the nodes that a volume fits. What the job holds is
-    not held against its claims. Raises DocumentError where no placement will ever do.
+    `claims` are those of its namespace, by name. `nodes_of` returns the nodes that a volume fits. What the job holds
+    does not count against its claims. Raises DocumentError if no placement can ever do.
     """
     mounted = {name: (claims[name], reads) for name, reads in claims_of(document.spec).items() if name in claims}
     held = {part.node for part in job.placement.nodes} if job.placement else set[str]()
@@ -140,7 +140,7 @@ def with_volumes(
 
 
 def _refuse_several(job: core.Job, document: TrainingJob, single: Mapping[str, Claim]) -> None:
-    """Raise DocumentError where several workers cannot share these claims even on one node."""
+    """Raise DocumentError if several workers cannot share these claims even on one node."""
     of_one_pod = [name for name, claim in single.items() if _ONE_POD in claim.modes]
     if of_one_pod:
         text = (
@@ -176,7 +176,7 @@ def keeps_on_one_node(claim: Claim, read_only: bool, volume: BoundVolume | None)
 
 
 def _general(labels: Labels) -> dict[str, str]:
-    """The labels; zone and region by their names of today."""
+    """The labels, with zone and region under their current names."""
     return {_GENERAL.get(key, key): value for key, value in labels.items()}
 
 

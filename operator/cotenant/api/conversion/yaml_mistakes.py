@@ -25,11 +25,11 @@ _MISTAKES: Final = (
     (r"", r"constructor for the tag", "a value that begins with ! needs quotes around it"),
     (r"", r"not a number that JSON has|is too large", "write a number that is finite, or a text in quotes"),
 )  # fmt: skip
-"""(expression that the line holds, expression that the parser's complaint holds, what it is and what to write)."""
+"""(pattern in the line, pattern in the parser's message, what it is and what to write)."""
 
 
 def in_words(complaint: str, line: str) -> str:
-    """The parser's complaint about a line, with what to write instead where that is known."""
+    """The parser's message about a line, with what to write instead if that is known."""
     for text, problem, words in _MISTAKES:
         if re.search(text, line) and re.search(problem, complaint):
             return f"{complaint}; {words}"

@@ -1,7 +1,7 @@
-"""YAML text → documents, as kubectl and the API server read it, where PyYAML by itself reads something else.
+"""YAML text → documents, as kubectl and the API server read it. PyYAML reads some values differently.
 
-Kubernetes reads YAML 1.1 as Go does: 1e3 is a number, 1:30 and 2026-01-01 are texts, 2.0 is a whole number, one key
-twice in an object is an error. For files only: the operator gets JSON.
+Kubernetes reads YAML 1.1 as Go does: 1e3 is a number, 1:30 and 2026-01-01 are texts, 2.0 is a whole number, and a key
+that occurs twice in an object is an error. For files only; the operator gets JSON.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class YamlDocument:
     body: Any
     line: int
     node: yaml.Node | None = None
-    """As it was parsed, with the places of all that is in it."""
+    """As parsed, with the position of every part."""
 
     def line_of(self, field: str) -> int:
-        """Line of a field, given as problems name it, or of the deepest object around it that the text has."""
+        """Line of a field, given as problems name it, or of the deepest object around it that the text contains."""
         return _line_of(self.node, field, self.line)
 
 
 LONGEST_NUMBER = 400
-"""Digits; Python reads no whole number of more than some thousands."""
+"""Digits. Python refuses to read whole numbers of more than some thousands."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -58,7 +58,7 @@ def _refused(message: str, node: yaml.Node) -> yaml.constructor.ConstructorError
 
 
 def _as_text(key: Any) -> str:
-    """Key as JSON has it, which knows texts only."""
+    """The key as text, because JSON has text keys only."""
     return str(key).lower() if isinstance(key, bool) or key is None else str(key)
 
 
@@ -117,7 +117,7 @@ def _line_of(node: yaml.Node | None, field: str, line: int) -> int:
 
 
 def _singly(body: Any, node: yaml.Node) -> Iterator[tuple[Any, yaml.Node | None]]:
-    """Items of a List, as `kubectl get -o yaml` prints several objects; else the document itself."""
+    """Items of a List, as `kubectl get -o yaml` prints several objects; otherwise the document itself."""
     kind = body.get("kind") if isinstance(body, dict) else None
     if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(body.get("items"), list):
         yield body, node
@@ -128,7 +128,7 @@ def _singly(body: Any, node: yaml.Node) -> Iterator[tuple[Any, yaml.Node | None]
 
 
 def _check_is_a_tree(node: yaml.Node, above: frozenset[int], seen: set[int]) -> None:
-    """Refuse an object that is inside itself by an alias, which no JSON is."""
+    """Refuse an object that contains itself by an alias, which JSON cannot express."""
     if id(node) in above:
         raise _refused("the alias is inside of what it stands for", node)
     if id(node) in seen or not isinstance(node, yaml.CollectionNode):
@@ -140,7 +140,9 @@ def _check_is_a_tree(node: yaml.Node, above: frozenset[int], seen: set[int]) -> 
 
 
 def read_documents(text: str, where: str = "") -> Iterator[YamlDocument]:
-    """Every document that is not empty, every item of a List; `DocumentError` with the line where it is no YAML."""
+    """Every document that is not empty, and every item of a List. Raises `DocumentError` with the line if the text is
+    not YAML.
+    """
     loader = _Loader(text)
     try:
         while loader.check_node():

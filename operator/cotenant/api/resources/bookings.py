@@ -1,4 +1,4 @@
-"""Booking: GPUs of a class that an administrator sets aside for a queue, from one moment to another."""
+"""Booking: GPUs of a class that an administrator reserves for a queue for some time."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ MOST_GPUS = 100_000
 
 class BookingSpec(Model):
     queue: Label
-    """The Queue whose jobs, and those of queues below it, may use them."""
+    """The Queue whose jobs may use them, including jobs of queues below it."""
     gpu_class: LabelValue
-    """GPUs of this class."""
+    """Class of the GPUs."""
     zone: LabelValue | None = None
-    """GPUs in this zone. Default: any."""
+    """Zone of the GPUs. Default: any."""
     gpus: Annotated[int, *whole(1, MOST_GPUS)]
-    """How many whole GPUs the queue is to have at least. What it is guaranteed anyway counts towards them."""
+    """How many whole GPUs the queue has at least. What it is guaranteed counts towards them."""
     start: Instant
-    """From when on, in UTC. Before, only jobs that will be gone by then are placed on them."""
+    """When it begins, in UTC. Before, only jobs that will end by then are placed on them."""
     end: Instant
     """When it ends by itself, in UTC."""
     reason: Annotated[Str, Field(max_length=500)] = ""
-    """What it is for, for whoever waits because of it."""
+    """What it is for. Jobs that wait because of it show this text."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -54,25 +54,25 @@ class BookingSpec(Model):
 
 class BookingStatus(StatusModel):
     phase: Str = ""
-    """Pending, Active, Ended, or Overbooked: not all of it can be held to."""
+    """Pending, Active, Ended, or Overbooked: not all of it can be kept."""
     message: Str = ""
-    """The same as a sentence: what is there, what is not, and why."""
+    """The phase as a sentence: what is there, what is missing, and why."""
     booked: Str = ""
     """In short: `4 GPUs of class H100`."""
     granted: int = 0
-    """GPUs of it that there is room for beside all guarantees and earlier bookings."""
+    """GPUs of it for which there is room beside all guarantees and earlier bookings."""
     kept: int = 0
-    """GPUs that are kept for it and not used by its queue: free, or held by who will be gone in time."""
+    """GPUs that are reserved for it and that its queue does not use: free, or held by jobs that will end in time."""
     used: Str = ""
     """GPUs of it that its queue holds."""
     nodes: Annotated[tuple[Str, ...], Field(max_length=64)] = ()
-    """Where GPUs are kept for it, at most 64 nodes."""
+    """Nodes on which GPUs are reserved for it, at most 64."""
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
     observed_generation: int = 0
 
 
 class Booking(Model):
-    """GPUs that are set aside for a queue for some time. Made by administrators."""
+    """GPUs that are reserved for a queue for some time. Administrators make it."""
 
     api_version: ApiVersion
     kind: Literal["Booking"]

@@ -1,4 +1,4 @@
-"""GPUNode: the GPUs of one node, as its agent finds them. Written by the agent only; it has no spec."""
+"""GPUNode: the GPUs of one node, as its agent finds them. Only the agent writes it; it has no spec."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cotenant.api.scalars.fields import Timestamp, keyed_by
 from cotenant.api.validation.rules import Model, Rule, StatusModel
 
 HEARTBEATS_MISSED: Final = 4
-"""A node whose agent has missed more gets no new jobs."""
+"""A node whose agent has missed more heartbeats gets no new jobs."""
 
 
 class IsolationPath(StrEnum):
-    """A way in which GPUs get into pods, or in which pods are held to their shares of them."""
+    """A way in which GPUs get into pods, or in which pods are limited to their shares."""
 
     RUNTIME_CLASS = "RuntimeClass"
     """The container runtime gives a pod the GPUs that it names."""
@@ -29,36 +29,38 @@ class IsolationPath(StrEnum):
     DEVICE_PLUGIN = "DevicePlugin"
     """The kubelet counts shares of each GPU that pods request by its name; before Kubernetes 1.36."""
     DEVICE_CLAIM = "DeviceClaim"
-    """The kube-scheduler and the kubelet count GPUs by ResourceClaims, and the container gets those of its claim."""
+    """The kube-scheduler and the kubelet count GPUs by ResourceClaims, and the container gets the GPUs of its claim."""
     MPS_NAMESPACE = "MPS"
-    """A daemon of MPS for each shared GPU has a namespace for each claim, with its share of compute as ceiling."""
+    """An MPS daemon for each shared GPU has a namespace for each claim, with the claim's share of compute as its
+    ceiling.
+    """
     EXTENDED_RESOURCE = "ExtendedResource"
-    """The maker's device plugin hands out whole devices: the kubelet chooses which, Cotenant counts them."""
+    """The maker's device plugin hands out whole devices. The kubelet chooses which; Cotenant counts them."""
 
 
 class PathCapability(StatusModel):
     path: Annotated[str, Field(json_schema_extra={"maxLength": 64})]
-    """Its name; a newer agent may know more of them."""
+    """Name of the path. A newer agent may know more paths."""
     available: bool = False
-    """New pods get it."""
+    """True if new pods get it."""
     reason: str = ""
-    """What is missing, where it is not there."""
+    """What is missing, if it is not available."""
 
 
 class Capabilities(StatusModel):
     """What the node can do to keep jobs apart."""
 
     paths: Annotated[tuple[PathCapability, ...], *keyed_by("path")] = ()
-    """Every path that the agent knows, with what is missing for those that are not there."""
+    """Every path that the agent knows, with what is missing for unavailable ones."""
 
     runtime_class: bool = False
-    """The nvidia runtime is set up."""
+    """True if the nvidia runtime is set up."""
     cdi: bool = False
-    """Devices by CDI."""
+    """True if devices are available by CDI."""
     dmem: bool = False
-    """The driver accounts memory by cgroup."""
+    """True if the driver accounts memory by cgroup."""
     mps: bool = False
-    """MPS keeps shares of compute: the same as its path is available."""
+    """True if MPS limits shares of compute, as its path says."""
 
 
 class GpuUse(StatusModel):
@@ -76,13 +78,13 @@ class GpuProcess(StatusModel):
 class ResetState(StrEnum):
     DONE = "Done"
     REFUSED = "Refused"
-    """Somebody holds the GPU, or it is not one that can be reset."""
+    """Somebody holds the GPU, or it cannot be reset."""
     FAILED = "Failed"
-    """The driver did not do it."""
+    """The driver did not reset it."""
 
 
 class GpuReset(StatusModel):
-    """What became of the last reset that an administrator asked for."""
+    """Result of the last reset that an administrator asked for."""
 
     state: ResetState
     message: str = ""
@@ -91,36 +93,38 @@ class GpuReset(StatusModel):
 
 class GpuStatus(StatusModel):
     uuid: Annotated[str, Field(json_schema_extra={"maxLength": 64})]
-    """As short as the placement of a job can hold it."""
+    """Its length is bounded, because the placement of a job contains it."""
     index: int
     gpu_class: str = Field(alias="class")
     memory_mib: int = Field(alias="memoryMiB")
-    """0: the driver does not show it, as of memory that the CPU shares. Such a GPU is handed out whole."""
+    """MiB of memory; 0 if the driver does not show it, as for memory shared with the CPU. Such a GPU is handed out
+    whole.
+    """
     healthy: bool = True
     """Only healthy GPUs are handed out."""
     health: str = ""
-    """Why it is not healthy, or a warning about one that is: `Slow: …` is handed out last."""
+    """Why it is not healthy, or a warning: a GPU with `Slow: …` is handed out last."""
     drain: bool = False
-    """It computes no longer, or wrong: the jobs on it, and no others, leave it for other GPUs."""
+    """True if it no longer computes, or computes wrong: the jobs on it, and no others, move to other GPUs."""
     peers: tuple[str, ...] = ()
-    """UUIDs that it reaches by NVLink."""
+    """UUIDs of GPUs that it reaches by NVLink."""
     mig: bool = False
-    """Partitioned by MIG, and without instances: they are listed instead of it."""
+    """True if it is partitioned by MIG and has no instances. Instances are listed instead of their GPU."""
     parent: str = ""
     """UUID of the GPU of which this is a MIG instance."""
     whole_only: bool = False
-    """It cannot be shared: who gets it gets all of it."""
+    """True if it cannot be shared: a job gets all of it."""
     resource: Annotated[str, Field(json_schema_extra={"maxLength": 317})] = ""
-    """Extended resource under which the kubelet hands it out whole, such as `amd.com/gpu`: the UUID is then one of so
-    many, and says nothing of which device it is.
+    """Extended resource under which the kubelet hands it out whole, such as `amd.com/gpu`. The UUID is then only a
+    number: it does not say which device it is.
     """
     pci_bus_id: str = Field(default="", alias="pciBusId")
     used: GpuUse | None = None
-    """Live use."""
+    """Current use."""
     processes: tuple[GpuProcess, ...] = ()
-    """Who uses it."""
+    """Processes that use it."""
     reset: GpuReset | None = None
-    """The last one by hand: `kubectl cotenant gpus reset NODE GPU`."""
+    """The last reset by hand: `kubectl cotenant gpus reset NODE GPU`."""
 
 
 class Violation(StatusModel):
@@ -141,13 +145,13 @@ class Dimension(StrEnum):
 
 
 class LimitState(StrEnum):
-    """What the driver shows of a limit that a pod asked for."""
+    """What the driver shows about a limit that a pod asked for."""
 
     IN_FORCE = "InForce"
     ABSENT = "Absent"
     """There is none."""
     UNKNOWN = "Unknown"
-    """It cannot be read, or not yet."""
+    """It cannot be read, or cannot be read yet."""
 
 
 class DeviceLimit(StatusModel):
@@ -157,15 +161,15 @@ class DeviceLimit(StatusModel):
     uuid: str
     dimension: Dimension
     wanted: int = Field(ge=0)
-    """As the pod's variables, or its claim, have it."""
+    """The limit that the pod's variables, or its claim, ask for."""
     state: LimitState
     in_force: int | None = Field(default=None, ge=0)
-    """The limit, where it is in force."""
+    """The limit in force, if there is one."""
 
 
 class Evidence(StrEnum):
-    """What shows that a pod holds its GPUs: that it is bound and has not ended; without a Pod object any more, that
-    processes of it run on the node, or that they are on a GPU.
+    """What shows that a pod holds its GPUs: it is bound and has not ended; or it has no Pod object any more, but
+    processes of it run on the node or are on a GPU.
     """
 
     POD = "Pod"
@@ -195,7 +199,7 @@ class GpuHolder(StatusModel):
 
 
 class StrangerOnGpu(StatusModel):
-    """Something that uses a GPU which was not granted to it. The GPU is not handed out meanwhile."""
+    """A process that uses a GPU without a grant. The GPU is not handed out meanwhile."""
 
     pod_uid: str = Field(default="", alias="podUID")
     """Empty for processes outside pods."""
@@ -206,54 +210,54 @@ class StrangerOnGpu(StatusModel):
 
 
 class Writer(StatusModel):
-    """The agent that writes a GPUNode: one for each node."""
+    """The agent that writes a GPUNode. Each node has one."""
 
     source: Annotated[str, Field(json_schema_extra={"maxLength": 1024})]
-    """What it lists: `nvidia`, or extended resources with commas."""
+    """What it lists: `nvidia`, or extended resources separated by commas."""
     instance: Annotated[str, Field(json_schema_extra={"maxLength": 253})] = ""
     """Its pod's name."""
     version: Annotated[str, Field(json_schema_extra={"maxLength": 128})] = ""
-    """The release of Cotenant that it is of; empty for one that does not say it."""
+    """Its release of Cotenant; empty if it does not say."""
 
 
 class GPUNodeStatus(StatusModel):
     writer: Writer | None = None
-    """Who writes this: an agent of other devices on the same node holds back while it is alive."""
+    """Who writes this object. An agent of other devices on the same node does not write while this one is alive."""
     heartbeat: Timestamp | None = None
-    """When the agent last wrote; a node that is silent for four times `heartbeatSeconds` gets no new jobs."""
+    """When the agent last wrote. A node that is silent for four times `heartbeatSeconds` gets no new jobs."""
     heartbeat_seconds: int = Field(default=15, ge=1, le=600)
-    """How often the agent writes, at least: 15, and more in clusters of more than 1,500 GPUNodes."""
+    """The agent writes at least this often: every 15 s, and less often in clusters of more than 1,500 GPUNodes."""
     simulated: bool = False
-    """Not real GPUs: for a machine that has none."""
+    """True for simulated GPUs, on a machine without real ones."""
     driver_version: str = ""
     toolkit_version: str = ""
     capabilities: Capabilities = Capabilities()
     isolation: Isolation = Isolation.NONE
-    """The best that this node can enforce on the memory of a pod's GPUs."""
+    """The best level that this node can enforce on the memory of a pod's GPUs."""
     isolation_levels: IsolationLevels | None = None
-    """The best that this node can enforce, for each dimension."""
+    """The best level that this node can enforce, for each dimension."""
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
-    """`MemoryIsolationLowered` and `ComputeIsolationLowered`: true while the node holds less than it did, with why.
-    `GPUsUnreadable`: true while the agent cannot read the driver, with why.
+    """`MemoryIsolationLowered` and `ComputeIsolationLowered`: true while the node enforces less than it did, with the
+    reason. `GPUsUnreadable`: true while the agent cannot read the driver, with the reason.
     """
     gpus: tuple[GpuStatus, ...] = ()
     """Every GPU of the node."""
     summary: str = ""
     """One phrase for a table: `2 × H100 80Gi`."""
     health: str = ""
-    """One phrase for a table: `healthy`, or how many GPUs are ill (not handed out) or slow, and by which codes."""
+    """One phrase for a table: `healthy`, or how many GPUs are ill (not handed out) or slow, and their codes."""
     node: str = ""
-    """Whether the Node takes pods, as of the last minute: `Ready`, `Cordoned` or `NotReady`."""
+    """Whether the Node took pods in the last minute: `Ready`, `Cordoned` or `NotReady`."""
     violations: tuple[Violation, ...] = ()
-    """Pods that use more than they were given."""
+    """Pods that use more GPU memory than they were given."""
     limits: tuple[DeviceLimit, ...] = ()
     """Limits that pods asked for, as the driver has them."""
     holders: tuple[GpuHolder, ...] | None = None
-    """Pods that hold GPUs of this node, also without a Pod object, until they are really gone; not given by an agent
-    that does not look for them.
+    """Pods that hold GPUs of this node, also without a Pod object, until they are really gone. Absent if the agent does
+    not look for them.
     """
     strangers: tuple[StrangerOnGpu, ...] = ()
-    """Who is on a GPU without a grant of it."""
+    """Processes that use a GPU without a grant."""
 
     @property
     def stale_after_s(self) -> int:

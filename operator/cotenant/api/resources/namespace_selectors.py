@@ -21,11 +21,11 @@ class SelectorOperator(StrEnum):
 
 class SelectorRequirement(Model):
     key: LabelKey
-    """Of a label."""
+    """Key of a label."""
     operator: SelectorOperator
     """How the label's value is compared."""
     values: Annotated[tuple[SelectedValue, ...], Field(max_length=64)] = ()
-    """With what; for In and NotIn."""
+    """Values to compare with, for In and NotIn."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -43,7 +43,7 @@ class NamespaceSelector(Model):
     match_labels: Annotated[dict[Str, SelectedValue], Field(max_length=16, default_factory=dict), NULL_IS_ABSENT]
     """Labels that a namespace must carry, all of them."""
     match_expressions: Annotated[tuple[SelectorRequirement, ...], Field(max_length=16)] = ()
-    """Further demands on its labels, all of which must hold."""
+    """Further conditions on its labels, all of which must hold."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -55,7 +55,7 @@ class NamespaceSelector(Model):
     )
 
     def matches(self, labels: dict[str, str]) -> bool:
-        """True for the labels of a namespace that is selected."""
+        """True if a namespace with these labels is selected."""
         if any(labels.get(key) != value for key, value in self.match_labels.items()):
             return False
         return all(_holds(requirement, labels) for requirement in self.match_expressions)

@@ -14,8 +14,9 @@ from cotenant.api.validation.rules import Model, ValueRefusedError, given
 ApiVersion: TypeAlias = Annotated[
     Literal["cotenant.dev/v1beta1", "cotenant.dev/v1alpha1"], AfterValidator(lambda _: names.API_VERSION)
 ]
-"""All versions have one shape, so a document of any of them is read as one of the newest, and nothing but this line
-knows that there are several."""
+"""All versions have one shape, so a document of any version is read as the newest. No other code knows that there are
+several.
+"""
 
 _KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -71,5 +72,5 @@ class ObjectMeta(Model):
 
     @property
     def final_name(self) -> str:
-        """Name, or a stand-in for what the API server generates: five random letters come after `generateName`."""
+        """The name, or a placeholder for a generated one: the API server adds five random letters to `generateName`."""
         return self.name or (f"{self.generate_name}xxxxx" if self.generate_name else "")

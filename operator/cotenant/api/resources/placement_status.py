@@ -1,4 +1,4 @@
-"""Where a TrainingJob is: GPUs by node and rank, with what is enforced on them, or another cluster."""
+"""Where a TrainingJob runs: GPUs by node and rank with what is enforced on them, or another cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cotenant.api.validation.rules import StatusModel
 
 
 class Isolation(StrEnum):
-    """What is really enforced on the GPUs, from nothing to a hard limit."""
+    """What is enforced on the GPUs, from nothing to a hard limit."""
 
     NONE = "None"
     COOPERATIVE = "Cooperative"
@@ -24,7 +24,7 @@ class Isolation(StrEnum):
 
 
 class IsolationLevels(StatusModel):
-    """What is really enforced, for each dimension of a GPU."""
+    """What is enforced, for each dimension of a GPU."""
 
     memory: Isolation = Isolation.NONE
     compute: Isolation = Isolation.NONE
@@ -53,19 +53,19 @@ class PlacementStatus(StatusModel):
     admitted_at: Timestamp
     """When the job got its GPUs."""
     backfilled_until: Timestamp | None = None
-    """When it said that it would have ended, where it started on GPUs that are kept for another job."""
+    """If it started on GPUs that are reserved for another job: when it said that it would end."""
     workers: int = Field(ge=1)
     """Ranks in all."""
     isolation: Isolation = Isolation.NONE
-    """Level of memory that was sure at admission; what has been found since is in `status.isolationLevels`."""
+    """Level of memory isolation that was certain at admission. Later findings are in `status.isolationLevels`."""
     priority: int | None = None
-    """Priority that it was admitted with. It counts while the PriorityClass of the job is gone."""
+    """Priority at admission. It counts while the PriorityClass of the job is missing."""
     servers: int | None = Field(default=None, ge=0, le=MAX_SERVERS)
-    """Pods of parameter servers beside those of the nodes: the kube-scheduler places them, and they hold no GPU."""
+    """Number of parameter servers. The kube-scheduler places their pods, which hold no GPU."""
 
 
 class ClusterRun(StatusModel):
-    """Of a job that was handed to another cluster: where it is, and what becomes of it there."""
+    """Where a job is that was handed to another cluster, and its state there."""
 
     name: NameOfObject
     """The RemoteCluster."""
@@ -76,17 +76,17 @@ class ClusterRun(StatusModel):
     since: Timestamp
     """When it was handed over."""
     uid: Word = ""
-    """Of the TrainingJob there, once it is made."""
+    """Uid of the TrainingJob there, once it is made."""
     server: NameOfObject = ""
     """Address of the API server there, once it is made."""
     phase: Word = ""
-    """Of the job there."""
+    """Phase of the job there."""
     reason: Word = ""
     message: ShortSentence = ""
-    """The same as a sentence."""
+    """The phase as a sentence."""
     attempts: int = Field(default=0, ge=0)
     """Attempts there."""
     gpu_seconds: int = Field(default=0, ge=0)
-    """GPUs × seconds held there. The queue there is charged for them, the queue here is not."""
+    """GPUs × seconds held there. They are charged to the queue there, not to the queue here."""
     returning: ShortSentence | None = None
-    """Set: the job is fetched back, for this reason. It starts nowhere until it is gone there."""
+    """If set, the reason why the job is fetched back. It starts nowhere until it is gone there."""

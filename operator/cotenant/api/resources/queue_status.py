@@ -1,5 +1,5 @@
-"""Status of a Queue, written by the controller: what its jobs hold, borrow and have used up; and what a namespace
-that it serves may see of that.
+"""Status of a Queue, written by the controller: what its jobs hold, borrow and have used; and the part that a namespace
+may see.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ class QuotaUsage(StatusModel):
     effective: GpuAmount = 0
     """`guaranteed`, scaled to the nodes that are there."""
     used: GpuAmount = 0
-    """Held by its jobs."""
+    """GPUs that its jobs hold."""
     borrowed: GpuAmount = 0
-    """Of these, beyond what is guaranteed."""
+    """The part of `used` beyond the guarantee."""
     lent: GpuAmount = 0
-    """Of what is guaranteed, held by others."""
+    """The part of the guarantee that others hold."""
     memory_used: str | None = None
-    """GPU memory that its jobs hold; where the line limits it."""
+    """GPU memory that its jobs hold, if the line limits it."""
     memory_limit: str | None = None
-    """The most that they may hold."""
+    """The most GPU memory that they may hold."""
 
 
 class UserUsage(StatusModel):
-    """What one user holds under one limit of users."""
+    """What one user holds under one user limit."""
 
     user: str = ""
     gpu_class: str | None = None
@@ -42,43 +42,43 @@ class UserUsage(StatusModel):
     limit: GpuAmount | None = None
     used: GpuAmount = 0
     memory_used: str | None = None
-    """Where the line limits it."""
+    """GPU memory held, if the line limits it."""
     memory_limit: str | None = None
 
 
 class MoneyUsage(StatusModel):
     spent_micros: int = Field(default=0, ge=0)
-    """Exactly, in this period: whole micro-units of the currency."""
+    """Exact amount spent in this period, in whole micro-units of the currency."""
     spent_remainder: int = Field(default=0, ge=0)
-    """What is left of a micro-unit, in micro-units × milli-GPU × seconds of an hour: 3600000 make one micro-unit."""
+    """The rest of a micro-unit, in micro-units × milli-GPU × seconds of an hour: 3600000 make one micro-unit."""
     carried_micros: int = Field(default=0, ge=0)
-    """Micro-units that the period before left over."""
+    """Micro-units that were left over from the period before."""
     spent: str = ""
-    """For people."""
+    """Amount spent, for people."""
     left: str = ""
-    """For people."""
+    """Amount left, for people."""
     currency: str = ""
 
 
 class BudgetUsage(StatusModel):
     spent_milli_gpu_seconds: int = Field(default=0, alias="spentMilliGPUSeconds")
-    """Exactly, in this period."""
+    """Exact amount spent in this period."""
     carried_milli_gpu_seconds: int = Field(default=0, alias="carriedMilliGPUSeconds", ge=0)
-    """What the period before left over."""
+    """Amount left over from the period before."""
     spent: str = ""
-    """In GPU-hours, for people."""
+    """GPU-hours spent, for people."""
     left: str = ""
-    """In GPU-hours, for people; empty where they are not limited."""
+    """GPU-hours left, for people; empty if they are not limited."""
     money: MoneyUsage | None = None
-    """The same in money, where that is limited."""
+    """The same in money, if that is limited."""
     burn_down: str = ""
     """How much of the budget is spent, and of the period over: `37 % spent, 52 % of the month over`."""
     projected_end: Timestamp | None = None
-    """When it ends at what its jobs hold now; absent where that is not in this period."""
+    """When it ends at what its jobs hold now; absent if that is after this period."""
     counted_until: Timestamp | None = None
-    """Until then all that was held is counted: from there the next leader goes on."""
+    """Everything that was held until this time is counted. A new leader continues from here."""
     held_milli: int = Field(default=0, alias="heldMilliGPU", ge=0)
-    """What its jobs held then."""
+    """Milli-GPU that its jobs held then."""
     period_start: Timestamp | None = None
     period_end: Timestamp | None = None
 
@@ -87,33 +87,34 @@ class PastBorrowing(StatusModel):
     milli_gpu_seconds: int = Field(default=0, alias="milliGPUSeconds")
     """Milli-GPU × seconds beyond what is guaranteed, decayed."""
     at: Timestamp
-    """When it stood at that."""
+    """Time of this value."""
     half_life_seconds: int | None = None
-    """With which it decayed."""
+    """Half-life of its decay."""
 
 
 class QueueStatus(StatusModel):
     used: GpuAmount = 0
     """GPUs that its jobs hold."""
     borrowed: GpuAmount = 0
-    """Of these, beyond what is guaranteed to it."""
+    """The part of `used` beyond its guarantee."""
     lent: GpuAmount = 0
-    """Of what is guaranteed to it, held by other queues."""
+    """The part of its guarantee that other queues hold."""
     pending: int = 0
     """Jobs that wait."""
     running: int = 0
     """Jobs that hold GPUs."""
     share: str = ""
-    """Dominant share of what is borrowed now: who has less goes first. What was borrowed before counts besides."""
+    """Dominant share of what it borrows now: the queue with less goes first. Past borrowing counts in addition."""
     namespaces: tuple[str, ...] = ()
-    """All that it serves now, selectors resolved."""
+    """All namespaces that it serves now, with selectors resolved."""
     quotas: tuple[QuotaUsage, ...] = ()
-    """The same for every line of the spec that is not for users."""
+    """The same for every line of the spec without a user."""
     users: tuple[UserUsage, ...] = ()
-    """For lines that are: who holds something under them, at most 64 of them, who is nearest to his limit first."""
+    """For lines with a user: users who hold something under them, at most 64, those nearest to their limit first."""
     budget: BudgetUsage | None = None
     past_borrowing: PastBorrowing | None = None
-    """What it has borrowed before, from which the next leader goes on. Written when something else is."""
+    """Decayed past borrowing, saved so that a new leader can continue. Updated only together with other status changes.
+    """
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
     observed_generation: int = 0
 
@@ -122,45 +123,46 @@ class LocalQuota(StatusModel):
     """One line of the queue's quota, as a namespace sees it."""
 
     gpu_class: str | None = None
-    """Absent: of any class."""
+    """GPU class; absent for any."""
     zone: str | None = None
-    """Absent: in any zone."""
+    """Zone; absent for any."""
     guaranteed: GpuAmount = 0
     limit: GpuAmount | None = None
-    """The most that the queue may hold, what it borrows included. Absent: what others lend."""
+    """The most that the queue may hold, including what it borrows; absent if only the lenders limit it."""
     used: GpuAmount = 0
-    """Held by the queue's jobs, of all namespaces that it serves."""
+    """GPUs held by the queue's jobs, in all namespaces that it serves."""
     free: GpuAmount = 0
-    """What a job could be given now without an eviction."""
+    """GPUs that a job could get now without an eviction."""
 
 
 class LocalBudget(StatusModel):
-    """What is left of the queue's budget, as a namespace sees it: coarser than it is counted."""
+    """What is left of the queue's budget, rounded for a namespace."""
 
     left: str = ""
-    """In GPU-hours, rounded down; empty where they are not limited."""
+    """GPU-hours left, rounded down; empty if they are not limited."""
     money_left: str = ""
-    """In the currency of the prices, rounded down; empty where money is not limited."""
+    """Money left in the currency of the prices, rounded down; empty if money is not limited."""
     burn_down: str = ""
     """How much is spent, and of the period over: `37 % spent, 52 % of the month over`."""
     projected_end: Timestamp | None = None
-    """The hour in which it ends at what the queue's jobs hold now; absent where that is not in this period."""
+    """The hour in which it ends at what the queue's jobs hold now; absent if that is after this period."""
     period_end: Timestamp | None = None
-    """When the next period begins, and a new budget."""
+    """When the next period begins, with a new budget."""
 
 
 class LocalQueueStatus(StatusModel):
     guaranteed: GpuAmount = 0
-    """GPUs that are the queue's own: others give them back when it asks."""
+    """GPUs that belong to the queue: others give them back when it asks."""
     used: GpuAmount = 0
-    """GPUs that its jobs hold, of all namespaces that it serves."""
+    """GPUs that its jobs hold, in all namespaces that it serves."""
     used_here: GpuAmount = 0
-    """Of these, by jobs of this namespace."""
+    """The part of `used` that jobs of this namespace hold."""
     borrowed: GpuAmount = 0
-    """Of what is used, beyond what is guaranteed: others may ask for it back."""
+    """The part of `used` beyond the guarantee: others may ask for it back."""
     free: GpuAmount = 0
-    """GPUs that a job of this namespace could be given now without an eviction: idle, and within all limits. How they
-    lie on nodes is not looked at."""
+    """GPUs that a job of this namespace could get now without an eviction: idle, and within all limits. Their
+    distribution over nodes is not considered.
+    """
     running: int = 0
     """Jobs of this namespace that hold GPUs."""
     pending: int = 0
@@ -172,7 +174,7 @@ class LocalQueueStatus(StatusModel):
 
 
 class LocalQueue(Model):
-    """What a namespace may see of a queue that serves it. Written by the operator; has the queue's name."""
+    """What a namespace may see of a queue that serves it. The operator writes it; it has the queue's name."""
 
     api_version: ApiVersion
     kind: Literal["LocalQueue"]

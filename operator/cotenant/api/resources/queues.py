@@ -1,4 +1,4 @@
-"""Queue: a tenant's place in the quota tree, with what is granted, to which namespaces, and how much of it is lent."""
+"""Queue: a tenant's place in the quota tree: its quotas, its namespaces, and how much it lends."""
 
 from __future__ import annotations
 
@@ -21,24 +21,26 @@ EVERY_USER = "*"
 
 
 class QuotaSpec(Model):
-    """One grant. Every line that matches a request must allow it; a line without class or zone matches any. A line with
-    a user grants nothing: it bounds what the others let that user have."""
+    """One line of quota. Every line that matches a request must allow it; a line without class or zone matches any. A
+    line with a user grants nothing: it limits what that user may have of the others.
+    """
 
     gpu_class: LabelValue | None = None
     """For GPUs of this class. Default: any."""
     zone: LabelValue | None = None
     """For GPUs in this zone. Default: any."""
     user: UserName | None = None
-    """For jobs of this user alone, or, with `*`, of every user whom no line of the same class and zone names, each for
-    himself. Such a line has a `limit` or a `memoryLimit`. Default: all users together."""
+    """For jobs of this user alone, or, with `*`, for each user without a line of the same class and zone. Such a line
+    has a `limit` or a `memoryLimit`. Default: all users together.
+    """
     guaranteed: GpuAmount = 0
-    """GPUs that are the queue's own: others give them back when it asks."""
+    """GPUs that belong to the queue: others give them back when it asks."""
     limit: GpuAmount | None = None
-    """The most that the queue may hold, borrowed ones included. Default: what the tree has to lend."""
+    """The most that the queue may hold, including borrowed GPUs. Default: what the tree can lend."""
     lendable: GpuAmount | None = None
     """How much of `guaranteed` others may use while it is idle. Default: all of it."""
     memory_limit: PooledMemory | None = None
-    """The most GPU memory that the queue may hold at once, on however many GPUs it lies. Default: no such limit."""
+    """The most GPU memory that the queue may hold at once, over any number of GPUs. Default: no such limit."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -75,7 +77,7 @@ class UserLimits(Model):
 
 
 class SessionLimits(Model):
-    """The longest times of sessions; one that says more has these."""
+    """The longest times of sessions. A session that asks for more gets these."""
 
     idle_timeout: Duration | None = None
     """A session is suspended when it was idle for this long. Default: as each session says."""
@@ -85,24 +87,25 @@ class SessionLimits(Model):
 
 
 class MaxPending(Model):
-    """How many waiting jobs of a queue are looked at in each decision; those beyond wait outside the line."""
+    """How many waiting jobs of a queue each decision considers. Further jobs wait until there is room."""
 
     jobs: Annotated[int, *whole(1, 10_000)] = 1_000
-    """Jobs."""
+    """Number of jobs."""
     workers: Annotated[int, *whole(1, 1_000_000)] = 100_000
-    """Workers that they ask for together, at least; the first job is always looked at."""
+    """Their workers in total, at least. The first job is always considered."""
     gpus: GpuAmount | None = None
-    """GPUs that they ask for together, at least. Default: as many as there are."""
+    """Their GPUs in total, at least. Default: as many as exist."""
 
 
 class FairShare(Model):
     half_life: Duration | None = None
-    """After this time past borrowing counts half when shares are compared. Default: the operator's setting."""
+    """After this time, past borrowing counts half when shares are compared. Default: the operator's setting."""
     order: TimeOrder = TimeOrder.AGE
-    """Who of equal priority goes first in a queue: the oldest job (`Age`), the one that has had the least GPU time, in
-    levels of 4, 32 and 256 GPU-hours (`LeastService`), or so, and inside a level the one that still needs the least, by
-    what was learned of jobs like it (`Predicted`). But for `Age`, a job that has waited for half an hour may have one
-    evicted that has had more."""
+    """Which job of equal priority goes first in a queue: the oldest (`Age`); the one with the least GPU time so far, in
+    levels of 4, 32 and 256 GPU-hours (`LeastService`); or, inside such a level, the one that needs the least from now
+    on, as learned from similar jobs (`Predicted`). Except with `Age`, a job that has waited for half an hour may have a
+    job evicted that has had more.
+    """
 
 
 class CarryOver(StrEnum):
@@ -112,14 +115,14 @@ class CarryOver(StrEnum):
 
 class Budget(Model):
     gpu_hours: GpuHours | None = None
-    """GPUs × hours that the queue's jobs may use in each period. Default: as many as the money pays."""
+    """GPUs × hours that the queue's jobs may use in each period. Default: as many as the money pays for."""
     money: Money | None = None
     """What they may cost in each period, in the currency of the operator's price list. A class without a price costs
     nothing. Default: no such limit."""
     period: Period
-    """Periods begin at 00:00 UTC: every day, on Mondays, on the first of the month."""
+    """When a new period begins, at 00:00 UTC: every day, every Monday, or on the first of the month."""
     carry_over: CarryOver = CarryOver.NONE
-    """Whether what is left at the end of a period is added to the next."""
+    """True: what is left at the end of a period is added to the next."""
     carry_over_percent: Annotated[int, *whole(1, 1000)] | None = None
     """The most that is added, in percent of the budget of one period. Default: 100."""
 
@@ -149,39 +152,42 @@ HoldReason: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 
 class QueueSpec(Model):
     parent: Label | None = None
-    """The queue above this one. What a parent is granted bounds all of its children together."""
+    """The queue above this one. A parent's quota limits all its children together."""
     namespaces: Annotated[tuple[Label, ...], Field(max_length=256)] = ()
     """Namespaces whose jobs may use the queue, by name."""
     namespace_selector: NamespaceSelector | None = None
-    """And those that this selects."""
+    """Namespaces selected by label, in addition."""
     weight: Annotated[int, *whole(1, 1000)] = 1
-    """Its part of what is idle, against its siblings."""
+    """Its share of idle GPUs, relative to its siblings."""
     quotas: Annotated[tuple[QuotaSpec, ...], Field(max_length=64)] = ()
-    """What is granted. Nothing granted is nothing allowed."""
+    """The queue's quota. Without a line, nothing is allowed."""
     users: UserLimits | None = None
-    """Limits for every user alike: short for a line of `quotas` with `user: "*"`, which may name a class and a zone."""
+    """Limits for every user alike, a short form of a line of `quotas` with `user: "*"`, which may also name a class and
+    a zone.
+    """
     sessions: SessionLimits | None = None
-    """Bounds of the sessions of the queue, and of queues below."""
+    """Limits for sessions of the queue, and of queues below."""
     max_priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
-    """The highest that its jobs, and those of queues below, may have. Default: 1000; of a PriorityClass, 1000000000."""
+    """The highest priority of its jobs, and of those of queues below. Default: 1000; of a PriorityClass, 1000000000."""
     min_priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
-    """The lowest. Default: -1000; of a PriorityClass, -1000000000."""
+    """The lowest priority. Default: -1000; of a PriorityClass, -1000000000."""
     max_pending: MaxPending = MaxPending()
-    """How many of the queue's own jobs may wait in line, its users' in turn."""
+    """How many of the queue's own jobs are considered while they wait. Its users take turns."""
     budget: Budget | None = None
-    """What its jobs, and those of queues below, may use up. Where it is spent nothing starts; what runs goes on."""
+    """What its jobs, and those of queues below, may use. If it is spent, nothing starts; running jobs go on."""
     consolidation: ConsolidationPolicy = ConsolidationPolicy.NEVER
-    """Whether its jobs may be moved, by way of a checkpoint, when that lets a job start that otherwise cannot."""
+    """Whether its jobs may be moved, through a checkpoint, if that lets a job start that otherwise cannot."""
     hold: HoldReason | None = None
-    """Set: no job of the queue, nor of queues below, starts or grows; what runs goes on. The text is why, for those who
-    wait."""
+    """If set, no job of the queue, nor of queues below, starts or grows; running jobs go on. The text is the reason
+    that waiting jobs show.
+    """
     protected_runtime: Duration | None = None
     """A job of the queue that has run for less is not evicted by priority or fair share. A queue that asks for what it
     is guaranteed does not wait for it. Default: the operator's setting."""
     fair_share: FairShare | None = None
-    """How the whole tree below this queue remembers and orders; for queues without a parent."""
+    """How the whole tree below this queue remembers borrowing and orders jobs. For queues without a parent."""
     spillover: SpilloverSpec | None = None
-    """Hand jobs that wait for long to another cluster. For the jobs of this queue, not for those of queues below."""
+    """Hand jobs that have waited for long to another cluster. For jobs of this queue, not of queues below."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -1,7 +1,7 @@
-"""QuotaRequest: what a tenant asks for beyond its Queue's quotas, until when and why; and what became of that.
+"""QuotaRequest: what a tenant asks for beyond its Queue's quotas, until when and why; and the answer.
 
-The spec never changes, so what was approved is what was read. The answer is `status.approval`: the status is a resource
-of its own to RBAC, as `/approval` is for certificate requests, and a policy lets only those write it who may approve.
+The spec never changes, so what is approved is what was read. The answer is `status.approval`: for RBAC the status is a
+resource of its own, as `/approval` is for certificate requests, and a policy lets only approvers write it.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ MOST_LINES = 16
 
 
 class MoreQuota(Model):
-    """More for one line of the queue's quotas: the one of the same class, zone and user; a new one where none counts
-    the same GPUs.
+    """More for one line of the queue's quotas: the one of the same class, zone and user. If no line counts the same
+    GPUs, a new one.
     """
 
     gpu_class: LabelValue | None = None
-    """The line's class. Default: the line for any."""
+    """The line's class. Default: the line for any class."""
     zone: LabelValue | None = None
-    """The line's zone. Default: the line for any."""
+    """The line's zone. Default: the line for any zone."""
     user: UserName | None = None
-    """For one user: more than the limit that the queue sets him. Default: for the queue."""
+    """Raise the queue's limit for one user. Default: for the queue."""
     gpus: GpuAmount
-    """How many GPUs more the queue, or the user, may hold under it."""
+    """How many more GPUs the queue, or the user, may hold under it."""
     guaranteed: GpuAmount = 0
-    """How many of these are to be the queue's own."""
+    """How many of these the queue is guaranteed."""
     memory: PooledMemory | None = None
-    """How much more GPU memory, where the line limits that."""
+    """How much more GPU memory, if the line limits it."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -82,14 +82,15 @@ _ONCE = Rule(
 
 class QuotaRequestSpec(Model):
     queue: Label | None = None
-    """The Queue that is to have more; it must serve the namespace. Default: the only one that does."""
+    """The Queue that gets more. It must serve the namespace. Default: the only one that does."""
     quotas: Annotated[tuple[MoreQuota, ...], Field(min_length=1, max_length=MOST_LINES)]
-    """What is asked for, in addition to what the queue has. Every line of a queue that matches a job must allow it: ask
-    for each that stops you."""
+    """What is asked for, in addition to what the queue has. Every line of a queue that matches a job must allow it, so
+    ask for each line that stops you.
+    """
     until: Instant
     """When it ends by itself, in UTC."""
     reason: Annotated[Str, Field(min_length=1, max_length=500)]
-    """What it is for: who decides reads it."""
+    """What it is for, for the person who decides."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (_ONCE,)
 
@@ -100,35 +101,35 @@ class QuotaRequestSpec(Model):
 
 
 class Approval(StatusModel):
-    """The answer to a request, written by who may approve quotarequests. It may change once, from Approved to Denied:
-    what was granted is taken back then.
+    """The answer to a request, by a person who may approve quotarequests. It may change once, from Approved to Denied:
+    then the grant is taken back.
     """
 
     decision: Literal["Approved", "Denied"]
     by: Annotated[Str, Field(min_length=1, max_length=256)]
-    """Who answers: the name under which the API server knows them."""
+    """Who answers, by the name that the API server knows."""
     message: Annotated[Str, Field(max_length=500)] = ""
     """For the tenant."""
     until: Instant | None = None
-    """An earlier end than was asked for."""
+    """An earlier end than the request asks for."""
 
 
 class Granted(StatusModel):
-    """What an approval came to when it was first seen. It does not change any more, but for its end."""
+    """What an approval granted when it was first seen. Only its end may change."""
 
     queue: Str = ""
     quotas: Annotated[tuple[MoreQuota, ...], Field(max_length=MOST_LINES)] = ()
     since: Timestamp | None = None
     until: Timestamp | None = None
     digest: Str = ""
-    """Of the spec that was approved: of another nothing is granted."""
+    """Digest of the approved spec. Another spec is granted nothing."""
 
 
 class QuotaRequestStatus(StatusModel):
     phase: Str = ""
-    """Pending, Granted, Denied, Revoked, Expired, or Invalid: it cannot be granted as it stands."""
+    """Pending, Granted, Denied, Revoked, Expired, or Invalid: it cannot be granted as written."""
     message: Str = ""
-    """The same as a sentence."""
+    """The phase as a sentence."""
     queue: Str = ""
     """The Queue that is asked."""
     asked: Str = ""

@@ -1,4 +1,6 @@
-"""RemoteCluster: another cluster with Cotenant, where jobs of a queue may run; the part of a Queue that names it."""
+"""RemoteCluster: another cluster with Cotenant, on which jobs of a queue may run; and the part of a Queue that names
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +18,33 @@ from cotenant.api.validation.rules import Model, Rule, StatusModel
 
 
 class SpilloverSpec(Model):
-    """Where jobs of a queue go that wait for long."""
+    """Where jobs of a queue go after a long wait."""
 
     cluster: Label
-    """The RemoteCluster that they are handed to."""
+    """The RemoteCluster that gets them."""
     after: Delay = 600
     """How long a job waits here first."""
     queue: Label | None = None
     """The Queue there. Default: the one of the same name."""
     max_jobs: Annotated[int, *whole(1, 10_000)] = 100
-    """The most jobs of the queue that are there at once, waiting or running."""
+    """The most jobs of the queue there at once, waiting or running."""
 
 
 class RemoteClusterSpec(Model):
     kubeconfig_secret: ObjectName
-    """A Secret in the operator's namespace, with the kubeconfig under the key `kubeconfig`. The operator may read it
-    once the chart's value `remoteClusters.kubeconfigSecrets` names it."""
+    """A Secret in the operator's namespace with a kubeconfig under the key `kubeconfig`. The operator may read it if
+    the chart's value `remoteClusters.kubeconfigSecrets` names it.
+    """
     namespace: Label | None = None
-    """The namespace there for all jobs. Default: for each job the one of the same name as here."""
+    """The namespace there for all jobs. Default: the name of the job's namespace here."""
     pass_users: Bool = False
-    """Name the user of each job there. The account of the kubeconfig must then be among `admission.exemptUsers` there.
-    Default: all jobs count as the account's own."""
+    """Name the user of each job there. The account of the kubeconfig must then be in `admission.exemptUsers` there.
+    Default: all jobs count as the account's own.
+    """
     give_up_after: Duration | None = None
-    """When nothing was heard from the cluster for this long, its jobs wait here again. Until the cluster answers again
-    they may run twice. Default: never."""
+    """If nothing is heard from the cluster for this long, its jobs wait here again. Until the cluster answers again
+    they may run twice. Default: never.
+    """
 
 
 class RemoteClusterStatus(StatusModel):
@@ -54,7 +59,7 @@ class RemoteClusterStatus(StatusModel):
     running: int = Field(default=0, ge=0)
     """Those of them that have GPUs there."""
     last_seen: Timestamp | None = None
-    """When it answered last, to the minute."""
+    """When it last answered, to the minute."""
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
     observed_generation: int = Field(default=0, ge=0)
 

@@ -8,13 +8,13 @@ from cotenant.api.validation.rules import StatusModel
 
 
 class StagingStatus(StatusModel):
-    """Of all pods together. The GPUs are held meanwhile."""
+    """All pods together. The GPUs are held meanwhile."""
 
     fetched_bytes: int = Field(default=0, ge=0)
-    """What they have."""
+    """Bytes that they have."""
     of_bytes: int = Field(default=0, ge=0)
-    """What there is to fetch, as far as the pods have listed it."""
+    """Bytes to fetch, as far as the pods have listed them."""
     bytes_per_second: int = Field(default=0, ge=0)
     """On average."""
     seconds: int = Field(default=0, ge=0)
-    """Since it began; when all is there, how long it took."""
+    """Seconds since it began; when all data is there, how long it took."""

@@ -1,4 +1,4 @@
-"""Profiles: named shapes of TrainingJobs, a namespace's own or those of the whole cluster."""
+"""Profiles: named shapes of TrainingJobs, of a namespace or of the whole cluster."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cotenant.api.validation.rules import Model, StatusModel
 
 
 class ProfileObjectStatus(StatusModel):
-    """Empty: what a profile came to stands in the status of each job."""
+    """Empty: the status of each job says what its profile stood for."""
 
 
 class TrainingProfile(Model):
-    """A named shape for jobs of its namespace, before a ClusterTrainingProfile of the same name."""
+    """A named shape for jobs of its namespace. It takes precedence over a ClusterTrainingProfile of the same name."""
 
     api_version: ApiVersion
     kind: Literal["TrainingProfile"]

@@ -29,7 +29,7 @@ from cotenant.core.model.lifecycle import Phase
 
 METRICS_MAX, METRICS_CHARS_MAX = 128, 4096
 PER_RANK_MAX = 1024
-"""Ranks of which the progress has figures."""
+"""The progress has figures of this many ranks at most."""
 CONDITIONS_MAX = 10
 LOW_USE, GPU_IDLE = "LowUse", "GPUIdle"
 """Condition of a job that leaves much unused, and its reason where nothing computes: evictions go by it."""
@@ -37,7 +37,7 @@ EXCLUDED_NODES_MAX = 64
 WARNINGS_MAX = 33
 TAIL_LINES_MAX, TAIL_CHARS_MAX = 100, 4096
 EXIT_MESSAGE_CHARS_MAX = 2048
-"""The message of the status has it whole."""
+"""The status's own message has the whole text."""
 EVALUATOR_MESSAGE_CHARS_MAX = 256
 """The log of its pod has more."""
 EARLIER_EXITS_MAX = 2
@@ -45,7 +45,7 @@ EARLIER_TAIL_LINES_MAX, EARLIER_TAIL_CHARS_MAX, EARLIER_MESSAGE_CHARS_MAX = 10, 
 
 
 def _finite(value: Any) -> Any:
-    """Metrics with NaN and infinity as texts: JSON has neither."""
+    """Metrics with NaN and infinity as texts, because JSON has neither."""
     if isinstance(value, dict):
         return {
             str(key): (str(item) if isinstance(item, float) and not math.isfinite(item) else item)
@@ -86,7 +86,7 @@ class Condition(StatusModel):
 
 
 class ProfileStatus(StatusModel):
-    """What the job's profile stood for when it was first seen."""
+    """What the job's profile stood for when the job was first seen."""
 
     name: NameOfObject
     kind: Word
@@ -99,26 +99,27 @@ class PendingStatus(StatusModel):
     reason: Word
     """The dominant reason, one word."""
     message: Sentence
-    """What was asked, what there is, what would change it."""
+    """What was asked for, what there is, and what would change it."""
     since: Timestamp | None = None
-    """Since when this has been the reason."""
+    """When this reason began."""
     estimated_start: Timestamp | None = None
-    """When it may start: as likely sooner as later. The future is played with what is known of all run times."""
+    """When it may start; earlier and later are equally likely. Simulated from all known run times."""
     latest_start: Timestamp | None = None
-    """Nine times out of ten it has started by then."""
+    """In nine of ten cases it has started by then."""
     position: int | None = None
-    """Its place in the order in which the waiting jobs are thought to start; 1 is the next."""
+    """Its place in the estimated order of starts; 1 is the next."""
     ahead: ShortSentence | None = None
-    """Who is thought to start before it, and why."""
+    """Jobs that are estimated to start before it, and why."""
     starts_by: Timestamp | None = None
-    """It starts by then at the latest, whoever comes meanwhile. Mostly far later than the estimate."""
+    """It starts by then at the latest, whatever jobs are submitted meanwhile. Mostly far later than the estimate."""
     starts_by_basis: ShortSentence | None = None
-    """If there is no latest start, the reason, and what would give one."""
+    """Assumptions behind `startsBy`. If `startsBy` is missing, the reason, and what would give one."""
     would_start_if: ShortSentence | None = None
-    """The smallest change that would let it start at once."""
+    """The smallest change with which it would start at once."""
     change: Annotated[dict[str, Word], *entries(4)] | None = None
-    """The same as fields to write: the path of each (`spec.workers`) with its value as JSON, null to leave it out.
-    Absent where it is not the job that has to change."""
+    """The same as fields to write: path (`spec.workers`) → its value as JSON; null removes it. Absent if something else
+    than the job has to change.
+    """
     evidence: Metrics = Field(default_factory=dict)
     """The figures behind the message."""
 
@@ -132,68 +133,69 @@ class ProgressStatus(StatusModel):
     summary: Line = ""
     """One phrase for a table: `120/400 (30 %), 4m left`."""
     state: Word = ""
-    """What the workers do: starting, staging (data), rendezvous, running (no step told yet), training, saving. Of an
-    attempt that is over: done, failed, or stopped, where the job was asked to leave (stopping before)."""
+    """What the workers do: starting, staging (data), rendezvous, running (no step reported yet), training, saving.
+    After the attempt: done, failed, or stopped if the job was asked to leave (stopping before).
+    """
     step: int = 0
     """Steps made."""
     of: int = 0
-    """Steps in all; 0: the program has not said."""
+    """Steps in total; 0 if the program has not said."""
     rate: float = 0.0
     """Steps per second."""
     percent: int | None = None
     remaining_seconds: int | None = None
-    """Until the last step at the present rate; absent while the program has not said how many steps there are."""
+    """Seconds until the last step at the present rate; absent if the number of steps is unknown."""
     metrics: Metrics = Field(default_factory=dict)
-    """The latest, averaged over the ranks."""
+    """The latest values, averaged over the ranks."""
     last_checkpoint: CheckpointStatus | None = None
-    """The newest whole one."""
+    """The newest complete checkpoint."""
     restarts: int = Field(default=0, ge=0)
-    """Times that the ranks of this attempt were started again in their pods."""
+    """How often the ranks of this attempt were started again in their pods."""
     collective: Word = ""
-    """What was chosen: nccl or gloo."""
+    """The chosen backend: nccl or gloo."""
     staging: StagingStatus | None = None
     observed_gpus: Annotated[
         dict[str, Annotated[tuple[Word, ...], *at_most(MAX_GPUS_PER_RANK)]], *entries(PER_RANK_MAX)
     ] = Field(default_factory=dict, alias="observedGpus")
-    """rank → the UUIDs that its process really sees; of the first ranks."""
+    """Rank → UUIDs that its process really sees, for the first ranks."""
     memory_peak_mib: Annotated[dict[str, int], *entries(PER_RANK_MAX)] = Field(
         default_factory=dict, alias="memoryPeakMiB"
     )
     busy: bool | None = None
-    """Of a session: a kernel or another program of the person computes; absent where nothing is known of it."""
+    """For a session: true if a kernel or another program computes; absent if unknown."""
     last_activity: Timestamp | None = None
-    """Of a session: when it was last used."""
+    """For a session: when it was last used."""
     warnings: Annotated[tuple[Line, ...], *at_most(WARNINGS_MAX, last=True)] = ()
-    """What the worker noticed and could not put right."""
+    """What the worker noticed and could not correct."""
     updated_at: Timestamp | None = None
 
 
 class SuggestionStatus(StatusModel):
-    """How much GPU memory each worker needs, as far as was measured."""
+    """How much GPU memory each worker needs, as measured."""
 
     memory_mib: int = Field(alias="memoryMiB", ge=0)
-    """To ask for: the peak and a quarter more, in whole GiB."""
+    """MiB to ask for: the peak and a quarter more, in whole GiB."""
     peak_mib: int = Field(default=0, alias="peakMiB", ge=0)
-    """The most that its processes had on one GPU."""
+    """The most MiB that its processes had on one GPU."""
     basis: ShortSentence = ""
-    """Whose peak it is, or why nothing smaller is suggested."""
+    """The job whose peak it is, or why nothing smaller is suggested."""
     at: Timestamp
 
 
 class EvictionStatus(StatusModel):
-    """The last time that the job had to leave; `done` when its GPUs were given back."""
+    """The last eviction of the job; `done` once its GPUs were given back."""
 
     kind: Word
     """Why: preempted, reclaimed, moved, node lost …"""
     message: ShortSentence
     in_favour_of: Line | None = None
-    """The job that gets the room."""
+    """The job that gets the GPUs."""
     at: Timestamp
     done: bool = False
 
 
 class ExitStatus(StatusModel):
-    """How the last attempt ended, as the worker tells it."""
+    """How the last attempt ended, as the worker reports it."""
 
     attempt: int | None = None
     """Number of that attempt."""
@@ -203,10 +205,10 @@ class ExitStatus(StatusModel):
     """What it means."""
     message: Annotated[str, *cut_at(EXIT_MESSAGE_CHARS_MAX)] = ""
     rank: int | None = None
-    """The first rank that failed of its own accord."""
+    """The first rank that failed by itself."""
     signal: int | None = None
     pod: NameOfObject | None = None
-    """The pod of that rank, whose log has more."""
+    """The pod of that rank. Its log has more."""
     node: NameOfObject | None = None
     tail: Annotated[tuple[str, ...], *lines_within(TAIL_LINES_MAX, TAIL_CHARS_MAX)] = ()
     """The last lines that the failing rank printed."""
@@ -214,7 +216,7 @@ class ExitStatus(StatusModel):
 
 
 class EarlierExit(StatusModel):
-    """How an attempt before the last ended: its pods, and their logs, are gone."""
+    """How an earlier attempt ended. Its pods and their logs are gone."""
 
     attempt: int | None = None
     code: int
@@ -227,30 +229,30 @@ class EarlierExit(StatusModel):
 
 
 class HeldStatus(StatusModel):
-    """GPUs that the attempt held which was given back last."""
+    """GPUs of the last attempt that has given them back."""
 
     gpu_class: Word = ""
-    """Empty where it is not known."""
+    """Class of the GPUs; empty if unknown."""
     milli: int = Field(default=0, alias="milliGPU", ge=0)
     since: Timestamp
     until: Timestamp
     milli_gpu_seconds: int = Field(default=0, alias="milliGPUSeconds", ge=0)
-    """Exactly: the times are to the second."""
+    """Exact: the times are to the second."""
 
 
 class UsageStatus(StatusModel):
     gpu_seconds: int = Field(default=0, ge=0)
-    """GPUs × seconds held over all attempts; a share counts as its part."""
+    """GPUs × seconds held over all attempts. A share counts as its part."""
     gpu_milliseconds: int = Field(default=0, ge=0)
-    """The same, exactly."""
+    """The same, exact."""
     lost_to_preemption_milliseconds: int = Field(default=0, ge=0)
-    """Of these, work after the last checkpoint that evictions for others threw away."""
+    """The part of it that evictions for other jobs threw away: work after the last checkpoint."""
     lost_to_faults_milliseconds: int = Field(default=0, ge=0)
-    """Of these, work after the last checkpoint that faults threw away, the program's own included."""
+    """The part of it that faults threw away, including the program's own: work after the last checkpoint."""
     last_held: HeldStatus | None = None
-    """The last attempt that is over: from it a new leader knows what budgets were not charged for yet."""
+    """The last finished attempt, from which a new leader knows what budgets were not charged for yet."""
     run_seconds: int = Field(default=0, ge=0)
-    """How long its workers ran, over all attempts that have ended: what counts against `maxRuntime`."""
+    """How long its workers ran, over all finished attempts. This counts against `maxRuntime`."""
 
 
 class ExcludedNode(StatusModel):
@@ -281,11 +283,11 @@ class BlockedStart(StatusModel):
     """Attempts in a row that never ran: a pod was refused, or a container did not start. They cost nothing."""
 
     attempts: int = Field(ge=1)
-    """How many, in a row."""
+    """Number of attempts in a row."""
     attempt: int = Field(ge=0)
     """Number of the last of them."""
     retry_at: Timestamp
-    """When the job is in line again, behind the jobs that wait by then. The pause grows with each such attempt."""
+    """When the job may start again, behind the jobs that wait by then. The pause grows with each such attempt."""
     generation: int = Field(default=0, ge=0)
     """Generation of the spec that was tried. An edit ends the pause."""
 
@@ -296,53 +298,58 @@ class TrainingJobStatus(StatusModel):
     reason: Word | None = None
     """One word: why it waits, failed or was evicted."""
     message: Sentence | None = None
-    """The same as a sentence for a person."""
+    """The same as a sentence."""
     workers: Word | None = None
-    """Workers that run, or ran last; of a job that waits those that it asks for: `2`, `2-8`."""
+    """Workers that run or ran last; of a waiting job, those it asks for: `2`, `2-8`."""
     gpus: Word | None = None
-    """What the job holds, or held last, in short: `2 × 0.4`; of a job that waits what it asks for."""
+    """What the job holds or last held, in short: `2 × 0.4`; of a waiting job, what it asks for."""
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type"), *at_most(CONDITIONS_MAX)] = ()
     profile: ProfileStatus | None = None
-    """With `spec.profile`: what that stands for, whatever becomes of the profile."""
+    """What `spec.profile` stands for. It stays if the profile changes."""
     placement: PlacementStatus | None = None
     cluster: ClusterRun | None = None
-    """Of a job that was handed to another cluster, until it is back; of one that ended there, for good."""
+    """Where the job is, if it was handed to another cluster, until it is back; after it ended there, for good."""
     pending: PendingStatus | None = None
-    """While it waits: why."""
+    """Why it waits."""
     progress: ProgressStatus | None = None
-    """While it runs: how far it is."""
+    """How far it is, while it runs."""
     evaluator: EvaluatorStatus | None = None
     """With `spec.evaluator`: what its pod does. It changes nothing of what becomes of the job."""
     isolation: Isolation | None = None
-    """What is really enforced on the memory of its GPUs: `isolationLevels.memory`, for readers that know no other."""
+    """What is enforced on the memory of its GPUs: `isolationLevels.memory`, for older readers."""
     isolation_levels: IsolationLevels | None = None
-    """What is really enforced on its GPUs, for each dimension: `{memory: Hard, compute: None}`."""
+    """What is enforced on its GPUs, for each dimension: `{memory: Hard, compute: None}`."""
     usage: UsageStatus | None = None
     """What it has cost so far."""
     results: Metrics | None = None
-    """Final metrics, all-reduced."""
+    """Final metrics, averaged over the ranks."""
     attempts: int = Field(default=0, ge=0)
-    """Attempts started so far; the running one has this number."""
+    """Number of attempts so far. The running one has this number."""
     failures: int = Field(default=0, ge=0)
-    """Attempts that ended by a fault of the job's own: what counts against `retries`."""
+    """Attempts that ended by a fault of the job. They count against `retries`."""
     faults: int = Field(default=0, ge=0)
-    """Attempts that ended by a fault of the platform since the job last got on: not charged, and not endless."""
+    """Attempts that ended by a fault of the platform since the job last made progress. They are not charged, but their
+    number is limited.
+    """
     saved_at_fault: int | None = None
-    """Step of the newest checkpoint at the last such fault: a newer one at the next means that the job gets on."""
+    """Step of the newest checkpoint at the last such fault. A newer one at the next fault means that the job makes
+    progress.
+    """
     restarts: int = Field(default=0, ge=0)
-    """Times that the job was started again, whatever the cause: attempts after the first, and starts of all ranks in
-    their pods (`progress.restarts`)."""
+    """How often the job was started again, for any cause: attempts after the first, and starts of all ranks in their
+    pods (`progress.restarts`).
+    """
     last_exit: ExitStatus | None = None
     """How the last attempt ended."""
     suggestion: SuggestionStatus | None = None
-    """Of a job with a share: what it should ask for. With `spec.gpu.autoSize` its next attempt takes it."""
+    """For a job with a share: what it should ask for. With `spec.gpu.autoSize` its next attempt takes it."""
     earlier_exits: Annotated[tuple[EarlierExit, ...], *at_most(EARLIER_EXITS_MAX, last=True)] = ()
-    """How the attempts before it ended, the newest last."""
+    """How the attempts before it ended, newest last."""
     eviction: EvictionStatus | None = None
     blocked_start: BlockedStart | None = None
-    """Of a job whose last attempts never ran. The condition `StartBlocked` has the reason."""
+    """Set if its last attempts never ran. The condition `StartBlocked` has the reason."""
     excluded_nodes: Annotated[tuple[ExcludedNode, ...], *at_most(EXCLUDED_NODES_MAX, last=True)] = ()
-    """Nodes that failed to start it, and are left alone for a while."""
+    """Nodes that failed to start it. They are avoided for a while."""
     started_at: Timestamp | None = None
     """When its workers first ran."""
     finished_at: Timestamp | None = None

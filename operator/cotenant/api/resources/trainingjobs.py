@@ -36,33 +36,35 @@ class Spillover(StrEnum):
 
 MAX_WORKERS = MAX_RANKS
 MAX_GPUS = 2048
-"""Of one job, for the reason that bounds its workers."""
+"""GPUs of one job, limited for the same reason as its workers."""
 NAME = r"^[a-z]([-a-z0-9]{0,48}[a-z0-9])?$"
-"""Pods are called `<job>-<attempt>-<node rank>` and that is a host name, so a job's name leaves room for it."""
+"""Pods are called `<job>-<attempt>-<node rank>`, which is a host name, so a job's name leaves room for that."""
 
 
 class TrainingJobSpec(Model):
     queue: Label
-    """The Queue that answers for the job; it must serve the job's namespace."""
+    """The Queue whose quota the job uses. It must serve the job's namespace."""
     priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
-    """Order inside the queue, higher first; a higher one may preempt a lower. Default: 0."""
+    """Order inside the queue, higher first. A higher one may preempt a lower. Default: 0."""
     priority_class_name: ObjectName | None = None
     """Take the priority of this PriorityClass instead."""
     suspend: Bool = False
-    """True: hold the job back; a running one is asked to end (SIGTERM), has `gracePeriod` to save, and gives its GPUs
-    up."""
+    """True: do not run the job. If it runs, it is asked to end (SIGTERM), has `gracePeriod` to save, and gives its GPUs
+    back.
+    """
     profile: ObjectName | None = None
-    """A TrainingProfile of the namespace, else a ClusterTrainingProfile: what `workers`, `minWorkers`, `gpu`,
-    `resources`, `topology`, `spread`, and image, framework and parameter servers of the runtime are where they are left
-    out. What it stood for when the job was first seen is in `status.profile`, and counts from then on."""
+    """A TrainingProfile of the namespace, otherwise a ClusterTrainingProfile: defaults for `workers`, `minWorkers`,
+    `gpu`, `resources`, `topology`, `spread`, and for image, framework and parameter servers of the runtime. What it
+    stood for when the job was first seen is in `status.profile`, and counts from then on.
+    """
     workers_given: Annotated[int, *whole(1, MAX_WORKERS)] | None = Field(default=None, alias="workers")
-    """Ranks of the job. They start together or not at all. Default: 1, or as the profile has it."""
+    """Number of ranks. They start together or not at all. Default: 1, or that of the profile."""
     min_workers: Annotated[int, *whole(1, MAX_WORKERS)] | None = None
     """Elastic: the job may start with, and shrink to, this many workers. Default: all of them."""
     gpu_given: GpuSpec | None = Field(alias="gpu")
-    """GPUs of each worker. Only with a profile that names them it may be left out."""
+    """GPUs of each worker. It may be left out only with a profile that names them."""
     resources_given: Resources | None = Field(default=None, alias="resources")
-    """Of the node, for each worker. Default: one CPU and 4Gi, or as the profile has it."""
+    """CPU and memory of the node for each worker. Default: one CPU and 4Gi, or those of the profile."""
     topology: TopologySpec | None = None
     spread: SpreadSpec | None = None
     runtime: Runtime
@@ -72,23 +74,26 @@ class TrainingJobSpec(Model):
     data: Annotated[tuple[StagedData, ...], Field(max_length=MAX_DATA), *keyed_by("to")] = ()
     """Fetched from object stores before the workers start. COTENANT_DATA_DIR is the first of these folders."""
     expected_runtime: Duration | None = None
-    """How long the job is thought to take; others are told when they may start by it."""
+    """How long the job probably takes. Estimates of other jobs' starts use it."""
     max_runtime: Duration | None = None
-    """The job is ended as failed when it has run this long, evictions not counted."""
+    """The job fails after it has run this long, time between attempts not counted."""
     idle_timeout: Duration | None = None
-    """The job is ended as failed when it makes no step and its GPUs do nothing for this long. Before its first step or
-    use of a GPU, while it imports and reads its data, it has ten minutes more."""
+    """The job fails after this time without a step or a busy GPU. Before its first step or use of a GPU, while it
+    imports and reads its data, it has ten minutes more.
+    """
     grace_period: GracePeriod = 30
-    """Time to save a checkpoint when the job has to leave. Where it is more than the cluster allows (10m, unless the
-    administrator set another limit), the job has that."""
+    """Time to save a checkpoint when the job has to leave. The cluster's maximum (10m, unless the administrator set
+    another) limits it.
+    """
     checkpoint: Checkpoint | None = None
     retries: Annotated[int, *whole(0, 100)] = 0
     """How often it is started again after a fault of its own. Faults of the platform and evictions do not count."""
     ttl_after_finished: Delay | None = None
-    """The job is deleted this long after it has finished. Default: kept."""
+    """The job is deleted this long after it has finished. Default: never."""
     spillover: Spillover = Spillover.AUTO
     """Whether the job may run on another cluster that its queue names: `Never`; `Auto`, if it mounts and names nothing
-    of its namespace; `Always`, where ConfigMaps, Secrets and claims of the same names are there too."""
+    of its namespace; `Always`, if ConfigMaps, Secrets and claims of the same names exist there too.
+    """
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -155,7 +160,7 @@ class TrainingJobSpec(Model):
 
     @property
     def workers(self) -> int:
-        """Ranks that are asked for; of a job with a profile, once that has been filled in."""
+        """Number of ranks; of a job with a profile, after that was filled in."""
         return 1 if self.workers_given is None else self.workers_given
 
     @property
@@ -164,7 +169,7 @@ class TrainingJobSpec(Model):
 
     @property
     def gpu(self) -> GpuSpec:
-        """GPUs of each worker. ValueError while a profile that names them has not been filled in."""
+        """GPUs of each worker. Raises ValueError if a profile that names them was not filled in yet."""
         if self.gpu_given is None:
             raise ValueError(f"spec.gpu comes from the profile {self.profile!r}, which has not been filled in")
         return self.gpu_given
@@ -196,7 +201,7 @@ FIXED_FIELDS = (
     "spread",
     "checkpoint",
 )
-"""Fields of a spec that stay as they are while its job holds GPUs, and after it has finished."""
+"""Fields of a spec that cannot change while its job holds GPUs, and after it has finished."""
 
 
 def _had(path: str) -> str:
@@ -219,8 +224,11 @@ _STATUS_WRITTEN = (
     f"{_had('status')} && ({_changed('status.phase')} || {_changed('status.message')}"
     f" || {_had('status.progress')} && {_changed('status.progress.summary')})"
 )
-"""True of nearly every write of a running job's status, and of no other write. It leaves the spec as it is, which need
-not be compared then: that costs the API server several times as much as all its other rules."""
+"""True for nearly every write of a running job's status, and for no other write.
+
+Such a write leaves the spec unchanged, so the spec need not be compared: that costs the API server several times as
+much as all its other rules.
+"""
 _HOLDS = (
     "has(oldSelf.status) && (has(oldSelf.status.placement) || has(oldSelf.status.cluster)"
     " || has(oldSelf.status.phase) && oldSelf.status.phase in ['Succeeded', 'Failed'])"

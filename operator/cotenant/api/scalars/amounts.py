@@ -1,11 +1,10 @@
-"""Amounts in documents: reader, printer and schema of each. Past here they are integers in base units.
+"""Amounts in documents: reader, printer and schema of each. The core has them as integers in base units.
 
-A type is an `Annotated` integer with three parts: a reader, a printer, and its schema with its one rule in CEL.
-
-The cost limit of rules decides the schema of an amount that stands in a list. The API server of Kubernetes 1.32 takes a
-whole number or text for as long as a request may be, whatever `maxLength` says, times the entries of the list. So
-there memory is always text (`listed`), and GPUs have their grammar in `pattern` and compare as `double`, which costs
-nothing and is exact for ten digits.
+A type is an `Annotated` integer with three parts: a reader, a printer, and its schema with its one rule in CEL. For an
+amount in a list, the cost limit of rules decides the schema. The API server of Kubernetes 1.32 assumes a whole number
+or text as long as a request may be, whatever `maxLength` says, times the entries of the list. So in lists memory is
+always text (`listed`), and GPUs have their grammar in `pattern` and are compared as `double`, which costs nothing and
+is exact for ten digits.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from cotenant.core.model.formatting import format_money
 
 @dataclass(frozen=True, slots=True)
 class _Grammar:
-    """How one kind of amount is read, and how those that other systems write are written here."""
+    """How one kind of amount is read, and how amounts of other systems are translated."""
 
     parse: Callable[[Any], int]
     respell: Callable[[Any], Any]
@@ -41,7 +40,9 @@ _TIME = _Grammar(quantities.parse_duration, respellings.duration)
 
 
 def _reader(grammar: _Grammar, message: str, fits: Callable[[int], bool], *, number: bool) -> BeforeValidator:
-    """Validator that parses an amount; its error says what is allowed. `number`: whole numbers are taken as well."""
+    """Validator that parses an amount. Its error says what is allowed. With `number`, whole numbers are
+    accepted too.
+    """
     written = "as a whole number or in quotes" if number else "in quotes"
 
     def instead(value: Any) -> Any:
@@ -109,7 +110,7 @@ def _money(most: str) -> Any:
 
 
 def _memory(low: str, high: str, *, listed: bool = False) -> Any:
-    """Metadata of an amount of memory within bounds, as a number of bytes or a text; `listed`: as a text only."""
+    """Metadata of an amount of memory within bounds, as a number of bytes or a text; with `listed`, as a text only."""
     least, most = quantities.parse_memory(low), quantities.parse_memory(high)
     message = f'must be an amount of memory from {low} to {high}, such as "16Gi" or "512Mi"'
     it = "self" if listed else "string(self)"
@@ -190,7 +191,7 @@ GracePeriod: TypeAlias = Annotated[
         fits=lambda seconds: 0 < seconds <= LONGEST_GRACE_S,
     ),
 ]
-"""Seconds, at least one: what a job may ask for before the cluster's own limit."""
+"""Seconds, at least one: what a job may ask for; the cluster's own limit applies in addition."""
 Delay: TypeAlias = Annotated[
     int,
     *_text_amount(
@@ -201,4 +202,4 @@ Delay: TypeAlias = Annotated[
         fits=lambda seconds: seconds <= LONGEST_S,
     ),
 ]
-"""Seconds, none allowed."""
+"""Seconds; 0 is allowed."""

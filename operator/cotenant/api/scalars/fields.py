@@ -1,4 +1,4 @@
-"""Names, texts, numbers and moments in documents: reader and schema of each. Amounts are in `amounts`.
+"""Names, texts, numbers and times in documents: reader and schema of each. Amounts are in `amounts`.
 
 Nothing is coerced: "2" is not a whole number and 2 is not a text, exactly as in the API server.
 """
@@ -33,7 +33,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 NULL_IS_ABSENT = BeforeValidator(_without_nulls)
-"""Metadata of a mapping with keys of its own: the API server stores none whose value is null, as of fields."""
+"""Metadata of a mapping with free keys: the API server drops entries with the value null, as it does with fields."""
 
 
 def text(grammar: str, message: str, *, longest: int) -> Any:
@@ -63,7 +63,7 @@ def _respelled(value: str, grammar: str, longest: int) -> str | None:
 
 
 def cel_text(value: str) -> str:
-    """Raw string of CEL, for a regular expression."""
+    """Raw CEL string for a regular expression."""
     return f"r'{value}'"
 
 
@@ -87,7 +87,7 @@ LabelValue: TypeAlias = Annotated[
     Str,
     *text(LABEL_VALUE, "must be a label value: letters, digits, '-', '_' and '.', at most 63", longest=63),
 ]
-"""A GPU class, a zone, a rack: what can stand in a node's label."""
+"""A GPU class, a zone, a rack: a value that a node's label may have."""
 USER = r"^[^\s\x00-\x1f/]([^\x00-\x1f]{0,158}[^\s\x00-\x1f])?$"
 UserName: TypeAlias = Annotated[
     Str,
@@ -97,14 +97,14 @@ UserName: TypeAlias = Annotated[
         longest=160,
     ),
 ]
-"""A user, as jobs name theirs, or all of them."""
+"""A user by the name in jobs, or `*` for all."""
 LabelKey: TypeAlias = Annotated[
     Str, *text(LABEL_KEY, "must be a label key, such as team or example.com/team", longest=317)
 ]
 SelectedValue: TypeAlias = Annotated[
     Str, *text(_SELECTED_VALUE, "must be a label value: letters, digits, '-', '_' and '.', at most 63", longest=63)
 ]
-"""What a selector compares a label with: nothing is a value too."""
+"""What a selector compares a label with. An empty value is allowed."""
 
 
 INSTANT = (
@@ -112,11 +112,11 @@ INSTANT = (
     r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$"
     r"|^20([02468][048]|[13579][26])-02-29T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$"
 )
-"""RFC 3339 in UTC, to the second, of this century: in it every year that 4 divides is a leap year."""
+"""RFC 3339 in UTC, to the second, of this century, in which every year divisible by 4 is a leap year."""
 Instant: TypeAlias = Annotated[
     Str, *text(INSTANT, "must be a moment in UTC of this century, such as 2030-01-31T18:00:00Z", longest=20)
 ]
-"""A moment in a spec, as text: parser and API server take the same ones."""
+"""A time in a spec, as text. Parser and API server accept the same ones."""
 
 
 def bounded(longest: int, *, shortest: int = 0) -> Any:
@@ -125,7 +125,9 @@ def bounded(longest: int, *, shortest: int = 0) -> Any:
 
 
 def passed_on(longest: int) -> Any:
-    """Metadata of a string that a program gets as argument or variable: without NUL, at which Linux ends both."""
+    """Metadata of a string that a program gets as argument or variable. It contains no NUL, at which Linux would end
+    both.
+    """
 
     def check(value: str) -> str:
         if "\0" in value:
@@ -136,7 +138,7 @@ def passed_on(longest: int) -> Any:
 
 
 def keyed_by(key: str) -> Any:
-    """Metadata of a list whose items have distinct keys, by which the API server checks and merges."""
+    """Metadata of a list whose items have distinct keys, by which the API server checks and merges them."""
 
     def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
         values = [getattr(item, key) for item in items]
@@ -167,7 +169,7 @@ def _show_time(value: datetime) -> str:
 
 
 def moment(seconds: float) -> datetime:
-    """Time of these Unix seconds, in UTC."""
+    """The time of these Unix seconds, in UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -177,4 +179,4 @@ Timestamp: TypeAlias = Annotated[
     PlainSerializer(_show_time, return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-"""A moment. Built from Unix seconds or RFC 3339; written as Kubernetes writes it, to the second, in UTC."""
+"""A time. Made from Unix seconds or RFC 3339; written as Kubernetes writes it, to the second, in UTC."""

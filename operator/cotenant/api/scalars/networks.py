@@ -1,4 +1,4 @@
-"""Networks, ports and names in texts, comma separated: values of the operator's settings."""
+"""Networks, ports and names in texts, separated by commas: values of the operator's settings."""
 
 from __future__ import annotations
 

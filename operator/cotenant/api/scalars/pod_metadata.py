@@ -1,7 +1,7 @@
-"""Labels and annotations that the pods of jobs carry for other programs of the cluster; how a setting of them is read.
+"""Labels and annotations that jobs' pods carry for other programs of the cluster, and how their setting is read.
 
-The chart's policies refuse a pod to which a mesh adds its proxy, and with the proxy it would run on after its program.
-A node autoscaler sees no GPU in the requests of these pods, so it takes their node for an idle one.
+The chart's policies refuse a pod to which a mesh adds its proxy; with the proxy it would run on after its program. A
+node autoscaler sees no GPU in the requests of these pods, so it would take their node for an idle one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ANNOTATIONS: Final = {
 
 
 def read(text: str) -> dict[str, str]:
-    """Raises ValueError where it is no JSON object of texts, or has a key that is the operator's own."""
+    """Raises ValueError if it is no JSON object of texts, or has one of the operator's own keys."""
     try:
         pairs: Any = json.loads(text or "{}")
     except json.JSONDecodeError as error:

@@ -1,8 +1,7 @@
-"""Amounts as people write them ("8", "500m", "16Gi", "0.4", "2h30m") ⇄ integers. Exact: no float is ever made.
+"""Amounts as people write them ("8", "500m", "16Gi", "0.4", "2h30m") ⇄ integers. Exact: no float is used.
 
-The grammar of each amount is one regular expression (`DECIMAL`, `MEMORY`, …) that the CRD's CEL rules use as well, so
-the API server and this parser cannot disagree about what is well formed. NaN, negatives, exponents and more decimals
-than fit are refused.
+The grammar of each amount is one regular expression (`DECIMAL`, `MEMORY`, …), which the CRD's CEL rules use too, so the
+API server and this parser agree. NaN, negative numbers, exponents and too many decimals are refused.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _KUBERNETES_UNITS: Final = {unit: Decimal(amount) for unit, amount in _UNITS.ite
 }
 _UPWARDS: Final = Context(prec=40, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 KUBERNETES_MOST: Final = 2**63 - 1
-"""A larger amount counts as this one: the API server keeps any number of digits of what people write."""
+"""A larger amount counts as this one: the API server keeps any number of digits."""
 
 
 class QuantityError(ValueError):
@@ -88,7 +87,7 @@ def parse_memory(value: str | int) -> int:
 
 
 def parse_fraction(value: str) -> int:
-    """Thousandths of one GPU, more than none and less than all: "0.4" → 400."""
+    """Thousandths of one GPU, more than 0 and less than 1000: "0.4" → 400."""
     return int(_well_formed(value, FRACTION)[2:].ljust(3, "0"))
 
 
@@ -102,8 +101,10 @@ def parse_duration(value: str) -> int:
 
 
 def parse_kubernetes(value: str | int, scale: int = 1) -> int:
-    """Quantity as the API server keeps it, such as a request or a node's allocatable, rounded up: `5`, `+5`, `1500m`,
-    `1200e-3`, `65879884Ki`. `scale=1000` counts thousandths. At most `KUBERNETES_MOST`.
+    """Quantity as the API server stores it, such as a request or a node's allocatable, rounded up: `5`, `+5`, `1500m`,
+    `1200e-3`, `65879884Ki`.
+
+    With `scale=1000` the result is in thousandths. At most `KUBERNETES_MOST`.
     """
     match = _KUBERNETES.fullmatch(str(value))
     if match is None:
@@ -118,12 +119,12 @@ def parse_kubernetes(value: str | int, scale: int = 1) -> int:
 
 
 def mib_up(size: int) -> int:
-    """Bytes → MiB, rounded up: a request is never granted less than it asked for."""
+    """Bytes → MiB, rounded up, so that a request gets at least what it asked for."""
     return -(-size // MIB)
 
 
 def mib_down(size: int) -> int:
-    """Bytes → MiB, rounded down: a limit never lets more through than was written."""
+    """Bytes → MiB, rounded down, so that a limit allows at most what was written."""
     return size // MIB
 
 
@@ -159,7 +160,7 @@ def show_duration(seconds: int) -> str:
 
 
 def _well_formed(value: str | int, grammar: str) -> str:
-    """Text that has the grammar; else a QuantityError that names which of the usual mistakes it is."""
+    """Text that fits the grammar. Raises a QuantityError that names the mistake."""
     text = str(value)
     # fullmatch, because `$` alone would let a trailing newline pass, which RE2 in the API server does not.
     if re.fullmatch(grammar, text):

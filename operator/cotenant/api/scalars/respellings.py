@@ -1,7 +1,7 @@
-"""Amounts as other systems and people write them ("16 GB", 3600, "PT1H", "50%") → as they are written here.
+"""Amounts as other systems and people write them ("16 GB", 3600, "PT1H", "50%") → the form used here.
 
-A respelling is a suggestion: what it means is a guess, so nothing is ever read through it. None: it is not clear what
-was meant.
+A respelling is a suggestion: its meaning is a guess, so no value is ever read through it. None means that it is unclear
+what was meant.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CLOCK: Final = re.compile(r"(?:([0-9]{1,3})-)?([0-9]{1,4}):([0-9]{2}):([0-9]{2}
 _MEMORY: Final = re.compile(rf"({_NUMBER})\s*([kmgt]?)(i?)(b?|bytes?)", re.IGNORECASE)
 _COUNTED: Final = re.compile(rf"\+?({_NUMBER})\s*(?:v?cpus?|cores?|gpus?|gpu-?hours?|hours?|h)?", re.IGNORECASE)
 _SMALL: Final = 4096
-"""A bare number of memory up to here is thought to be gibibytes, above it mebibytes."""
+"""A bare number of memory up to this is probably in gibibytes, above it in mebibytes."""
 
 
 def duration(value: Any) -> str | None:

@@ -1,7 +1,7 @@
-"""Parts of a status that are bounded where they are written, so that a status never outgrows etcd.
+"""Parts of a status that are bounded when they are written, so that a status always fits into etcd.
 
-A longer text is cut, of a longer list the first or the last are kept, and the CRD has the same bounds. Reading checks
-none of them: a status that an older operator wrote is one that holds GPUs.
+A longer text is cut. Of a longer list, the first or the last items are kept. The CRD has the same bounds. Reading
+checks none of them, because a status of an older operator may hold GPUs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def cut(text: str, longest: int) -> str:
 
 
 def cut_at(longest: int) -> Any:
-    """Metadata of a text of which so many characters are written."""
+    """Metadata of a text that is cut to this many characters."""
     schema = WithJsonSchema({"type": "string", "maxLength": longest})
     return PlainSerializer(partial(cut, longest=longest), return_type=str), schema
 
 
 def at_most(most: int, *, last: bool = False) -> Any:
-    """Metadata of a list of which so many items are written."""
+    """Metadata of a list that is cut to this many items."""
 
     def some(value: tuple[Any, ...], write: SerializerFunctionWrapHandler) -> Any:
         return write(value[-most:] if last else value[:most])
@@ -35,7 +35,7 @@ def at_most(most: int, *, last: bool = False) -> Any:
 
 
 def entries(most: int) -> Any:
-    """Metadata of a mapping of which so many entries are written."""
+    """Metadata of a mapping that is cut to this many entries."""
 
     def some(value: dict[Any, Any], write: SerializerFunctionWrapHandler) -> Any:
         return write(dict(islice(value.items(), most)))
@@ -44,7 +44,7 @@ def entries(most: int) -> Any:
 
 
 def lines_within(most: int, chars: int) -> Any:
-    """Metadata of a list of lines of which the last are written, so many and with so many characters together."""
+    """Metadata of a list of lines: the last ones are kept, up to this many lines and characters."""
 
     def some(value: tuple[str, ...]) -> list[str]:
         kept: list[str] = []
@@ -63,7 +63,7 @@ def lines_within(most: int, chars: int) -> Any:
 
 
 def at_most_by_admission(most: int) -> Any:
-    """Metadata of a list that has so many items because no larger job is admitted; nothing of it is left out."""
+    """Metadata of a list that cannot have more items, because no larger job is admitted. Nothing is cut."""
     extra: JsonDict = {"maxItems": most}
     return Field(json_schema_extra=extra)
 
@@ -74,6 +74,6 @@ Word: TypeAlias = Annotated[str, *cut_at(128)]
 NameOfObject: TypeAlias = Annotated[str, *cut_at(253)]
 Line: TypeAlias = Annotated[str, *cut_at(512)]
 ShortSentence: TypeAlias = Annotated[str, *cut_at(1024)]
-"""As `Sentence`, where there are many of them."""
+"""As `Sentence`, for lists of them."""
 Sentence: TypeAlias = Annotated[str, *cut_at(SENTENCE_CHARS_MAX)]
-"""For a person: what happened, and what to do about it."""
+"""A text for a person: what happened, and what to do about it."""

@@ -9,11 +9,11 @@ from cotenant.contract.decoding.plain_text import plain_text
 MESSAGE_CHARS_MAX: Final = 4000
 """Short enough for six conditions to repeat it."""
 REASON_CHARS_MAX: Final = 128
-"""What an Event of Kubernetes takes."""
+"""The longest reason of an Event of Kubernetes."""
 
 
 def plain_sentence(text: str) -> str:
-    """A message, wherever it was quoted from; its lines stay lines."""
+    """A message of any origin. Its line breaks stay."""
     return plain_text(text, MESSAGE_CHARS_MAX, lines=True)
 
 

@@ -1,8 +1,8 @@
-"""Schemas of the names that the API server itself answers (`validation.refused_names`).
+"""Schemas of the wrong names that the API server itself answers (`validation.refused_names`).
 
-Each is refused always, with what to write instead. To the parser they are unknown fields with an answer, as all others.
-The rule that refuses stands at the name's own schema, where nothing is evaluated as long as nobody writes the name: the
-same rules at the object around it cost a create, and every write of a status, more than all else together.
+Such a name is always refused, with what to write instead. To the parser it is an unknown field with an answer. The rule
+that refuses is at the name's own schema, where it costs nothing while nobody writes the name. The same rules at the
+object around it would cost a create, and every write of a status, more than all other rules together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant.api.validation.rules import Model
 
 Schema = dict[str, Any]
 NO_FIELD: Final = "Not a field"
-"""How the description of such a name begins, by which the reference page leaves it out."""
+"""Prefix of the description of such a name. The reference page leaves it out."""
 
 _OPEN: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _SHAPES: Final[Mapping[str, Schema]] = {
@@ -28,7 +28,7 @@ _SHAPES: Final[Mapping[str, Schema]] = {
     "objects": {"type": "array", "maxItems": 256, "items": _OPEN},
     "words": {"type": "array", "maxItems": 256, "items": {"type": "string", "maxLength": 65536}},
 }
-"""What such a name is mostly given, and its schema. Anything else gets the API server's word on its type."""
+"""The usual type of such a value, and its schema. For another type the API server's own message is shown."""
 
 
 def properties(model: str, kind: type[Model]) -> Schema:
@@ -62,7 +62,7 @@ UNLESS: Final = {
 
 
 def required_rules(model: str, fields: Sequence[str]) -> list[dict[str, str]]:
-    """Entries of `x-kubernetes-validations` that say what to write for a required field that is missing."""
+    """Entries of `x-kubernetes-validations` that say what to write for a missing required field."""
     return [
         {
             "rule": f"has(self.{field})"

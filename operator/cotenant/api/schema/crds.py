@@ -22,8 +22,8 @@ SPEC = "What is wanted. What is, and why, stands in `status`."
 
 
 def document(resource: CustomResource) -> dict[str, Any]:
-    """The CustomResourceDefinition. Its versions have one shape, so the API server converts by itself: there is no
-    webhook that can be down while objects are to be read.
+    """The CustomResourceDefinition. Its versions have one shape, so the API server converts by itself, without a
+    webhook.
     """
     shape = {
         "schema": {"openAPIV3Schema": _root(resource)},
@@ -60,7 +60,7 @@ def to_yaml(resource: CustomResource) -> str:
 
 
 def files() -> dict[str, str]:
-    """File name → text of every CRD, as they stand in crds/ and in the chart."""
+    """File name → text of every CRD, as in crds/ and in the chart."""
     return {f"{resource.plural}.yaml": to_yaml(resource) for resource in RESOURCES}
 
 

@@ -1,4 +1,4 @@
-"""Generator of docs/api.md from the schemas of the CRDs: the page and the API server's checks cannot differ."""
+"""Generates docs/api.md from the schemas of the CRDs, so the page and the API server's checks agree."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def markdown() -> str:
 
 
 def _refused_names(root: dict[str, Any]) -> str:
-    """Rows of a table: where a name that is no field is written mostly, and the answer to it."""
+    """Rows of a table: where a wrong name is usually written, and the answer to it."""
     rows = [
         (path, node["description"].removeprefix(f"{NO_FIELD}: "))
         for path, node, _ in _every_name(root["properties"]["spec"], "spec")
@@ -153,7 +153,7 @@ def _meaning(node: dict[str, Any]) -> str:
 
 
 OF_A_VALUE = "must be "
-"""How the message of a rule begins that is about one value and nothing else: it stands beside its field."""
+"""Prefix of the message of a rule about one value: the page shows it beside its field."""
 
 
 def _messages(node: dict[str, Any]) -> list[str]:

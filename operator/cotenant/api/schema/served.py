@@ -1,8 +1,8 @@
-"""What the CustomResourceDefinitions of a cluster lack of those that this release was built with. Pure.
+"""Finds fields that the CustomResourceDefinitions of a cluster lack for this release. Pure.
 
-The API server drops a field that its definition does not have, and refuses a word that an enum does not have. Helm
-never changes a definition, so an upgrade may leave those of an older release behind. Those of a newer release have
-all fields of this one: a version of the API loses none.
+The API server drops a field that its definition does not have, and refuses an unknown word of an enum. Helm never
+changes a definition, so an upgrade may leave those of an older release. Definitions of a newer release have all fields
+of this one: a version of the API loses none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SHOWN_MAX: Final = 3
 
 
 def lacking(wanted: Mapping[str, Any], served: Mapping[str, Any]) -> str:
-    """A phrase: what `served` does not have of `wanted`, both CustomResourceDefinitions; empty if it has all."""
+    """What `served` lacks of `wanted`, both CustomResourceDefinitions, as a phrase; empty if it lacks nothing."""
     there = _schema(served)
     if there is None:
         return f"it does not serve {names.VERSION}"

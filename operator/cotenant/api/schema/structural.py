@@ -1,8 +1,8 @@
-"""Structural OpenAPI v3 schema of a CRD from a pydantic model: nothing by reference, one type per field, rules in CEL.
+"""Structural OpenAPI v3 schema of a CRD from a pydantic model: no references, one type per field, rules in CEL.
 
-What Kubernetes forbids in a CRD is turned into what it has: `anyOf` with null becomes a field that may be absent, a
-constant becomes an enum of one, and that an object takes no other field is left out (the API server prunes or, asked to
-be strict, refuses).
+Constructs that Kubernetes forbids in a CRD are translated: `anyOf` with null becomes an optional field, a constant
+becomes an enum of one, and the refusal of other fields is left out (the API server prunes them, or refuses them in
+strict mode).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _KEPT = (
 
 
 class SchemaError(TypeError):
-    """Part of a model that a CRD cannot express: a union of types, a reference to itself."""
+    """Part of a model that a CRD cannot express: a union of types, or a reference to itself."""
 
 
 class _Generator(GenerateJsonSchema):
-    """Generator whose defaults are spelled as in a document: "4Gi", not a number of bytes."""
+    """Generator that spells defaults as in a document: "4Gi", not a number of bytes."""
 
     def default_schema(self, schema: WithDefaultSchema) -> Schema:
         made = super().default_schema(schema)
@@ -52,7 +52,7 @@ class _Generator(GenerateJsonSchema):
 
 
 def structural(model: type[BaseModel], *, spec: bool = True) -> Schema:
-    """Schema of a spec, or of a status: without defaults and rules, since only the operator writes it."""
+    """Schema of a spec or a status. That of a status has no defaults and rules, because only the operator writes it."""
     raw = model.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
     return _Reader(model, raw.get("$defs", {}), spec).node(raw, model.__name__)
 
@@ -111,7 +111,7 @@ class _Reader:
 
 
 def _resolved(raw: Schema, definitions: Schema, where: str) -> Schema:
-    """Node with references and `or null` replaced by what they stand for; keys beside them win."""
+    """The node with references and `or null` replaced by their targets. Keys beside them take precedence."""
     while True:
         if "$ref" in raw:
             name = raw["$ref"].rsplit("/", 1)[-1]

@@ -1,5 +1,6 @@
-"""What is wrong with a document, and the one error that a refused document raises. The one-file plugin
-needs it: no package.
+"""What is wrong with a document, and the one error that a refused document raises.
+
+It imports no package, because the one-file plugin needs it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class Problem:
     """As in the document: `spec.gpu.memoryFraction`, `spec.runtime.env[2].name`."""
     message: str
     line: int = 0
-    """Of the text, counted from 1, where it is the text itself that cannot be read."""
+    """Line of the text, from 1, if the text itself cannot be read."""
 
     def __str__(self) -> str:
         """Plain text: both quote what somebody wrote."""
@@ -27,7 +28,7 @@ class Problem:
 
 
 class DocumentError(ValueError):
-    """Refusal of a document; `problems` has all that was found, one per field."""
+    """A document is refused. `problems` has everything that was found, one for each field."""
 
     def __init__(self, problems: Sequence[Problem], where: str = "") -> None:
         self.problems = tuple(problems)

@@ -1,8 +1,8 @@
-"""Names that are no fields but that newcomers write so often that the API server itself answers them.
+"""Wrong names that newcomers write so often that the API server itself answers them.
 
-An unknown field gets the API server's own "unknown field", or is dropped in silence where validation is off. These are
-therefore known to the schema, which refuses them with what to write instead (`schema.answered_names`). As of every name
-that the schema knows, null of them is the same as absent.
+For an unknown field the API server says "unknown field", or drops it silently without validation. Therefore the schema
+has these names, and refuses them with what to write instead (`schema.answered_names`). As with every name in the
+schema, null is the same as absent.
 """
 
 from __future__ import annotations
@@ -46,4 +46,4 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     "QueueSpec": _given(text="cohort namespace", objects="resourceGroups", amount="gpus limit"),
     "QuotaSpec": _given(amount="nominalQuota borrowingLimit gpus", text="class"),
 }
-"""Name of the model → refused name → what it is mostly given."""
+"""Name of the model → refused name → the usual type of its value."""

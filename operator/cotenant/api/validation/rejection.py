@@ -14,20 +14,20 @@ from cotenant.api.validation.rules import VIOLATED_RULES, ValueRefusedError, giv
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One error of pydantic's: what an answer to it is made from."""
+    """One error of pydantic, from which an answer is made."""
 
     type: str
     location: tuple[str | int, ...]
     value: Any
-    """As given; for a field that is missing, the object that lacks it."""
+    """The given value; for a missing field, the object that lacks it."""
     cause: Exception | None = None
-    """What a reader raised."""
+    """The exception of a reader."""
 
 
 def problems_of(
     error: ValidationError, answer: Callable[[Rejection], str] = lambda rejection: ""
 ) -> tuple[Problem, ...]:
-    """Problems that pydantic found, fields spelled as in the document; `answer` adds what to write instead."""
+    """Problems that pydantic found, with fields spelled as in the document. `answer` adds what to write instead."""
     return tuple(problem for one in error.errors() for problem in _problems(one, answer))
 
 

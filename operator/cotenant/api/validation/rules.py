@@ -17,42 +17,43 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from cotenant.api.validation.refused_names import REFUSED
 
 VIOLATED_RULES = "broken_rules"
-"""Type of the pydantic error that carries `(field, message)` pairs of every rule of one object that does not hold."""
+"""Type of the pydantic error with `(field, message)` pairs of all broken rules of one object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Rule about one object: `cel` and `check` agree on every value; the refusal names `field` (relative, dotted)."""
+    """Rule about one object. `cel` and `check` agree on every value. The refusal names `field` (relative, dotted)."""
 
     field: str
     cel: str
-    """Speaks of the object, or, with `about_field`, of the field."""
+    """Expression about the object, or, with `about_field`, about the field."""
     message: str
     check: Callable[[Any], bool]
-    """Of the object, always."""
+    """Function of the object."""
     about_field: bool = False
-    """The rule looks at nothing but `field`, which has no other rule, and stands at its schema.
+    """True if the rule looks only at `field`, which has no other rule. It is then part of the field's schema, and costs
+    nothing while the field is absent.
 
-    While the field is absent the API server does nothing then. A rule of the object is evaluated at every write, also
-    of a status, and each look at a field costs it a copy of the list of all fields that the object may have.
+    A rule of the object is evaluated at every write, also of a status, and each access to a field costs a copy of the
+    list of all fields that the object may have.
     """
     detail: Callable[[Any], str] | None = None
-    """Of an object that breaks it: what is wrong with this one, after the message."""
+    """Function of an object that breaks the rule: what is wrong with this object, shown after the message."""
 
     def said_of(self, broken: Any) -> str:
-        """Words of the parser."""
+        """The parser's message."""
         return f"{self.message}; {self.detail(broken)}" if self.detail is not None else self.message
 
 
 @dataclass(frozen=True, slots=True)
 class TransitionRule:
-    """Rule about an edit, in CEL only: the API server alone has `oldSelf`."""
+    """Rule about an edit, in CEL only, because only the API server has `oldSelf`."""
 
     field: str
     cel: str
     message: str
     message_cel: str = ""
-    """Message as an expression of the two objects, where it depends on them."""
+    """Message as an expression of both objects, if it depends on them."""
 
 
 def validation(rule: Rule | TransitionRule) -> dict[str, str]:
@@ -64,12 +65,12 @@ def validation(rule: Rule | TransitionRule) -> dict[str, str]:
 
 
 def violated(faults: list[tuple[str, str]]) -> PydanticCustomError:
-    """Error with `(field, message)` pairs below the value at hand; a field may be an index, `[2]`."""
+    """Error with `(field, message)` pairs relative to the current value. A field may be an index, `[2]`."""
     return PydanticCustomError(VIOLATED_RULES, "{summary}", {"summary": faults[0][1], "broken": faults})
 
 
 class ValueRefusedError(ValueError):
-    """Refusal of one value: what the field takes, how the value misses it, and what was meant, if that is clear."""
+    """A value is refused: what the field accepts, why the value does not fit, and what was meant if that is clear."""
 
     def __init__(self, takes: str, missed: str, instead: Any = None) -> None:
         super().__init__(f"{takes}{missed}")
@@ -78,7 +79,7 @@ class ValueRefusedError(ValueError):
 
 
 class Model(BaseModel):
-    """Base of all that a person writes."""
+    """Base of everything that a person writes."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -97,7 +98,7 @@ class Model(BaseModel):
 
     @classmethod
     def as_written(cls, data: Any) -> Any:
-        """What its fields are read from: the object without the fields that are null."""
+        """What its fields are read from: the object without fields that are null."""
         if isinstance(data, Mapping) and None in data.values():
             known = cls.field_names() | REFUSED.get(cls.__name__, {}).keys()
             return {key: value for key, value in data.items() if value is not None or key not in known}
@@ -128,12 +129,12 @@ class Model(BaseModel):
         return frozenset(field.alias or name for name, field in cls.model_fields.items())
 
     def to_document(self) -> dict[str, Any]:
-        """JSON of the model, spelled as documents are, without what is unset."""
+        """JSON of the model, spelled as in documents, without unset fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class StatusModel(Model):
-    """Base of what operator and agent write: read leniently, so that an older reader survives a newer writer."""
+    """Base of what operator and agent write. It is read leniently, so that an older reader accepts a newer writer."""
 
     model_config = ConfigDict(extra="ignore", validate_by_name=True)
 

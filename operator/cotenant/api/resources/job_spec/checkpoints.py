@@ -1,4 +1,4 @@
-"""`spec.checkpoint`: where a job's state is kept, in a volume or in a store."""
+"""`spec.checkpoint`: where a job's state is stored, in a volume or in an object store."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class CheckpointVolume(Model):
 
 
 class Checkpoint(Model):
-    """Where the job's state is kept, so that it goes on after an eviction or a fault instead of starting again."""
+    """Where the job's state is stored, so that it continues after an eviction or a fault."""
 
     volume: CheckpointVolume | None = None
     """A volume that every pod can mount."""
     path: Annotated[str, bounded(512, shortest=1)] | None = None
     """With a volume: a folder in it (default: the job's name). Without: the address of a store, such as s3://bucket/runs."""
     interval: Duration | None = None
-    """How often a checkpoint is asked for. Default: when the program itself saves, and before an eviction."""
+    """How often the program is asked to save. Default: when it saves by itself, and before an eviction."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

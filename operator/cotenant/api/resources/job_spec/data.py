@@ -18,7 +18,7 @@ _FILE = r"^https?://[^/]+/(.*/)?[^/]+$"
 
 
 class StagedData(Model):
-    """Fetched once by each pod, before its ranks start; the GPUs are held meanwhile."""
+    """Each pod fetches it once, before its ranks start. The GPUs are held meanwhile."""
 
     source: Annotated[
         Str,
@@ -29,7 +29,7 @@ class StagedData(Model):
             longest=1024,
         ),
     ] = Field(alias="from")
-    """An object, or all that lies below the address. Of a web server: one file."""
+    """An object, or everything below the address. From a web server: one file."""
     to: Annotated[
         Str,
         *text(
@@ -38,10 +38,11 @@ class StagedData(Model):
             longest=256,
         ),
     ]
-    """Folder in which it lies in every pod: in a volume of the job that is mounted there or above, else in scratch
-    space that goes with the pod. Not below another `to`, nor a path that Cotenant or the system uses."""
+    """Folder for the data in every pod: in a volume of the job that is mounted there or above, otherwise in scratch
+    space that is deleted with the pod. Not below another `to`, nor a path that Cotenant or the system uses.
+    """
     size_limit: VolumeSize | None = None
-    """The job is ended as failed, before anything is fetched, where there is more. Default: no limit."""
+    """If there is more data, the job fails before anything is fetched. Default: no limit."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -64,7 +65,7 @@ def _holds(volume: Volume, path: str) -> bool:
 
 
 def volume_of(to: str, volumes: tuple[Volume, ...]) -> Volume | None:
-    """The volume of the job in which this folder lies; None where it is scratch space of its own."""
+    """The volume of the job that contains this folder; None if it is scratch space of its own."""
     return max((one for one in volumes if _holds(one, to)), key=lambda one: len(one.mount_path), default=None)
 
 

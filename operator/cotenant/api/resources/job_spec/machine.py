@@ -1,4 +1,4 @@
-"""Machine of a worker: its GPUs, or its share of one, and how near to each other, or how far apart, all are to lie."""
+"""The machine of a worker: its GPUs, or its share of one, and how close together or far apart the workers run."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from cotenant.api.validation.rules import Model, Rule
 from cotenant.core.model.objects import Sharing, TopologyMode
 
 MAX_RANKS = 2048
-"""Of one job. Its placement names each with its GPUs, a fifth of a KiB where each has a node of its own, and has to fit
-into an object of etcd (1.5 MiB) beside the largest spec and its metadata."""
+"""Ranks of one job. Its placement names each rank with its GPUs, a fifth of a KiB if each has its own node, and has to
+fit into an object of etcd (1.5 MiB) beside the largest spec and its metadata.
+"""
 MAX_GPUS_PER_RANK = 64
 MAX_GPUS_PER_WORKER = MAX_GPUS_PER_RANK
 
 
 class GpuSpec(Model):
-    """GPUs of one worker: whole ones by `count`, or a share by `memory` or `memoryFraction`, of as many GPUs as `count`
-    says."""
+    """GPUs of one worker: whole ones by `count`, or shares of `count` GPUs by `memory` or `memoryFraction`."""
 
     count: Annotated[Int, Field(ge=1)] | None = None
-    """GPUs per worker, different ones, all on one node: whole ones, or with `memory` or `memoryFraction` so much of
-    each of them. Default: a share is one of one GPU."""
+    """GPUs per worker, all different and on one node: whole ones, or, with `memory` or `memoryFraction`, a share of
+    each. Default: with a share, one.
+    """
     memory: DeviceMemory | None = None
     """A share of each GPU, by memory."""
     memory_fraction: Fraction | None = None
@@ -32,12 +33,13 @@ class GpuSpec(Model):
     compute_fraction: Fraction | None = None
     """Compute of the share, of each GPU. Default: in proportion to its memory."""
     auto_size: Bool = False
-    """True: once its peak is measured, the next attempt, and later jobs of the same name but for a number behind it,
-    take that and a quarter more, and never more than `memory`. What is suggested is in `status.suggestion`."""
+    """True: once the job's peak is measured, its next attempt, and later jobs of the same name apart from a number at
+    its end, take the peak and a quarter more, and never more than `memory`. The suggestion is in `status.suggestion`.
+    """
     classes: Annotated[tuple[LabelValue, ...], Field(max_length=16)] = ()
-    """GPU classes that will do, best first; all workers get GPUs of one of them. Default: any."""
+    """GPU classes that are acceptable, best first. All workers get GPUs of one of them. Default: any."""
     zones: Annotated[tuple[LabelValue, ...], Field(max_length=16)] = ()
-    """Zones that will do. Default: any."""
+    """Zones that are acceptable. Default: any."""
     sharing: Sharing = Sharing.QUEUE
     """Who else may have a share of the same GPUs: nobody, jobs of the same queue, or, on nodes where the administrator
     allows it, jobs of any queue that say Any as well."""
@@ -92,7 +94,7 @@ class GpuSpec(Model):
 
     @property
     def is_share(self) -> bool:
-        """Less than whole GPUs."""
+        """True for less than whole GPUs."""
         return self.memory is not None or self.memory_fraction is not None
 
 
@@ -100,20 +102,22 @@ class TopologySpec(Model):
     """Keep all workers inside one node, rack or zone."""
 
     level: Literal["node", "rack", "zone"]
-    """Inside one of which."""
+    """Where all workers stay together."""
     mode: TopologyMode = TopologyMode.PREFERRED
-    """Required: rather wait than spread."""
+    """Required: wait rather than spread."""
 
 
 class SpreadSpec(Model):
-    """Lay workers on different nodes, or in different racks or zones, as evenly as there is room."""
+    """Place workers on different nodes, racks or zones, as evenly as there is room."""
 
     level: Literal["node", "rack", "zone"]
-    """Over what. Below the level of `topology`, where both are given: inside one zone, and there on different nodes."""
+    """What to spread over. If `topology` is given too, a level below it: for instance inside one zone, on different
+    nodes.
+    """
     mode: TopologyMode = TopologyMode.PREFERRED
-    """Required: rather wait than have more than `maxWorkers` workers in one of them."""
+    """Required: wait rather than have more than `maxWorkers` workers in one of them."""
     max_workers: Annotated[int, *whole(1, MAX_RANKS)] | None = None
-    """Workers in one of them at most, where the mode is Required. Default: 1."""
+    """The most workers in one of them, if the mode is Required. Default: 1."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -127,7 +131,7 @@ class SpreadSpec(Model):
 
 
 LEVELS = ("node", "rack", "zone")
-"""The lower first."""
+"""Lowest first."""
 
 SPREAD_BELOW_TOPOLOGY = Rule(
     "spread",
@@ -139,4 +143,4 @@ SPREAD_BELOW_TOPOLOGY = Rule(
         it.spread is None or it.topology is None or LEVELS.index(it.spread.level) < LEVELS.index(it.topology.level)
     ),
 )
-"""Of whatever has both."""
+"""Rule for every spec with both fields."""

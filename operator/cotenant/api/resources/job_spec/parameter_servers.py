@@ -21,7 +21,7 @@ class Update(StrEnum):
 
 
 class ServerResources(Model):
-    """Of the node, per server: what its pod's requests and limits are made of."""
+    """CPU and memory of each server's pod: its requests and limits."""
 
     cpu: CpuAmount = 1000
     """CPUs per server."""
@@ -30,10 +30,10 @@ class ServerResources(Model):
 
 
 class ParameterServer(Model):
-    """Each server is a pod of its own, without a GPU; the kube-scheduler finds it a node."""
+    """Each server is a pod of its own without a GPU. The kube-scheduler chooses its node."""
 
     servers: Annotated[int, *whole(1, MAX_SERVERS)] = 1
-    """Servers among which the parameters are divided."""
+    """Number of servers. The parameters are divided among them."""
     update: Update = Update.SYNCHRONOUS
     """Whether a server waits for every worker's gradients before it steps."""
     resources: ServerResources = ServerResources()

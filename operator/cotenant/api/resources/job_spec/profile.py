@@ -1,4 +1,4 @@
-"""What a profile stands for: fields of a TrainingJob that may be left out, and bounds on what is written instead."""
+"""What a profile stands for: fields that a TrainingJob may leave out, and bounds on what it writes instead."""
 
 from __future__ import annotations
 
@@ -26,13 +26,11 @@ ImagePrefix: TypeAlias = Annotated[
     Str,
     *text(r"^[a-zA-Z0-9][-a-zA-Z0-9._:/@]*$", "must be how the name of an image begins, without spaces", longest=256),
 ]
-"""Without what JSON escapes: a profile is copied into the status of each job."""
+"""Without characters that JSON escapes, because a profile is copied into the status of each job."""
 
 
 def gpu_left_to_profile(data: Any) -> Any:
-    """A spec as it is written, where `gpu` may be left out with a profile; without one the refusal says that it is
-    missing.
-    """
+    """A spec that may leave `gpu` out if it names a profile. Without a profile, the refusal says that it is missing."""
     if isinstance(data, Mapping) and "profile" in data and "gpu" not in data:
         return {**data, "gpu": None}
     return data
@@ -53,7 +51,7 @@ class WorkerBounds(Model):
 
 
 class GpuBounds(Model):
-    """GPUs of one worker. A share of a GPU is less than one; shares of several are on so many GPUs, as `max` counts."""
+    """GPUs of one worker. A share of a GPU counts as less than one. `max` counts the GPUs of shares of several."""
 
     min: Annotated[int, *whole(0, MAX_GPUS_PER_WORKER)] = 0
     """With 0, shares are allowed."""
@@ -70,40 +68,40 @@ class GpuBounds(Model):
 
 
 class ProfileBounds(Model):
-    """Bounds of a job that names the profile. What is not named here is free."""
+    """Bounds on a job that names the profile. Fields that are not named here are free."""
 
     workers: WorkerBounds | None = None
-    """Also of minWorkers."""
+    """Bounds of workers and of minWorkers."""
     gpus: GpuBounds | None = None
-    """Per worker."""
+    """GPUs per worker."""
     classes: Annotated[tuple[LabelValue, ...], Field(max_length=MAX_NAMES)] = ()
-    """GPU classes; a job that names none may have any of these."""
+    """GPU classes. A job that names none may get any of these."""
     zones: Annotated[tuple[LabelValue, ...], Field(max_length=MAX_NAMES)] = ()
-    """Zones; a job that names none may be in any of these."""
+    """Zones. A job that names none may be in any of these."""
     images: Annotated[tuple[ImagePrefix, ...], Field(max_length=MAX_NAMES)] = ()
     """How the names of images may begin, up to a `/`, `:` or `@`: `registry.example/team`. The operator's own worker
     image, which a job has that names none, is always allowed."""
 
 
 class ProfileRuntime(Model):
-    """Parts of the runtime. The program is always the job's own."""
+    """Parts of the runtime. The program always comes from the job."""
 
     image: Image | None = None
     framework: Framework | None = None
     parameter_server: ParameterServer | None = None
-    """Of jobs with strategy ParameterServer that do not describe theirs."""
+    """For jobs with strategy ParameterServer that do not describe their servers."""
 
 
 class ProfileSpec(Model):
-    """Each of these fields counts where a job leaves it out."""
+    """Each field applies if a job leaves it out."""
 
     description: Annotated[Str, *bounded(256)] = ""
-    """For whom chooses among profiles."""
+    """What the profile is for, for people who choose one."""
     workers: Annotated[int, *whole(1, MAX_RANKS)] | None = None
     min_workers: Annotated[int, *whole(1, MAX_RANKS)] | None = None
-    """Elastic jobs. A job that says how many workers it wants is elastic only by its own minWorkers."""
+    """For elastic jobs. A job that sets `workers` is elastic only by its own minWorkers."""
     gpu: GpuSpec | None = None
-    """A job that writes `gpu` says how much itself; classes and zones that it leaves out are these."""
+    """A job that writes `gpu` sets the amount itself. Classes and zones that it leaves out come from here."""
     resources: Resources | None = None
     topology: TopologySpec | None = None
     spread: SpreadSpec | None = None

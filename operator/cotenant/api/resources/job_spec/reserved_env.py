@@ -1,8 +1,7 @@
 """The environment variables that a tenant may not set, and why: one table for CRD, parser and admission policy.
 
-They would widen what a container sees of the node's GPUs, lift the memory limit of a share, open the job's Ray
-cluster, or contradict the ranks that the operator gave. `PYTORCH_*ALLOC_CONF` may be set to keys that
-do not touch the limit.
+They would show a container more of the node's GPUs, lift the memory limit of a share, open the job's Ray cluster, or
+contradict the ranks that the operator gave. `PYTORCH_*ALLOC_CONF` may be set to keys that do not touch the limit.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ ALLOCATOR_VALUE: Final = (
     r"^((expandable_segments|max_split_size_mb|max_non_split_rounding_mb|garbage_collection_threshold"
     r"|roundup_power2_divisions):[A-Za-z0-9.]+(,|$))+$"
 )
-"""Short, because the API server reckons the cost of a rule by the length of its expression."""
+"""Short, because the API server computes the cost of a rule from the length of its expression."""
 
 
 @dataclass(frozen=True, slots=True)

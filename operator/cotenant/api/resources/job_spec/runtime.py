@@ -26,7 +26,8 @@ from cotenant.api.validation.rules import Model, Rule
 MAX_ARGUMENTS = 256
 MAX_ENV = 128
 MAX_PROGRAM_CHARS = 32_768
-"""Of command, args and env together. A character takes six bytes of etcd at most, and an object has 1.5 MiB."""
+"""Characters of command, args and env together. A character takes at most six bytes of etcd, and an object has 1.5 MiB.
+"""
 MAX_VOLUMES = 32
 MAX_PULL_SECRETS = 4
 MAX_GPU_PROCESSES = 64
@@ -69,15 +70,16 @@ class GPUVisibility(StrEnum):
 
 
 class Resources(Model):
-    """Of the node, per worker; what the pod's requests and limits are made of."""
+    """CPU and memory of the node for each worker: the pod's requests and limits."""
 
     cpu: CpuAmount = 1000
     """CPUs per worker."""
     memory: HostMemory = 4 * 1024**3
-    """Memory per worker, of the node, not of its GPUs."""
+    """Memory of the node per worker. GPU memory is `gpu.memory`."""
     scratch: HostMemory | None = None
-    """Space in /tmp per worker: caches (HOME is /tmp), temporary files. Asked for as ephemeral storage, so that a node
-    has it. Default: what the operator gives every pod (50Gi), without a request."""
+    """Space in /tmp per worker, for caches (HOME is /tmp) and temporary files. It is requested as ephemeral storage, so
+    that a node has it. Default: what the operator gives every pod (50Gi), without a request.
+    """
 
 
 class PullSecret(Model):
@@ -89,7 +91,7 @@ class Runtime(Model):
     image: Image | None = None
     """Default: the operator's worker image."""
     image_pull_secrets: Annotated[tuple[PullSecret, ...], Field(max_length=MAX_PULL_SECRETS)] = ()
-    """Secrets in the job's namespace with which the image is pulled, besides those of the administrator."""
+    """Secrets in the job's namespace for pulling the image, in addition to those of the administrator."""
     command: (
         Annotated[tuple[Annotated[str, *passed_on(65536)], ...], Field(min_length=1, max_length=MAX_ARGUMENTS)] | None
     ) = None
@@ -112,46 +114,50 @@ class Runtime(Model):
     """The command is a Ray Train driver: run once, on the job's own Ray cluster."""
     code: Code | None = None
     env: Annotated[tuple[EnvVar, ...], Field(max_length=MAX_ENV), *keyed_by("name")] = ()
-    """Variables of the program, besides those that the operator sets."""
+    """Variables of the program, in addition to those that the operator sets."""
     volumes: Annotated[tuple[Volume, ...], Field(max_length=MAX_VOLUMES), *keyed_by("name")] = ()
     """Volumes of every pod."""
     framework: Framework | None = None
-    """What the program trains with, where that decides how it is started."""
+    """What the program trains with, if that decides how it is started."""
     strategy: Strategy = Strategy.ALL_REDUCE
-    """How gradients come together: all-reduce among the workers, or by parameter servers."""
+    """How gradients are combined: by all-reduce among the workers, or by parameter servers."""
     parameter_server: ParameterServer | None = None
-    """Of strategy ParameterServer, which starts one server where nothing is said."""
+    """For strategy ParameterServer. Default: one server."""
     collective: Collective = Collective.AUTO
     """`gloo` also lets two workers of the job share one GPU, which NCCL refuses."""
     precision: Precision = Precision.FP32
-    """Of the arithmetic, as the program is told: `context().precision`, and Accelerate by its own variable."""
+    """Precision of the arithmetic, as the program is told: `context().precision`, and Accelerate by its own variable.
+    """
     gpu_visibility: GPUVisibility | None = None
-    """What a worker's program sees: its own GPUs, or those of all workers in its pod, to be chosen by LOCAL_RANK.
-    Default: Pod for a command that begins with torchrun where every worker has one GPU of its own, else Rank."""
+    """What a worker's program sees: its own GPUs, or those of all workers in its pod, from which it chooses by
+    LOCAL_RANK. Default: Pod for a command that begins with torchrun if every worker has one GPU of its own, otherwise
+    Rank.
+    """
     gpu_processes: Annotated[int, *whole(1, MAX_GPU_PROCESSES)] = 1
     """Processes of a worker that use its GPU at the same time. Each gets an equal part of a share's memory."""
     hang_timeout: Duration | None = None
-    """How long workers may wait in a collective for one that does not come before the job is hung. Default: 10m."""
+    """If a worker waits this long in a collective for one that does not come, the job is hung. Default: 10m."""
     stall_timeout: Duration | None = None
-    """How long the job may go without a step, a report or a collective of any worker before its attempt ends.
-    Default: for ever. After two minutes the status says where the workers stand."""
+    """If no worker makes a step, a report or a collective for this long, the attempt ends. Default: never. After two
+    minutes the status says where the workers stand.
+    """
     tracking: Tracking | None = None
 
     @property
     def program_chars(self) -> int:
-        """Characters of what the program is given, on its command line and in its environment."""
+        """Characters of the program's command line and environment."""
         return sum(map(len, (*(self.command or ()), *(self.args or ()), *(one.value or "" for one in self.env))))
 
     @property
     def mode(self) -> Literal["command", "entrypoint", "rayTrain"]:
-        """Mode in which it is run, as the pod's contract has it."""
+        """How the program is run, in the words of the pod's contract."""
         if self.entrypoint is not None:
             return "entrypoint"
         return "rayTrain" if self.ray_train else "command"
 
     @property
     def servers(self) -> ParameterServer | None:
-        """Parameter servers of the strategy; None with AllReduce."""
+        """The parameter servers; None with AllReduce."""
         if self.strategy is not Strategy.PARAMETER_SERVER:
             return None
         return self.parameter_server or ParameterServer.model_validate({})

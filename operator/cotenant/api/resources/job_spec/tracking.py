@@ -24,9 +24,9 @@ class MLflow(Model):
 
 
 class Tracking(Model):
-    """Where reported metrics go as well, besides the job's status."""
+    """Where reported metrics go in addition to the job's status."""
 
     tensor_board: TensorBoard | None = None
     """Write event files into the checkpoint volume."""
     mlflow: MLflow | None = None
-    """Send them to an MLflow server."""
+    """Send metrics to an MLflow server."""

@@ -1,4 +1,6 @@
-"""Volumes that a job may mount, all of its own namespace: claims, ConfigMaps, Secrets, scratch. No path of the node."""
+"""Volumes that a job may mount, all of its own namespace: claims, ConfigMaps, Secrets, scratch space. No path of the
+node.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,13 @@ class ClaimSource(Model):
 
 class EmptyDirSource(Model):
     size_limit: VolumeSize | None = None
-    """The pod is evicted when it puts more into it. Default: what the node has."""
+    """If the pod stores more, it is evicted. Default: what the node has."""
 
 
 class Code(Model):
-    """Mounted read-only at /workspace, at the end of sys.path. The program starts beside it, where it may write."""
+    """Mounted read-only at /workspace, which is at the end of sys.path. The program starts in a writable folder that
+    links to it.
+    """
 
     config_map: ConfigMapSource | None = None
     """Files from a ConfigMap, one per key."""
@@ -82,7 +86,7 @@ class Volume(Model):
             longest=256,
         ),
     ]
-    """Where it appears in every pod; not below a path that Cotenant or the system uses."""
+    """Path in every pod, not below a path that Cotenant or the system uses."""
     read_only: Bool = False
     """Mount it for reading only. ConfigMaps and Secrets always are."""
     persistent_volume_claim: ClaimSource | None = None
@@ -92,7 +96,7 @@ class Volume(Model):
     secret: SecretSource | None = None
     """Files from a Secret, one per key."""
     empty_dir: EmptyDirSource | None = None
-    """Scratch space that goes with the pod."""
+    """Scratch space that is deleted with the pod."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -1,1 +1,1 @@
-"""Session: a program that a person works with, on a share of a GPU. What is written of it, and what is reported."""
+"""Session: a program that a person works with, on a share of a GPU. Its spec and its status."""

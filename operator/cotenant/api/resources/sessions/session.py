@@ -20,7 +20,7 @@ from cotenant.api.scalars.fields import Bool, Label, ObjectName, Str, cel_text, 
 from cotenant.api.validation.rules import Model, Rule
 
 NAME: Final = r"^[a-z]([-a-z0-9]{0,40}[a-z0-9])?$"
-"""Its job is called `<session>-session`, and a job's name has 50 characters at most."""
+"""Its job is called `<session>-session`, and the name of a job has at most 50 characters."""
 ENV_MAX: Final = 64
 
 
@@ -32,47 +32,50 @@ class Application(StrEnum):
 
 
 class SessionProgram(Model):
-    """A program of one's own that serves HTTP."""
+    """A program of the tenant's own that serves HTTP."""
 
     command: Annotated[tuple[Annotated[str, *passed_on(4096)], ...], Field(min_length=1, max_length=MAX_ARGUMENTS)]
-    """Listens on 127.0.0.1, on `port`, which it also finds in `COTENANT_SESSION_PORT`."""
+    """It listens on 127.0.0.1, on `port`, which is also in `COTENANT_SESSION_PORT`."""
     port: Annotated[int, *whole(1024, 65_535)]
 
 
 class SessionSpec(Model):
     application: Application
-    """What runs: JupyterLab, CodeServer, a Shell to attach to, or a Program of one's own. The image has to have it."""
+    """What runs: JupyterLab, CodeServer, a Shell to attach to, or a Program of your own. The image must contain it."""
     program: SessionProgram | None = None
-    """Of the application Program."""
+    """The program, for the application Program."""
     queue: Label
-    """The Queue that answers for the session; it must serve its namespace."""
+    """The Queue whose quota the session uses. It must serve its namespace."""
     priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
     """Order inside the queue, higher first. Default: 0."""
     priority_class_name: ObjectName | None = None
     """Take the priority of this PriorityClass instead."""
     profile: ObjectName | None = None
-    """A TrainingProfile of the namespace, else a ClusterTrainingProfile: what `gpu`, `resources` and `image` are where
-    they are left out. What it stood for when the session was started is in the status of its TrainingJob."""
+    """A TrainingProfile of the namespace, otherwise a ClusterTrainingProfile: defaults for `gpu`, `resources` and
+    `image`. What it stood for when the session was started is in the status of its TrainingJob.
+    """
     gpu: GpuSpec | None
-    """A whole GPU, or a share of one. Only with a profile that names GPUs it may be left out."""
+    """A whole GPU, or a share of one. It may be left out only with a profile that names GPUs."""
     resources: Resources | None = None
-    """Default: one CPU and 4Gi, or as the profile has it."""
+    """Default: one CPU and 4Gi, or those of the profile."""
     image: Image | None = None
-    """With the application and Cotenant's worker. Default: the operator's worker image, which has a Shell alone, or as
-    the profile has it."""
+    """An image with the application and Cotenant's worker. Default: that of the profile, or the operator's worker
+    image, which has only a Shell.
+    """
     env: Annotated[tuple[EnvVar, ...], Field(max_length=ENV_MAX), *keyed_by("name")] = ()
-    """Variables of the application, besides those that the operator sets."""
+    """Variables of the application, in addition to those that the operator sets."""
     volume: ClaimSource | None = None
-    """What is mounted at /home/session, where the application starts. Without it files go when the session is
-    suspended."""
+    """What is mounted at /home/session, where the application starts. Without it, files are lost when the session is
+    suspended.
+    """
     idle_timeout: Duration = 3600
-    """The session is suspended when no kernel has run and no GPU was busy for this long; it is warned before."""
+    """The session is suspended after this time without a running kernel or a busy GPU. A warning comes before."""
     max_lifetime: Duration = 43_200
-    """The session is suspended when it has run this long since it was started or resumed, however busy it is."""
+    """The session is suspended this long after it was started or resumed, however busy it is."""
     grace_period: GracePeriod = 30
     """Time to end when it is suspended or has to leave."""
     suspend: Bool = False
-    """True: give the GPUs back and keep the volume; false: go on. The operator sets it when the session is idle."""
+    """True: give the GPUs back and keep the volume; false: run. The operator sets it if the session is idle."""
 
     @classmethod
     def as_written(cls, data: Any) -> Any:

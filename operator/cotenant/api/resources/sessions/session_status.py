@@ -33,21 +33,21 @@ class SessionStatus(StatusModel):
     message: Sentence = ""
     """What happened, and what to do about it."""
     job: NameOfObject | None = None
-    """The TrainingJob that it is made of."""
+    """Its TrainingJob."""
     attempt: int = Field(default=0, ge=0)
-    """Attempt of that job in which the application runs; 0: it does not."""
+    """Attempt of that job in which the application runs; 0 if it does not run."""
     port: int | None = None
     """Port of the application on 127.0.0.1 of its pod; absent for a shell."""
     path: Line | None = None
-    """Where the application begins: what an address has behind host and port."""
+    """Path of the application: the part of its address after host and port."""
     started_at: Timestamp | None = None
     """When it first ran since it was started or resumed."""
     ends_at: Timestamp | None = None
     """When `maxLifetime` is over."""
     last_activity: Timestamp | None = None
-    """When a kernel was last seen to run, a terminal to be used, or a GPU to be busy; some seconds old."""
+    """When a kernel last ran, a terminal was used, or a GPU was busy; some seconds old."""
     suspends_at: Timestamp | None = None
-    """When it will be suspended as things stand; present once it is warned."""
+    """When it will be suspended if nothing changes; present after a warning."""
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type"), *at_most(CONDITIONS_MAX, last=True)] = ()
     """Ready; SuspensionWarning: it will be suspended soon, and why; Suspended; Quarantined."""
     observed_generation: int = Field(default=0, ge=0)

@@ -1,1 +1,1 @@
-"""Sweep: a TrainingJob that is tried with many configurations. What a tenant writes, and what becomes of it."""
+"""Sweep: a TrainingJob that is run with many configurations. Its spec and its status."""

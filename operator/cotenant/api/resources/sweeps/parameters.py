@@ -1,4 +1,4 @@
-"""Parameters of a sweep: what may differ from trial to trial, and within which bounds."""
+"""Parameters of a sweep: what may differ between trials, and its bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cotenant.api.validation.rules import Model, Rule
 
 MAX_CHOICES: Final = 64
 LARGEST: Final = 1_000_000_000
-"""Of whole numbers; numbers with decimals go to a thousand times that."""
+"""Largest whole number. Other numbers may be a thousand times as large."""
 NAME: Final = r"^[A-Za-z_][A-Za-z0-9_]{0,31}$"
 _CHOICE: Final = r"^[-A-Za-z0-9._:/@+,=% ]{1,64}$"
 
@@ -22,7 +22,7 @@ Choice: TypeAlias = Annotated[
     Str,
     *text(_CHOICE, "must be a text of at most 64 letters, digits, spaces and -._:/@+,=%", longest=64),
 ]
-"""Without what JSON escapes, so that its length is its size in the status."""
+"""Without characters that JSON escapes, so that its length is its size in the status."""
 Number: TypeAlias = Annotated[float, Strict(), Field(ge=-1000.0 * LARGEST, le=1000.0 * LARGEST, allow_inf_nan=False)]
 
 
@@ -39,7 +39,7 @@ class IntegerRange(Model):
     max: Annotated[int, *whole(-LARGEST, LARGEST)]
     """The largest."""
     step: Annotated[int, *whole(1, LARGEST)] = 1
-    """From one to the next; counted from `min`."""
+    """Distance between two values, counted from `min`."""
     scale: Scale = Scale.LINEAR
     """Log: as many trials between 1 and 10 as between 10 and 100."""
 
@@ -98,12 +98,12 @@ class Parameter(Model):
     """One parameter: a list of values, or a range of whole numbers or of numbers."""
 
     name: Annotated[Str, *text(NAME, "must be a name of at most 32 letters, digits and '_', such as lr", longest=32)]
-    """Stands for the value as `$(params.<name>)` in command, args and the values of env."""
+    """`$(params.<name>)` in command, args and the values of env stands for the value."""
     env: (
         Annotated[Str, *text(reserved_env.NAME, "must be the name of a variable: letters, digits and '_'", longest=128)]
         | None
     ) = None
-    """Variable of the program that has the value as well."""
+    """Variable of the program that also has the value."""
     choices: Annotated[tuple[Choice, ...], Field(min_length=1, max_length=MAX_CHOICES)] | None = None
     """Values, as texts."""
     integer: IntegerRange | None = None

@@ -1,4 +1,4 @@
-"""References of a template to the values of its trial: which are there, which name nothing, which parameters reach no
+"""References of a template to the values of its trial: valid ones, unknown ones, and parameters that reach no
 program.
 """
 
@@ -13,13 +13,13 @@ from cotenant.api.resources.sweeps.parameters import Parameter
 from cotenant.api.resources.sweeps.trial_template import TRIAL_NUMBER, TRIAL_SEED, TrialRuntime
 
 STARTS: Final = ("$(params.", "$(trial.")
-"""Whatever begins so is a reference."""
+"""A text that begins so is a reference."""
 _REFERENCE: Final = re.compile(r"\$\((?:params|trial)\.[^)]{0,64}\)?")
 _SHOWN: Final = 8
 
 
 def is_known(text: str, parameters: Sequence[Parameter]) -> bool:
-    """True where every reference in the text names something. As the API server reckons it."""
+    """True if every reference in the text names something, by the same rule as in the API server."""
     known = [one.reference for one in parameters] + [TRIAL_NUMBER, TRIAL_SEED]
     return sum(text.count(start) for start in STARTS) == sum(text.count(one) for one in known)
 
@@ -31,7 +31,7 @@ def first_unknown(texts: Iterable[str | None], parameters: Sequence[Parameter]) 
 
 
 def unknown_reference(text: str, parameters: Sequence[Parameter]) -> str:
-    """What a text refers to that is not there, with the name that was probably meant; empty where all is well."""
+    """An unknown name in the text, with the name that was probably meant; empty if all are known."""
     known = [one.reference for one in parameters] + [TRIAL_NUMBER, TRIAL_SEED]
     wrong = next((found for found in _REFERENCE.findall(text) if found not in known), None)
     if wrong is None:
@@ -44,7 +44,7 @@ def unknown_reference(text: str, parameters: Sequence[Parameter]) -> str:
 
 
 def substituted(text: str, values: Mapping[str, str]) -> str:
-    """The text with values for its references; a value is not looked through again."""
+    """The text with values for its references. Values are not searched for references."""
     return _REFERENCE.sub(lambda found: values.get(found.group(), found.group()), text)
 
 

@@ -25,7 +25,7 @@ from cotenant.api.scalars.fields import Bool, Str, cel_text, keyed_by, text, who
 from cotenant.api.validation.rules import Model, Rule, TransitionRule
 
 NAME: Final = r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
-"""Its jobs are called `<sweep>-<trial>` or `<sweep>-<trial>-<member>`, which has to fit the name of a job."""
+"""Its jobs are called `<sweep>-<trial>` or `<sweep>-<trial>-<member>`, and that has to fit the name of a job."""
 MAX_PARALLELISM: Final = 100
 _METRIC: Final = r"^[-A-Za-z0-9_./@ ]{1,64}$"
 
@@ -50,30 +50,30 @@ class Combination(StrEnum):
 
 
 class Objective(Model):
-    """What trials are judged by."""
+    """The metric by which trials are compared."""
 
     metric: Annotated[Str, *text(_METRIC, "must be the name of a metric, such as val_loss", longest=64)]
     """A metric that the program reports, or a result that it ends with."""
     goal: Goal
-    """Whether less or more of it is better."""
+    """Whether a smaller or a larger value is better."""
 
 
 class EarlyStop(Model):
-    """Asynchronous successive halving (ASHA): at each rung the worse trials are ended, and their GPUs go to others."""
+    """Asynchronous successive halving (ASHA): at each rung the worse trials are stopped, and others get their GPUs."""
 
     min_steps: Annotated[int, *whole(1, 1_000_000_000)]
-    """The first rung: steps that every trial may make. Each further one is `factor` times as far."""
+    """Steps of the first rung, which every trial may make. Each further rung is `factor` times as far."""
     factor: Annotated[int, *whole(2, 16)] = 3
-    """One in so many goes on from a rung."""
+    """One trial in this many continues from a rung."""
 
 
 class Ensemble(Model):
-    """Several jobs of the same configuration with different seeds, as one trial."""
+    """Several jobs with the same configuration and different seeds, as one trial."""
 
     members: Annotated[int, *whole(2, MAX_MEMBERS)]
-    """Jobs of a trial; each finds its own seed in `$(trial.seed)`."""
+    """Jobs of a trial. Each gets its own seed in `$(trial.seed)`."""
     combine: Combination = Combination.MEAN
-    """How their metrics become that of the trial."""
+    """How their metrics are combined into that of the trial."""
 
 
 _KNOWN: Final = (
@@ -126,24 +126,26 @@ def _variables_differ(spec: SweepSpec) -> bool:
 
 class SweepSpec(Model):
     algorithm: Algorithm
-    """Grid: all combinations. Random. TPE: where the trials so far were good (tree of Parzen estimators). ASHA: Random,
-    with `earlyStop`, which goes with each of the others too."""
+    """Grid: all combinations. Random. TPE: near the best trials so far (tree of Parzen estimators). ASHA: Random with
+    `earlyStop`. `earlyStop` can be used with each of the others too.
+    """
     parameters: Annotated[tuple[Parameter, ...], Field(max_length=MAX_PARAMETERS), *keyed_by("name")] = ()
-    """What differs from trial to trial."""
+    """What differs between trials."""
     objective: Objective
     max_trials: Annotated[int, *whole(1, MAX_TRIALS)]
-    """Trials in all, also those that fail. A grid ends earlier where it has fewer points."""
+    """Trials in total, including failed ones. A grid with fewer points ends earlier."""
     parallelism: Annotated[int, *whole(1, MAX_PARALLELISM)] = 1
-    """Trials at the same time. Each waits in its queue, and counts against its quota, as any job."""
+    """Trials at the same time. Each waits in its queue and counts against its quota, as any job does."""
     max_failed_trials: Annotated[int, *whole(0, MAX_TRIALS)] = 3
-    """With more trials failed than this the sweep fails, and ends those that run."""
+    """If more trials fail, the sweep fails and ends the running ones."""
     seed: Annotated[int, *whole(0, 2**31 - 1)] = 0
-    """What is random follows from it."""
+    """Seed of all random choices."""
     suspend: Bool = False
-    """True: no further trial begins, and the jobs of those that run are suspended; false: they go on."""
+    """True: no further trial begins, and the jobs of running ones are suspended; false: they go on."""
     ttl_after_finished: Delay | None = None
-    """The sweep is deleted this long after it has finished, and the TrainingJobs of its trials with it; checkpoints
-    stay. Default: kept."""
+    """The sweep is deleted this long after it has finished, with the TrainingJobs of its trials; checkpoints stay.
+    Default: never.
+    """
     early_stop: EarlyStop | None = None
     ensemble: Ensemble | None = None
     template: TrialTemplate
@@ -229,7 +231,7 @@ class SweepSpec(Model):
 
     @property
     def points(self) -> int:
-        """Trials that there can be."""
+        """Number of possible trials."""
         if self.algorithm is not Algorithm.GRID:
             return self.max_trials
         return min(self.max_trials, int(_grid_points(self)))
@@ -241,7 +243,7 @@ class SweepSpec(Model):
 
 
 FREE_FIELDS: Final = ("suspend", "parallelism", "maxTrials", "maxFailedTrials", "ttlAfterFinished")
-"""Fields of a spec that may change; all others say what the trials so far have tried."""
+"""Fields of a spec that may change. All others define what earlier trials have tried."""
 FIXED_FIELDS: Final = ("algorithm", "parameters", "objective", "seed", "earlyStop", "ensemble", "template")
 
 
@@ -252,7 +254,7 @@ def _same(field: str) -> str:
 
 
 class Sweep(Model):
-    """A TrainingJob that is tried with many configurations, several at a time, to find the best by a metric."""
+    """A TrainingJob that is run with many configurations, several at a time, to find the best by a metric."""
 
     api_version: ApiVersion
     kind: Literal["Sweep"]

@@ -1,4 +1,4 @@
-"""Status of a Sweep, written by the controller. That a trial stands in it is what starts the trial."""
+"""Status of a Sweep, written by the controller. A trial starts because it is listed in it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cotenant.api.scalars.status_fields import NameOfObject, Sentence, Word, at_
 from cotenant.api.validation.rules import StatusModel
 
 MAX_TRIALS: Final = 500
-"""All of them stand in the status, with their values: what is decided next is decided from it."""
+"""The status lists all trials with their values, because the next decision needs them."""
 MAX_VALUES: Final = 2000
 """Trials × parameters, for the same reason."""
 MAX_PARAMETERS: Final = 16
 MAX_MEMBERS: Final = 16
 MAX_RUNGS: Final = 10
-"""With a factor of 2 the last of them is at 512 times the steps of the first: after it nothing is stopped."""
+"""With a factor of 2, the last rung is at 512 times the steps of the first. After it no trial is stopped."""
 MESSAGE_CHARS_MAX: Final = 120
 CONDITIONS_MAX: Final = 6
 
@@ -35,11 +35,11 @@ class SweepPhase(StrEnum):
 
 class TrialPhase(StrEnum):
     WAITING = "Waiting"
-    """Its jobs are on their way, or wait in their queue."""
+    """Its jobs are being made, or wait in their queue."""
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     STOPPED = "Stopped"
-    """Ended early, because others were better at the same step."""
+    """Stopped early, because others were better at the same step."""
     FAILED = "Failed"
 
 
@@ -47,10 +47,10 @@ OVER: Final = frozenset({TrialPhase.SUCCEEDED, TrialPhase.STOPPED, TrialPhase.FA
 
 
 class Rung(StatusModel):
-    """The metric of a trial at a rung: where it was compared with the others."""
+    """The metric of a trial at a rung, at which it was compared with the others."""
 
     step: int
-    """When the trial was seen there; not before the rung's own step."""
+    """Step at which the trial was seen; not before the rung's own step."""
     value: float
 
 
@@ -58,28 +58,28 @@ class TrialStatus(StatusModel):
     parameters: Annotated[dict[str, Annotated[str, *cut_at(64)]], *entries(MAX_PARAMETERS)] = Field(
         default_factory=dict
     )
-    """As the program gets them."""
+    """Values as the program gets them."""
     phase: TrialPhase = TrialPhase.WAITING
     seen: Annotated[tuple[int, ...], *at_most(MAX_MEMBERS)] = ()
-    """Members whose TrainingJob was there: one that is missing later was deleted, and is not made again."""
+    """Members whose TrainingJob was seen. If one is missing later, it was deleted and is not made again."""
     step: int | None = None
     """Steps made when this was written."""
     value: float | None = None
-    """The objective: at the end, or when the trial was last looked at; of an ensemble the members' combined."""
+    """The objective, at the end or at the last look; of an ensemble, its members' values combined."""
     members: Annotated[dict[str, float], *entries(MAX_MEMBERS)] = Field(default_factory=dict)
-    """Member → its own value, where there are several."""
+    """Member → its own value, if there are several."""
     rungs: Annotated[tuple[Rung, ...], *at_most(MAX_RUNGS)] = ()
     message: Annotated[str, *cut_at(MESSAGE_CHARS_MAX)] = ""
-    """Why it was stopped, or failed; or why none of its jobs can be made now."""
+    """Why it was stopped or has failed, or why its jobs cannot be made now."""
 
 
 class BestTrial(StatusModel):
-    """The best of the trials that have ended by themselves."""
+    """The best of the trials that ended by themselves."""
 
     trial: int
     """Its number."""
     job: NameOfObject
-    """Its TrainingJob; of an ensemble the member with the best value of its own."""
+    """Its TrainingJob; of an ensemble, the member with the best value."""
     value: float
     parameters: Annotated[dict[str, Annotated[str, *cut_at(64)]], *entries(MAX_PARAMETERS)] = Field(
         default_factory=dict
@@ -87,7 +87,7 @@ class BestTrial(StatusModel):
     results: Metrics = Field(default_factory=dict)
     """Final metrics of that job."""
     checkpoint: Annotated[str, *cut_at(600)] | None = None
-    """Where its checkpoints are: a folder in its volume, or the address of a store."""
+    """Its checkpoints: a folder in its volume, or an address in a store."""
     checkpoint_step: int | None = None
     """Step of the newest one."""
 
@@ -110,12 +110,12 @@ class SweepStatus(StatusModel):
     """Number → trial."""
     counts: TrialCounts | None = None
     summary: Word | None = None
-    """Trials that are over, of all: `12/32`."""
+    """Finished trials of all trials: `12/32`."""
     best: BestTrial | None = None
     best_value: Word | None = None
     """The best value so far, for a table."""
     suspended: bool = False
-    """The jobs of the trials were suspended with the sweep, and are resumed with it."""
+    """True if the jobs of the trials were suspended with the sweep. They are resumed with it."""
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None
     observed_generation: int = Field(default=0, ge=0)

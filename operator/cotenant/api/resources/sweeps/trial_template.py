@@ -1,4 +1,4 @@
-"""The TrainingJob of every trial: a spec as a tenant writes it, with places for the values of the parameters."""
+"""The TrainingJob of every trial: a spec as a tenant writes it, with references to the parameters."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cotenant.api.validation.rules import Model, Rule
 
 TRIAL_NUMBER: Final = "$(trial.number)"
 TRIAL_SEED: Final = "$(trial.seed)"
-"""Other for every trial and for every member of an ensemble; of a trial that is tried again the same."""
+"""Differs for every trial and every member of an ensemble. A trial that is tried again has the same seed."""
 MAX_WORD: Final = 2048
 MAX_WORDS: Final = 64
-"""Characters of one argument, arguments and variables: the API server reckons the cost of looking for references by the
-most that there may be.
+"""Characters of one argument; number of arguments and of variables. The API server computes the cost of looking for
+references from these maxima.
 """
 MAX_CHECKPOINT_PATH: Final = 448
-"""So that the trial's name fits behind it."""
+"""Leaves room for the trial's name at its end."""
 
 
 class TrialRuntime(Runtime):
@@ -35,11 +35,11 @@ class TrialRuntime(Runtime):
     args: Annotated[tuple[Annotated[str, *passed_on(MAX_WORD)], ...], Field(max_length=MAX_WORDS)] | None = None
     """Arguments of `command`, after its own."""
     env: Annotated[tuple[EnvVar, ...], Field(max_length=MAX_WORDS), *keyed_by("name")] = ()
-    """Variables of the program, besides those that the operator sets."""
+    """Variables of the program, in addition to those that the operator sets."""
 
     @property
     def texts(self) -> Iterator[tuple[str, str]]:
-        """(field, text) of all that may hold a reference."""
+        """(field, text) of all fields that may contain a reference."""
         for field, words in (("command", self.command), ("args", self.args)):
             yield from ((f"{field}[{index}]", word) for index, word in enumerate(words or ()))
         yield from ((f"env[{index}].value", one.value) for index, one in enumerate(self.env) if one.value is not None)
