@@ -82,12 +82,6 @@ PROGRAMS = (
     ),
     Program("Ray actors in one worker", "launchers", ("python", "ray_actors.py", *OPTIONS)),
     Program(
-        "Lightning's ddp_spawn on two GPUs of one worker",
-        "frameworks",
-        ("python", "lightning_spawn.py", *OPTIONS),
-        gpus=2,
-    ),
-    Program(
         "accelerate launch on two GPUs of one worker",
         "frameworks",
         ("accelerate", "launch", "--multi_gpu", "--num_processes=2", "accelerate_loop.py", *OPTIONS),
@@ -99,7 +93,14 @@ PROGRAMS = (
         ("torchrun", "--standalone", "--nproc-per-node=2", "distributed.py", *OPTIONS),
         gpus=2,
     ),
-    Program("Ray Train in one worker", "launchers", ("python", "ray_train.py", *OPTIONS), gpus=2),
+    Program(
+        "Ray Train in one worker",
+        "launchers",
+        ("python", "ray_train.py", *OPTIONS),
+        gpus=2,
+        # Of how often it looks at its workers: a report waits for that, two seconds by itself.
+        environment=(("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2"),),
+    ),
     Program("torch's elastic agent by its API", "launchers", ("python", "elastic_api.py", *OPTIONS), gpus=2),
     Program(
         "mp.spawn on two GPUs of one worker",

@@ -26,7 +26,7 @@ STEPS, MORE = 5, 25
 
 pytestmark = [
     pytest.mark.frameworks,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1200),
     pytest.mark.skipif(bool(pod_sandbox.missing()), reason=pod_sandbox.missing() or "can run"),
 ]
 

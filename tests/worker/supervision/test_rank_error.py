@@ -51,6 +51,8 @@ def failed(pid: int, at: float, started: float = 0.0) -> RankError:
 
 LOST = RankError("RuntimeError", "[gloo/pair.cc:561] Connection closed by peer [127.0.0.1]:20887", "", 98.0, 4, 0.0)
 
+TORCHRUN_LATE = replace(failed(1, 100.4), message="train.py FAILED\n  exitcode  : 1 (pid: 2)\n  error_file: <N/A>")
+
 
 @pytest.mark.parametrize(
     ("errors", "want"),
@@ -64,6 +66,11 @@ LOST = RankError("RuntimeError", "[gloo/pair.cc:561] Connection closed by peer [
         pytest.param([failed(2, 99.0), failed(3, 98.0)], 3, id="the first of two children's"),
         pytest.param([failed(2, 50.0)], None, id="only a child's, long ago"),
         pytest.param([failed(1, 5.0)], 1, id="the rank's own, however long its end took"),
+        pytest.param(
+            [failed(1, 100.0), failed(2, 60.0), failed(3, 50.0), TORCHRUN_LATE],
+            2,
+            id="of the child that torchrun names, however late",
+        ),
     ],
 )
 def test_the_failure_that_ended_the_rank_is_the_first_of_those_that_belong_together(

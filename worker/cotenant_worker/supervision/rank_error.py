@@ -135,7 +135,8 @@ def first_failure(errors: Sequence[RankError], pid: int, ended_at: float) -> Ran
         return None
     last = max(errors, key=lambda each: each.time)
     since = max(last.started, last.time - _TOGETHER_S)
-    together = [each for each in errors if each.time >= since] or [last]
+    named = [each for each in errors if f"(pid: {each.pid})" in last.message]  # by torchrun, however late it is
+    together = named or [each for each in errors if each.time >= since] or [last]
     own = [each for each in together if not any(blames_a_peer(line) for line in each.lines)]
     first = min(own or together, key=lambda each: each.time)
     return replace(first, by_child=by_child)
