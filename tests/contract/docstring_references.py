@@ -227,7 +227,7 @@ def vocabulary(root: Path) -> frozenset[str]:
     for group in project.get("entry-points", {}).values():
         words |= set(group)
     for source in root.glob("*/*/cli/**/*.py"):
-        words |= set(re.findall(r"add_parser\(\s*\"([a-z-]+)\"", source.read_text()))
+        words |= set(re.findall(r"(?:add_parser\(|cluster_verb\(\s*\w+,)\s*\"([a-z-]+)\"", source.read_text()))
     for group in tomllib.loads(VOCABULARY.read_text())["words"]:
         words |= set(group["names"])
     return frozenset(words)

@@ -61,7 +61,7 @@ class TopView:
     search: str = ""
     """Only rows with this text are listed."""
     sought: str = ""
-    """The last search, for `n`."""
+    """The last search, for the key that goes to the next match."""
     typing: bool = False
     """The search is being typed."""
     chosen: str = ""
