@@ -84,7 +84,7 @@ def test_its_failure_is_told_and_tried_again_and_the_ranks_train_on(mixed: Tenan
     assert "ValueError: no model is as good as that" in found["evaluator"]["message"], found["evaluator"]
     [event] = [one for one in mixed.get("events", "-n", "team-a")["items"] if one["reason"] == "EvaluatorFailed"]
     assert "no model is as good as that" in event["message"]
-    said = mixed.logs("fails-1-e0")
+    said = mixed.wait(lambda: mixed.logs("fails-1-e0"), what="the one that was started again says something")
     assert "evaluator 0 1 ''" in said, said
     assert "{'type': 'evaluator', 'index': 0}" in said, said
 
