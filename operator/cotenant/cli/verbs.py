@@ -62,4 +62,5 @@ def modules() -> dict[str, str]:
     """Verb → the module that registers it, in the order of the names."""
     from importlib.metadata import entry_points  # slower than all of a verb's own modules
 
-    return dict(sorted((OWN | {entry.name: entry.value for entry in entry_points(group=GROUP)}).items()))
+    found = OWN | {entry.name: entry.value for entry in entry_points(group=GROUP)}
+    return dict(sorted(found.items(), key=lambda item: item[0].strip("_")))
