@@ -82,7 +82,8 @@ def test_its_failure_is_told_and_tried_again_and_the_ranks_train_on(mixed: Tenan
     found = mixed.job("fails")["status"]
     assert (found["phase"], found["attempts"], found.get("failures", 0)) == ("Running", 1, 0), found
     assert "ValueError: no model is as good as that" in found["evaluator"]["message"], found["evaluator"]
-    [event] = [one for one in mixed.get("events", "-n", "team-a")["items"] if one["reason"] == "EvaluatorFailed"]
+    about = "involvedObject.name=fails,reason=EvaluatorFailed"
+    [event] = mixed.get("events", "-n", "team-a", "--field-selector", about)["items"]
     assert "no model is as good as that" in event["message"]
     said = mixed.wait(lambda: mixed.logs("fails-1-e0"), what="the one that was started again says something")
     assert "evaluator 0 1 ''" in said, said
