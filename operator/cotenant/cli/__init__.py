@@ -1,1 +1,1 @@
-"""`cotenant …` and the kubectl plugin. Heavy imports live inside the verbs."""
+"""The `cotenant` command and the kubectl plugin. A verb imports heavy packages inside its functions."""

@@ -1,4 +1,6 @@
-"""`cotenant agent …`: becomes the node agent. The operator's packages never import it, so this process is replaced."""
+"""`cotenant agent …`: replaces this process by the node agent, because the operator's packages never import the
+agent.
+"""
 
 import argparse
 import os

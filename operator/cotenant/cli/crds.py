@@ -1,5 +1,6 @@
-"""`cotenant crds`: write the CRDs and docs/api.md from the models, and docs/commands.md from the parser, into the
-checkout, or check what is there."""
+"""`cotenant crds`: writes the CRDs and docs/api.md from the models and docs/commands.md from the parser, or checks
+them.
+"""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""`cotenant dashboard`: pages about queues, GPUs and jobs, on this machine with one's own kubeconfig; or in a pod."""
+"""`cotenant dashboard`: pages about queues, GPUs and jobs, on this machine with the caller's kubeconfig, or in
+a pod.
+"""
 
 from __future__ import annotations
 

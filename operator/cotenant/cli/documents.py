@@ -1,4 +1,6 @@
-"""Manifests from a file, from stdin or from a folder, as kubectl takes them. For every verb that reads documents."""
+"""Manifests from a file, from stdin or from a folder, as kubectl reads them. Used by every verb that reads
+documents.
+"""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +13,7 @@ SUFFIXES = {".yaml", ".yml", ".json"}
 
 
 def texts(names: Sequence[str], *, recursive: bool) -> Iterator[tuple[str, str]]:
-    """(where, text) of every file that is named; `-` is stdin, a folder its files."""
+    """(where, text) of every named file. `-` is stdin. A folder stands for its files."""
     for name in names:
         path = Path(name)
         if name == "-":
@@ -24,7 +26,7 @@ def texts(names: Sequence[str], *, recursive: bool) -> Iterator[tuple[str, str]]
 
 
 def documents_of(names: Sequence[str], *, recursive: bool) -> Iterator[Mapping[str, Any]]:
-    """Every document in them. Raises DocumentError for a text that is not YAML, UserError for one that is no object."""
+    """Every document in them. Raises DocumentError if a text is not YAML, UserError if a document is not an object."""
     from cotenant.api.conversion.yaml_text import read_documents
 
     for where, text in texts(names, recursive=recursive):

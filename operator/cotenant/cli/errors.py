@@ -3,13 +3,13 @@
 from typing import Final
 
 EXIT_REFUSED: Final = 1
-"""What was asked for was refused or failed, or was looked at and is not good."""
+"""The request was refused or failed, or a check found an error."""
 EXIT_USAGE: Final = 2
-"""The words cannot be read, or there is no cluster to ask; nothing was asked."""
+"""The command line is wrong, or there is no cluster to ask. Nothing was sent."""
 EXIT_NOT_FOUND: Final = 3
 EXIT_FORBIDDEN: Final = 4
 EXIT_UNAVAILABLE: Final = 5
-"""Nobody answered: try again."""
+"""Nothing answered. The person can try again."""
 
 
 class UserError(Exception):

@@ -1,9 +1,9 @@
 """The `cotenant` program: finds the verbs and runs one.
 
-A verb is a module with `register(verbs)`, which the module `verbs` names, or an entry point of the group
-`cotenant.verbs`: it adds its parser (name, help, arguments) and calls `parser.set_defaults(run=function)`, where the
-function takes the parsed arguments and returns the exit code. Such a module must import fast: what is heavy is imported
-inside the function. A verb refuses by raising `UserError`: one message and an exit code.
+A verb is a module with `register(verbs)`. The module `verbs` names it, or an entry point of the group `cotenant.verbs`
+does. `register` adds a parser (name, help, arguments) and calls `parser.set_defaults(run=function)`. The function takes
+the parsed arguments and returns the exit code. The module must import fast, so it imports heavy packages inside the
+function. A verb refuses by raising `UserError`: one message and an exit code.
 """
 
 import argparse
@@ -25,24 +25,23 @@ from cotenant.cli.terminal.plain_stream import plain_output
 
 PLUGIN: Final = "kubectl cotenant"
 NOT_OF_THE_PLUGIN: Final = frozenset({"agent", "crds", "demo", "local", "operator", "plugin"})
-"""Verbs of the machine that they run on, and of this project's makers: kubectl offers those of a cluster's users."""
+"""Verbs that kubectl does not offer: they concern the machine that they run on, or this project's developers."""
 
 SLOW: Final = frozenset({"cotenant.cli.operator"})
-"""Modules of verbs whose flags are read from modules that take longer to import than all verbs: `register_name`
-registers such a verb without its flags."""
+"""Modules of verbs whose flags come from slow imports. `register_name` registers such a verb without its flags."""
 OF_THEIR_OWN_OUTPUT: Final = NOT_OF_THE_PLUGIN | {"mcp"}
-"""Verbs that draw their progress, or speak a protocol, and print nothing of tenants' for a person."""
+"""Verbs that draw their own progress or speak a protocol. They print no text of tenants for a person."""
 WITHOUT_PACKAGES: Final = {
     "dashboard": "the pages in the cluster, where your administrator has installed them, or kubectl cotenant top",
     "replay": "kubectl exec -i -n cotenant-system deploy/cotenant-operator -- python -m cotenant replay - < FILE",
     "simulate": "kubectl cotenant whatif asks the operator about the cluster as it is",
     "validate": "kubectl apply --dry-run=server -f FILE asks the API server, which makes nothing",
 }
-"""Verb that needs packages → what does without them, where they cannot be installed."""
+"""Verb that needs packages → the verb that does a similar job without them."""
 
 
 def _way_out(missing: str, words: Sequence[str]) -> str:
-    """What to do about a verb whose package the one-file plugin does not bring."""
+    """What to do if the one-file plugin does not contain the verb's package."""
     verb = words[0] if words else ""
     extra = "dashboard" if verb == "dashboard" else "operator"
     told = f"{verb} needs {missing}, which the one-file plugin does not have: pip install 'cotenant[{extra}]' brings it"
@@ -50,7 +49,10 @@ def _way_out(missing: str, words: Sequence[str]) -> str:
 
 
 def build_parser(named: str = "cotenant", verb: str = "") -> argparse.ArgumentParser:
-    """The parser of this verb; of all if it is empty or a flag. A flag asks for no flags of verbs that are `SLOW`."""
+    """The parser of this verb, or of all verbs if `verb` is empty or a flag.
+
+    If `verb` is a flag, verbs in `SLOW` are registered without their own flags.
+    """
     parser = argparse.ArgumentParser(prog=named, description="Share GPU nodes among tenants on Kubernetes.")
     parser.add_argument("--version", action="version", version=f"cotenant {__version__}")
     registered = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
@@ -63,7 +65,9 @@ def build_parser(named: str = "cotenant", verb: str = "") -> argparse.ArgumentPa
 
 
 def known_verbs(named: str, verb: str = "") -> dict[str, str]:
-    """Verbs of the program that is called so → the modules that register them: this one, or all if there is none."""
+    """Verb → the module that registers it, for the program with this name. Only `verb` if it is known,
+    otherwise all.
+    """
     left_out = NOT_OF_THE_PLUGIN if named == PLUGIN else frozenset[str]()
     if verb in verbs.OWN and verb not in left_out:  # entry points are looked for only where that is needed
         return {verb: verbs.OWN[verb]}
@@ -72,7 +76,7 @@ def known_verbs(named: str, verb: str = "") -> dict[str, str]:
 
 
 def program() -> str:
-    """Name of the program as it was called."""
+    """The program's name, as it was called."""
     return PLUGIN if Path(sys.argv[0]).name in {"kubectl-cotenant", "kubectl_complete-cotenant"} else "cotenant"
 
 
@@ -83,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def refuse_unknown(named: str, words: Sequence[str]) -> None:
-    """Raises UserError for a verb that there is not, with the nearest that there is."""
+    """Raises UserError for an unknown verb, with the most similar known one."""
     known = known_verbs(named, *words[:1])
     if words and not words[0].startswith("-") and words[0] not in known:
         near = difflib.get_close_matches(words[0], known, n=1)

@@ -1,11 +1,14 @@
-"""`cotenant operator`: run one replica of the operator against the cluster of the kubeconfig, or of its own pod."""
+"""`cotenant operator`: runs one replica of the operator against the cluster of the kubeconfig or of its own pod."""
 
 import argparse
 from typing import Final
 
 GC_THRESHOLD: Final = 20_000
-"""New containers between two looks for garbage, at most some megabytes of it. What comes out of JSON has no cycles: at
-Python's own 700, looking for them was a fifth of the operator's CPU while jobs are admitted."""
+"""New containers between two runs of the garbage collector: some megabytes of garbage at most.
+
+Parsed JSON has no cycles. With Python's default of 700 the collector took a fifth of the operator's CPU while jobs were
+admitted.
+"""
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -13,7 +16,7 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 
 def register_name(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """The verb without its flags, for a list of verbs."""
+    """Register the verb without its flags, for a list of verbs."""
     parser = verbs.add_parser(
         "operator",
         help="run the operator",

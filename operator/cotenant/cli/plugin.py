@@ -1,9 +1,8 @@
-"""`cotenant plugin --package DIR`: the kubectl plugin as one file, an archive of it, the manifest for krew, the
-manual pages.
+"""`cotenant plugin --package DIR`: writes the kubectl plugin: one file, its archive, the krew manifest, manual pages.
 
-The file is a zipapp: the operator's tree and PyYAML, without anything compiled, so it runs with any Python ≥ 3.11 on
-any machine. Verbs that decide or check documents themselves need packages that are not in it (numpy, pydantic) and say
-what does without. The same sources make the same bytes.
+The file is a zipapp of the operator's tree and PyYAML without compiled code, so it runs with any Python ≥ 3.11. It does
+not contain numpy and pydantic. Verbs that decide or check documents themselves need those, and name another way. Equal
+sources give equal bytes.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ ARCHIVE: Final = f"{PROGRAM}.tar.gz"
 MANIFEST: Final = "cotenant.yaml"
 HOME: Final = "https://github.com/cotenant/cotenant"
 BROUGHT: Final = "PyYAML"
-"""What comes along, of the environment: kubeconfigs and manifests are YAML."""
+"""Packages of the environment that the file contains: PyYAML, for kubeconfigs and manifests."""
 MANUAL: Final = "man/man1"
-"""Below the folder of the package, which `man -M man` reads."""
+"""Folder of the manual pages within the package; `man -M man` reads it."""
 MAIN: Final = "import sys\nfrom cotenant.cli.main import main\nsys.exit(main())\n"
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -67,7 +66,7 @@ def _write_manual(folder: Path) -> None:
 
 
 def zipapp() -> bytes:
-    """The program as one executable file."""
+    """Write the program as one executable file."""
     files = {"__main__.py": MAIN.encode()}
     root = Path(__file__).parents[1]
     files |= {f"{root.name}/{path.relative_to(root)}": path.read_bytes() for path in root.rglob("*.py")}
@@ -80,7 +79,7 @@ def zipapp() -> bytes:
 
 
 def archived(program: bytes) -> bytes:
-    """Archive as krew takes it."""
+    """Write the archive in the form that krew expects."""
     body = io.BytesIO()
     with tarfile.open(fileobj=body, mode="w") as archive:
         info = tarfile.TarInfo(PROGRAM)
@@ -115,7 +114,7 @@ def krew_manifest(uri: str, sha256: str) -> str:
 
 
 def _pure_files(name: str) -> Iterator[tuple[str, bytes]]:
-    """What of a distribution Python reads out of a zip."""
+    """The files of a distribution that Python can import from a zip."""
     try:
         files = distribution(name).files or ()
     except PackageNotFoundError:

@@ -1,4 +1,6 @@
-"""`cotenant validate -f FILE|-|DIR …`: are these documents what the API server would take? No cluster is asked."""
+"""`cotenant validate -f FILE
+- |DIR …`: checks if the API server would accept these documents, without asking a cluster.
+"""
 
 import argparse
 import json
@@ -14,14 +16,14 @@ if TYPE_CHECKING:
     from cotenant.api.conversion.yaml_text import YamlDocument
 
 CHARS_MAX = 2000
-"""Of a field and of a message: what somebody wrote is printed plain."""
+"""At most this many characters of a field and of a message are printed."""
 REFUSED = 1
-"""Exit code when a document is refused, or there is none."""
+"""Exit code if a document is refused or if there is none."""
 
 
 @dataclass(frozen=True)
 class _Verdict:
-    """About one document, or about a text that is none; `problems`: (line, field, message) of each."""
+    """The verdict on one document, or on a text that is not one. `problems`: (line, field, message) of each."""
 
     file: str
     line: int

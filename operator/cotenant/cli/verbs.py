@@ -1,4 +1,4 @@
-"""Where each verb of `cotenant` is: the program imports the module of the verb that is asked for, and no other."""
+"""The module of each verb of `cotenant`. The program imports only the module of the verb that is typed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 GROUP: Final = "cotenant.verbs"
-"""Entry points of other packages and rooms that bring a verb, name → module."""
+"""Entry-point group with which other packages add verbs: name → module."""
 
 _OWN: Final[Mapping[str, str]] = {
     "advise": "tenants.advise",
@@ -59,7 +59,7 @@ OWN: Final = {name: f"cotenant.cli.{module}" for name, module in _OWN.items()}
 
 
 def modules() -> dict[str, str]:
-    """Verb → the module that registers it, in the order of the names."""
+    """Verb → the module that registers it, sorted by verb."""
     from importlib.metadata import entry_points  # slower than all of a verb's own modules
 
     found = OWN | {entry.name: entry.value for entry in entry_points(group=GROUP)}

@@ -1,1 +1,1 @@
-"""Verbs of administrators, live and once: who holds what, what is wrong, what is taken out. RBAC decides who may."""
+"""Verbs of administrators: who holds which GPUs, what is wrong, what takes no work. RBAC decides who may use them."""

@@ -1,5 +1,6 @@
-"""`cotenant audit`: who holds GPUs and does nothing, which guarantees are not used or not backed, who
-starves; each with a patch."""
+"""`cotenant audit`: idle holders, guarantees that are unused or not backed by GPUs, starved borrowers; a patch for
+each.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[list[AuditFinding], list[str]]:
-    """What was found, and what could not be looked at, with why."""
+    """The findings, and the checks that could not be made with the reason of each."""
     missing: list[str] = []
     queues = {one["metadata"]["name"]: one for one in connection.read(QUEUES)["items"]}
     tree = connection.get("/queuetrees")["items"]
@@ -98,7 +99,7 @@ def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[l
 
 
 def lines(found: Sequence[AuditFinding], missing: Sequence[str]) -> Iterator[str]:
-    """Findings by kind, those about most GPUs first."""
+    """The findings by kind. Those about the most GPUs come first."""
     for kind, title in TITLES.items():
         of_kind = sorted((one for one in found if one.kind == kind), key=lambda one: (-one.gpus, one.subject))
         if of_kind:

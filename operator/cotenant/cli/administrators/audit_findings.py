@@ -1,7 +1,6 @@
-"""Findings of an audit: idle holders, guarantees that are not used or that nothing backs, borrowers that starve.
-Documents in, values out.
+"""Findings of an audit: idle holders, guarantees that are unused or not backed by GPUs, starved borrowers.
 
-Every finding has a command that can be applied as it is; whoever applies it decides.
+Pure: documents in, values out. Each finding has a command that can be run as it is. The administrator decides.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from cotenant.cli.administrators.gpu_shares import WHOLE, GpuView, counted_gpus
 
 Document: TypeAlias = Mapping[str, Any]
 IDLE_PERCENT: Final = 50
-"""Of the looks at a job's GPUs in which nothing computed, from which on it is an idle holder."""
+"""A job is an idle holder if its GPUs computed nothing in at least this share of the samples, in percent."""
 IDLE_TIMEOUT: Final = "30m"
 
 
@@ -25,17 +24,20 @@ IDLE_TIMEOUT: Final = "30m"
 class AuditFinding:
     kind: str
     subject: str
-    """A job or a queue."""
+    """The job or the queue."""
     message: str
     patch: str
-    """A command."""
+    """The command that mends it."""
     gpus: float
-    """That it is about."""
+    """How many GPUs it is about."""
 
 
 def idle_holders(gpus: Iterable[GpuView], use_of: Callable[[str], Document | None]) -> Iterator[AuditFinding]:
-    """Jobs on whose GPUs nothing computes now, unless what was measured of them says that they mostly do. `use_of`: of
-    a job, as `runs` has it; None where nothing is known."""
+    """Jobs whose GPUs compute nothing now.
+
+    A job whose measurements say that its GPUs mostly compute is left out. `use_of` gives the measurements of a job, as
+    `runs` has them; None if there are none.
+    """
     held: dict[str, list[GpuView]] = {}
     for gpu in gpus:
         for share in gpu.shares:
@@ -64,7 +66,10 @@ def idle_holders(gpus: Iterable[GpuView], use_of: Callable[[str], Document | Non
 def unused_guarantees(
     tree: Sequence[Document], queues: Mapping[str, Document], used_lately: Collection[str]
 ) -> Iterator[AuditFinding]:
-    """Queues without queues below them that hold nothing, wait for nothing and had no run. `used_lately`: of runs."""
+    """Leaf queues with a guarantee that hold nothing, have no waiting job and had no recent run.
+
+    `used_lately`: queues that had a recent run, as the records of runs say.
+    """
     parents = {one["status"].get("parent") for one in tree}
     for one in tree:
         name, status = one["metadata"]["name"], one["status"]
@@ -88,8 +93,10 @@ def unused_guarantees(
 def excess_guarantees(
     tree: Sequence[Document], queues: Mapping[str, Document], gpus: Sequence[GpuView]
 ) -> Iterator[AuditFinding]:
-    """Queues of whose guarantees, by class and zone, less exists today than is written: with those beside them they
-    guarantee more than there is, and each counts for its part alone."""
+    """Queues whose guarantee, by class and zone, exceeds the GPUs that exist today.
+
+    Together with the other queues they guarantee more than there is. Each finding counts the queue's own part alone.
+    """
     for one in tree:
         name, over = one["metadata"]["name"], []
         for line in one["status"]["quotas"] if name in queues else ():
@@ -115,7 +122,9 @@ def excess_guarantees(
 
 
 def _guaranteed(line: Document, gpus: Sequence[GpuView]) -> str:
-    """`9 GPUs of H100 in z1 (8 listed, 1 takes no work now)`; zones are not told apart in what is listed."""
+    """A guarantee as text: `9 GPUs of H100 in z1 (8 listed, 1 takes no work now)`. The listed GPUs are those of all
+    zones.
+    """
     gpu_class, zone = line["class"], line.get("zone")
     listed = [gpu for gpu in gpus if gpu_class in (None, gpu.gpu_class)]
     out = sum(not gpu.healthy or gpu.node_state not in {"", "Ready"} for gpu in listed)
@@ -132,8 +141,10 @@ def starved_borrowers(
     now: datetime,
     starved_s: float,
 ) -> Iterator[AuditFinding]:
-    """Queues that use up what they are guaranteed, and whose oldest job has waited for long all the same. `waiting`:
-    explanations of jobs."""
+    """Queues that use all of their guarantee and whose oldest job has waited too long.
+
+    `waiting`: the explanations of the waiting jobs.
+    """
     oldest: dict[str, tuple[float, str]] = {}
     for job in waiting:
         status = job["status"]
@@ -164,7 +175,7 @@ def starved_borrowers(
 
 
 def _line_of(quotas: Sequence[dict[str, Any]], line: Document) -> dict[str, Any]:
-    """The line of a Queue's document that this line of the tree is of."""
+    """The quota line of the Queue document that belongs to this line of the tree."""
     alike = (one for one in quotas if one.get("gpuClass") == line["class"] and one.get("zone") == line.get("zone"))
     return next(one for one in alike if one.get("user") is None)  # a user's line guarantees nothing
 

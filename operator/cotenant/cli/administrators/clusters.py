@@ -1,4 +1,4 @@
-"""`cotenant clusters`: the other clusters that queues hand jobs to: whether each answers, and what is there."""
+"""`cotenant clusters`: the other clusters to which queues hand jobs: whether each answers, and what it runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines(clusters: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[str]:
-    """The table; below it, what is the matter with which cluster."""
+    """The table, then the problems of each cluster."""
     ordered = sorted(clusters, key=lambda one: str(one["metadata"]["name"]))
     yield table(HEADER, [cells(one, now) for one in ordered]) if ordered else "There is no RemoteCluster."
     for one in ordered:

@@ -1,6 +1,6 @@
-"""`cotenant doctor`: looks at a cluster before and after the installation; every finding has its fix.
+"""`cotenant doctor`: checks a cluster before and after the installation. Each finding has its fix.
 
-Exit code 1 where something does not work, 0 where there is at most something to know.
+The exit code is 1 if something does not work, otherwise 0.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PATHS: Final = {
     "gpuNodes": GPU_NODES,
     "queues": f"/apis/{names.GROUP}/{names.VERSION}/queues",
 }
-"""What is looked at → where it is."""
+"""Name of what is read → its path in the API."""
 MARKS: Final = {Severity.ERROR: Colour.RED, Severity.WARNING: Colour.YELLOW, Severity.NOTE: Colour.BOLD}
 
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def look(connection: Connection) -> SeenCluster:
-    """Read all that the checks need. What is not there is absent, what may not be read is named."""
+    """Read everything that the checks need. Missing objects are absent; unreadable ones are named."""
     seen: dict[str, Any] = {}
     refused: list[str] = []
     for name, path in PATHS.items():
@@ -84,7 +84,7 @@ def look(connection: Connection) -> SeenCluster:
 
 
 def lines(found: Sequence[Diagnosis], cluster: SeenCluster) -> Iterator[str]:
-    """The worst first."""
+    """The findings. The worst come first."""
     for severity in Severity:
         for one in found:
             if one.severity is severity:
@@ -107,5 +107,5 @@ def lines(found: Sequence[Diagnosis], cluster: SeenCluster) -> Iterator[str]:
 
 
 def counted(number: int, severity: Severity) -> str:
-    """`1 error`, `2 warnings`."""
+    """A count with its noun: `1 error`, `2 warnings`."""
     return f"{number} {severity.value.lower()}" + ("" if number == 1 else "s")

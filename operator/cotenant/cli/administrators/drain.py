@@ -1,8 +1,8 @@
-"""`cotenant drain NODE`: no new jobs there, and those that run save, leave and wait again; said before it is done.
+"""`cotenant drain NODE`: no new jobs start on the node, and its jobs save, leave and wait again.
 
-The Node is cordoned, and the pods of jobs on it are evicted by Kubernetes' own Eviction API; other pods stay, for
-`kubectl drain`. What a drain would do is asked of the operator first. With `--gpu` one GPU alone is taken out, by the
-agent of its node: see `drain_gpu`.
+The verb first asks the operator what the drain would do, and shows it. Then it cordons the Node and evicts the pods of
+jobs through Kubernetes' Eviction API. Other pods stay; `kubectl drain` evicts those. With `--gpu` the agent of the node
+takes out one GPU: see `drain_gpu`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def tell(connection: Connection, node: str, gpu: str = "") -> None:
-    """What it would do, where the operator answers."""
+    """Print what the drain would do, if the operator answers."""
     body = {"kind": "ClusterWhatIf", "spec": {"node": node, "act": "Drain"} | ({"gpu": gpu} if gpu else {})}
     try:
         answer = connection.post("/clusterwhatifs", body)
@@ -84,7 +84,7 @@ def cordon(connection: Connection, node: str, *, cordoned: bool) -> None:
 
 
 def drain(connection: Connection, node: str, timeout_s: float, *, sleep: Callable[[float], object] = time.sleep) -> int:
-    """0 once no job holds anything there, 1 where one still does in the end."""
+    """Drain the node. Returns 0 when no job holds a GPU there, 1 if one still does after the timeout."""
     cordon(connection, node, cordoned=True)
     print(f"{node}: takes no more jobs", flush=True)
     pods = f"/api/v1/pods?fieldSelector=spec.nodeName={node}&labelSelector={names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
@@ -103,7 +103,7 @@ def drain(connection: Connection, node: str, timeout_s: float, *, sleep: Callabl
 
 
 def evict(connection: Connection, metadata: dict[str, Any]) -> None:
-    """Kubernetes refuses an eviction that a PodDisruptionBudget forbids: said, and left to the next call."""
+    """Evict the pod. If a PodDisruptionBudget forbids it, print that and leave the pod to the next call."""
     namespace, name = metadata["namespace"], metadata["name"]
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
     try:
@@ -114,6 +114,6 @@ def evict(connection: Connection, metadata: dict[str, Any]) -> None:
 
 
 def holders(connection: Connection, node: str) -> list[str]:
-    """Jobs that hold GPUs of the node until their pods are really gone."""
+    """Jobs that hold GPUs of the node. A job holds them until its pods are gone."""
     status = connection.read(f"{GPU_NODES}/{node}").get("status") or {}
     return sorted({f"{one['namespace']}/{one['job']}" for one in status.get("holders") or ()})

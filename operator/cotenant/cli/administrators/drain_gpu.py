@@ -1,7 +1,8 @@
-"""One GPU taken out by hand, and back: an annotation of the GPUNode, so it takes the right to patch GPUNodes.
+"""Take one GPU out of service by hand, and put it back.
 
-The agent of the node makes a cordon of it that drains, which the operator and Kubernetes (as a taint of the device,
-with DRA) act upon: jobs of exactly this GPU save and leave, nobody gets it. It stays out until it is uncordoned.
+The verb annotates the GPUNode, so it needs the right to patch GPUNodes. The node's agent turns the annotation into a
+cordon that drains: jobs on this GPU save and leave, and no job gets it. With DRA the cordon is also a taint of the
+device. The GPU stays out until it is uncordoned.
 """
 
 from __future__ import annotations
@@ -18,20 +19,22 @@ from cotenant.names import ANNOTATION_DRAIN, ANNOTATION_UNCORDON, HEALTH_DRAINED
 
 EVERY_S: Final = 2.0
 AGENT_S: Final = 60.0
-"""Time in which an agent that is well takes a word up."""
+"""A healthy agent acts on an annotation within this many seconds."""
 Document = Mapping[str, Any]
 Sleep = Callable[[float], object]
 
 
 def uuid_of(connection: Connection, node: str, gpu: str) -> str:
-    """UUID of a GPU that is named by it or by its index. Raises UserError that lists those that there are."""
+    """UUID of the GPU with this UUID or index. Raises UserError that lists the GPUs of the node."""
     return str(named(connection.read(f"{GPU_NODES}/{node}"), gpu)["uuid"])
 
 
 def drain(
     connection: Connection, gpu: tuple[str, str], reason: str, timeout_s: float, *, sleep: Sleep = time.sleep
 ) -> int:
-    """0 once no job holds anything of it, 1 where one still does in the end. `gpu`: its node and UUID."""
+    """Drain the GPU. Returns 0 when no job holds a part of it, 1 if one still does after the timeout. `gpu`: node and
+    UUID.
+    """
     node, uuid = gpu
     path = f"{GPU_NODES}/{node}"
     asked = _asked_already(connection.read(path)) | {uuid: reason}
@@ -62,7 +65,7 @@ def drain(
 
 
 def release(connection: Connection, node: str, uuid: str, *, sleep: Sleep = time.sleep) -> int:
-    """0 once it is handed out again, 1 where it is not: something else is wrong with it, or no agent answers."""
+    """Put the GPU back. Returns 0 when jobs may get it again, 1 if it has another fault or no agent answers."""
     path = f"{GPU_NODES}/{node}"
     asked = {one: why for one, why in _asked_already(connection.read(path)).items() if one != uuid}
     body = {ANNOTATION_UNCORDON: uuid, ANNOTATION_DRAIN: json.dumps(asked) if asked else None}
@@ -87,7 +90,7 @@ def _holders(node: Document, uuid: str) -> list[str]:
 
 
 def _asked_already(node: Document) -> dict[str, str]:
-    """What an agent has not taken up yet."""
+    """The annotation that the agent has not acted on yet."""
     try:
         found = json.loads((node["metadata"].get("annotations") or {}).get(ANNOTATION_DRAIN) or "{}")
     except ValueError:

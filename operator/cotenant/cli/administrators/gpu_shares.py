@@ -1,4 +1,6 @@
-"""Who holds which share of which GPU, out of the GPUNodes that the agents write. Pure: documents in, values out."""
+"""Which job holds which share of which GPU, read from the GPUNodes that the agents write. Pure: documents in, values
+out.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,17 @@ WHOLE = 1000
 
 @dataclass(frozen=True, slots=True)
 class GpuShare:
-    """Share of one GPU that one job holds."""
+    """The share of one GPU that one job holds."""
 
     job: str
-    """`namespace/name`."""
+    """The job, as `namespace/name`."""
     milli: int
     memory_mib: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuView:
-    """One GPU as its agent saw it last."""
+    """One GPU as its agent last reported it."""
 
     node: str
     index: int
@@ -32,13 +34,13 @@ class GpuView:
     healthy: bool
     health: str
     node_state: str
-    """`Ready`, `Cordoned` or `NotReady`."""
+    """State of the node: `Ready`, `Cordoned` or `NotReady`."""
     utilization: int | None
-    """Percent at the last look; None where nothing was measured, as on simulated GPUs."""
+    """Utilisation in the last sample, in percent; None if nothing was measured, as on simulated GPUs."""
     used_mib: int | None
     shares: tuple[GpuShare, ...]
     strangers: int = 0
-    """Who is on it without a grant."""
+    """Processes on the GPU without a grant."""
     is_simulated: bool = False
 
     @property
@@ -47,12 +49,12 @@ class GpuView:
 
     @property
     def is_idle(self) -> bool:
-        """Held, and nothing computed on it at the last look."""
+        """True if jobs hold the GPU and nothing computed on it in the last sample."""
         return bool(self.shares) and self.utilization == 0
 
     @property
     def state(self) -> str:
-        """State in a word or two."""
+        """The state in one or two words."""
         if not self.healthy:
             return self.health or "ill"
         if self.node_state not in {"", "Ready"}:
@@ -65,12 +67,12 @@ class GpuView:
 
 
 def counted_gpus(amount: float) -> str:
-    """`1 GPU`, `0.5 GPUs`, `2 GPUs`."""
+    """A number of GPUs as text: `1 GPU`, `0.5 GPUs`, `2 GPUs`."""
     return f"{amount:g} GPU" if amount == 1 else f"{amount:g} GPUs"
 
 
 def gpu_views(nodes: Iterable[Document]) -> Iterator[GpuView]:
-    """Every GPU of these GPUNodes, by node and index."""
+    """Every GPU of these GPUNodes, sorted by node and index."""
     for node in sorted(nodes, key=lambda one: str(one["metadata"]["name"])):
         status = node.get("status") or {}
         shares = _shares(status)
@@ -96,7 +98,7 @@ def gpu_views(nodes: Iterable[Document]) -> Iterator[GpuView]:
 
 
 def _shares(status: Document) -> dict[str, list[GpuShare]]:
-    """UUID → what is held of it; ranks of one job on one GPU are one share."""
+    """UUID → the shares that jobs hold. Several ranks of one job on one GPU are one share."""
     found: dict[tuple[str, str], GpuShare] = {}
     for holder in status.get("holders") or ():
         job = f"{holder['namespace']}/{holder['job']}"

@@ -1,8 +1,8 @@
-"""`cotenant gpus`: who holds which share of which GPU, what is idle, what is ill; and `cotenant gpus reset NODE GPU`.
+"""`cotenant gpus`: who holds which share of which GPU, which GPUs are idle, which are ill; `cotenant gpus reset NODE
+GPU`.
 
-A reset is an administrator's word: an annotation of the GPUNode, so it takes the right to patch GPUNodes. The agent of
-the node carries it out where nobody holds the GPU, and refuses with who does where somebody does; its answer is in the
-GPUNode's status.
+A reset annotates the GPUNode, so it needs the right to patch GPUNodes. The node's agent resets the GPU if no job holds
+it. Otherwise it refuses and names the holders. Its answer is in the GPUNode's status.
 """
 
 from __future__ import annotations
@@ -47,8 +47,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def as_cordoned(connection: Connection, nodes: Sequence[Document]) -> list[Document]:
-    """These GPUNodes with `status.node` as the Nodes have it now: an agent looks at its own but once in a minute.
-    Whoever may not list Nodes gets what the agents saw."""
+    """These GPUNodes with `status.node` as the Node objects say now, because an agent reads its Node only once a
+    minute.
+
+    A caller who may not list Nodes gets what the agents saw.
+    """
     try:
         cordoned = {one["metadata"]["name"] for one in connection.read(CORDONED)["items"]}
     except UserError:
@@ -81,7 +84,7 @@ def listed(args: argparse.Namespace) -> int:
 
 
 def is_asked(gpu: GpuView, args: argparse.Namespace) -> bool:
-    """True if the flags of the verb choose it."""
+    """True if the verb's flags select this GPU."""
     if args.node is not None and gpu.node != args.node:
         return False
     takes = gpu.healthy and gpu.node_state in {"", "Ready"}
@@ -93,7 +96,7 @@ def is_asked(gpu: GpuView, args: argparse.Namespace) -> bool:
 
 
 def lines(gpus: Sequence[GpuView], *, wide: bool) -> Iterator[str]:
-    """A table, and what it comes to."""
+    """The table and its totals."""
     header = (*HEADER, "UUID") if wide else HEADER
     rows = [(*cells(one), one.uuid) if wide else cells(one) for one in gpus]
     yield table(header, rows) if rows else "There are no such GPUs."
@@ -119,7 +122,9 @@ def colour_of(gpu: GpuView) -> Colour:
 
 
 def wall(gpus: Sequence[GpuView], width: int = 8) -> Iterator[str]:
-    """A line for each node, a brick for each GPU: letters of jobs by the part that they hold, `.` free, `x` ill."""
+    """One line per node, one brick per GPU. A letter stands for the part that a job holds, `.` for a free part, `x` for
+    an ill GPU.
+    """
     letters = letters_of(one for gpu in gpus for one in gpu.shares)
     nodes: dict[str, list[GpuView]] = {}
     for gpu in gpus:
@@ -133,13 +138,13 @@ def wall(gpus: Sequence[GpuView], width: int = 8) -> Iterator[str]:
 
 
 def letters_of(shares: Iterable[Any]) -> dict[str, str]:
-    """Job → its letter; jobs beyond the alphabet begin it anew."""
+    """Job → its letter. After the last letter the alphabet starts again."""
     jobs = sorted({share.job for share in shares})
     return {job: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[number % 52] for number, job in enumerate(jobs)}
 
 
 def brick(gpu: GpuView, letters: Mapping[str, str], width: int) -> str:
-    """One GPU as `[AAAB....]`: no holder has less than one letter of it."""
+    """One GPU as `[AAAB....]`. Every holder has at least one letter."""
     if not gpu.healthy:
         return f"[{'x' * width}]"
     text = "".join(letters[one.job] * max(1, round(one.milli * width / WHOLE)) for one in gpu.shares)
@@ -153,7 +158,7 @@ def run_reset(args: argparse.Namespace) -> int:
 def reset_gpu(
     api: Connection, node: str, gpu: str, timeout_s: float, *, sleep: Callable[[float], object] = time.sleep
 ) -> int:
-    """0 once it is reset, 1 where it was refused or failed, or is not answered in time."""
+    """Ask for the reset. Returns 0 when it is done, 1 if it was refused, failed or not answered in time."""
     path = f"{GPU_NODES}/{node}"
     before = api.read(path)
     entry = named(before, gpu)
@@ -177,7 +182,7 @@ def reset_gpu(
 
 
 def named(node: Document, gpu: str) -> Document:
-    """The GPU of this UUID or index. Raises UserError that lists those that there are."""
+    """The GPU with this UUID or index. Raises UserError that lists the GPUs of the node."""
     gpus = (node.get("status") or {}).get("gpus") or ()
     for one in gpus:
         if gpu in (one["uuid"], str(one["index"])):

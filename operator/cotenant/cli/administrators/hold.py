@@ -1,7 +1,8 @@
-"""`cotenant hold queue NAME`, `cotenant hold job JOB` and `release`: nothing of it starts until it is released.
+"""`cotenant hold queue NAME`, `cotenant hold job JOB`, `cotenant release`: what is held does not start until it is
+released.
 
-A queue is held by a field that only who may edit Queues can lift. A job is suspended, which its owner can undo: said,
-because nothing keeps them from it.
+A queue is held by a field of the Queue, so only a person who may edit Queues can release it. A job is held by
+suspending it. Its owner can resume it, and the verb says so.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def run_job(args: argparse.Namespace) -> int:
 
 
 def hold_queue(connection: Connection, queue: str, reason: str | None) -> None:
-    """None: release it."""
+    """Hold the queue with this reason. None releases it."""
     connection.patch(f"{OURS}/queues/{queue}", {"spec": {"hold": reason}})
     print(f"queue {queue}: " + (f"no job of it starts: {reason}" if reason else "its jobs start again"))
 

@@ -1,9 +1,9 @@
-"""`cotenant migrate`: objects that are stored in an older version of the API are stored in the newest, so that the
-older one can go one day.
+"""`cotenant migrate`: stores every object in the newest API version, so that the older version can be removed one day.
 
-Every object is written as it is, by a patch that says nothing: the API server stores what it reads in the version that
-it stores now, and where nothing differs it writes nothing. No field, no owner of a field and no generation changes. Who
-is interrupted begins anew: that the old version is stored no more is noted last, and only where all could be written.
+The verb sends an empty patch for every object. The API server reads the object, stores it in the current version, and
+writes nothing if nothing differs. Fields, field owners and generations stay the same. After an interruption the verb
+starts again from the beginning. Last, and only if every object was written, it notes in the definition that the old
+version is no longer stored.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ APPLY: Final = "kubectl apply --server-side --force-conflicts -f charts/cotenant
 PAGE: Final = 500
 PER_SECOND: Final = 50.0
 SHOWN: Final = 10
-"""Refusals of a kind that are printed."""
+"""At most this many refusals per kind are printed."""
 TRIES: Final = 5
 RETRY_S: Final = 2.0
 SETTLE_S: Final = 2.0
-"""Other API servers of a cluster learn of a definition this much later at most, as they assume themselves."""
+"""Other API servers of a cluster learn of a definition within this many seconds. Kubernetes assumes the same."""
 LOOKS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class StoredKind:
-    """One kind as its CustomResourceDefinition has it."""
+    """One kind, as its CustomResourceDefinition describes it."""
 
     plural: str
     kind: str
     storage: str
-    """Version in which it is stored from now on."""
+    """The version in which objects are stored from now on."""
     stored: tuple[str, ...]
-    """Versions in which some objects may be stored."""
+    """The versions in which objects may be stored."""
     revision: str
-    """resourceVersion of the CustomResourceDefinition."""
+    """The resourceVersion of the CustomResourceDefinition."""
 
     @property
     def is_done(self) -> bool:
@@ -55,7 +55,7 @@ class StoredKind:
 
     @property
     def storage_hash(self) -> str:
-        """`storageVersionHash` in the discovery of an API server that stores in this version."""
+        """`storageVersionHash` in the discovery of an API server that stores this version."""
         digest = hashlib.sha256(f"{names.GROUP}/{self.storage}/{self.kind}".encode()).digest()
         return base64.b64encode(digest[:8]).decode()
 
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def stored_kinds(connection: Connection) -> list[StoredKind]:
-    """Raises UserError where a definition is older than this program."""
+    """The kinds to migrate. Raises UserError if a definition is older than this program."""
     ours = [one for one in connection.read(CRDS)["items"] if one["spec"]["group"] == names.GROUP]
     kinds = [stored_kind(one) for one in ours]
     older = [one.plural for one in kinds if one.storage != names.VERSION]
@@ -117,8 +117,9 @@ def stored_kind(crd: Mapping[str, Any]) -> StoredKind:
 
 
 def wait_until_in_force(connection: Connection, kinds: Sequence[StoredKind], sleep: Callable[[float], object]) -> None:
-    """An API server takes a new definition into use a while after it was applied, and stores in the old version until
-    then. Raises UserError if it does not get there.
+    """Wait until the API server stores in the new version. It does so a while after the definition was applied.
+
+    Raises UserError if the time is over.
     """
     for _ in range(LOOKS):
         sleep(SETTLE_S)
@@ -132,7 +133,7 @@ def wait_until_in_force(connection: Connection, kinds: Sequence[StoredKind], sle
 
 
 def keys(connection: Connection, kind: StoredKind) -> Iterator[tuple[str, str]]:
-    """(namespace, name) of every object; what is made later is stored in the new version at once."""
+    """(namespace, name) of every object. Objects that are created later are stored in the new version anyway."""
     more = ""
     while True:
         page = connection.read(f"{kind.path()}?limit={PAGE}{more}")
@@ -144,7 +145,7 @@ def keys(connection: Connection, kind: StoredKind) -> Iterator[tuple[str, str]]:
 
 
 class WriteRate:
-    """So many writes a second at most."""
+    """A limit of writes per second."""
 
     def __init__(
         self,
@@ -165,7 +166,7 @@ class WriteRate:
 
 
 def migrate(connection: Connection, kind: StoredKind, found: Sequence[tuple[str, str]], rate: WriteRate) -> bool:
-    """Write all of them, then note in which version they are stored; True where that was done."""
+    """Write every object, then note in which version they are stored. Returns True if that was noted."""
     refused = []
     for namespace, name in found:
         rate.wait()
@@ -187,7 +188,7 @@ def migrate(connection: Connection, kind: StoredKind, found: Sequence[tuple[str,
 
 
 def _write(connection: Connection, path: str, rate: WriteRate) -> None:
-    """The patch that says nothing; a server that is overloaded is asked again."""
+    """Send the empty patch. An overloaded server is asked again."""
     for left in range(TRIES - 1, -1, -1):
         try:
             connection.patch(path, {})

@@ -1,8 +1,11 @@
-"""`cotenant move JOB --to NODE|--off NODE|--class C`: a job that runs saves, leaves, and goes on elsewhere.
+"""`cotenant move JOB --to NODE
+- -off NODE
+- -class C`: a running job saves, leaves, and continues elsewhere.
 
-The plan is the operator's own: whether there is a place, what the move costs, who else is touched. What is written is
-an annotation of the job, of its running attempt alone; the operator keeps the new place before it asks the job to
-leave, so that it loses none. Where there is no place yet, the job runs on until there is one, or the time is over.
+The operator makes the plan: whether there is a place, what the move costs, which other jobs it touches. The verb writes
+an annotation of the job for its running attempt. The operator reserves the new place before it asks the job to leave,
+so the job never loses its place. If there is no new place yet, the job keeps running until there is one or the time is
+over.
 """
 
 from __future__ import annotations
@@ -64,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def wish_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Place in which the job is to lie, as the operator reads it. Raises UserError."""
+    """The place that the flags ask for, in the operator's form. Raises UserError."""
     wish = {"to": args.to, "off": args.off, "class": args.gpu_class}
     wish = {name: value for name, value in wish.items() if value}
     if not wish:
@@ -73,7 +76,7 @@ def wish_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def sentences(answer: Document) -> Iterator[str]:
-    """The plan in words, a line each."""
+    """The plan in words, one line each."""
     status, plan = answer["status"], answer["status"]["move"]
     job, held = painted(plan["job"], Colour.BOLD), _nodes(plan["from"])
     if plan["fits"]:
@@ -101,7 +104,9 @@ def move(
     *,
     sleep: Callable[[float], object] = time.sleep,
 ) -> int:
-    """0 once it runs or starts elsewhere, 1 where it does not in time; the wish is gone in either case."""
+    """Ask for the move. Returns 0 when the job runs or starts elsewhere, 1 if it does not in time. The request is
+    removed in both cases.
+    """
     namespace, _, name = key.partition("/")
     path = f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{namespace}/trainingjobs/{name}"
     attempt = _status(connection.read(path)).get("attempts", 0)

@@ -1,4 +1,4 @@
-"""`cotenant nodes`: a line for each node with GPUs: whether it takes work, what is held, idle and ill, and why not."""
+"""`cotenant nodes`: one line per GPU node: whether it takes work, what is held, idle and ill, and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cotenant.cli.terminal.watch import show
 HEADER: Final = ("NODE", "STATE", "GPUS", "HELD", "IDLE", "ILL", "JOBS", "HEALTH", "ISOLATION")
 WIDE: Final = ("DRIVER", "TOOLKIT", "SEEN")
 STALE_S: Final = 60
-"""A node whose agent has been silent for longer gets no new jobs."""
+"""A node gets no new jobs if its agent has not reported for this many seconds."""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines(nodes: Sequence[Mapping[str, Any]], now: datetime, *, wide: bool) -> Iterator[str]:
-    """The table; below it, what is the matter with which node, as `sinfo -R` has it."""
+    """The table, then the problems of each node, as `sinfo -R` shows them."""
     ordered = sorted(nodes, key=lambda one: str(one["metadata"]["name"]))
     rows = [cells(one, now, wide=wide) for one in ordered]
     yield table((*HEADER, *WIDE) if wide else HEADER, rows) if rows else "There are no nodes with GPUs."
@@ -77,7 +77,7 @@ def cells(node: Mapping[str, Any], now: datetime, *, wide: bool) -> tuple[str, .
 
 
 def reasons(node: Mapping[str, Any], now: datetime) -> Iterator[str]:
-    """Why it does not take all the work that it could, a clause each."""
+    """Why the node does not take all the work that it could, one clause each."""
     status = node.get("status") or {}
     seen = _silent_s(status, now)
     if seen is None or seen > STALE_S:

@@ -1,5 +1,6 @@
-"""`cotenant capsule`: everything that a decision of the operator was made from, as a file; `cotenant replay FILE`: is
-it decided the same way here, to the byte?"""
+"""`cotenant capsule`: saves all inputs of one decision as a file. `cotenant replay FILE`: decides again here and
+compares byte by byte.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +83,9 @@ def listed(capsules: Sequence[Mapping[str, Any]]) -> str:
 
 
 def chosen(capsules: Sequence[Mapping[str, Any]], asked: str) -> str:
-    """Name of the newest that was decided by that time, or whose digest begins so. Raises UserError."""
+    """Name of the newest capsule that was decided by this time, or of the one whose digest starts so. Raises
+    UserError.
+    """
     named = [one["metadata"]["name"] for one in capsules if one["metadata"]["name"].startswith(asked)]
     if len(asked) >= DIGEST_CHARS_MIN and named:
         return str(named[0])

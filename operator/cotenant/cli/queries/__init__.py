@@ -1,4 +1,4 @@
-"""Verbs that ask the operator: `why`, `whatif`, `offer`, `queues`, `ps`; and `sweep`, which reads what it wrote.
+"""Verbs that ask the operator: `why`, `whatif`, `offer`, `queues`, `ps`; and `sweep`, which reads a sweep's status.
 
-They go to the API server, which knows the person and passes the question on.
+They go through the API server, which authenticates the person and passes the question on.
 """

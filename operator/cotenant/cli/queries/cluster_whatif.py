@@ -1,4 +1,4 @@
-"""`cotenant whatif queue NAME gpus +4`, `… node NAME drain`, `… setting NAME VALUE`: for whoever runs the cluster."""
+"""`cotenant whatif queue NAME gpus +4`, `… node NAME drain`, `… setting NAME VALUE`: questions of administrators."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def proposal(words: Sequence[str]) -> dict[str, Any]:
-    """The question as the operator reads it. Raises UserError."""
+    """The proposed change, in the operator's form. Raises UserError."""
     kind, name, *rest = words
     if kind == "queue" and len(rest) >= 2:
         return {"queue": name} | _of_queue(rest)
@@ -94,7 +94,7 @@ def _whole(text: str) -> int:
 
 
 def sentences(answer: Mapping[str, Any], about: str, *, wide: bool = False) -> Iterator[str]:
-    """The answer in words, a line each."""
+    """The answer in words, one line each."""
     yield painted(about, Colour.BOLD)
     yield from touched(answer["status"], wide=wide)
     if answer["status"].get("command"):
@@ -102,7 +102,7 @@ def sentences(answer: Mapping[str, Any], about: str, *, wide: bool = False) -> I
 
 
 def touched(status: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:
-    """Jobs for which the change is one, by what it does to them."""
+    """Jobs that the change affects, by its effect on them."""
     waiting, counts = status["waiting"], status.get("counts") or {}
     for name, title, colour in LISTS:
         found = status.get(name) or []

@@ -1,4 +1,4 @@
-"""`cotenant offer`: what jobs of a namespace could get now, by queue and class of GPU."""
+"""`cotenant offer`: what jobs of a namespace could get now, by queue and GPU class."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lines(answer: Mapping[str, Any], namespace: str) -> Iterator[str]:
 
 
 def cells(answer: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """A line for each class of each queue."""
+    """One line for each class of each queue."""
     for offer in answer["items"]:
         for one in offer["status"]["classes"]:
             numbers = (one["guaranteed"], one["borrowable"], one["largestGang"], one["onOneNode"])

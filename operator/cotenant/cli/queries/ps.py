@@ -1,4 +1,6 @@
-"""`cotenant ps`: jobs that hold GPUs or wait for them, with place in line and start, and those that are set aside."""
+"""`cotenant ps`: jobs that hold GPUs, jobs that wait with their position and estimated start, jobs that are set
+aside.
+"""
 
 from __future__ import annotations
 
@@ -76,14 +78,16 @@ def aside(jobs: Sequence[Mapping[str, Any]], *, namespaces: bool) -> Iterator[st
 
 
 def way_back(job: Mapping[str, Any]) -> str:
-    """What brings a job that is set aside back in line, behind its message. That of a suspended one says when."""
+    """What brings a job that is set aside back into the queue, to follow its message. A suspended job's message says
+    when, so only the command follows it.
+    """
     status = job["status"]
     command = status["returnsIf"].partition(": ")[2] if status["standing"] == "Suspended" else ""
     return f"; {command}" if command else f"; back in line when {status['returnsIf']}"
 
 
 def order(job: Mapping[str, Any]) -> tuple[int, int, str, str]:
-    """Who holds first, then the line, then who is set aside."""
+    """Sort key: jobs that hold GPUs, then waiting jobs by position, then jobs that are set aside."""
     status, metadata = job["status"], job["metadata"]
     group = 2 if status.get("returnsIf") else int(status["standing"] == "Waiting")
     return group, status.get("position", 1 << 30), metadata["namespace"], metadata["name"]

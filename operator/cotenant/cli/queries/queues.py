@@ -1,4 +1,4 @@
-"""`cotenant queues`: the tree of queues with what each holds, and with `-o wide` the arithmetic of its fair share."""
+"""`cotenant queues`: the tree of queues with what each holds; with `-o wide` the arithmetic of its fair share."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def cells(queue: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def budget_cells(queue: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is left of its budget, when that ends at what its jobs hold now, and when the next period begins."""
+    """What is left of the budget, when it ends at the present use, and when the next period starts."""
     budget = queue["status"].get("budget")
     if budget is None:
         return "-", "-", "-"
@@ -76,12 +76,12 @@ def budget_cells(queue: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _day(timestamp: str | None) -> str:
-    """Day in UTC, as periods are: `2026-12-01 00:00Z`."""
+    """A time in UTC, because budget periods are in UTC: `2026-12-01 00:00Z`."""
     return f"{timestamp[:10]} {timestamp[11:16]}Z" if timestamp else "-"
 
 
 def arithmetic(queue: Mapping[str, Any]) -> Iterator[str]:
-    """How the share of one queue comes about, line by line: the largest term decides."""
+    """How the share of one queue is computed, line by line. The largest term decides."""
     status, share = queue["status"], queue["status"]["share"]
     yield ""
     yield painted(queue["metadata"]["name"], Colour.BOLD)
@@ -99,7 +99,7 @@ def arithmetic(queue: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _quota(line: Mapping[str, Any]) -> str:
-    """One quota: what is guaranteed and there, what of it is used, what is borrowed beyond, up to which limit."""
+    """One quota: guaranteed and existing GPUs, how many are used, how many are borrowed, and the limit."""
     where = " in ".join(part for part in (line["class"] or "any class", line.get("zone")) if part)
     guaranteed, there, used = (float(line[name]) for name in ("guaranteed", "effective", "used"))
     text = f"{where}: guaranteed {guaranteed:g}"

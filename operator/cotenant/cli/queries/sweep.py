@@ -1,4 +1,4 @@
-"""`cotenant sweep`: sweeps with their best trial; `sweep NAME`: its trials, the best first."""
+"""`cotenant sweep`: sweeps with their best trials; `sweep NAME`: the trials of one, the best first."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def cells(sweep: Sweep) -> tuple[str, ...]:
 
 
 def sentences(sweep: Sweep) -> Iterator[str]:
-    """One sweep in words and a table of its trials."""
+    """One sweep in words, and a table of its trials."""
     status, spec, metadata = sweep.get("status") or {}, sweep["spec"], sweep["metadata"]
     name = painted(f"{metadata['namespace']}/{metadata['name']}", Colour.BOLD)
     yield f"{name} {_phase(status.get('phase', 'waits for the operator'))}: {status.get('message', '')}".rstrip(" :")
@@ -107,7 +107,7 @@ def _trial(number: str, trial: Mapping[str, Any], parameters: list[str]) -> tupl
 
 
 def _order(one: tuple[str, Mapping[str, Any]], goal: str) -> tuple[int, float, int]:
-    """Those that ended by themselves from the best on, then the others by number."""
+    """Sort key: trials that ran to their end, the best first, then the others by number."""
     number, trial = one
     value = trial.get("value")
     if trial["phase"] != "Succeeded" or value is None:

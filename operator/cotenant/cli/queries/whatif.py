@@ -1,6 +1,6 @@
-"""`cotenant whatif -f FILE` and `cotenant whatif JOB --set gpu.count=2`: what would happen, before it is done.
+"""`cotenant whatif -f FILE` and `cotenant whatif JOB --set gpu.count=2`: what a change of a job would do.
 
-Of a change of the cluster: `cluster_whatif`.
+`cluster_whatif` asks about changes of the cluster.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def ask(connection: Connection, namespace: str, spec: Mapping[str, Any]) -> dict
 
 
 def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:
-    """The answer in words, a line each."""
+    """The answer in words, one line each."""
     metadata, status = answer["metadata"], answer.get("status") or {}
     most = len(status.get("delayed") or []) if wide else SHOWN
     job = f"{metadata['namespace']}/{metadata['name']}"

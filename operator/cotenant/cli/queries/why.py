@@ -1,4 +1,4 @@
-"""`cotenant why JOB`: why it waits, who is before it, when it starts, what would start it now."""
+"""`cotenant why JOB`: why the job waits, which jobs are before it, when it starts, what would start it now."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from cotenant.cli.terminal.watch import show
 from cotenant.sdk.job_paths import jobs_path
 
 SHOWN = 5
-"""Jobs ahead that are listed; `-o wide` lists all that the answer has."""
+"""At most this many jobs ahead are listed. `-o wide` lists all of the answer."""
 ASKED_MAX: Final = 20
-"""Times that the operator is asked about a job that it has not seen yet."""
+"""How often the operator is asked about a job that it has not seen yet."""
 ASKED_S: Final = 0.5
 
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def explanation(connection: Connection, namespace: str, name: str) -> Mapping[str, Any]:
-    """The operator's answer. It is asked again about a job that it has not seen yet. Raises UserError."""
+    """The operator's answer. If the operator has not seen the job yet, it is asked again. Raises UserError."""
     path = f"/namespaces/{quote(namespace, safe='')}/explanations/{quote(name, safe='')}"
     for _ in range(ASKED_MAX):
         try:
@@ -59,7 +59,7 @@ def explanation(connection: Connection, namespace: str, name: str) -> Mapping[st
 
 
 def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:
-    """The answer in words, a line each."""
+    """The answer in words, one line each."""
     metadata, status = answer["metadata"], answer.get("status") or {}
     job, standing = f"{metadata['namespace']}/{metadata['name']}", status.get("standing", "")
     if standing != "Waiting":

@@ -1,1 +1,1 @@
-"""What is read off the parser: completions of shells, the page of commands, manual pages."""
+"""What is generated from the parser: shell completions, the page of commands, manual pages."""

@@ -1,7 +1,7 @@
-"""The commands of a parser as data: their words, arguments and texts, of which pages are written.
+"""The commands of a parser as data: words, arguments and texts, from which pages are written.
 
-Nothing here is laid out by argparse, whose usage and wrapping differ between versions of Python: the same parser gives
-the same data everywhere.
+The layout does not come from argparse, whose usage lines and wrapping differ between versions of Python. So the same
+parser gives the same data with every version.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NO_VALUE: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A flag or an operand as it is typed, and what it is."""
+    """A flag or an operand as a person types it, and what it means."""
 
     form: str
     about: str
@@ -25,10 +25,10 @@ class Argument:
 @dataclass(frozen=True, slots=True)
 class Command:
     words: tuple[str, ...]
-    """From the program on: ("cotenant", "hold", "queue")."""
+    """The command from the program's name on: ("cotenant", "hold", "queue")."""
     summary: str
     text: str
-    """What the parser says above its arguments, and below."""
+    """The parser's texts above and below its arguments."""
     synopsis: str
     operands: tuple[Argument, ...]
     flags: tuple[Argument, ...]
@@ -39,14 +39,14 @@ class Command:
         return " ".join(self.words)
 
     def whole(self) -> Iterator[Command]:
-        """This one, and all below it."""
+        """This command and all commands below it."""
         yield self
         for one in self.below:
             yield from one.whole()
 
 
 def command(parser: argparse.ArgumentParser, words: tuple[str, ...] = (), summary: str = "") -> Command:
-    """Command of a parser, with all commands below it in the order of their registration; hidden ones are left out."""
+    """The command of a parser with all commands below it, in the order of registration. Hidden ones are left out."""
     words = words or (parser.prog,)
     shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
     flags = [action for action in shown if action.option_strings and not isinstance(action, argparse._HelpAction)]
@@ -73,7 +73,7 @@ def _below(operands: list[argparse.Action], words: tuple[str, ...]) -> Iterator[
 
 
 def _synopsis(name: str, flags: list[argparse.Action], operands: list[argparse.Action]) -> str:
-    """Flags that have to be given stand in it by name, the others as one word."""
+    """The synopsis. Required flags stand in it by name, all others as one word."""
     required = [_flag(action).rpartition(", ")[2] for action in flags if action.required]
     optional = ["[FLAGS]"] if len(required) < len(flags) else []
     return " ".join([name, *optional, *required, *(_operand(action) for action in operands)])
@@ -86,13 +86,13 @@ def _operand(action: argparse.Action) -> str:
 
 
 def _flag(action: argparse.Action) -> str:
-    """Every spelling, with the value behind the last."""
+    """Every spelling of the flag. The value follows the last spelling."""
     value = "" if action.nargs == _NO_VALUE else f" {_repeated(_meant(action), action.nargs)}"
     return ", ".join(action.option_strings) + value
 
 
 def _meant(action: argparse.Action) -> str:
-    """What the value of an argument is called."""
+    """The placeholder for an argument's value."""
     if isinstance(action.metavar, str):
         return action.metavar
     if action.metavar is not None:

@@ -1,8 +1,8 @@
-"""`cotenant completions SHELL`: a script that completes verbs, flags, and the names of jobs, queues and nodes.
+"""`cotenant completions SHELL`: a shell script that completes verbs, flags, and names of jobs, queues and nodes.
 
-The script asks this program what may come next (`cotenant __complete WORD …`), which reads it off the parser itself, so
-it is never older than the verbs. The answer has the form that kubectl knows of its plugins: candidates, each with a tab
-and a description, and in the last line `:4`, or `:0` where files may come.
+The script asks this program for candidates (`cotenant __complete WORD …`). The program reads them from its own parser,
+so they always match the verbs. The answer has the form that kubectl expects of its plugins: one candidate per line with
+a tab and a description, then `:4`, or `:0` if files may follow.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cotenant.cli.errors import UserError
 
 NAMED_MAX: Final = 500
 ANSWER_S: Final = 2.0
-"""A shell waits no longer for names."""
+"""The shell waits at most this many seconds for names."""
 FILES, NO_FILES = ":0", ":4"
 _IS_FILE: Final = ("FILE", "DIR", "PATH")
 Candidate = tuple[str, str]
-"""A word, and what it is; or no text."""
+"""A word and its description, which may be empty."""
 
 BASH: Final = """\
 _cotenant() {
@@ -100,18 +100,18 @@ def complete(args: argparse.Namespace) -> int:
 
 @dataclass(slots=True)
 class Position:
-    """Where the next word of a command line stands."""
+    """The place of the next word on a command line."""
 
     parser: argparse.ArgumentParser
     left: list[argparse.Action]
-    """Arguments without a flag that have not come yet."""
+    """The operands that have not been given yet."""
     value_of: argparse.Action | None = None
-    """The flag before the word, if its value is due."""
+    """The flag before the word, if its value comes next."""
     given: dict[str, str] = field(default_factory=dict)
-    """Values of flags, by their names in the parsed arguments."""
+    """Values of the given flags, by their names in the parsed arguments."""
 
     def candidates(self, begun: str) -> Iterator[Candidate]:
-        """Words that may stand here and begin so."""
+        """The words that may stand here and start with this prefix."""
         flag, given, value = begun.partition("=")
         if self.value_of is not None:
             found = values_of(self.value_of, self.given)
@@ -130,7 +130,7 @@ class Position:
 
 
 def position(parser: argparse.ArgumentParser, words: Sequence[str]) -> Position:
-    """Where the word after these stands."""
+    """The place of the word that follows these words."""
     at = Position(parser, _positionals(parser))
     for word in words:
         if at.value_of is not None:
@@ -156,7 +156,7 @@ def position(parser: argparse.ArgumentParser, words: Sequence[str]) -> Position:
 
 
 def values_of(action: argparse.Action, given: Mapping[str, str]) -> Iterable[Candidate]:
-    """What an argument takes: its choices, or names of the cluster."""
+    """Values that an argument accepts: its choices, or names from the cluster."""
     if isinstance(action, argparse._SubParsersAction):
         return [(one.dest, one.help or "") for one in action._get_subactions()]
     if action.choices is not None:
@@ -180,7 +180,7 @@ def _metavar(action: argparse.Action) -> str:
 
 
 def _objects(resource: str, given: Mapping[str, str]) -> Iterator[Candidate]:
-    """Names of these objects; of jobs, those of the namespace that is asked about. None without an answer."""
+    """Names of objects; for jobs, those of the selected namespace. Empty if there is no answer."""
     from cotenant.cli.terminal.connection import connect
 
     flags = argparse.Namespace(**{name: given.get(name) for name in ("namespace", "context", "kubeconfig")})
@@ -218,4 +218,4 @@ NAMES: Final[Mapping[str, Callable[[Mapping[str, str]], Iterable[Candidate]]]] =
     "NAMESPACE": partial(_objects, "/api/v1/namespaces"),
     "CONTEXT": _contexts,
 }
-"""What an argument is called in the help → who knows its values."""
+"""Placeholder in the help → the function that lists its values."""

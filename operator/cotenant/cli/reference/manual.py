@@ -1,7 +1,7 @@
-"""Manual pages, one for the program and one for each of its verbs, in roff's man macros (groff_man(7)).
+"""Manual pages in roff's man macros (groff_man(7)): one for the program and one for each verb.
 
-What a shell or roff would take for its own is escaped: a hyphen stays a hyphen that can be copied, a dot at the
-beginning of a line is no request, and what is not ASCII is named by its code point, so that no locale is needed.
+Characters that a shell or roff would interpret are escaped. A hyphen can be copied as a hyphen, and a dot at the start
+of a line is no request. Characters beyond ASCII are written as code points, so the pages need no locale.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SPECIAL: Final = {"\\": r"\(rs", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r
 
 
 def pages(parser: argparse.ArgumentParser) -> dict[str, str]:
-    """File name → page: `cotenant.1`, and `cotenant-VERB.1` with what is below that verb."""
+    """File name → page: `cotenant.1`, and `cotenant-VERB.1` with all commands below the verb."""
     program = command(parser)
     return {f"{'-'.join(one.words)}.{SECTION}": _page(one, program) for one in (program, *program.below)}
 
@@ -63,7 +63,7 @@ def _tagged(one: Argument) -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Lines that are indented keep their shape."""
+    """The paragraphs. Indented lines keep their layout."""
     for number, paragraph in enumerate(text.strip().split("\n\n")):
         if number:
             yield ".PP"
@@ -74,7 +74,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _text(text: str, keep: bool = False) -> str:
-    """A line of running text, in which backticks make bold."""
+    """One line of running text. Backticks make bold."""
     line = text if keep else " ".join(text.split())
     parts = re.split(r"`([^`]*)`", line)
     return "".join(f"\\fB{_roff(part)}\\fR" if at % 2 else _roff(part) for at, part in enumerate(parts))

@@ -1,4 +1,4 @@
-"""docs/commands.md: every verb with its arguments, as the parser has them."""
+"""docs/commands.md: every verb with its arguments, generated from the parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cotenant.cli.main import NOT_OF_THE_PLUGIN, build_parser
 from cotenant.cli.reference.commands import Argument, Command, command
 
 SHARED_BY: Final = 6
-"""A flag that as many verbs have, and that means the same in all, is described once."""
+"""A flag that at least this many verbs have with one meaning is described once."""
 
 HEAD: Final = """\
 # Commands
@@ -80,6 +80,6 @@ def _sentence(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text in which nothing but what stands in backticks is Markdown; on one line."""
+    """The text on one line. Only text in backticks is Markdown."""
     parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
     return "".join(part if part.startswith("`") else re.sub(r"([*_<>\[\]|\\])", r"\\\1", part) for part in parts)

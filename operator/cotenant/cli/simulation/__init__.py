@@ -1,1 +1,3 @@
-"""`cotenant simulate`: jobs on a virtual clock, of documents or of a trace, with an installation's settings."""
+"""`cotenant simulate`: runs jobs on a virtual clock, from documents or from a trace, with an installation's
+settings.
+"""

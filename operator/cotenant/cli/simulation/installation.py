@@ -1,7 +1,7 @@
-"""With which settings an installation decides: out of the operator's Deployment among documents, or a file of values.
+"""The settings of an installation, from the operator's Deployment among the documents or from a file of values.
 
-For `cotenant simulate`. The chart writes settings into the environment of the operator's container; flags win over
-it, as in the operator itself. A value that the Deployment takes from elsewhere (`valueFrom`) is not known here.
+Used by `cotenant simulate`. The chart writes settings into the environment of the operator's container. Flags override
+them, as in the operator itself. A value that the Deployment takes from another object (`valueFrom`) is unknown here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LABELS = {"app.kubernetes.io/name": "cotenant", "app.kubernetes.io/component": 
 
 
 def from_values(body: object, where: str) -> Settings:
-    """Settings by name, out of the chart's values (`operator.settings`) or of the settings alone."""
+    """Settings by name, from the chart's values (`operator.settings`) or from the settings alone."""
     values = body if isinstance(body, Mapping) else {}
     operator = values.get("operator")
     settings = operator.get("settings") or {} if isinstance(operator, Mapping) else values
@@ -33,7 +33,7 @@ def from_values(body: object, where: str) -> Settings:
 
 
 def from_documents(documents: Iterable[Document]) -> tuple[Settings, str] | None:
-    """Settings of the operator's Deployment, and its name; None where there is none among them."""
+    """Settings of the operator's Deployment, and its name. None if the documents contain none."""
     found = [document for document in documents if document.get("kind") == "Deployment" and _is_operator(document)]
     if not found:
         return None
@@ -48,7 +48,7 @@ def from_documents(documents: Iterable[Document]) -> tuple[Settings, str] | None
 
 
 def changed(settings: Settings) -> dict[str, Any]:
-    """What of it decisions are made by, where it is not the default."""
+    """The settings that influence decisions and differ from the defaults."""
     default, names = Settings(), ("history_half_life_s", *(field.name for field in fields(settings.policy)))
     return {
         name: getattr(settings, name)
@@ -63,7 +63,7 @@ def _is_operator(document: Document) -> bool:
 
 
 def _flags(words: Sequence[str]) -> dict[str, str]:
-    """`--moves 2` and `--moves=2`, as the operator's parser takes them."""
+    """Flags of the operator's command: `--moves 2` and `--moves=2`."""
     found: dict[str, str] = {}
     for word, follower in zip(words, [*words[1:], ""], strict=True):
         flag, given, value = word.partition("=")

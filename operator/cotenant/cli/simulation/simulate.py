@@ -1,8 +1,9 @@
-"""`cotenant simulate -f FILE|-|DIR …`: what would happen to these jobs on these nodes? The operator's own decisions.
+"""`cotenant simulate -f FILE
+- |DIR …`: what the operator would decide for these jobs on these nodes.
 
-`kubectl get nodes,gpunodes,namespaces,queues,trainingjobs,deployments -A -o yaml | cotenant simulate -f -` asks it of a
-live cluster, with the settings of the operator's Deployment there; `--settings FILE` asks what others would do.
-`--trace FILE` replays what came and how long it ran: see `trace_replay`.
+`kubectl get nodes,gpunodes,namespaces,queues,trainingjobs,deployments -A -o yaml | cotenant simulate -f -` simulates a
+live cluster with the settings of its operator. `--settings FILE` uses other settings. `--trace FILE` replays a recorded
+workload: see `trace_replay`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def settings_of(args: argparse.Namespace, documents: list[Mapping[str, Any]]) -> tuple[Settings, str]:
-    """Settings that decisions are made with, and where they are from."""
+    """The settings that the simulation uses, and their source."""
     from cotenant.cli.documents import documents_of
     from cotenant.cli.simulation import installation
     from cotenant.controller.settings import Settings

@@ -1,7 +1,7 @@
-"""`cotenant simulate --trace FILE`: jobs that came when they came and run as long as they ran, under several policies.
+"""`cotenant simulate --trace FILE`: replays recorded jobs, with their arrivals and run times, under several policies.
 
-The trace is what happened; what a job declares is another column, or `--declare`. Nodes come from `--cluster`, or with
-the queues from documents (`-f`). Policies are played one after the other, each with the operator's own decisions.
+The trace says what happened. What a job declares is another column, or `--declare`. Nodes come from `--cluster`, or
+with the queues from documents (`-f`). The policies are simulated one after the other with the operator's own decisions.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 ORDERS = ("Age", "LeastService", "Predicted")
 POOL = ("FIFO", "LAS", "SRSF")
 _TICK_S = 300.0
-"""Between two decisions where patience may run out in between."""
+"""Seconds between two decisions while a job's patience may end."""
 _PROGRESS_S = 0.5
-"""Between two lines of progress, on a terminal."""
+"""Seconds between two lines of progress on a terminal."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings, documents: Sequence[Mapping[str, Any]]) -> int:
-    """Play the trace and print its figures. Raises ValueError, with a message for the person at the terminal."""
+    """Replay the trace and print its figures. Raises ValueError with a message for the person at the terminal."""
     from cotenant.simulator import comparison
     from cotenant.simulator.workload import scenario_of
 
@@ -101,7 +101,7 @@ def read_trace(args: argparse.Namespace) -> Trace:
 
 
 def cluster_of(args: argparse.Namespace, documents: Sequence[Mapping[str, Any]]) -> Cluster:
-    """Nodes of `--cluster`, else of the documents; queues of the documents, where there are any."""
+    """Nodes from `--cluster`, otherwise from the documents; queues from the documents, if there are any."""
     from cotenant.simulator import scenario
     from cotenant.simulator.workload import Cluster, nodes_of
 
@@ -114,7 +114,7 @@ def cluster_of(args: argparse.Namespace, documents: Sequence[Mapping[str, Any]])
 
 
 def ignored_jobs(documents: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What to say of jobs among the documents."""
+    """A warning about jobs among the documents, which the replay ignores."""
     jobs = sum(document.get("kind") == "TrainingJob" for document in documents)
     verb = "TrainingJob of the documents is" if jobs == 1 else "TrainingJobs of the documents are"
     return [f"{jobs} {verb} not played: the jobs are those of the trace"] if jobs else []
@@ -148,7 +148,7 @@ def play(name: str, trace: Trace, scenario: Scenario, settings: Settings, args: 
 
 
 def progress(name: str, scenario: Scenario) -> Callable[[float, int], None] | None:
-    """Print how far it is to stderr, if that is a terminal."""
+    """Print the progress to stderr, if that is a terminal."""
     if not sys.stderr.isatty():
         return None
     last = 0.0

@@ -1,4 +1,4 @@
-"""`cotenant advise`: which class and how many workers suit a job, from its own past runs and figures of classes."""
+"""`cotenant advise`: which class and how many workers suit a job, from its past runs and the figures of the classes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines(advice: Mapping[str, Any]) -> Iterator[str]:
-    """Advice on one job."""
+    """The advice for one job."""
     metadata, status = advice["metadata"], advice["status"]
     name = painted(f"{metadata['namespace']}/{metadata['name']}", Colour.BOLD)
     runs, left_out = status["runs"], status["leftOut"]

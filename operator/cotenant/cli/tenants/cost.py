@@ -1,4 +1,4 @@
-"""`cotenant cost`: GPU-hours that runs held, by job, queue, user or class; in money where prices are given."""
+"""`cotenant cost`: GPU-hours that runs held, by job, queue, user or class; also in money if prices are given."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ class CostLine:
     runs: int
     gpu_seconds: int
     not_finished: int
-    """Of these, GPU-seconds of runs that did not succeed."""
+    """The GPU-seconds of runs that did not succeed. They are part of the total."""
     price: Decimal | None
-    """None: some class of it has none."""
+    """The price; None if a class has none."""
 
     def to_document(self) -> dict[str, Any]:
         priced = {} if self.price is None else {"price": str(_cents(self.price))}
@@ -83,7 +83,7 @@ class CostLine:
 
 
 def added_up(runs: Iterable[Run], by: str, prices: Mapping[str, Decimal]) -> Iterator[CostLine]:
-    """A line for each, the most first."""
+    """One line per key. The largest comes first."""
     groups: dict[str, list[Run]] = {}
     for one in runs:
         groups.setdefault(_group(one, by), []).append(one)
@@ -134,7 +134,7 @@ def as_table(lines: Sequence[CostLine], by: str, prices: Mapping[str, Decimal]) 
 
 
 def budgets_of(connection: Connection) -> str:
-    """A line for each queue of the namespace that has a budget: what is left of it, until when."""
+    """One line for each queue of the namespace with a budget: how much is left, and until when."""
     try:
         found = connection.read(object_path("localqueues", connection.namespace))["items"]
     except UserError:  # an operator of before, or somebody who may see runs alone
@@ -170,7 +170,7 @@ def prices_of(texts: Iterable[str]) -> dict[str, Decimal]:
 
 
 def span_of(text: str) -> timedelta:
-    """`7d`. Raises UserError."""
+    """The time span of a text such as `7d`. Raises UserError."""
     found = re.fullmatch(r"(\d{1,5})([mhdw])", text)
     if found is None:
         raise UserError(f"--since {text}: give a number and m, h, d or w, such as 7d", EXIT_USAGE)

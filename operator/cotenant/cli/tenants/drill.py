@@ -1,8 +1,9 @@
-"""`cotenant drill JOB`: a preemption rehearsed: its ranks are asked to leave as by any eviction, what they save is
-compared with what was there before, and the job goes on.
+"""`cotenant drill JOB`: rehearses a preemption of the job.
 
-It leaves by `spec.suspend`, the one eviction that a tenant may order of their own job, which ends its pods in the same
-way as all others: SIGTERM, `gracePeriod` to save, SIGKILL. Its GPUs are given back, so others may take its place.
+The ranks are asked to leave as by any eviction, what they save is compared with the checkpoint before, and the job
+continues. The verb uses `spec.suspend`, the one eviction that tenants may order for their own jobs. It ends the pods as
+every other does: SIGTERM, `gracePeriod` to save, SIGKILL. The job gives its GPUs back, so other jobs may take its
+place.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class Rehearsal:
     seconds: float
     grace: str
     before: tuple[int | None, str]
-    """Step of the newest checkpoint, and when it was written."""
+    """Step of the newest checkpoint before the drill, and when it was written."""
     after: tuple[int | None, str]
     step: int
-    """That it had made when it was asked."""
+    """The step that the job had reached when it was asked to leave."""
     phase: str
-    """It may have finished meanwhile."""
+    """The phase after the drill. The job may have finished meanwhile."""
     message: str
 
     @property
@@ -81,7 +82,7 @@ def rehearsed(before: Document, after: Document, seconds: float) -> Rehearsal:
 
 
 def sentences(name: str, found: Rehearsal) -> Iterator[str]:
-    """Outcome of the drill, in words."""
+    """The outcome of the drill in words."""
     if found.phase in FINISHED:
         yield f"{name} has finished meanwhile ({found.phase}): nothing was rehearsed."
         return

@@ -1,4 +1,4 @@
-"""`cotenant eff JOB`: what a run used of what it held, and what to write instead."""
+"""`cotenant eff JOB`: how much a run used of what it held, and what to write instead."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def sentences(run: Run) -> Iterator[str]:
-    """Efficiency in words, a line each."""
+    """The efficiency in words, one line each."""
     metadata, status = run["metadata"], run["status"]
     name = painted(f"{metadata['namespace']}/{metadata['name']}", Colour.BOLD)
     yield f"{name} {status['outcome']} after {length(status['runSeconds'])}: {asked(status)}"

@@ -1,4 +1,4 @@
-"""`cotenant history`: runs that are over, also where their jobs are gone; `history JOB`: what happened to one."""
+"""`cotenant history`: finished runs, including those of deleted jobs; `history JOB`: what happened to one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def cells(run: Run) -> tuple[str, ...]:
 
 
 def sentences(run: Run) -> Iterator[str]:
-    """One run in words, a line each."""
+    """One run in words, one line each."""
     metadata, status = run["metadata"], run["status"]
     name = painted(f"{metadata['namespace']}/{metadata['name']}", Colour.BOLD)
     yield f"{name} {_outcome(status['outcome'])} in queue {status['queue']}: {asked(status)}"

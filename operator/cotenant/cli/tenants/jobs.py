@@ -1,4 +1,4 @@
-"""TrainingJobs as a verb reads and writes them: one document, the one field that is changed, the wait for a phase."""
+"""Reading and writing TrainingJobs: fetch one document, change one field, wait for a phase."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add_wait(parser: argparse.ArgumentParser, until: str) -> None:
 
 
 def named(args: argparse.Namespace, text: str) -> tuple[Connection, JobName]:
-    """The way there, and the job that is meant. Raises UserError."""
+    """The connection and the named job. Raises UserError."""
     namespace, name = job_named(text)
     connection = connect(args)
     return connection, JobName(namespace or connection.namespace, name)
@@ -50,13 +50,13 @@ def phase_of(job: Document) -> str:
 
 
 def refuse_finished(job: Document, name: JobName, instead: str) -> None:
-    """Raises UserError where the job is over."""
+    """Raises UserError if the job has finished."""
     if phase_of(job) in FINISHED:
         raise UserError(f"{name} has finished ({phase_of(job)}): {instead}", EXIT_REFUSED)
 
 
 def refuse_session(job: Document, name: JobName, verb: str) -> None:
-    """Raises UserError where a Session controls the job: the operator would put its `spec.suspend` back."""
+    """Raises UserError if a Session controls the job, because the operator would restore `spec.suspend`."""
     for owner in job["metadata"].get("ownerReferences") or ():
         if owner.get("kind") == "Session" and owner.get("controller"):
             instead = f"kubectl cotenant session {verb} {name.namespace}/{owner['name']}"
@@ -64,7 +64,7 @@ def refuse_session(job: Document, name: JobName, verb: str) -> None:
 
 
 def suspend(connection: Connection, name: JobName, job: Document, wanted: bool) -> Document:
-    """Write `spec.suspend` of this very job, and of no namesake that came since."""
+    """Write `spec.suspend` of exactly this job. A newer job with the same name is not changed."""
     body = {"metadata": {"uid": job["metadata"]["uid"]}, "spec": {"suspend": wanted}}
     return connection.patch(name.path, body)
 
@@ -76,8 +76,10 @@ def wait_for(
     timeout_s: float,
     on_change: Callable[[Document], object] = lambda _: None,
 ) -> Document:
-    """The job, as soon as it is in one of these phases. `on_change` sees it whenever its phase or reason is another.
-    Raises UserError when it is gone, or after this time."""
+    """Wait until the job is in one of these phases. `on_change` gets the job at every new phase or reason.
+
+    Raises UserError if the job is deleted or the time is over.
+    """
     waited, last = 0.0, ("", "")
     while True:
         job = connection.read(name.path)

@@ -1,7 +1,7 @@
-"""`cotenant logs JOB`: what all ranks of a job print, each line with its rank, through the API server.
+"""`cotenant logs JOB`: what all ranks of a job print, each line with its rank, read through the API server.
 
-Pods are read as `kubectl logs` reads them, with the rights of whoever asks. Of an attempt whose pods are gone, the
-status of the job has how it ended, and the last lines of the rank that failed.
+Pods are read as `kubectl logs` reads them, with the caller's rights. If the pods of an attempt are gone, the job's
+status says how it ended and has the last lines of the rank that failed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from cotenant.cli.terminal.plain_stream import byte_output
 from cotenant.sdk.job_paths import core_path, jobs_path, pods_query, ranks_of
 
 STREAMS_MAX: Final = 64
-"""Pods that are read at once."""
+"""At most this many pods are read at once."""
 PAUSE_S: Final = 1.0
-"""Before a pod that has not started yet is asked again."""
+"""Seconds before a pod that has not started yet is asked again."""
 LAUNCHER: Final = b"cotenant: "
-"""Begins a line of the pod itself."""
+"""Prefix of lines that the pod's launcher prints."""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -50,28 +50,28 @@ class WorkerPod:
 
     name: str
     ranks: tuple[int, ...]
-    """Empty: of a parameter server, or of the evaluator."""
+    """The ranks in the pod; empty for a parameter server and for the evaluator."""
 
     def prefix_of(self, line: bytes) -> bytes:
-        """Prefix of a line; with several ranks in a pod, the pod itself says whose line it is."""
+        """Prefix of a line. If the pod has several ranks, the line itself names its rank."""
         if line.startswith(LAUNCHER) or not self.ranks:
             return b"[%s] " % self.name.encode()
         return b"[rank %d] " % self.ranks[0] if len(self.ranks) == 1 else b""
 
     def shows(self, line: bytes, rank: int | None) -> bool:
-        """True if the line is of this rank; a pod's own lines concern all of its ranks."""
+        """True if the line belongs to this rank. The launcher's lines belong to all ranks of the pod."""
         several = rank is not None and len(self.ranks) > 1 and not line.startswith(LAUNCHER)
         return not several or line.startswith(b"[rank %d] " % (rank or 0))
 
 
 def pod_of(document: Mapping[str, Any]) -> WorkerPod:
-    """Reads what the operator noted at the pod: for the eye alone, as anything else in its metadata."""
+    """The pod from its document. The operator's annotations are used for display alone."""
     return WorkerPod(document["metadata"]["name"], ranks_of(document))
 
 
 @dataclass(slots=True)
 class Printer:
-    """Whole lines of many streams, one after the other."""
+    """Prints whole lines of several streams without mixing them."""
 
     out: BinaryIO
     rank: int | None = None
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(connection: Connection, job: Mapping[str, Any], args: argparse.Namespace) -> int:
-    """Print one attempt of the job, from its pods or, where they are gone, from its status."""
+    """Print one attempt of the job, from its pods, or from its status if the pods are gone."""
     status = job.get("status") or {}
     metadata, last = job["metadata"], status.get("attempts", 0)
     cluster = status.get("cluster")
@@ -135,7 +135,7 @@ def show(connection: Connection, job: Mapping[str, Any], args: argparse.Namespac
 
 
 def kept_lines(status: Mapping[str, Any], number: int) -> Iterator[str]:
-    """What the status has of an attempt whose pods are gone."""
+    """What the status keeps of an attempt whose pods are gone."""
     ends = [*(status.get("earlierExits") or ()), *([status["lastExit"]] if status.get("lastExit") else ())]
     found = next((one for one in reversed(ends) if one.get("attempt") == number), None)
     if found is None:
@@ -146,7 +146,7 @@ def kept_lines(status: Mapping[str, Any], number: int) -> Iterator[str]:
 
 
 def stream(connection: Connection, namespace: str, pod: WorkerPod, args: argparse.Namespace) -> Iterator[bytes]:
-    """What the pod has printed, and with `--follow` what it prints until it ends."""
+    """Print what the pod has printed, and with `--follow` what it prints until it ends."""
     query = {"container": names.CONTAINER}
     query |= {"tailLines": str(args.tail)} if args.tail is not None else {}
     path = core_path(namespace, "pods", pod.name)
@@ -162,7 +162,7 @@ def _pods(connection: Connection, metadata: Mapping[str, Any], number: int) -> l
 
 
 def _all_at_once(read: Callable[[WorkerPod], None], pods: Sequence[WorkerPod]) -> None:
-    """One thread for each pod; the first error is raised when all have ended."""
+    """Read every pod in a thread of its own. The first error is raised when all threads have ended."""
     errors: list[BaseException] = []
 
     def guarded(pod: WorkerPod) -> None:

@@ -1,4 +1,4 @@
-"""The pod of a rank, and the way into it by kubectl, which has the protocols of terminals and ports."""
+"""The pod of a rank, and kubectl as the way into it, because kubectl has the protocols for terminals and ports."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def pod_of_rank(connection: Connection, name: JobName, rank: int) -> WorkerPod:
 
 
 def kubectl(args: argparse.Namespace, namespace: str, words: Sequence[str]) -> int:
-    """Becomes kubectl, with the caller's own rights; returns only to tests."""
+    """Replace this process by kubectl with the caller's own rights. Only tests see it return."""
     program, *rest = kubectl_words(args, namespace, words)
     os.execv(program, ["kubectl", *rest])
     return 0
 
 
 def kubectl_words(args: argparse.Namespace, namespace: str, words: Sequence[str]) -> list[str]:
-    """The program, the place, and what it is to do. Raises UserError where there is no kubectl."""
+    """The command line: program, cluster, and what to do. Raises UserError if kubectl is not installed."""
     program = shutil.which("kubectl")
     if program is None:
         raise UserError("kubectl is not installed, and this verb goes through it", EXIT_USAGE)

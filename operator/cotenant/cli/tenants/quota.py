@@ -1,7 +1,7 @@
-"""`cotenant quota request|list|approve|deny`: more than the queue's quotas for some time, asked for and answered.
+"""`cotenant quota request|list|approve|deny`: asks for more than the queue's quotas for some time, and answers.
 
-An answer is given to the very object that was shown: one that was deleted and made again meanwhile is refused. Who may
-answer, RBAC and a policy of the API server decide.
+An answer applies to exactly the object that was shown. If it was deleted and created again, the answer is refused. RBAC
+and a policy of the API server decide who may answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AMOUNTS: Final = {
     "memory": "memory",
 }
 OVER: Final = frozenset({"Denied", "Revoked", "Expired"})
-"""Phases of requests that are over."""
+"""Phases of requests that have ended."""
 _UNITS: Final = {"h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -130,7 +130,7 @@ def _earlier(args: argparse.Namespace) -> str:
 
 
 def answer(connection: Connection, request: str, decision: str, message: str, until: str) -> None:
-    """Answer the request as it is now, in the name of whoever asks the API server, after what stands against it."""
+    """Show what is against the request, then answer it in the caller's name."""
     namespace, _, name = request.partition("/")
     path = f"{OURS}/namespaces/{namespace}/quotarequests/{name}"
     seen = connection.read(path)
@@ -152,7 +152,7 @@ def answer(connection: Connection, request: str, decision: str, message: str, un
 
 
 def more_of(text: str) -> dict[str, Any]:
-    """`gpus=4,class=H100` as a line of a request. Raises UserError."""
+    """A line of a request from a text such as `gpus=4,class=H100`. Raises UserError."""
     found: dict[str, Any] = {}
     for part in text.split(","):
         name, sign, value = part.partition("=")
@@ -175,7 +175,7 @@ def after(period: str, now: datetime) -> str:
 
 
 def _moment(text: str) -> str:
-    """RFC 3339 in UTC; of a day, its end."""
+    """A time as RFC 3339 in UTC. A date stands for the end of that day."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

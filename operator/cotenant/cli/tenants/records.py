@@ -1,4 +1,4 @@
-"""Runs as the operator has recorded them, asked for through the API server; amounts and times for a person."""
+"""Recorded runs, read through the API server, with amounts and times as a person reads them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ HOUR: Final = 3_600
 
 
 def run_of(connection: Connection, name: JobName) -> Run:
-    """The newest of this name, over or not. Raises UserError."""
+    """The newest run of the job with this name, finished or not. Raises UserError."""
     return connection.get(f"/namespaces/{quote(name.namespace, safe='')}/runs/{quote(name.name, safe='')}")
 
 
 def runs_of(connection: Connection, *, everywhere: bool, most: int) -> dict[str, Any]:
-    """Runs of the namespace, or of all: the newest first."""
+    """Runs of the namespace, or of all namespaces. The newest come first."""
     within = "" if everywhere else f"/namespaces/{quote(connection.namespace, safe='')}"
     return connection.get(f"{within}/runs?limit={most}")
 
 
 def asked(status: Run) -> str:
-    """`2 × 0.4 H100`."""
+    """What the run asked for: `2 × 0.4 H100`."""
     workers, gpu = status.get("workers", 1), status.get("gpu", "")
     size = gpu if workers == 1 else f"{workers} × {gpu}"
     return f"{size} {status.get('gpuClass', '')}".strip()
@@ -40,7 +40,7 @@ def gpu_hours(seconds: int) -> str:
 
 
 def length(seconds: int) -> str:
-    """`2h13m`, `4m10s`, `9s`."""
+    """A duration: `2h13m`, `4m10s`, `9s`."""
     hours, minutes, rest = seconds // HOUR, seconds // 60 % 60, seconds % 60
     if hours:
         return f"{hours}h{minutes:02d}m"
@@ -48,7 +48,7 @@ def length(seconds: int) -> str:
 
 
 def local_time(text: str, now: datetime | None = None) -> str:
-    """Time in the reader's own zone, with the day where that is another."""
+    """The time in the reader's own zone, with the date if it is not today."""
     if not text:
         return ""
     at, here = datetime.fromisoformat(text).astimezone(), (now or datetime.now(UTC)).astimezone()

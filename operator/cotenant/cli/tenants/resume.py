@@ -1,4 +1,4 @@
-"""`cotenant resume JOB`: a job that was stopped waits for its place again, and goes on from its checkpoint."""
+"""`cotenant resume JOB`: a stopped job waits for a place again and continues from its checkpoint."""
 
 from __future__ import annotations
 

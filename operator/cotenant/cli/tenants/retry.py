@@ -1,4 +1,4 @@
-"""`cotenant retry JOB`: a job that is over, once more: a new job of the same spec, from its checkpoint."""
+"""`cotenant retry JOB`: runs a finished job again: a new job with the same spec, from the old job's checkpoint."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def next_name(name: str, taken: Callable[[str], bool]) -> str:
-    """The name with the first number behind it that is free: 2 where it has none. Raises UserError."""
+    """The name with the first free number behind it, starting with 2. Raises UserError."""
     found = re.fullmatch(r"(.+?)-(\d{1,4})", name)
     stem, number = (found[1], int(found[2])) if found else (name, 1)
     for candidate in range(number + 1, number + 1 + TRIES):
@@ -61,8 +61,10 @@ def next_name(name: str, taken: Callable[[str], bool]) -> str:
 
 
 def again(job: Document, new: str, *, fresh: bool) -> dict[str, Any]:
-    """The document of the new job. Checkpoints lie under the name of their job where the document says nothing else, so
-    that of the old one is named."""
+    """The document of the new job.
+
+    By default checkpoints lie under the name of their job, so the document names the old job's checkpoint.
+    """
     metadata, spec = job["metadata"], copy.deepcopy(dict(job["spec"]))
     spec.pop("suspend", None)
     checkpoint = spec.get("checkpoint")

@@ -1,4 +1,4 @@
-"""`cotenant showback`: what was held in a month, used, idle or lost, by whom, and what it cost; as FOCUS for others."""
+"""`cotenant showback`: what was held in a month, used, idle or lost, by whom, and its cost; also as FOCUS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cotenant.decision_log.showback.report import PricedCharge, ShowbackLine
 
 BY: Final = ("class", "job", "namespace", "queue", "user")
-"""Keys of `report.BY`, which the one-file plugin cannot read."""
+"""The keys of `report.BY`. The one-file plugin cannot import that module."""
 FORMS: Final = ("text", "json", "yaml", "csv")
 COLUMNS: Final = ("name", "held", "used", "idle", "lostToPreemption", "lostToFaults", "cost", "unpriced")
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def asked(connection: Connection, *, everywhere: bool, since: int | None, until: int | None) -> ShowbackAnswer:
-    """What the operator has recorded. Raises UserError."""
+    """The operator's records. Raises UserError."""
     from cotenant.decision_log.showback.showback_documents import priced_charge
 
     within = "" if everywhere else f"/namespaces/{quote(connection.namespace, safe='')}"
@@ -83,7 +83,7 @@ def shown(found: ShowbackAnswer, by: str, form: str) -> str:
 
 
 def as_table(lines: Sequence[ShowbackLine], whole: ShowbackLine, by: str, currency: str) -> str:
-    """Table in GPU-hours to a hundredth, and money to a hundredth; `?` stands where a class has no price."""
+    """The table: GPU-hours and money to a hundredth. `?` stands for a class without a price."""
     if not lines:
         return "Nothing was held in this time."
     money = (f"COST ({currency})",) if currency else ()
@@ -113,7 +113,7 @@ def _document(line: ShowbackLine, currency: str) -> dict[str, Any]:
 
 
 def _csv(lines: Sequence[ShowbackLine], currency: str) -> str:
-    """Exactly: milli-GPU × seconds, and micro-units of the currency."""
+    """The exact amounts: milli-GPU × seconds, and millionths of the currency."""
     text = io.StringIO()
     writer = csv.DictWriter(text, (*COLUMNS, "currency"), lineterminator="\n")
     writer.writeheader()
@@ -122,7 +122,7 @@ def _csv(lines: Sequence[ShowbackLine], currency: str) -> str:
 
 
 def month_of(text: str) -> tuple[int, int]:
-    """Beginning and end in Unix seconds. Raises UserError."""
+    """Start and end of the month, in Unix seconds. Raises UserError."""
     from cotenant.core.model.objects import Period
     from cotenant.decision_log.showback.periods import end_of
 

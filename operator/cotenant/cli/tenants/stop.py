@@ -1,4 +1,4 @@
-"""`cotenant stop JOB`: its ranks save and end, and its GPUs are free; `cotenant resume` lets it go on."""
+"""`cotenant stop JOB`: the ranks save and end, and the GPUs become free. `cotenant resume` continues the job."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _asked(job: Document) -> str:
 
 
 def ended(job: Document, seconds: float) -> Iterator[str]:
-    """Outcome, in clauses."""
+    """The outcome, in clauses."""
     status = job.get("status") or {}
     if phase_of(job) != "Suspended":
         yield f"has finished meanwhile: {phase_of(job)}"

@@ -1,5 +1,7 @@
-"""`cotenant submit train.py --workers 4 --gpu 1/2`: a script with its folder, or a manifest, as a job: the plan is
-shown first, then asked for."""
+"""`cotenant submit train.py --workers 4 --gpu 1/2`: makes a job of a script with its folder, or of a manifest.
+
+The verb shows the plan, then asks before it creates the job.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from cotenant.sdk.working_folder import Folder, FolderError, owned, read_folder
 
 NAME_MAX: Final = 50
 LAUNCHERS: Final = ("python", "python3", "bash", "sh", "torchrun", "accelerate", "deepspeed")
-"""Programs that a command line may begin with instead of a script."""
+"""Programs that may start a command line instead of a script."""
 EXIT_FAILED: Final = 1
 
 
@@ -75,7 +77,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 class Submission:
     job: dict[str, Any]
     code: dict[str, Any] | None = None
-    """ConfigMap of its folder."""
+    """The ConfigMap with the folder."""
 
     @property
     def documents(self) -> list[dict[str, Any]]:
@@ -106,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def refuse_taken(connection: Connection, wanted: Submission) -> None:
-    """Raises UserError if there is a job of this name."""
+    """Raises UserError if a job with this name exists."""
     metadata = wanted.job["metadata"]
     if metadata.get("name") and exists(connection, there := JobName(metadata["namespace"], metadata["name"])):
         again = f"give another --name, or `kubectl cotenant retry {there}` once it is over"
@@ -114,7 +116,7 @@ def refuse_taken(connection: Connection, wanted: Submission) -> None:
 
 
 def made(connection: Connection, wanted: Submission) -> JobName:
-    """Create the job, and what it runs, which goes when it does. Raises UserError."""
+    """Create the job, and the objects that it owns: they are deleted with it. Raises UserError."""
     metadata = wanted.job["metadata"]
     job = connection.call("POST", jobs_path(metadata["namespace"]), wanted.job)
     name = JobName(metadata["namespace"], job["metadata"]["name"])
@@ -129,7 +131,7 @@ def made(connection: Connection, wanted: Submission) -> JobName:
 
 
 def plan_of(connection: Connection, job: Document, *, wide: bool = False) -> Iterator[str]:
-    """What the operator says would become of it, in words. An operator that answers no questions holds nothing up."""
+    """What the operator says would happen to the job, in words. If no operator answers, the job is created anyway."""
     namespace = job["metadata"]["namespace"]
     try:
         answer = whatif.ask(connection, namespace, {"manifest": job})
@@ -142,7 +144,7 @@ def plan_of(connection: Connection, job: Document, *, wide: bool = False) -> Ite
 
 
 def _attended(args: argparse.Namespace, connection: Connection, name: JobName) -> int:
-    """Follow the job until it is over."""
+    """Follow the job until it has finished."""
     if args.follow:
         from cotenant.cli import main
 
@@ -156,7 +158,7 @@ def _attended(args: argparse.Namespace, connection: Connection, name: JobName) -
 
 
 def _say_unless_over(job: Document) -> None:
-    """Its end is said below its log."""
+    """Print how the job ended, below its log."""
     if phase_of(job) not in FINISHED:
         _say(job)
 
@@ -193,8 +195,11 @@ def _of_script(args: argparse.Namespace, connection: Connection) -> Submission:
 
 
 def _command(root: Path, folder: Folder, first: str, words: Sequence[str]) -> tuple[Path, list[str]]:
-    """What the job is named for, and what its ranks run: a script of the folder, or a command that begins with a
-    launcher. Raises UserError."""
+    """The job's base name, and what its ranks run: a script of the folder, or a command line that starts with a
+    launcher.
+
+    Raises UserError.
+    """
     script, files = Path(first), dict(folder.files)
     try:
         below = script.resolve().relative_to(root.resolve()).as_posix()
@@ -240,7 +245,9 @@ def job_of(args: argparse.Namespace, connection: Connection, name: str, command:
 
 
 def gpu_of(text: str) -> dict[str, Any]:
-    """`2` → whole ones; `1/2`, `0.4` → a part of one; `16Gi` → a share by memory. Raises UserError."""
+    """The GPU request of a text: `2` → whole GPUs; `1/2`, `0.4` → part of one; `16Gi` → a share by memory. Raises
+    UserError.
+    """
     if re.fullmatch(r"[1-9]\d{0,3}", text):
         return {"count": int(text)}
     if found := re.fullmatch(r"([1-9]\d{0,2})/([1-9]\d{0,2})", text):
@@ -255,7 +262,7 @@ def gpu_of(text: str) -> dict[str, Any]:
 
 
 def queue_of(connection: Connection) -> str:
-    """The one that serves the namespace. Raises UserError where there are none or several."""
+    """The queue that serves the namespace. Raises UserError if there is none or more than one."""
     place = f"/namespaces/{quote(connection.namespace, safe='')}"
     try:
         found = connection.get(f"{place}/offers")["items"]
@@ -272,7 +279,7 @@ def queue_of(connection: Connection) -> str:
 
 
 def name_of(script: Path, folder: Folder) -> str:
-    """The name of the script and the digest of the folder: another folder is another job."""
+    """The job's name: script name and digest of the folder. Another content of the folder gives another job."""
     stem = re.sub(r"[^a-z0-9]+", "-", script.stem.lower()).strip("-")
     if not stem[:1].isalpha():
         stem = f"job-{stem}".rstrip("-")

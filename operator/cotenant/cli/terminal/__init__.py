@@ -1,4 +1,4 @@
-"""What all verbs that ask a cluster share: flags, the way to the API server, how answers are printed, `--watch`.
+"""What all verbs that ask a cluster share: flags, the connection to the API server, printing, `--watch`.
 
-Words and letters are kubectl's. Open to all verbs.
+Words and letters of flags are kubectl's. Every verb may import this package.
 """

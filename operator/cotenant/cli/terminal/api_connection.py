@@ -1,4 +1,4 @@
-"""One HTTP connection to the API server: through its proxy, and by the name that its certificate is for."""
+"""One HTTP connection to the API server, through its proxy, checked against the name in its certificate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HTTP_PORT: Final = 80
 
 
 class _NamedConnection(http.client.HTTPSConnection):
-    """Asks the server for the certificate of a name that is not its address."""
+    """A connection that asks for the certificate of a name other than the server's address."""
 
     def __init__(self, host: str, port: int, *, timeout: float, context: ssl.SSLContext, name: str) -> None:
         super().__init__(host, port, timeout=timeout, context=context)
@@ -28,7 +28,7 @@ class _NamedConnection(http.client.HTTPSConnection):
 
 
 def opened(server: ApiServer, timeout_s: float) -> http.client.HTTPConnection:
-    """A connection for one request, which it opens. Raises CredentialsError."""
+    """An open connection for one request. Raises CredentialsError."""
     address, proxy = urlsplit(server.url), urlsplit(server.proxy)
     if proxy.scheme == "https":
         raise CredentialsError(f"the proxy {server.proxy} is spoken to over TLS; name one that is spoken to over http")

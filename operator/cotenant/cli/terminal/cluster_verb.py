@@ -1,4 +1,4 @@
-"""The parser of a verb that asks a cluster. Flags that such verbs share are one group of its help."""
+"""The parser of a verb that asks a cluster. The flags that such verbs share are one group of its help."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ def cluster_verb(
     watched: bool = False,
     **more: Any,
 ) -> argparse.ArgumentParser:
-    """The parser, for flags and arguments of the verb's own. `text` is its help; `printed`: it has `--output`;
-    `watched`: it has `--watch` besides; `more` goes to argparse."""
+    """The parser, ready for the verb's own flags and arguments.
+
+    `text` is its help. `printed`: it has `--output`. `watched`: it also has `--watch`. `more` is passed to argparse.
+    """
     parser = verbs.add_parser(name, help=text, **more)
     shared = parser.add_argument_group("flags of many verbs")
     add_arguments(shared, all_namespaces=all_namespaces)

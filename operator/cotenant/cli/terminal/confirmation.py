@@ -1,4 +1,4 @@
-"""The question before a change: asked at a terminal, answered with y."""
+"""The question before a change. The person answers it at a terminal with y."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from cotenant.cli.errors import EXIT_USAGE, UserError
 
 
 def agreed(question: str, instead: str = "--yes, or --dry-run") -> bool:
-    """Whether the person agrees. Raises UserError where nobody can be asked; `instead`: the flags that help there."""
+    """Whether the person agrees. Raises UserError if there is no terminal. `instead`: the flags that replace the
+    question.
+    """
     if not sys.stdin.isatty():
         raise UserError(f"there is nobody to ask: give {instead}", EXIT_USAGE)
     return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}

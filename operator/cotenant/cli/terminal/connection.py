@@ -1,4 +1,4 @@
-"""The way to the API server and to the operator's API of questions behind it: a kubeconfig, as kubectl reads it."""
+"""The connection to the API server and to the operator's query API behind it, from a kubeconfig as kubectl reads it."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def add_arguments(parser: argparse._ActionsContainer, *, all_namespaces: bool = 
 
 
 class BadRequestError(UserError):
-    """The API server understands it, and cannot do it as things are: a container waits to start and has no log."""
+    """The API server cannot do it now: for example, a container that has not started has no log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
     server: ApiServer
     namespace: str
-    """Of the flags, or of the context."""
+    """The namespace from the flags, or from the context."""
 
     timeout_s: float = TIMEOUT_S
 
     def get(self, path: str) -> dict[str, Any]:
-        """The document at this path below the API of questions. Raises UserError."""
+        """The document at this path of the operator's query API. Raises UserError."""
         return self.call("GET", API + path)
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Connection:
         body: Mapping[str, Any] | Sequence[Any] | None = None,
         content_type: str = "application/json",
     ) -> dict[str, Any]:
-        """The API server's answer to one request. Raises UserError, with the exit code of what went wrong."""
+        """The API server's answer to one request. Raises UserError with the exit code that fits the failure."""
         headers = {"Accept": "application/json", "Content-Type": content_type}
         text = None if body is None else json.dumps(body).encode()
         with self._reached() as connection:
@@ -85,7 +85,9 @@ class Connection:
         raise _refusal(code, answer, is_question=path.startswith(API))
 
     def stream(self, path: str, *, endless: bool) -> Iterator[bytes]:
-        """What the API server sends from this path, as it comes; endless: quiet for any time. Raises UserError."""
+        """What the API server sends from this path, as it arrives. `endless`: silence does not end it. Raises
+        UserError.
+        """
         with self._reached() as connection:
             connection.connect()
             if endless:
@@ -118,7 +120,7 @@ class Connection:
 
 
 def job_named(text: str) -> tuple[str, str]:
-    """(namespace or "", name) of NAME, NAMESPACE/NAME, or either behind `tj/`. Raises UserError."""
+    """(namespace or "", name) from NAME or NAMESPACE/NAME, with or without `tj/` in front. Raises UserError."""
     namespace, _, name = text.removeprefix("trainingjob/").removeprefix("tj/").rpartition("/")
     if not name or "/" in namespace:
         raise UserError(f"{text!r} is not the name of a job: give NAME, or NAMESPACE/NAME", EXIT_USAGE)
@@ -126,7 +128,7 @@ def job_named(text: str) -> tuple[str, str]:
 
 
 def connect(args: argparse.Namespace, timeout_s: float = TIMEOUT_S) -> Connection:
-    """Connect by the flags of `add_arguments`. Raises UserError."""
+    """Connect with the flags of `add_arguments`. Raises UserError."""
     try:
         server = kubeconfig.load(args.kubeconfig, args.context)
     except CredentialsError as error:
@@ -139,11 +141,11 @@ _VIEWER: Final = (
     " cotenant-queue-viewer sees all queues and nodes: ask an administrator (the chart's tenants.queueViewers)."
 )
 SEEN_BY_TENANTS: Final = {"queuetrees": _VIEWER, "queues": _VIEWER, "gpunodes": _VIEWER}
-"""Kind that most tenants may not read → what they may."""
+"""Kind that most tenants may not read → the kind that they may read instead."""
 
 
 def _document(text: bytes) -> dict[str, Any]:
-    """What is no object is an empty one."""
+    """The parsed answer. An answer that is not an object becomes an empty one."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -152,7 +154,7 @@ def _document(text: bytes) -> dict[str, Any]:
 
 
 def _refusal(code: int, text: bytes, *, is_question: bool) -> UserError:
-    """Sentence and exit code of an answer that is none."""
+    """Sentence and exit code for an error answer."""
     document = _document(text)
     message = str(document.get("message") or text[:300].decode(errors="replace").strip())
     if code == 404 and document.get("kind") != "Status":

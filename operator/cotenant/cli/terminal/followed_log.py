@@ -1,7 +1,7 @@
-"""The log of a pod, followed until its container has ended, also where the stream breaks on the way.
+"""Follows the log of a pod until its container ends, also if the stream breaks.
 
-A load balancer ends quiet streams, an API server restarts, a kubelet rotates its files. Lines are asked for with their
-times; a stream that ends before the container has is opened again from the last line that was shown.
+A load balancer ends quiet streams, an API server restarts, a kubelet rotates its files. So lines are requested with
+their times. If a stream ends before the container does, it is opened again after the last line that was shown.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from cotenant.cli.terminal.connection import BadRequestError, Connection
 
 LONGEST_PAUSE_S: Final = 30.0
 FAILURES_MAX: Final = 12
-"""Tries one after another that gave nothing, five minutes in all, before the log is given up."""
+"""After this many failed tries in a row, about five minutes, the log is given up."""
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 _Moment = tuple[datetime, str]
 
 
 @dataclass(slots=True)
 class LogPosition:
-    """The last line that was shown: its time, and how many lines of that time were shown."""
+    """The last line that was shown: its time, and how many lines with that time were shown."""
 
     last: _Moment | None = None
     shown_then: int = 0
 
     @property
     def query(self) -> dict[str, str]:
-        """What asks for the lines from here on. The API server takes whole seconds."""
+        """Query parameters for the lines after this position. The API server accepts whole seconds only."""
         return {} if self.last is None else {"sinceTime": f"{self.last[0]:%Y-%m-%dT%H:%M:%SZ}"}
 
     def new(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Those of one stream that were not shown yet, without their times.
+        """The lines of one stream that were not shown yet, without their times.
 
-        Lines are left out only up to the last one that was shown: the two outputs of a container may be out of order.
+        Lines are skipped only up to the last one that was shown, because the two outputs of a container may be out of
+        order.
         """
         resumed, repeated = self.last, self.shown_then
         for line in lines:
@@ -57,7 +58,7 @@ class LogPosition:
 
 
 def _timed(line: bytes) -> tuple[_Moment | None, bytes]:
-    """A line's time, to the nanosecond, and its text. None where it does not begin with a time."""
+    """A line's time, in nanoseconds, and its text. None if the line does not start with a time."""
     stamp, _, text = line.partition(b" ")
     seconds, point, rest = stamp.decode(errors="replace").partition(".")
     digits = len(rest) - len(rest.lstrip("0123456789"))
@@ -70,7 +71,7 @@ def _timed(line: bytes) -> tuple[_Moment | None, bytes]:
 
 
 def whole_lines(chunks: Iterable[bytes], *, last_counts: bool) -> Iterator[bytes]:
-    """Lines without their ends; of a stream that may have been cut, the rest behind the last one does not count."""
+    """Lines without their ends. If the stream may have been cut, the unfinished last line is dropped."""
     rest = b""
     for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -80,7 +81,7 @@ def whole_lines(chunks: Iterable[bytes], *, last_counts: bool) -> Iterator[bytes
 
 
 def follow(connection: Connection, pod: str, query: Mapping[str, str], *, pause_s: float) -> Iterator[bytes]:
-    """Lines of the pod at this path, each with its end, until its container has ended. Raises UserError."""
+    """Lines of the pod at this path, each with its end, until its container ends. Raises UserError."""
     position, over, failures = LogPosition(), False, 0
     while failures < FAILURES_MAX:
         asked = {**query, "follow": str(not over).lower(), "timestamps": "true", **position.query}

@@ -35,14 +35,18 @@ def add_format(parser: argparse._ActionsContainer) -> None:
 def printed(
     document: Mapping[str, Any], form: str, names: Callable[[], Iterable[str]], text: Callable[[bool], str]
 ) -> str:
-    """A document as it was asked for: whole, as `names`, or as a person reads it. `text` takes whether it is wide."""
+    """A document in the requested form: whole, as `names`, or as `text` for a person. `text` gets whether it is
+    wide.
+    """
     if form == "name":
         return "\n".join(names())
     return as_document(document, form) if form in {"json", "yaml"} else text(form == "wide")
 
 
 def as_document(document: Mapping[str, Any], form: str) -> str:
-    """Faithful and printable: what a terminal would not show is escaped as the format escapes it."""
+    """The document as YAML or JSON. Characters that a terminal would not show are escaped as the format escapes
+    them.
+    """
     if form == "json":
         return _UNPRINTABLE.sub(_in_json, json.dumps(document, indent=2, ensure_ascii=False))
     from cotenant.cli.terminal import yaml_blocks
@@ -58,7 +62,7 @@ def _in_json(found: re.Match[str]) -> str:
 
 
 def painted(text: str, colour: Colour) -> str:
-    """Text in colour on a terminal that wants it (https://no-color.org), else as it is."""
+    """The text in colour if the terminal wants colour (https://no-color.org), otherwise as it is."""
     to_terminal = isinstance(sys.stdout, PlainStream) and sys.stdout.isatty()
     if not to_terminal or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
@@ -66,7 +70,7 @@ def painted(text: str, colour: Colour) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell, three blanks between them, as kubectl prints."""
+    """Columns as wide as their widest cell, with three spaces between them, as kubectl prints."""
     lines = [tuple(header), *(tuple(cell.replace("\n", " ") for cell in row) for row in rows)]
     widths = [max(_width(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
@@ -76,7 +80,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 job`, `2 jobs`."""
+    """A count with its noun: `1 job`, `2 jobs`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -85,7 +89,7 @@ def _width(cell: str) -> int:
 
 
 def about_when(timestamp: str, now: datetime | None = None) -> str:
-    """`14:05 (in 20 min)` for a time of today, in the reader's own zone; with the day where it is another."""
+    """A time in the reader's own zone: `14:05 (in 20 min)` if it is today, otherwise with the date."""
     at = datetime.fromisoformat(timestamp)
     moment = now or datetime.now(UTC)
     local, here = at.astimezone(), moment.astimezone()

@@ -1,7 +1,7 @@
-"""What verbs print, made plain on its way out: no text of a tenant's in any answer reaches a terminal as control.
+"""Escapes control characters in everything that verbs print, so that a tenant's text cannot control a terminal.
 
-`cotenant.cli.main` puts it before stdout and stderr, so that no verb has to think of it. The program's own sequences
-are `sealed` with a word that is new in each run and that nobody else knows; all others are shown as Python writes them.
+`cotenant.cli.main` puts it before stdout and stderr, so no verb has to think of it. The program's own control sequences
+are `sealed` with a random word that is new in each run. All others are shown as Python writes them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _KEPT: Final = re.compile(r"([\n\t])")
 
 
 def sealed(sequence: str) -> str:
-    """A control sequence of the program's own, such as `[31m`, as it has to be written to pass."""
+    """A control sequence of the program's own, marked so that it passes."""
     return _SEAL + sequence
 
 
 def unsealed(text: str) -> str:
-    """The text without such sequences: as wide as it is seen."""
+    """The text without such sequences: what a person sees."""
     return _SEALED.sub("", text)
 
 
 class PlainStream:
-    """A text stream that escapes what is not printable; ends of lines and tabs stay."""
+    """A text stream that escapes unprintable characters. Line ends and tabs stay."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -53,7 +53,7 @@ def _plain_parts(text: str) -> Iterator[str]:
 
 
 class PlainBytes:
-    """Bytes of programs on their way to a terminal: as text of stdout."""
+    """Bytes of programs on their way to a terminal: written as text of stdout."""
 
     def write(self, data: bytes) -> int:
         sys.stdout.write(data.decode(errors="replace"))
@@ -64,13 +64,13 @@ class PlainBytes:
 
 
 def byte_output() -> BinaryIO:
-    """Stdout for what programs print: plain on a terminal, to the byte elsewhere."""
+    """Stdout for what programs print: plain on a terminal, unchanged elsewhere."""
     return cast("BinaryIO", PlainBytes()) if sys.stdout.isatty() else sys.stdout.buffer
 
 
 @contextlib.contextmanager
 def plain_output() -> Iterator[None]:
-    """Make stdout and stderr plain for as long as it lasts."""
+    """Make stdout and stderr plain inside this context."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast("TextIO", PlainStream(stream)) for stream in before)
     try:

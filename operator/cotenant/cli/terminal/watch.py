@@ -1,4 +1,4 @@
-"""`--watch`: an answer that is asked for again and again, and printed whenever it is another."""
+"""`--watch`: asks again and again, and prints the answer whenever it has changed."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ def add_watch(parser: argparse._ActionsContainer) -> None:
 
 
 def show(args: argparse.Namespace, answer: Callable[[], str], *, sleep: Callable[[float], object] = time.sleep) -> int:
-    """Print the answer, once or, with `--watch`, whenever it is another: on a terminal in place of the last one, else
-    below it. An operator that does not answer for a while ends no watch.
+    """Print the answer once or, with `--watch`, whenever it changes: on a terminal in place of the last one, otherwise
+    below it.
+
+    If the operator does not answer for a while, the watch goes on.
     """
     if not args.watch:
         _print(answer())

@@ -1,7 +1,7 @@
-"""Documents as YAML for a person: a text of several lines is a block, line by line as it was written.
+"""Documents as YAML for a person: a text of several lines becomes a block.
 
-PyYAML writes a text with a tab, or with blanks at the end of a line, in double quotes on one line. YAML allows both in
-a block, so scripts are readable whatever is in them.
+PyYAML writes a text with a tab, or with spaces at the end of a line, in double quotes on one line. YAML allows both in
+a block, so every script stays readable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cotenant.contract.decoding.plain_text import printable
 
 
 def dump(document: Mapping[str, Any], *, allow_unicode: bool) -> str:
-    """`allow_unicode`: letters beyond ASCII stay, also outside of blocks."""
+    """The YAML text. `allow_unicode`: letters beyond ASCII stay, inside and outside of blocks."""
     return str(yaml.dump(dict(document), Dumper=_BlockDumper, sort_keys=False, allow_unicode=allow_unicode))
 
 
@@ -28,8 +28,10 @@ class _BlockDumper(yaml.SafeDumper):
 
 
 def fits_a_block(text: str) -> bool:
-    """True if the text has several lines that a terminal shows as they are. A block cannot tell blanks at its beginning
-    from its own indentation."""
+    """True if the text has several lines that a terminal shows as they are.
+
+    A text that starts with spaces does not fit, because a block takes them for its indentation.
+    """
     return "\n" in text and text[0] not in " \n" and all(line == printable(line) for line in _lines(text))
 
 

@@ -1,1 +1,1 @@
-"""What `cotenant doctor` looks at: what makes a cluster work, and which platforms it is made of."""
+"""The checks of `cotenant doctor`: what Cotenant needs of a cluster, and which platforms the cluster is made of."""

@@ -1,4 +1,4 @@
-"""What makes a cluster work for Cotenant, check by check. Documents in, findings with their fixes out."""
+"""The checks of what Cotenant needs of a cluster. Documents in, findings with their fixes out."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ KINDS: Final = (
 HEARTBEAT_S: Final = 15
 HEARTBEATS_MISSED: Final = 4
 CLOCK_S: Final = 5.0
-"""By which two clocks may differ."""
+"""Two clocks may differ by this many seconds."""
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 
 
 class Severity(StrEnum):
     ERROR = "Error"
-    """Something does not work."""
+    """Severity: something does not work."""
     WARNING = "Warning"
-    """It works, and not for all, or not as safely."""
+    """Severity: it works, but not for everyone or not as safely."""
     NOTE = "Note"
 
 
@@ -52,7 +52,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class SeenCluster:
-    """What was read, by the names of `doctor.PATHS`; what is not there, or may not be read, is absent."""
+    """The documents that were read, by the names of `doctor.PATHS`. Missing and unreadable ones are absent."""
 
     seen: Mapping[str, Any]
     refused: list[str]
@@ -136,7 +136,7 @@ def operators(cluster: SeenCluster) -> Iterator[Diagnosis]:
 
 
 def roles(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    """The accounts of operator and agents are bound to their roles."""
+    """Checks that the service accounts of operator and agents are bound to their roles."""
     if not cluster.is_installed or "roleBindings" not in cluster.seen:
         return
     bound = {one["metadata"]["name"] for one in cluster.items("roleBindings")}
@@ -176,7 +176,7 @@ def runtime_class(cluster: SeenCluster) -> Iterator[Diagnosis]:
 
 
 def gpu_nodes(cluster: SeenCluster) -> set[str]:
-    """Nodes that are labelled or counted as having GPUs."""
+    """Nodes with a GPU label or a GPU resource."""
     found = set()
     for node in cluster.items("nodes"):
         labels = node["metadata"].get("labels") or {}
@@ -188,7 +188,7 @@ def gpu_nodes(cluster: SeenCluster) -> set[str]:
 
 
 def agents(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    """Checks that every GPU node has an agent that is heard, a working driver and toolkit, and a right clock."""
+    """Checks that every GPU node has an agent that reports, a working driver and toolkit, and a right clock."""
     if not cluster.is_installed or cluster.may_not("gpuNodes"):
         return
     known = {one["metadata"]["name"]: one.get("status") or {} for one in cluster.items("gpuNodes")}
@@ -259,7 +259,7 @@ def policies(cluster: SeenCluster) -> Iterator[Diagnosis]:
 
 
 def tenants(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    """Queues that cannot be used, and namespaces that a queue names and nobody labelled."""
+    """Finds queues that no tenant can use, and namespaces that a queue names but that lack the label."""
     labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in cluster.items("namespaces")}
     for queue in cluster.items("queues"):
         name = queue["metadata"]["name"]
@@ -276,7 +276,9 @@ def tenants(cluster: SeenCluster) -> Iterator[Diagnosis]:
 
 
 def clocks(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    """The leader renews its Lease every few seconds: one of the future shows a clock that is wrong."""
+    """Compares clocks. The leader renews its Lease every few seconds, so a renewal in the future shows a wrong
+    clock.
+    """
     for lease in cluster.items("leases"):
         renewed = lease["spec"].get("renewTime")
         if lease["metadata"]["name"] != "cotenant-operator" or not renewed:
@@ -290,7 +292,7 @@ def clocks(cluster: SeenCluster) -> Iterator[Diagnosis]:
 
 
 def pod_security(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    """The agent mounts host paths, which the profile of its namespace must allow."""
+    """Checks that the Pod Security profile of the agent's namespace allows host paths, which the agent mounts."""
     labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in cluster.items("namespaces")}
     for one in cluster.items("daemonSets"):
         namespace, status = one["metadata"]["namespace"], one.get("status") or {}

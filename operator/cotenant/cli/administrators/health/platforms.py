@@ -1,4 +1,4 @@
-"""Platforms of docs/platforms.md that can be seen in a cluster, and what each of them needs.
+"""The platforms of docs/platforms.md that can be recognised in a cluster, and what each needs.
 
 A test compares the names with the rows of that page.
 """
@@ -17,15 +17,15 @@ Trace = Callable[[SeenCluster], str]
 @dataclass(frozen=True, slots=True)
 class Platform:
     name: str
-    """As the page has it."""
+    """The platform's name on the page."""
     trace: Trace
-    """What was seen of it; empty: nothing."""
+    """The evidence in the cluster; empty if there is none."""
     needs: str = ""
-    """What to set; empty: nothing."""
+    """The values to set; empty if there are none."""
 
 
 def labelled(*prefixes: str) -> Trace:
-    """Nodes with a label that begins so."""
+    """Nodes with a label that has this prefix."""
 
     def trace(cluster: SeenCluster) -> str:
         found = (label for node in cluster.items("nodes") for label in node["metadata"].get("labels") or {})
@@ -35,7 +35,7 @@ def labelled(*prefixes: str) -> Trace:
 
 
 def installed(*groups: str) -> Trace:
-    """CustomResourceDefinitions of such API groups, or of groups below them."""
+    """CustomResourceDefinitions of these API groups or of groups below them."""
 
     def trace(cluster: SeenCluster) -> str:
         found = {str(one.get("spec", {}).get("group", "")) for one in cluster.items("crds")}
@@ -46,7 +46,7 @@ def installed(*groups: str) -> Trace:
 
 
 def running(*systems: str) -> Trace:
-    """Nodes with such an operating system."""
+    """Nodes with this operating system."""
 
     def trace(cluster: SeenCluster) -> str:
         images = {str(_status(node).get("nodeInfo", {}).get("osImage", "")) for node in cluster.items("nodes")}
@@ -111,11 +111,13 @@ NOT_SEEN: Final = frozenset(
         "private registries of tenants",
     ]
 )
-"""Rows that are of a tenant's namespace or of a job, and need nothing of the installation."""
+"""Rows that concern a tenant's namespace or a job, and need nothing of the installation."""
 
 
 def platforms(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    """Before the installation all that were seen; afterwards nothing is said of what needed nothing."""
+    """The platforms that were recognised and what each needs. After the installation only those that still need
+    something.
+    """
     for one in PLATFORMS:
         seen = one.trace(cluster)
         if seen and not cluster.is_installed:

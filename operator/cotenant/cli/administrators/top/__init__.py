@@ -1,5 +1,6 @@
-"""`cotenant top`: queues, GPUs and who waits, live in a terminal.
+"""`cotenant top`: queues, GPUs and waiting jobs, live in a terminal.
 
-`verb` reads the cluster and the keyboard; `rows` has what each view lists; `keys` what a key does; `screen` draws. All
-but the verb are pure: documents, keys and a time in, values out. Open to `administrators` alone.
+`verb` reads the cluster and the keyboard, `rows` lists what each view shows, `keys` defines what a key does, `screen`
+draws. All except the verb are pure: documents, keys and a time in, values out. Only `administrators` imports this
+package.
 """

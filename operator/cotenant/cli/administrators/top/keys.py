@@ -1,4 +1,4 @@
-"""What a key does in `cotenant top`. Keys are those of htop, k9s and less where these agree; `?` lists them."""
+"""What each key does in `cotenant top`. The keys are those on which htop, k9s and less agree. `?` lists them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEXT_SORT: Final = {"s": 1, ">": 1, "<": -1}
 
 
 def listed(view: TopView) -> Iterator[tuple[str, str]]:
-    """Every key and what it does, as `?` shows it."""
+    """Every key with its effect, as `?` shows it."""
     yield "↑ ↓  j k", "one row up or down"
     yield "PgUp PgDn", "a page up or down"
     yield "Home End  g G", "the first and the last row"
@@ -33,8 +33,10 @@ def listed(view: TopView) -> Iterator[tuple[str, str]]:
 
 
 def pressed(view: TopView, key: str, rows: Sequence[TopRow] = (), room: int = 10) -> TopView | None:
-    """The view after this key; None: the person leaves. Keys are letters, or names such as `KEY_DOWN`. `rows` are those
-    of the view now, of which `room` lines fit."""
+    """The view after this key; None if the person quits.
+
+    A key is a letter or a name such as `KEY_DOWN`. `rows` are the rows of the current view, of which `room` lines fit.
+    """
     if key == CTRL_C:
         return None
     if view.typing:
@@ -49,13 +51,13 @@ def pressed(view: TopView, key: str, rows: Sequence[TopRow] = (), room: int = 10
 
 
 def cursor(view: TopView, rows: Sequence[TopRow]) -> int:
-    """Place of the chosen row; where it is gone, the place that it had."""
+    """Index of the selected row. If that row is gone, the index that it had."""
     found = next((place for place, row in enumerate(rows) if row.key == view.chosen), view.at)
     return max(0, min(found, len(rows) - 1))
 
 
 def scrolled(first: int, rows: Sequence[TopRow], at: int, room: int) -> int:
-    """First line that is shown, so that the row at this place is seen."""
+    """First line to show, so that the row at this index is visible."""
     before = sum(len(row.lines) for row in rows[:at])
     after = before + (len(rows[at].lines) if rows else 0)
     return max(0, min(max(first, after - room), before))
@@ -102,7 +104,7 @@ def _to(view: TopView, name: str) -> TopView:
 
 
 def _sorted(view: TopView, name: str, *, is_reversed: bool) -> TopView:
-    """As in htop, the cursor goes to the top of the new order."""
+    """The view in another order. The cursor goes to the top, as in htop."""
     sorts = {**view.sorts, view.view: name}
     return replace(view, sorts=sorts, is_reversed=is_reversed, chosen="", at=0, first=0)
 
@@ -115,7 +117,7 @@ def _moved(view: TopView, rows: Sequence[TopRow], to: int, room: int) -> TopView
 
 
 def _next_match(view: TopView, rows: Sequence[TopRow], room: int) -> TopView:
-    """The cursor at the next row with the text, round the end."""
+    """The cursor at the next row with the text. After the last row the search starts at the first."""
     text, at = (view.search or view.sought).casefold(), cursor(view, rows)
     places = [*range(at + 1, len(rows)), *range(at)]
     found = next((place for place in places if text and text in rows[place].text.casefold()), at)
@@ -123,7 +125,7 @@ def _next_match(view: TopView, rows: Sequence[TopRow], room: int) -> TopView:
 
 
 def _over(view: TopView, key: str, room: int) -> TopView:
-    """In details, or in the list of keys: they scroll, and end."""
+    """Keys in the details and in the list of keys: they scroll or close it."""
     if key in BACK or view.overlay is Overlay.KEYS:
         return replace(view, overlay=Overlay.NONE, first=0)
     return replace(view, first=max(0, min(view.first + _steps(room).get(key, 0), FAR)))

@@ -1,4 +1,4 @@
-"""What each view of `cotenant top` lists: queues as a tree, GPUs as a wall, jobs that wait, each with its details."""
+"""What each view of `cotenant top` lists: queues as a tree, GPUs as a wall, waiting jobs; each row with its details."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from cotenant.cli.terminal.output import table
 
 Document: TypeAlias = Mapping[str, Any]
 BAR: Final = 20
-"""Characters of a queue's bar."""
+"""Width of a queue's bar, in characters."""
 BRICK: Final = 8
 LAST: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class TopData:
-    """Documents that were read last."""
+    """The documents that were read last."""
 
     queues: Sequence[Document] = ()
     gpus: Sequence[GpuView] = ()
     jobs: Sequence[Document] = ()
     error: str = ""
-    """Why it is older than it should be."""
+    """Why the data is older than it should be."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopListing:
     head: Line
-    """Head of the table, which does not scroll."""
+    """The head of the table. It does not scroll."""
     rows: Sequence[TopRow]
 
 
@@ -88,7 +88,9 @@ def _queue_details(queue: Document, jobs: Iterable[Document]) -> Iterator[str]:
 
 
 def bar(status: Document) -> Line:
-    """What a queue uses: of its own, then borrowed, in the width of whichever is more, its guarantee or its use."""
+    """The bar of a queue: the used part of its guarantee, then what it borrows. The larger of guarantee and use is the
+    full width.
+    """
     guaranteed, used = float(status["guaranteed"]), float(status["used"])
     most = max(guaranteed, used)
     if not most:

@@ -1,4 +1,4 @@
-"""The screen of `cotenant top`: a title, the views, the list or what covers it, and a line of keys."""
+"""The screen of `cotenant top`: title, names of the views, the list or an overlay, and a line of keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cotenant.cli.terminal.plain_stream import unsealed
 from cotenant.contract.decoding.plain_text import printable
 
 FRAME = 5
-"""Lines around the list: title, views, a blank one, the head of the table, keys."""
+"""Lines around the list: title, names of the views, an empty line, the head of the table, keys."""
 FEET = {
     Overlay.NONE: "? keys   1 2 3 view   / search   < > sort   ↑ ↓ move   Enter details   q quit",
     Overlay.DETAILS: "↑ ↓ PgUp PgDn move   Esc back",
@@ -23,12 +23,12 @@ FEET = {
 
 
 def room(rows: int) -> int:
-    """Lines of the list on a terminal of so many."""
+    """Lines left for the list on a terminal of this height."""
     return max(0, rows - FRAME)
 
 
 def screen(view: TopView, data: TopData, found: TopListing, now: datetime, size: tuple[int, int]) -> list[Line]:
-    """The whole screen: at most `size` (rows, columns), with the cursor in sight."""
+    """The whole screen: at most `size` (rows, columns), with the cursor visible."""
     rows, columns = size
     covers = view.overlay is not Overlay.NONE
     head, body = _covered(view, found, columns) if covers else (found.head, _list(view, found, rows))
@@ -38,7 +38,7 @@ def screen(view: TopView, data: TopData, found: TopListing, now: datetime, size:
 
 
 def whole(view: TopView, data: TopData, found: TopListing, now: datetime) -> str:
-    """The view as text, without an end and a cursor."""
+    """The view as text, uncut and without a cursor."""
     lines = [_title(data, now), _tabs(view), (), found.head, *(line for row in found.rows for line in row.lines)]
     return "\n".join("".join(printable(text) for text, _ in line).rstrip() for line in lines).rstrip()
 
@@ -56,7 +56,7 @@ def _as_chosen(line: Line) -> Line:
 
 
 def _covered(view: TopView, found: TopListing, columns: int) -> tuple[Line, list[Line]]:
-    """Head and lines of what covers the list."""
+    """Head and lines of the overlay."""
     if view.overlay is Overlay.KEYS:
         pairs = [*listed(view)]
         widest = max(len(keys) for keys, _ in pairs)
@@ -71,7 +71,7 @@ def _covered(view: TopView, found: TopListing, columns: int) -> tuple[Line, list
 
 
 def _wrapped(texts: Iterable[str], columns: int) -> Iterator[Line]:
-    """Lines in the width of the terminal; what goes on is indented."""
+    """Lines wrapped to the width of the terminal. Continuation lines are indented."""
     for line in (line for text in texts for line in unsealed(text).split("\n")):
         indent = " " * (len(line) - len(line.lstrip()) + 2)
         for part in textwrap.wrap(line, max(columns, len(indent) + 8), subsequent_indent=indent) or [""]:
@@ -104,7 +104,7 @@ def _foot(view: TopView) -> Line:
 
 
 def _cut(line: Line, columns: int) -> Line:
-    """Plain, and no wider than the terminal."""
+    """The line without control characters, cut to the width of the terminal."""
     found: list[tuple[str, Style]] = []
     for text, style in line:
         if columns > 0:

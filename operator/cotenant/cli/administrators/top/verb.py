@@ -1,6 +1,6 @@
-"""The verb `top`. Drawn by curses, so it needs no package.
+"""The verb `top`, drawn by curses from the standard library.
 
-A thread asks the cluster every two seconds, so that a key never waits for an answer. `--once` prints a view as text.
+A thread reads the cluster every two seconds, so a key never waits for an answer. `--once` prints a view as text.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 EVERY_S: Final = 2.0
 KEY_MS: Final = 200
-"""Between two looks at the keyboard."""
+"""Milliseconds between two reads of the keyboard."""
 ESCAPE_MS: Final = 25
-"""After this long, Esc is the key and not the beginning of another."""
+"""After this many milliseconds Esc is the key itself and not the start of a sequence."""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read(connection: Connection) -> TopData:
-    """Everything that is shown. Raises UserError."""
+    """Read everything that is shown. Raises UserError."""
     return TopData(
         queues=connection.get("/queuetrees")["items"],
         gpus=list(gpu_views(as_cordoned(connection, connection.read(GPU_NODES)["items"]))),
@@ -74,7 +74,7 @@ def read(connection: Connection) -> TopData:
 
 @dataclass(slots=True)
 class Feed:
-    """What was read last; a failure keeps it, and says so."""
+    """The data that was read last. If a read fails, the data stays and the error is shown."""
 
     connection: Connection
     data: TopData = field(default_factory=TopData)
@@ -92,7 +92,7 @@ class Feed:
 
 
 def interact(window: curses.window, feed: Feed, view: TopView) -> None:
-    """Draw and take keys until the person leaves."""
+    """Draw and handle keys until the person quits."""
     import curses
 
     with contextlib.suppress(curses.error):  # a terminal that cannot hide its cursor
@@ -122,7 +122,7 @@ def _draw(window: curses.window, lines: list[Line], styles: dict[Style, int]) ->
 
 
 def _key(window: curses.window) -> str | None:
-    """A letter, or the name of a key; None where none was pressed."""
+    """A letter, or the name of a key; None if no key was pressed."""
     import curses
 
     try:
@@ -133,7 +133,7 @@ def _key(window: curses.window) -> str | None:
 
 
 def _styles() -> dict[Style, int]:
-    """Colours, where the terminal has them and NO_COLOR is not set."""
+    """Colours, if the terminal has them and NO_COLOR is not set."""
     import curses
     import os
 

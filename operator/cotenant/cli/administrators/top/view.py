@@ -1,4 +1,4 @@
-"""What a person sees of `cotenant top`: which view, in which order, what is searched for, where the cursor is."""
+"""What the person has chosen in `cotenant top`: the view, its order, the search, the place of the cursor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SORTS: Final[Mapping[str, tuple[str, ...]]] = {
     "GPUs": ("node", "idle", "held"),
     "Waiting": ("place", "age", "queue", "reason"),
 }
-"""Orders of each view. The first letter of one, as a capital, chooses it."""
+"""The orders of each view. A capital first letter selects an order."""
 
 
 class Style(Enum):
@@ -27,11 +27,11 @@ class Style(Enum):
 
 
 Line: TypeAlias = tuple[tuple[str, Style], ...]
-"""Texts, one after the other."""
+"""Pieces of text, from left to right."""
 
 
 class Overlay(Enum):
-    """What covers the list."""
+    """What covers the list: details or the list of keys."""
 
     NONE = 0
     DETAILS = 1
@@ -40,19 +40,19 @@ class Overlay(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TopRow:
-    """One thing of a list: a queue, a node, a job."""
+    """One row: a queue, a node or a job."""
 
     key: str
-    """Its name, by which the cursor stays on it when the order changes."""
+    """The row's name. The cursor stays on it if the order changes."""
     text: str
-    """What a search looks at."""
+    """The text that a search reads."""
     lines: tuple[Line, ...]
     details: Callable[[], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class TopView:
-    """Choices of the person."""
+    """The person's choices."""
 
     view: str = VIEWS[0]
     sorts: Mapping[str, str] = field(default_factory=dict)
@@ -63,13 +63,13 @@ class TopView:
     sought: str = ""
     """The last search, for the key that goes to the next match."""
     typing: bool = False
-    """The search is being typed."""
+    """True while the person types the search."""
     chosen: str = ""
-    """Key of the row at the cursor; empty: the first."""
+    """Key of the selected row; empty for the first row."""
     at: int = 0
-    """Its place when it was chosen: where the cursor is once that row is gone."""
+    """Index of the selected row when it was selected. The cursor stays there if the row is gone."""
     first: int = 0
-    """First line that is shown, of the list or of what covers it."""
+    """First visible line, of the list or of the overlay."""
     overlay: Overlay = Overlay.NONE
 
     @property
@@ -77,5 +77,5 @@ class TopView:
         return self.sorts.get(self.view, SORTS[self.view][0])
 
     def has(self, text: str) -> bool:
-        """True if a row with this text is to be listed."""
+        """True if the row is listed: it contains the search text."""
         return self.search.casefold() in text.casefold()

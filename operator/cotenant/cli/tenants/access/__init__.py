@@ -1,1 +1,1 @@
-"""Ways into a pod that runs: a shell, a port, a session. All go through kubectl, with the caller's own rights."""
+"""Ways into a running pod: a shell, a port, a session. All use kubectl with the caller's own rights."""

@@ -1,4 +1,4 @@
-"""`cotenant attach JOB`: a shell beside one of its ranks, or a command there."""
+"""`cotenant attach JOB`: opens a shell, or runs a command, in the pod of one rank."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Flags that stand behind the job, and the command."""
+    """The flags that follow the job, and the command."""
     if words and words[0].startswith("-") and words[0] != "--":
         end = words.index("--") if "--" in words else len(words)
         return list(words[:end]), list(words[end + 1 :])

@@ -1,4 +1,6 @@
-"""`cotenant port-forward JOB PORT`: a port of one of its ranks on this machine: TensorBoard, a notebook, a debugger."""
+"""`cotenant port-forward JOB PORT`: forwards a port of one rank to this machine: TensorBoard, a notebook, a
+debugger.
+"""
 
 from __future__ import annotations
 

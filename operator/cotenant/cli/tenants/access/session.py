@@ -1,7 +1,7 @@
 """`cotenant session open|list|stop|resume`: notebooks, editors and shells on a share of a GPU, from this machine.
 
-`open` goes through kubectl with the caller's own rights: it reads the application's token in its pod (`pods/exec`) and
-forwards its port (`pods/portforward`). So no network leads into the pod, and no server keeps the token.
+`open` uses kubectl with the caller's own rights: it reads the application's token in its pod (`pods/exec`) and forwards
+its port (`pods/portforward`). So the pod needs no network access from outside, and no server keeps the token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cotenant.sdk.job_paths import object_path
 
 ENDED: Final = ("Ended", "Failed")
 TRIES: Final = 120
-"""For the token, which is there as soon as the application listens."""
+"""How often the token is asked for. It exists as soon as the application listens."""
 PAGE: Final = {"JupyterLab": "lab"}
 
 Session = Mapping[str, Any]
@@ -66,7 +66,7 @@ def open_session(args: argparse.Namespace) -> int:
 
 
 def address(application: str, served: Mapping[str, Any], port: int) -> str:
-    """Address for a browser, and the password where the application asks for one in a form."""
+    """Address for a browser, and the password if the application asks for one in a form."""
     place = f"http://127.0.0.1:{port}{served['path']}"
     if application == "JupyterLab":
         return f"{place}{PAGE[application]}?token={served['token']}"
@@ -156,7 +156,7 @@ def _suspend(connection: Connection, name: JobName, session: Session, wanted: bo
 
 
 def _running(connection: Connection, name: JobName, timeout_s: float) -> Session:
-    """The session as soon as it runs. Raises UserError where it will not, or not in time."""
+    """Wait until the session runs. Raises UserError if it cannot, or not in time."""
     waited, last = 0.0, ""
     while True:
         session = connection.read(_path(name))
@@ -176,7 +176,7 @@ def _running(connection: Connection, name: JobName, timeout_s: float) -> Session
 
 
 def _served(args: argparse.Namespace, name: JobName, pod: str) -> dict[str, Any]:
-    """Port, path and token of the application, as its pod has them."""
+    """Port, path and token of the application, read in its pod."""
     words = ["exec", pod, "-c", names.CONTAINER, "--", "cat", names.SESSION_FILE]
     for attempt in range(TRIES):
         done = subprocess.run(
@@ -192,7 +192,7 @@ def _served(args: argparse.Namespace, name: JobName, pod: str) -> dict[str, Any]
 
 
 def _free_port(wanted: int) -> int:
-    """The same port here as there, where nobody has it."""
+    """The same port on this machine if it is free, otherwise another."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             try:
