@@ -1,6 +1,7 @@
-"""The dashboard: pages about queues, GPUs and jobs, each as the person who looks may see it.
+"""The dashboard: pages about queues, GPUs and jobs. Each person sees what their own rights allow.
 
-It has no rights of its own. `access` knows whose token a browser has shown; `reading` follows objects and asks the
-operator with that token; `views` are pure: rows in, what a page shows out; templates and assets are all that a
-browser gets. Nothing is decided or computed here that the operator or an object says. Open to the command line.
+The dashboard has no rights of its own. `access` knows the token behind a browser's cookie. `reading` follows objects
+and asks the operator with that token. `views` are pure: rows in, the content of a page out. A browser gets templates
+and assets only. The dashboard decides and computes nothing that the operator or an object does not say. Only the
+command line imports it.
 """

@@ -1,4 +1,4 @@
-"""The page of one job: of one that is there, or of its last run, where the operator has a record of that."""
+"""The page of one job, or of its last recorded run if the job is gone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cotenant.dashboard.views.wish import Wish
 
 EXPLANATIONS: Final = Resource(names.QUERY_GROUP, names.QUERY_VERSION, "explanations")
 LOG_S: Final = 2.0
-"""Between two readings of a log."""
+"""Seconds between two reads of a log."""
 LOG_LINES: Final = 200
 
 
@@ -64,7 +64,7 @@ def _job(viewer: Viewer, wish: Wish, job: tuple[str, str]) -> Drawn:
 
 
 def _run(viewer: Viewer, found: Source[Any], job: tuple[str, str]) -> Drawn:
-    """A job that is not there: what the operator recorded of its run, if it did."""
+    """The record of the last run of a job that is gone, if the operator has one."""
     namespace, name = job
     record = _record(viewer, job)
     run = run_view(record.value) if record.value.get("status") else None
@@ -76,14 +76,14 @@ def _run(viewer: Viewer, found: Source[Any], job: tuple[str, str]) -> Drawn:
 
 
 def _record(viewer: Viewer, job: tuple[str, str]) -> Source[Document]:
-    """What the operator has recorded of the newest run of this name, over or not."""
+    """The operator's record of the newest run with this name, finished or not."""
     namespace, name = job
     none: Document = {}
     return viewer.ask(("run", job), lambda: viewer.client.get(RUNS, name, namespace), none, RECORD_S)
 
 
 def _last_lines(viewer: Viewer, namespace: str, uid: str, rank: int) -> Callable[[], Awaitable[str]]:
-    """What the pod of a rank has printed last."""
+    """The last lines that the pod of a rank has printed."""
 
     async def read() -> str:
         scope = Scope(PODS, namespace, labels=f"{names.LABEL_JOB_UID}={uid}")
@@ -97,7 +97,7 @@ def _last_lines(viewer: Viewer, namespace: str, uid: str, rank: int) -> Callable
 
 
 def _pod_of_rank(pods: Iterable[Document], rank: int) -> str | None:
-    """Pod of the newest attempt, by what the operator noted at its pods: for the eye alone."""
+    """The pod of a rank in the newest attempt. The operator's annotations of pods are used for display alone."""
     found: list[tuple[int, str]] = []
     for pod in pods:
         metadata = pod["metadata"]

@@ -1,4 +1,4 @@
-"""Markup out of templates: everything that comes from outside is escaped, and a missing name is an error."""
+"""Renders templates. Every value from outside is escaped, and a missing name is an error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def markup(template: str, context: Mapping[str, Any]) -> str:
 
 
 def when(moment: float | None) -> Markup:
-    """A time for people: UTC as it comes, the reader's own where scripts run."""
+    """A time for people. It is UTC in the document; a script shows the reader's own zone."""
     if not moment:
         return Markup("")
     at = datetime.fromtimestamp(moment, UTC)
@@ -45,23 +45,23 @@ def when(moment: float | None) -> Markup:
 
 
 def hours(amount: float) -> str:
-    """`0.03`, `2.5`, `1,204`: as exactly as it matters."""
+    """Hours with as many digits as matter: `0.03`, `2.5`, `1,204`."""
     return f"{amount:.2f}" if 0 < amount < 1 else f"{amount:,.1f}" if amount < 100 else f"{amount:,.0f}"
 
 
 def figure(value: object) -> object:
-    """A metric with six digits, a word as it is."""
+    """A metric with six digits; a word as it is."""
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
 @cache
 def asset(name: str) -> bytes:
-    """The bytes of a file that browsers get. Raises KeyError for any other."""
+    """The bytes of a file for browsers. Raises KeyError for an unknown file."""
     if name not in ASSETS:
         raise KeyError(name)
     return (FOLDER / "assets" / name).read_bytes()
 
 
 def asset_address(name: str) -> str:
-    """Its address, which changes with its bytes, so that browsers may keep it."""
+    """The address of an asset. It changes with the content, so browsers may cache it."""
     return f"/assets/{name}?v={hashlib.sha256(asset(name)).hexdigest()[:12]}"

@@ -1,6 +1,6 @@
-"""The pages of lists: what each reads, and which view of it goes into which template.
+"""The pages of lists: what each reads, and which view goes into which template.
 
-A page is drawn from sources as they stand; whoever draws waits for them first, or draws again when they change.
+A page is drawn from the sources as they are. The caller waits for the sources first, or draws again when they change.
 """
 
 from __future__ import annotations
@@ -42,26 +42,28 @@ from cotenant.dashboard.views.wish import Wish
 QUEUE_TREES: Final = Resource(names.QUERY_GROUP, names.QUERY_VERSION, "queuetrees", namespaced=False)
 SHOWBACKS: Final = Resource(names.QUERY_GROUP, names.QUERY_VERSION, "showbacks")
 LEDGER_S: Final = 30.0
-"""Between two askings for the ledger."""
+"""Seconds between two requests for the ledger."""
 RUNS: Final = Resource(names.QUERY_GROUP, names.QUERY_VERSION, "runs")
 ANSWER_S: Final = 3.0
-"""Between two askings of the operator by one page."""
+"""Seconds between two requests of one page to the operator."""
 RECORD_S: Final = 30.0
-"""The same for the record of a job that is gone, which is another only when its name is used again."""
+"""The same for the record of a job that is gone. It changes only if its name is used again."""
 RUNS_MAX: Final = 2_000
-"""Runs that are listed: the newest."""
+"""At most this many runs are listed, the newest."""
 EVERYWHERE: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a template gets, and the sources that it came from."""
+    """The values for a template, and the sources that they came from."""
 
     sources: list[Source[Any]]
     context: Callable[[], Mapping[str, Any]]
-    """Makes the view. Whoever waits for the sources does not need it, and of a large cluster it takes its time."""
+    """Makes the values. It is a function because it takes time on a large cluster, and a caller may need the sources
+    alone.
+    """
     notes: list[str] = field(default_factory=list)
-    """What the person may not see, or what may be old."""
+    """What the person may not see, and what may be out of date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,11 @@ class Page:
     template: str
     draw: Callable[[Viewer, Wish, float], Drawn]
     is_filtered: bool = True
-    """By namespace, queue and text."""
+    """True if a namespace, a queue or a text narrows the list."""
 
 
 def namespace_of(viewer: Viewer, wish: Wish) -> str:
-    """The namespace of the lists; empty: all of them."""
+    """The namespace of the lists; empty for all."""
     chosen = wish.namespace or viewer.namespace
     return "" if chosen == EVERYWHERE else chosen
 
@@ -85,7 +87,7 @@ def _jobs(viewer: Viewer, wish: Wish) -> Source[dict[str, JobRow]]:
 
 
 def problems_of(*sources: Source[Any]) -> list[str]:
-    """Notes of a page about sources that cannot be read."""
+    """Notes about sources that cannot be read."""
     return [source.problem for source in sources if source.problem]
 
 
@@ -141,7 +143,7 @@ def _timeline(viewer: Viewer, wish: Wish, now: float) -> Drawn:
 
 
 def _past_runs(viewer: Viewer, wish: Wish) -> Source[list[RunRow]]:
-    """Runs that are over, of which the operator has a record; the newest first."""
+    """Finished runs from the operator's records, the newest first."""
     scope = Scope(RUNS, namespace_of(viewer, wish), page=RUNS_MAX)
 
     async def listed() -> list[RunRow]:

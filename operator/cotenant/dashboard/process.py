@@ -1,4 +1,4 @@
-"""The dashboard as a process: on loopback with the credentials of a kubeconfig, or in a pod with none of its own."""
+"""The dashboard as a process: on loopback with the credentials of a kubeconfig, or in a pod without credentials."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ SWEEP_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInCluster:
-    """Settings of a server that many people reach. `certificate`: a folder with `tls.crt` and `tls.key`."""
+    """Settings of a server for many people. `certificate`: a folder with `tls.crt` and `tls.key`."""
 
     api_server: str
     authority: Path
-    """Certificates of who signed the API server's."""
+    """Certificates that signed the API server's certificate."""
     host: str
-    """Empty: all addresses, of both families."""
+    """The address to listen on. If empty, all addresses of both IP families."""
     port: int
     certificate: Path
     proxy: TrustedProxy = field(default_factory=TrustedProxy)
     sessions_host: str = ""
-    """Host below which sessions have their names; empty: they are not opened here."""
+    """Parent domain of the sessions' host names. If empty, sessions cannot be opened here."""
     sessions_port: int = 8444
 
 
@@ -50,15 +50,18 @@ class OwnServer:
 
     credentials: CallerCredentials
     namespace: str = ""
-    """Shown first; empty: all that they may list."""
+    """Shown first. If empty, all that the person may list."""
     home: str = ""
-    """Shown where they may not list all."""
+    """Shown if the person may not list all namespaces."""
     port: int = 0
 
 
 async def serve_own(settings: OwnServer, told: Callable[[str], None]) -> None:
-    """Serve one person on this machine. `told` gets the address, which is good once: others of this machine may see
-    that the port is open, and get no further than its login."""
+    """Serve one person on this machine.
+
+    `told` gets the address, which is valid once. Other users of the machine can see the open port, but get no further
+    than the login page.
+    """
     code = secrets.token_urlsafe(32)
     sessions = Sessions(time.monotonic)
 
@@ -88,7 +91,7 @@ async def serve_own(settings: OwnServer, told: Callable[[str], None]) -> None:
 
 
 async def serve_cluster(settings: ServerInCluster) -> None:
-    """Serve whoever shows a token, over TLS."""
+    """Serve everyone who shows a token, over TLS."""
     sessions = Sessions(time.monotonic)
 
     def client_of(token: str) -> RestCaller:
@@ -117,7 +120,10 @@ async def serve_cluster(settings: ServerInCluster) -> None:
 
 
 async def _runner(application: web.Application) -> web.AppRunner:
-    """Runner without access log: addresses have names of tenants, one has the code. Who leaves ends their updates."""
+    """A server without an access log, because addresses contain tenants' names and one contains the code.
+
+    If a reader leaves, the updates for them end.
+    """
     runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
     return runner

@@ -1,7 +1,7 @@
-"""The page of one QuotaRequest, on which who may approve it answers it, and the answer.
+"""The page of one QuotaRequest with the form of a person who may approve it, and their answer.
 
-The answer is written with the token of the person, to the very object that the page showed: the API server refuses it
-if the request has changed since, if it was made anew, or if the person may not approve requests.
+The answer is written with the person's token, to exactly the object that the page showed. The API server refuses it if
+the request has changed, if it was created again, or if the person may not approve requests.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def _request(viewer: Viewer, namespace: str, name: str) -> Drawn:
 
 
 async def answer(viewer: Viewer, namespace: str, name: str, form: Mapping[str, Any]) -> None:
-    """Write the answer of a form. What the API server refuses stands on the page until the next answer.
+    """Write the answer of a form. If the API server refuses it, the page shows why until the next answer.
 
-    Raises ValueError for a form that the page does not have.
+    Raises ValueError if the page has no such form.
     """
     decision, message, uid, version = (str(form.get(one, "")) for one in ("decision", "message", "uid", "version"))
     if decision not in DECISIONS or not uid or not version:

@@ -1,9 +1,8 @@
-"""HTTP server of the dashboard: pages, their updates, the way in and out, the way to a session. Nothing in a cluster
-changes by it but the answer to a QuotaRequest, which a person who may approve it gives by a form, with their own token.
+"""The HTTP server of the dashboard: pages, their updates, login and logout, the way to a session.
 
-Every answer forbids what a page does not need: scripts, styles and pictures come from here alone, nothing is framed,
-no address leaks to another site, and no page is kept by a cache. The token of a person is in no log: no access log is
-written.
+It changes one thing in a cluster: the answer to a QuotaRequest, sent by a form with the token of a person who may
+approve it. Every response forbids what a page does not need: scripts, styles and images come from here alone, no page
+is framed or cached, and no address leaks to another site. Tokens are in no log, and no access log is written.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from cotenant.dashboard.session_page import session_page
 from cotenant.dashboard.views.wish import Wish
 
 FIRST_S: Final = 0.1
-"""How long the first bytes wait for what is read; what comes later comes as an update."""
+"""The first bytes wait at most this long for what is read. Later values come as an update."""
 BODY_BYTES: Final = 16 * 1024
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none';"
@@ -47,7 +46,7 @@ HEADERS: Final = {
 }
 TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 REQUEST: Final = "/requests/{namespace:[-a-z0-9]+}/{name:[-a-z0-9]+}"
-"""Names as the API server takes them: they become part of the path that an answer is written to."""
+"""Names as the API server accepts them. They become part of the path that an answer is written to."""
 SESSION: Final = "/sessions/{namespace:[-a-z0-9]+}/{name:[-a-z0-9]+}"
 COOKIE: Final = "cotenant-session"
 
@@ -57,9 +56,10 @@ class Dashboard:
     sessions: Sessions
     entrances: Entrances
     is_secure: bool
-    """Served over TLS: the cookie goes nowhere else, and has a name that only such a cookie can have."""
+    """True if served over TLS. Then the cookie is sent over TLS alone, and its name has the prefix that guarantees it.
+    """
     openings: Openings | None = None
-    """Absent: sessions cannot be opened here."""
+    """The openings of sessions. If absent, sessions cannot be opened here."""
     clock: Callable[[], float] = time.time
 
     def application(self) -> web.Application:
@@ -81,7 +81,9 @@ class Dashboard:
         return app
 
     def _headers(self) -> dict[str, str]:
-        """A form may lead to a session: browsers hold what answers it to this policy as well."""
+        """The headers of every response. A form may lead to a session, so the policy for forms allows the sessions'
+        hosts.
+        """
         forms = f" {self.openings.host.origin('*')}" if self.openings is not None else ""
         return HEADERS | {"Content-Security-Policy": POLICY + forms}
 
@@ -155,7 +157,9 @@ class Dashboard:
         return response
 
     async def _viewer(self, request: web.Request) -> Viewer:
-        """Raises a redirection to the login; EntryError, UnreachableError about what a proxy in front has said."""
+        """The viewer of a request. Raises a redirect to the login page; EntryError, UnreachableError for a trusted
+        proxy's token.
+        """
         found = self.sessions.find(request.cookies.get(self._cookie, ""))
         found = found or await self.entrances.by_proxy(request.remote, request.headers)
         if found is None:
@@ -203,7 +207,7 @@ class Dashboard:
 
 
 def _guarded(headers: Mapping[str, str]) -> Middleware:
-    """A middleware that gives these headers to every answer."""
+    """A middleware that adds these headers to every response."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -221,14 +225,14 @@ def _guarded(headers: Mapping[str, str]) -> Middleware:
 
 
 def _refuse_other_origins(request: web.Request) -> None:
-    """Forms are sent from pages of this server alone. Raises HTTPForbidden."""
+    """Raises HTTPForbidden if a form was sent from a page of another server."""
     origin = request.headers.get("Origin")
     if origin is not None and urlsplit(origin).netloc != request.host:
         raise web.HTTPForbidden(text="this form was sent from another site")
 
 
 def _refusal(error: EntryError | UnreachableError) -> tuple[int, str]:
-    """Status and sentence of an answer to who does not get in."""
+    """Status and sentence for a login that failed."""
     if isinstance(error, EntryError):
         return 403, str(error)
     return 503, f"the API server does not say who this is: {error}"

@@ -1,4 +1,4 @@
-"""The page of one Session, on which who may forward ports of its pod opens it."""
+"""The page of one Session. A person who may forward ports of its pod can open the session there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Updates of a page, as server-sent events: the same drawing again whenever what it is drawn from has changed.
+"""Updates of a page, as server-sent events: the page is drawn again when its sources change.
 
-An update is the page's whole `main`, so a page that is up to date is the page that a reload would show. Changes that
-come together are drawn together.
+An update is the page's whole `main`, so an updated page equals the page after a reload. Changes that come close
+together are one update.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from cotenant.dashboard.reading.sources import news, settled
 from cotenant.dashboard.views.wish import Wish
 
 GATHER_S: Final = 0.4
-"""Changes of so long are one update."""
+"""Changes within this many seconds are one update."""
 QUIET_S: Final = 15.0
-"""Without news a page is drawn again after so long, and the connection is held open."""
+"""After this many seconds without a change a page is drawn again, and the connection stays open."""
 
 
 @dataclass(slots=True)
 class Drawing:
-    """One page for one person, as often as it is wanted."""
+    """One page for one person. It can be drawn repeatedly."""
 
     viewer: Viewer
     page: Page
@@ -37,8 +37,10 @@ class Drawing:
     _drawn: Drawn | None = None
 
     async def settle(self, most_s: float) -> bool:
-        """Read what the page needs, at most so long; whether all of it is there. What a page needs may follow from
-        what it has read: twice is enough for all of them."""
+        """Read what the page needs, but at most this long. Returns whether everything is there.
+
+        What a page needs may depend on what it has read. Two rounds are enough for every page.
+        """
         clock = asyncio.get_running_loop().time
         ends = clock() + most_s
         for _ in range(2):
@@ -68,7 +70,7 @@ class Drawing:
 
 
 async def stream(request: web.Request, drawing: Drawing, is_there: Callable[[], bool]) -> web.StreamResponse:
-    """Send the page whenever it looks different, until the reader leaves or their session is over."""
+    """Send the page whenever it looks different, until the reader leaves or their session ends."""
     viewer = drawing.viewer
     if viewer.streams >= STREAMS_MAX:
         raise web.HTTPTooManyRequests(text="so many pages of one session are kept up to date already")

@@ -1,1 +1,1 @@
-"""Who looks: sessions in memory, and the ways into one (a code, a pasted token, a named proxy in front)."""
+"""Who is logged in: sessions in memory, and the ways to log in (a code, a pasted token, a trusted proxy)."""

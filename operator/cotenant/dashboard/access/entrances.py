@@ -1,7 +1,7 @@
-"""The ways in: a code that is good once (on one's own machine), a pasted token, a token from a named proxy in front.
+"""The ways to log in: a one-time code on the person's own machine, a pasted token, a token from a trusted proxy.
 
-Each ends with a client that has the caller's own credentials, which the API server has recognised (SelfSubjectReview,
-which everybody may ask about themselves). So the dashboard needs no right of its own, and nobody gets more by it.
+Each way yields a client with the caller's own credentials, after the API server has recognised them (SelfSubjectReview,
+which everyone may create). So the dashboard needs no rights, and nobody gains rights by it.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from cotenant.dashboard.reading.caller_client import (
 
 TOKEN_CHARS_MAX: Final = 8192
 LOGINS_MAX: Final = 4
-"""Tokens that are looked up at one time: who guesses costs the API server no more than that."""
+"""At most this many tokens are checked at one time. It bounds the load that guessing causes on the API server."""
 BEARER: Final = "bearer "
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
 
 class EntryError(RuntimeError):
-    """No way in; a sentence for the person."""
+    """The login failed. The text is a sentence for the person."""
 
 
 class UnknownTokenError(EntryError):
-    """The API server does not take the credentials."""
+    """The API server does not accept the credentials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedProxy:
-    """A proxy that logs people in and passes on their token for the API server: from where, and in which header."""
+    """A proxy that logs people in and passes on their token for the API server: its addresses, and the header."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
-    """Empty: there is none, and no header is read."""
+    """Networks of the proxy. If empty, there is no proxy and the header is ignored."""
     header: str = "Authorization"
 
     def token(self, peer: str | None, headers: Mapping[str, str]) -> str:
-        """The token of a request that comes from the proxy itself; else empty."""
+        """The token of a request that comes from the proxy; otherwise empty."""
         try:
             address = ip_address(peer or "")
         except ValueError:
@@ -70,8 +70,11 @@ class Entrances:
         proxy: TrustedProxy = TrustedProxy(),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`client_of`: a client by a token; absent: none is taken. `own` with its `code`: the viewer whose credentials
-        this process was started with. `clock`: Unix seconds, against which the end of a token is held."""
+        """The ways to log in.
+
+        `client_of`: makes a client from a token; without it no token is accepted. `own` with its `code`: the viewer
+        with the credentials that started this process. `clock`: Unix seconds, compared with the end of a token.
+        """
         self._sessions, self._client_of, self._own, self._code = sessions, client_of, own, code
         self._proxy, self._clock = proxy, clock
         self._logins = asyncio.Semaphore(LOGINS_MAX)
@@ -81,7 +84,7 @@ class Entrances:
         return self._client_of is not None
 
     async def by_code(self, code: str) -> str:
-        """The cookie of a new session, once. Raises EntryError."""
+        """Log in by the one-time code. Returns the cookie of a new session. Raises EntryError."""
         if not self._code or self._own is None or not hmac.compare_digest(code.encode(), self._code.encode()):
             raise EntryError("this address is good once: start `cotenant dashboard` again for another one")
         self._code = ""
@@ -92,16 +95,16 @@ class Entrances:
             raise
 
     async def by_token(self, token: str, namespace: str = "") -> str:
-        """The cookie of a new session. `namespace`: where the person looks first. Raises EntryError."""
+        """Log in by a token. Returns the cookie of a new session. `namespace`: shown first. Raises EntryError."""
         token = token.strip()
         return await self._sessions.open(await self._viewer(token, namespace), lasts_s=self._left_s(token))
 
     def is_by_proxy(self, peer: str | None, headers: Mapping[str, str]) -> bool:
-        """True if the proxy in front speaks for somebody."""
+        """True if the request comes from the trusted proxy with a token."""
         return bool(self._proxy.token(peer, headers))
 
     async def by_proxy(self, peer: str | None, headers: Mapping[str, str]) -> Viewer | None:
-        """Whoever the proxy speaks for, without a cookie. Raises EntryError."""
+        """The viewer that the proxy names. No cookie is needed."""
         token = self._proxy.token(peer, headers)
         if not token:
             return None
@@ -112,7 +115,7 @@ class Entrances:
         return found
 
     def _left_s(self, token: str) -> float | None:
-        """Seconds for which a token that was taken is good; None: it does not say."""
+        """Seconds until an accepted token expires; None if the token does not say."""
         claims = claims_of(token)
         return None if claims is None or claims.ends_at is None else claims.ends_at - self._clock()
 
@@ -134,8 +137,11 @@ class Entrances:
 
 
 async def viewer_of(client: CallerClient, namespace: str = "", home: str = "") -> Viewer:
-    """Who the client is to the API server, looking at a namespace; without one at all, or at their own where they may
-    not list all. `home`: that of who is no ServiceAccount. Raises EntryError, UnreachableError."""
+    """The viewer behind this client, as the API server names them.
+
+    The viewer starts at the given namespace, otherwise at all namespaces, or at their own if they may not list all.
+    `home`: the namespace of a person who is not a ServiceAccount. Raises EntryError, UnreachableError.
+    """
     try:
         user = ((await client.review(SELF_SUBJECT_REVIEWS, {})).get("userInfo") or {}).get("username") or ""
         if not user or user == "system:anonymous":

@@ -1,4 +1,6 @@
-"""Sessions: who looks, by a cookie. In memory alone, bounded in number and time; a cookie is kept as its digest."""
+"""Login sessions, found by a cookie. They are kept in memory, limited in number and time. Of a cookie only the digest
+is kept.
+"""
 
 from __future__ import annotations
 
@@ -19,36 +21,36 @@ from cotenant.dashboard.views.tenants import Palette
 T = TypeVar("T")
 SESSIONS_MAX: Final = 500
 SESSIONS_OF_ONE: Final = 8
-"""Of one user: whoever logs in again and again puts out themselves, and no one else."""
+"""At most this many sessions per user. A new login ends the oldest session of the same user only."""
 IDLE_S: Final = 3600.0
 AT_MOST_S: Final = 12 * 3600.0
 SOURCES_MAX: Final = 32
 STREAMS_MAX: Final = 8
-"""Pages of one session that are kept up to date at one time."""
+"""At most this many pages of one session are updated at one time."""
 
 
 @dataclass(eq=False, repr=False)
 class Viewer:
-    """One person who looks, with what is read for them. The credentials are in `client` and nowhere else."""
+    """One logged-in person, with what is read for them. Only `client` has the credentials."""
 
     client: CallerClient
     user: str
     namespace: str = ""
-    """Shown where none is chosen; empty: all."""
+    """The namespace that is shown first; empty for all."""
     streams: int = 0
     traces: ProgressTraces = field(default_factory=ProgressTraces)
     palette: Palette = field(default_factory=Palette)
     refused_form: tuple[str, str] = ("", "")
-    """Path of the page whose form the API server refused last, and why; empty if it took the last one."""
+    """Path of the page whose form the API server refused last, and the reason. Empty if it accepted the last form."""
     _sources: OrderedDict[Hashable, Source[Any]] = field(default_factory=OrderedDict)
 
     def follow(self, scope: Scope, read: Callable[[Document], T]) -> Followed[T]:
-        """Rows of a scope; the same for all pages that show it."""
+        """Rows of a scope. All pages that show the scope share them."""
         source: Followed[T] = self._source(scope, lambda: Followed(self.client, scope, read))
         return source
 
     def ask(self, key: Hashable, ask: Callable[[], Awaitable[T]], none_yet: T, every_s: float) -> Asked[T]:
-        """An answer under a key; `none_yet` until it comes."""
+        """The answer stored under a key; `none_yet` until it arrives."""
         source: Asked[T] = self._source(key, lambda: Asked(ask, none_yet, every_s))
         return source
 
@@ -65,7 +67,7 @@ class Viewer:
 
     @property
     def is_refused(self) -> bool:
-        """The API server knows the caller no longer: their token has ended."""
+        """True if the API server no longer accepts the caller: their token has expired."""
         return any(source.code == UNAUTHENTICATED for source in self._sources.values())
 
     async def close(self) -> None:
@@ -83,15 +85,17 @@ class _Entry:
 
 
 class Sessions:
-    """`clock`: seconds that do not go back."""
+    """The login sessions. `clock`: seconds that never go back."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
 
     async def open(self, viewer: Viewer, cookie: str = "", lasts_s: float | None = None) -> str:
-        """The cookie by which the viewer is found from now on. `cookie`: one that is secret already. `lasts_s`: how
-        long the viewer's credentials are good, where that is known."""
+        """Start a session for the viewer. Returns its cookie.
+
+        `cookie`: a secret to use as the cookie. `lasts_s`: how long the viewer's credentials are valid, if known.
+        """
         cookie = cookie or secrets.token_urlsafe(32)
         await self.sweep()
         own = [key for key, entry in self._entries.items() if entry.viewer.user == viewer.user]
@@ -116,7 +120,7 @@ class Sessions:
         return entry.viewer
 
     def keep(self, viewer: Viewer) -> bool:
-        """True if the viewer's session is not over, which they use just now."""
+        """Note that the viewer uses the session. Returns True if it has not ended."""
         for key, entry in self._entries.items():
             if entry.viewer is viewer:
                 entry.seen_at = self._clock()
@@ -125,7 +129,7 @@ class Sessions:
         return False
 
     def holds(self, viewer: Viewer) -> bool:
-        """True if the viewer's session is not over."""
+        """True if the viewer's session has not ended."""
         return any(entry.viewer is viewer and not self._is_over(entry) for entry in self._entries.values())
 
     async def close(self, cookie: str) -> None:
@@ -133,7 +137,7 @@ class Sessions:
             await entry.viewer.close()
 
     async def sweep(self) -> None:
-        """End those that are over."""
+        """Remove the sessions that have ended."""
         for key in [key for key, entry in self._entries.items() if self._is_over(entry)]:
             await self._entries.pop(key).viewer.close()
 
@@ -147,5 +151,5 @@ class Sessions:
 
 
 def digest_of(cookie: str) -> bytes:
-    """What is kept of a secret by which something is found."""
+    """The digest that is kept instead of a secret."""
     return hashlib.sha256(cookie.encode()).digest()

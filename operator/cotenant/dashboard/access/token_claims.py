@@ -1,5 +1,6 @@
-"""What a token says of itself, unverified: until when, from whom and for whom it is. It lets nobody in: the API server
-does. It is for the sentence that tells why it did not, and for the end of a session that it did let in.
+"""What a token says about itself, unverified: its expiry, issuer and audience.
+
+The claims let nobody in; only the API server does. They explain why it refused a token, and say when a session ends.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ UNKNOWN: Final = "the API server does not know this token, or it has ended"
 SHOWN_CHARS: Final = 200
 AUDIENCES_SHOWN: Final = 5
 LATEST: Final = 253_402_300_799
-"""The end of the year 9999 in Unix seconds: no date is later."""
+"""The end of the year 9999 in Unix seconds. `datetime` has no later date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +23,11 @@ class TokenClaims:
     issuer: str = ""
     audiences: tuple[str, ...] = ()
     ends_at: float | None = None
-    """Unix seconds."""
+    """Expiry, in Unix seconds."""
 
 
 def claims_of(token: str) -> TokenClaims | None:
-    """Claims of a JSON Web Token (RFC 7519); None: it is none."""
+    """Claims of a JSON Web Token (RFC 7519); None if the text is not one."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -38,7 +39,7 @@ def claims_of(token: str) -> TokenClaims | None:
 
 
 def refusal(token: str, now: float) -> str:
-    """Why the API server does not take it, as far as that can be seen here. `now`: Unix seconds."""
+    """Why the API server refused the token, as far as the claims show it. `now`: Unix seconds."""
     claims = claims_of(token)
     if claims is None:
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""An HTTP client's connections to an application in a pod, each by a stream of its own through the API server."""
+"""An HTTP client's connections to an application in a pod. Each is a stream of its own through the API server."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ PIECE_BYTES: Final = 64 * 1024
 
 
 class PodConnector(aiohttp.BaseConnector):
-    """Whatever host an address names, the connection leads to one port of one pod."""
+    """A connector whose connections all lead to one port of one pod, whatever host an address names."""
 
     def __init__(self, connect: Callable[[], Awaitable[PodStream]]) -> None:
-        """`connect` may raise DeniedError or UnreachableError."""
+        """A connector. `connect` may raise DeniedError or UnreachableError."""
         super().__init__(limit=CONNECTIONS, keepalive_timeout=IDLE_S)
         self._connect_pod = connect
         self._carriers: set[asyncio.Task[None]] = set()
@@ -50,7 +50,7 @@ class PodConnector(aiohttp.BaseConnector):
 
 
 async def _carry(stream: PodStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Move bytes both ways until either end is closed, then close the other."""
+    """Copy bytes in both directions until one end closes, then close the other."""
     ways = [asyncio.create_task(_to_pod(reader, stream)), asyncio.create_task(_from_pod(stream, writer))]
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,7 @@
-"""HTTP server of opened sessions, on a port of its own: a ticket becomes a cookie, and a cookie leads to one session.
+"""The HTTP server of opened sessions, on a port of its own: a ticket becomes a cookie, and a cookie leads to one
+session.
 
-It has no page of its own but short refusals, and no access log: addresses have tickets in them.
+Its only pages are short refusals. It writes no access log, because addresses contain tickets.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PLAIN: Final = {
 class SessionGate:
     openings: Openings
     hidden: str = "Authorization"
-    """Header in which a proxy in front passes on tokens: no application gets it."""
+    """Header in which a trusted proxy passes tokens. It is removed from every request to an application."""
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[_in_plain_words])

@@ -1,8 +1,7 @@
-"""Headers on their way between a browser and an application. Pure.
+"""Headers between a browser and an application, filtered in both directions. Pure.
 
-The application gets nothing that lets it act for the person: neither the dashboard's cookie, nor what a proxy in front
-adds, nor a cookie that another site of the same domain has set. The browser gets nothing that reaches beyond the
-session's own host name.
+The application receives nothing with which it could act for the person: not the dashboard's cookie, not what a proxy
+adds, not a cookie of another host of the domain. The browser receives nothing that affects other host names.
 """
 
 from __future__ import annotations
@@ -18,28 +17,30 @@ HOP_BY_HOP: Final = frozenset(
     | {"upgrade", "proxy-connection"}
 )
 SET_HERE: Final = frozenset({"host", "authorization", "cookie", "origin", "referer", "forwarded", "x-real-ip"})
-"""Of requests: written anew, or left out."""
+"""Request headers that this server writes itself or leaves out."""
 OF_PROXIES: Final = (
     "x-forwarded-", "x-auth-request-", "x-remote-", "impersonate-", "x-amzn-oidc-", "x-goog-", "cf-", "sec-websocket-",
 )  # fmt: skip
-"""Beginnings of headers that proxies in front add about the person, and of those of the WebSocket's own handshake."""
+"""Prefixes of headers that proxies add about the person, and of the headers of the WebSocket handshake."""
 WIDER_THAN_A_HOST: Final = frozenset({"set-cookie", "clear-site-data", "strict-transport-security", "alt-svc"})
-"""Of answers: would reach other hosts of the domain. Cookies are passed on one by one."""
+"""Response headers that would affect other hosts of the domain. Cookies are passed on one by one."""
 COOKIES_MAX: Final = 64
 COOKIE_CHARS_MAX: Final = 4096
 FRAMES: Final = "frame-ancestors 'self'"
 
 
 class OwnCookies:
-    """Cookies that an application has set. It gets these back, and no others: a browser also sends those that other
-    hosts of the domain have set for all of it, such as the login of a proxy in front."""
+    """The cookies that an application has set. It gets back these and no others.
+
+    A browser also sends cookies that other hosts have set for the whole domain, such as the login of a proxy.
+    """
 
     def __init__(self, reserved: str) -> None:
         self._reserved = reserved
         self._set: OrderedDict[str, None] = OrderedDict()
 
     def note(self, line: str) -> str:
-        """The line of a `Set-Cookie` as the browser gets it: for this host alone. Empty: it gets none."""
+        """The `Set-Cookie` line for the browser, limited to this host. Empty if the browser gets none."""
         pair, *attributes = line.split(";")
         name, found, value = pair.partition("=")
         if not found or name.strip() == self._reserved or len(pair) > COOKIE_CHARS_MAX:
@@ -51,16 +52,18 @@ class OwnCookies:
         return ";".join([pair, *kept])
 
     def among(self, header: str) -> list[str]:
-        """Those of a browser's `Cookie` that the application has set."""
+        """The cookies in a browser's `Cookie` header that the application has set."""
         return [pair for one in header.split(";") if (pair := one.strip()) in self._set]
 
 
 def to_application(
     headers: CIMultiDictProxy[str], *, address: str, credentials: Mapping[str, str], cookies: OwnCookies, hidden: str
 ) -> CIMultiDict[str]:
-    """Headers of a request as the application gets them. `address`: its own origin, from which the request seems to
-    come. `credentials`: the headers by which it lets somebody in. `hidden`: a header in which a proxy in front passes
-    on tokens."""
+    """Headers of a request for the application.
+
+    `address`: the application's own origin, from which the request seems to come. `credentials`: headers by which it
+    lets a person in. `hidden`: the header in which a trusted proxy passes tokens.
+    """
     named = {one.strip().lower() for one in headers.get("Connection", "").split(",")}
     left_out = HOP_BY_HOP | SET_HERE | named | {hidden.lower()}
     kept = CIMultiDict(
@@ -80,7 +83,7 @@ def to_application(
 
 
 def to_browser(headers: CIMultiDictProxy[str], *, address: str, cookies: OwnCookies) -> CIMultiDict[str]:
-    """Headers of an answer as the browser gets them."""
+    """Headers of a response for the browser."""
     left_out = HOP_BY_HOP | WIDER_THAN_A_HOST
     kept = CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in left_out)
     for line in headers.getall("Set-Cookie", []):

@@ -1,4 +1,4 @@
-"""Origins of sessions: which host name each has, and which requests a page of another origin may not make. Pure."""
+"""Origins of sessions: the host name of each, and the requests that a page of another origin may not make. Pure."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ LABEL: Final = re.compile(r"[a-z][-a-z0-9]{0,62}")
 DIGEST_CHARS: Final = 16
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 FROM_HERE: Final = frozenset({"same-origin", "none"})
-"""`Sec-Fetch-Site` of what a page of this origin asks for, and of what a person types."""
+"""Values of `Sec-Fetch-Site` for requests of this origin's pages, and for addresses that a person types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsHost:
-    """The host below which sessions have their names: `notebook-0123456789abcdef.sessions.example.com`."""
+    """The parent domain of the sessions' host names: `notebook-0123456789abcdef.sessions.example.com`."""
 
     name: str
-    """As browsers write it: with the port, unless that is the usual one."""
+    """The host as browsers write it: with the port, unless it is the default port."""
     is_secure: bool
-    """Reached over TLS."""
+    """True if it is reached over TLS."""
 
     def origin(self, label: str) -> str:
-        """The origin of one session, or, of `*`, of all of them."""
+        """The origin of one session; with `*`, the pattern of all."""
         return f"{'https' if self.is_secure else 'http'}://{label}.{self.name}"
 
     def label_in(self, host: str) -> str:
@@ -35,22 +35,25 @@ class SessionsHost:
 
 
 def label_of(namespace: str, name: str, uid: str) -> str:
-    """The label of one session. A session that is made anew under the same name has another one, so what its
-    predecessor left in a browser (storage, service workers) is not for it."""
+    """The label of one session.
+
+    A session that is created again under the same name gets another label. So it cannot use what its predecessor left
+    in a browser (storage, service workers).
+    """
     digest = hashlib.sha256(f"{namespace}/{name}/{uid}".encode()).hexdigest()
     return f"{name}-{digest[:DIGEST_CHARS]}"
 
 
 def is_socket(headers: Mapping[str, str]) -> bool:
-    """True of a request for a WebSocket."""
+    """True if the request opens a WebSocket."""
     return headers.get("Upgrade", "").lower() == "websocket"
 
 
 def comes_from_elsewhere(method: str, headers: Mapping[str, str], origin: str) -> bool:
-    """True if a page of another origin sent this request, other than by a link to a page.
+    """True if a page of another origin sent this request, except for a link to a page.
 
-    Pages of other sessions count as same-site, so cookies that are `SameSite` come with their requests. Browsers name
-    the origin of each WebSocket and of each request that may change something.
+    Other sessions count as the same site, so browsers send `SameSite` cookies with their requests. Browsers name the
+    origin of every WebSocket and of every request that may change something.
     """
     said = headers.get("Origin")
     if said is None and (is_socket(headers) or method not in SAFE_METHODS):

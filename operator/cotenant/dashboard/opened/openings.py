@@ -1,6 +1,7 @@
-"""Who has opened which session: tickets that are good once, cookies, and an end when the right to a session ends.
+"""Who has opened which session: one-time tickets, cookies, and the end when the right to a session ends.
 
-In memory, bounded in number. The credentials are those of the person's login (`Viewer`), and an opening ends with it.
+Openings are kept in memory, limited in number. They use the credentials of the person's login (`Viewer`) and end with
+it.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from cotenant.dashboard.reading.caller_client import DeniedError
 
 TICKET_S: Final = 30.0
 CHECK_S: Final = 60.0
-"""Between two looks whether the session runs and the person may reach it."""
+"""Seconds between two checks that the session runs and the person may reach it."""
 OPENINGS_OF_ONE: Final = 8
-"""Of one login; the oldest gives way."""
+"""At most this many openings per login. A new one ends the oldest."""
 OPENINGS_MAX: Final = 200
 SOCKETS_MAX: Final = 24
-"""WebSockets of one opening at one time: a notebook has one for each kernel and terminal."""
+"""At most this many WebSockets per opening at one time. A notebook has one per kernel and terminal."""
 WAIT_S: Final = 30.0
-"""For a connection to the pod."""
+"""Seconds to wait for a connection to the pod."""
 ENTER: Final = "/.cotenant/enter"
 COOKIE: Final = "cotenant-opened"
 
@@ -47,9 +48,9 @@ class Opening:
     label: str
     cookie: str = field(repr=False)
     credentials: Mapping[str, str] = field(repr=False)
-    """Headers by which its application lets somebody in."""
+    """Headers by which the application lets a person in."""
     http: aiohttp.ClientSession
-    """Leads to the application, whatever host an address names."""
+    """A client whose requests all go to the application, whatever host an address names."""
     cookies: OwnCookies
     sockets: int = 0
     watch: asyncio.Task[None] | None = None
@@ -64,18 +65,18 @@ class Openings:
         clock: Callable[[], float] = time.monotonic,
         every_s: float = CHECK_S,
     ) -> None:
-        """`sessions`: the logins. `clock`: seconds that do not go back."""
+        """The openings. `sessions`: the logins. `clock`: seconds that never go back."""
         self.host, self._sessions, self._clock, self._every_s = host, sessions, clock, every_s
         self._openings: dict[bytes, Opening] = {}
         self._tickets: dict[bytes, tuple[Opening, float]] = {}
 
     @property
     def cookie_name(self) -> str:
-        """Over TLS a name that only a cookie of this very host can have."""
+        """Name of the cookie. Over TLS it has the prefix with which browsers accept it from this host alone."""
         return f"__Host-{COOKIE}" if self.host.is_secure else COOKIE
 
     async def open(self, viewer: Viewer, namespace: str, name: str) -> str:
-        """The address that opens the session in a browser, once. Raises DeniedError, UnreachableError."""
+        """Open the session. Returns the one-time address for a browser. Raises DeniedError, UnreachableError."""
         target = await find_target(viewer.client, namespace, name)
         opening = self._known(viewer, target) or await self._new(viewer, target)
         now = self._clock()
@@ -85,14 +86,14 @@ class Openings:
         return f"{self.host.origin(opening.label)}{ENTER}?ticket={ticket}"
 
     def enter(self, ticket: str, label: str) -> Opening | None:
-        """What the ticket opens under this label."""
+        """Exchange the ticket for this label's opening."""
         opening, ends_at = self._tickets.pop(digest_of(ticket), (None, 0.0))
         if opening is None or ends_at <= self._clock() or opening.label != label:
             return None
         return opening if self._is_open(opening) else None
 
     def find(self, cookie: str, label: str) -> Opening | None:
-        """What the cookie has opened under this label. Notes that the person is there."""
+        """The opening of this label with this cookie. It also notes that the person uses it."""
         opening = self._openings.get(digest_of(cookie)) if cookie else None
         if opening is None or opening.label != label or not self._is_open(opening):
             return None
@@ -140,7 +141,7 @@ class Openings:
         return opening
 
     async def _watch(self, opening: Opening) -> None:
-        """Close it when the session, the right to it or the login is over."""
+        """Close the opening when the session, the right to it or the login ends."""
         try:
             goes_on = True
             while goes_on:
@@ -151,8 +152,11 @@ class Openings:
             await self._close(opening)
 
     async def _goes_on(self, opening: Opening) -> bool:
-        """False if the person may not have it open any longer. An API server that does not answer ends nothing: all
-        that the browser asks for goes through it."""
+        """False if the person may not keep it open.
+
+        If the API server does not answer, the opening stays: every request of the browser goes through the API server
+        anyway.
+        """
         if not (self._sessions.keep if opening.sockets else self._sessions.holds)(opening.viewer):
             return False
         try:
@@ -164,7 +168,7 @@ class Openings:
         return True
 
     async def _close(self, opening: Opening) -> None:
-        """With all its connections."""
+        """Close the opening and all its connections."""
         self._openings.pop(digest_of(opening.cookie), None)
         if opening.watch is not None:
             opening.watch.cancel()
@@ -172,7 +176,7 @@ class Openings:
 
 
 async def credentials_of(target: SessionTarget, http: aiohttp.ClientSession) -> dict[str, str]:
-    """Headers by which the application lets somebody in. Raises UnreachableError."""
+    """Headers by which the application lets a person in. Raises UnreachableError."""
     if target.application == Application.JUPYTER_LAB:
         return {"Authorization": f"token {target.token}"}
     if target.application != Application.CODE_SERVER:

@@ -1,6 +1,6 @@
-"""One request of a browser, passed on to the application of a session, and the answer on its way back.
+"""Passes one request of a browser to a session's application, and the response back.
 
-Bodies are passed on piece by piece; of a WebSocket whole messages of a bounded size.
+Bodies are passed on piece by piece. WebSocket messages are passed on whole, up to a size limit.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from cotenant.dashboard.opened.host import is_socket
 from cotenant.dashboard.opened.openings import SOCKETS_MAX, Opening
 
 MESSAGE_BYTES: Final = 16 * 1024 * 1024
-"""Jupyter sends at most some MiB of output a second."""
+"""Largest WebSocket message. Jupyter sends at most some MiB of output per second."""
 HEARTBEAT_S: Final = 30.0
 CLOSE_S: Final = 5.0
 NORMAL, LOST = 1000, 1011
-"""Codes of a WebSocket that was closed, and of one whose other end is gone."""
+"""Close codes of a WebSocket: closed normally; the other end was lost."""
 NEVER_SENT: Final = frozenset({1005, 1006, 1015})
 AS_IT_IS: Final = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
-"""Headers that the client would fill in where the browser left them out."""
+"""Headers that the HTTP client would add if the browser did not send them."""
 Socket: TypeAlias = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
 
 
 async def pass_on(request: web.Request, opening: Opening, hidden: str) -> web.StreamResponse:
-    """Raises DeniedError, UnreachableError, aiohttp.ClientError or TimeoutError before anything was answered."""
+    """Pass on one request. Raises DeniedError, UnreachableError, aiohttp.ClientError or TimeoutError only before the
+    response starts.
+    """
     headers = to_application(
         request.headers,
         address=opening.target.address,
@@ -92,7 +94,7 @@ async def _socket(request: web.Request, opening: Opening, there: URL, headers: C
 
 
 async def _relay(near: web.WebSocketResponse, far: aiohttp.ClientWebSocketResponse) -> None:
-    """Until either end closes; then the other is closed with the same code."""
+    """Pass on messages until one end closes. Then close the other with the same code."""
     ways = [asyncio.create_task(_messages(near, far)), asyncio.create_task(_messages(far, near))]
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -115,7 +117,7 @@ async def _messages(source: Socket, sink: Socket) -> None:
 
 
 def _code(closed: Socket) -> int:
-    """The code with which the other end is told."""
+    """The close code for the other end."""
     code = closed.close_code
     if code is None:
         return NORMAL

@@ -1,4 +1,6 @@
-"""The program of a session that a person wants to open: where it is, how it lets somebody in, whether they may."""
+"""The application of a session that a person wants to open: where it is, how it lets people in, whether this person may
+open it.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from cotenant.controller.client.kube import PODS, SESSIONS, Document
 from cotenant.dashboard.reading.caller_client import SELF_ACCESS_REVIEWS, CallerClient, DeniedError, Scope
 
 FORWARDS: Final = {"group": "", "resource": "pods", "subresource": "portforward", "verb": "create"}
-"""The right by which a person reaches a session."""
+"""The right that a person needs to open a session."""
 FIRST_PAGE: Final = {Application.JUPYTER_LAB: "lab"}
 REFUSED: Final = 403
 NOT_NOW: Final = 409
 
 
 class _WrittenInPod(BaseModel):
-    """What the file in the pod says. The tenant can write it, so it is only a token that goes back into that pod."""
+    """The content of the file in the pod. The tenant can write it, so it is used only as a token for that same pod."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,7 +46,7 @@ class SessionTarget:
 
     @property
     def address(self) -> str:
-        """Its origin as it knows it: in its pod it listens on loopback."""
+        """Its origin as the application sees it: in its pod it listens on loopback."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -53,7 +55,7 @@ class SessionTarget:
 
 
 async def find_target(client: CallerClient, namespace: str, name: str) -> SessionTarget:
-    """Raises DeniedError with a sentence for the person, UnreachableError."""
+    """The target of a session. Raises DeniedError with a sentence for the person, UnreachableError."""
     session = await client.get(SESSIONS, name, namespace)
     status = session.get("status") or {}
     if status.get("phase") != SessionPhase.RUNNING:
@@ -88,7 +90,7 @@ async def require_right(client: CallerClient, namespace: str, pod: str) -> None:
 
 
 async def require_same(client: CallerClient, target: SessionTarget) -> None:
-    """Raises DeniedError if the session does not run as it did, or the caller may not reach it any more."""
+    """Raises DeniedError if this run of the session has ended, or if the caller may no longer reach it."""
     await require_right(client, target.namespace, target.pod)
     session = await client.get(SESSIONS, target.name, target.namespace)
     status = session.get("status") or {}

@@ -1,1 +1,1 @@
-"""What a page reads: lists and watches with a caller's own token, kept as rows while a page is open."""
+"""What a page reads: lists and watches with the caller's own token, kept as rows while a page is open."""

@@ -1,8 +1,8 @@
-"""The API server as one caller sees it. Reads objects, events and logs, asks who the caller is, connects to pods, and
-writes the statuses that a page has a form for: answers to QuotaRequests.
+"""The API server with one caller's credentials.
 
-`CallerClient` is the interface; `RestCaller` implements it over HTTP with the credentials of one caller. What
-the API server refuses is a `DeniedError` with its own words; what does not answer is an `UnreachableError`.
+It reads objects, events and logs, asks who the caller is, connects to pods, and writes the one status that a page has a
+form for: answers to QuotaRequests. `CallerClient` is the interface; `RestCaller` implements it over HTTP. A refusal of
+the API server is a `DeniedError` with its own words. No answer is an `UnreachableError`.
 """
 
 from __future__ import annotations
@@ -33,22 +33,21 @@ from cotenant.dashboard.reading.pod_streams import PIECE_BYTES, PROTOCOL, Forwar
 SELF_SUBJECT_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
 SELF_ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
 PAGE: Final = 125
-"""Objects of one answer of a list: read in some 20 ms, between which others have their turn. Two lists are read side
-by side, and the first byte of a page may wait for an answer of each."""
+"""Objects per page of a list. Such a page is parsed in some 20 ms, and other requests run between two pages."""
 WATCH_S: Final = 60
-"""After so long a watch is begun anew, and the caller's rights are looked at again."""
+"""After this many seconds a watch starts again, and the caller's rights are checked again."""
 QUIET_S: Final = 90.0
 CALL_S: Final = 15.0
 CONNECTIONS: Final = 32
 STREAMS_OF_ONE: Final = 256
-"""Connections into pods for one caller."""
+"""At most this many connections into pods per caller."""
 LOG_BYTES: Final = 64 * 1024
 MERGE_PATCH: Final = "application/merge-patch+json"
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 
 
 class DeniedError(RuntimeError):
-    """The API server refuses this to the caller, or has nothing there; in its words."""
+    """The API server refuses this to the caller, or the object does not exist; in its own words."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message or f"the API server answered {code}")
@@ -57,7 +56,9 @@ class DeniedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Objects that are followed together. An empty namespace: all of them; an empty name: all that are there."""
+    """A set of objects that are followed together. An empty namespace stands for all namespaces, an empty name for all
+    names.
+    """
 
     resource: Resource
     namespace: str = ""
@@ -65,30 +66,30 @@ class Scope:
     labels: str = ""
     fields: str = ""
     page: int = PAGE
-    """Objects of one answer of a list."""
+    """Query parameters for one page of a list."""
 
     @property
     def selectors(self) -> dict[str, str]:
-        """Parameters of the list and of the watch."""
+        """Query parameters of the list and of the watch."""
         fields = ",".join(filter(None, (f"metadata.name={self.name}" if self.name else "", self.fields)))
         return {key: one for key, one in (("labelSelector", self.labels), ("fieldSelector", fields)) if one}
 
 
 class CallerCredentials(Protocol):
-    """Where the API server is, and what shows it who asks."""
+    """The address of the API server and the proof of who the caller is."""
 
     @property
     def url(self) -> str: ...
 
     def authorization(self) -> dict[str, str]:
-        """The header of one call. May read files and run programs."""
+        """The header of one request. It may read files and run programs."""
 
     def tls(self) -> ssl.SSLContext: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TokenOfCaller:
-    """A bearer token for an API server whose certificate this authority has signed."""
+    """A bearer token, and the authority that signed the API server's certificate."""
 
     url: str
     authority: Path
@@ -102,36 +103,36 @@ class TokenOfCaller:
 
 
 class CallerClient(Protocol):
-    """Every call may raise DeniedError or UnreachableError."""
+    """The API server for one caller. Every call may raise DeniedError or UnreachableError."""
 
     def pages(self, scope: Scope) -> AsyncGenerator[Listing, None]:
-        """The objects of the scope, some hundred at a time; all pages are of one version."""
+        """The objects of the scope, page by page. All pages have one version."""
 
     def watch(self, scope: Scope, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
-        """Changes after this version, for about a minute. Raises VersionGoneError besides."""
+        """Changes after this version, for about a minute. May also raise VersionGoneError."""
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Document: ...
 
     async def review(self, resource: Resource, spec: Mapping[str, Any]) -> Document:
-        """The status of a review of the caller themselves, which changes nothing."""
+        """The status of a review of the caller themselves. It changes nothing."""
 
     async def patch_status(self, resource: Resource, name: str, namespace: str, body: Mapping[str, Any]) -> None:
         """Merge this into the object's status, in the caller's name."""
 
     async def logs(self, namespace: str, pod: str, lines: int) -> str:
-        """The last lines that the worker container printed, within LOG_BYTES."""
+        """The last lines that the worker container printed, at most LOG_BYTES."""
 
     async def output_of(self, namespace: str, pod: str, command: Sequence[str]) -> str:
-        """What the command prints in the worker container. Raises UnreachableError also if it fails."""
+        """What the command prints in the worker container. Raises UnreachableError also if the command fails."""
 
     async def forward(self, namespace: str, pod: str, port: int) -> PodStream:
-        """A connection to the port on 127.0.0.1 of the pod."""
+        """A connection to this port on 127.0.0.1 of the pod."""
 
     async def close(self) -> None: ...
 
 
 class RestCaller:
-    """Keeps the credentials for itself: they are in no message and in no representation."""
+    """`CallerClient` over HTTP. Its credentials appear in no message and in no representation."""
 
     def __init__(self, credentials: CallerCredentials) -> None:
         self._credentials = credentials
@@ -209,7 +210,9 @@ class RestCaller:
     async def _stream(
         self, namespace: str, pod: str, what: str, query: Sequence[tuple[str, str]]
     ) -> aiohttp.ClientWebSocketResponse:
-        """A WebSocket to the pod. Its connections are beside those of reads, which they would use up."""
+        """A WebSocket to the pod. It has a connection pool of its own, so that streams cannot use up the connections
+        for reads.
+        """
         if self._session.closed:
             raise UnreachableError("the login is over")
         if self._streams is None:
@@ -237,7 +240,7 @@ class RestCaller:
             raise UnreachableError(f"the API server is not reached: {type(error).__name__}") from error
 
     async def _authorization(self) -> dict[str, str]:
-        """Raises UnreachableError where it is not known who asks."""
+        """The header. Raises UnreachableError if the credentials cannot be obtained."""
         try:
             return await asyncio.to_thread(self._credentials.authorization)
         except Exception as error:  # of a file, or of a program of the person's own

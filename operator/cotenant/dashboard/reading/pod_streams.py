@@ -1,8 +1,9 @@
 """Streams into pods through the API server, over WebSockets: the output of a command, one connection to a port.
 
-A kubelet makes the connection on 127.0.0.1 of the pod, and the API server holds the caller to `pods/exec` and
-`pods/portforward`. So a program that listens on its pod's loopback is reached, and no network leads to it. Each message
-begins with the number of its channel (`v4.channel.k8s.io`, which every API server and container runtime has).
+A kubelet connects to 127.0.0.1 of the pod, and the API server checks the caller's right to `pods/exec` and
+`pods/portforward`. So a program that listens on loopback alone can be reached, and the pod needs no network access.
+Each message starts with the number of its channel (`v4.channel.k8s.io`, which every API server and container runtime
+supports).
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from cotenant.controller.client.kube import UnreachableError
 
 PROTOCOL: Final = "v4.channel.k8s.io"
 PIECE_BYTES: Final = 1024 * 1024
-"""Of one message; kubelets send 32 KiB at a time."""
+"""Largest message. Kubelets send 32 KiB at a time."""
 OUTPUT_BYTES: Final = 64 * 1024
 STDOUT, STDERR, STATUS = 1, 2, 3
 """Channels of a command."""
 DATA, ERROR = 0, 1
 """Channels of a forwarded port."""
 PORT_BYTES: Final = 2
-"""Each channel of a forwarded port begins with the port."""
+"""Each channel of a forwarded port starts with the port number, which has this many bytes."""
 ERROR_CHARS: Final = 500
 
 
@@ -31,10 +32,10 @@ class PodStream(Protocol):
     """One connection to a port of a pod."""
 
     async def read(self) -> bytes:
-        """What came next; empty at the end. Raises UnreachableError if the port takes no connection."""
+        """The next bytes; empty at the end. Raises UnreachableError if the port accepts no connection."""
 
     async def write(self, piece: bytes) -> None:
-        """Raises UnreachableError if the connection is gone."""
+        """Send these bytes. Raises UnreachableError if the connection is gone."""
 
     async def close(self) -> None: ...
 
@@ -71,7 +72,7 @@ class ForwardedPort:
 
 
 async def output(socket: aiohttp.ClientWebSocketResponse) -> str:
-    """What a command prints, within OUTPUT_BYTES. Raises UnreachableError with what it says if it fails."""
+    """What a command prints, at most OUTPUT_BYTES. If it fails, raises UnreachableError with its output."""
     said: dict[int, bytes] = {STDOUT: b"", STDERR: b"", STATUS: b""}
     async for message in socket:
         if message.type is aiohttp.WSMsgType.BINARY and message.data and message.data[0] in said:

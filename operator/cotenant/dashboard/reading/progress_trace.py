@@ -1,4 +1,4 @@
-"""The course of a job's progress: what its status had while a page was open. An object keeps the last figure alone."""
+"""The progress of jobs while a page was open. A job's status has the latest figure alone, so the page collects them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JOBS_MAX: Final = 32
 
 
 class ProgressTraces:
-    """(Unix seconds, step) of some jobs, by uid, in the order in which they were seen."""
+    """Points (Unix seconds, step) of some jobs, by uid, in the order in which they were seen."""
 
     def __init__(self) -> None:
         self._points: OrderedDict[str, deque[tuple[float, int]]] = OrderedDict()

@@ -1,4 +1,4 @@
-"""Rows of QuotaRequests: who asks for what, until when, what for, and what became of it."""
+"""Rows of QuotaRequests: who asks for what, until when, for what purpose, and the answer."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class RequestRow:
     name: str
     uid: str = ""
     version: str = ""
-    """Of the object, as it was shown: an answer is to this one."""
+    """Version of the object that was shown. The answer applies to this version."""
     phase: str = "Pending"
     queue: str = ""
     asked: str = ""
-    """In short: `4 GPUs of class H100`."""
+    """The request in short: `4 GPUs of class H100`."""
     reason: str = ""
-    """What it is for, in the words of the tenant."""
+    """The purpose, in the tenant's words."""
     message: str = ""
     obstacles: tuple[str, ...] = ()
-    """Why part of it would add nothing, or would find no room."""
+    """Why a part of the request would add nothing or find no GPUs."""
     answered_by: str = ""
     created: float = 0.0
     until: float | None = None

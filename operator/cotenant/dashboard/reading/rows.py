@@ -1,8 +1,8 @@
-"""Rows: of each object what pages show, and nothing more. Documents are those of the API server, read without a model:
-ten thousand of them are read while a person waits.
+"""Rows: the parts of each object that pages show.
 
-Texts of tenants stay texts: nothing is markup here, and templates escape all of it. What cannot be read becomes a row
-that says so. Times are Unix seconds.
+The documents of the API server are read without a model, because ten thousand of them are read while a person waits.
+Texts of tenants are plain text; templates escape them. A document that cannot be read becomes a row that says so. Times
+are Unix seconds.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from cotenant.api.scalars.quantities import QuantityError, parse_duration
 from cotenant.controller.client.kube import Document
 
 TEXT_MAX: Final = 600
-"""Of a sentence in a list; the page of a job reads its document whole."""
+"""At most this many characters of a sentence in a list. The page of a job shows it whole."""
 UNREADABLE: Final = (AttributeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldShare:
-    """Part of one GPU that a rank has."""
+    """The part of one GPU that a rank has."""
 
     node: str
     rank: int
@@ -56,11 +56,11 @@ class JobRow:
     percent: int | None = None
     remaining_s: int | None = None
     saved_at: float | None = None
-    """When its newest checkpoint was whole."""
+    """When its newest checkpoint was complete."""
     expected_s: int | None = None
     shares: tuple[HeldShare, ...] = ()
     gpu_ms: int = 0
-    """GPUs × milliseconds held, as its status has them."""
+    """GPUs × milliseconds held, as its status says."""
     run_s: int = 0
     restarts: int = 0
     faults: int = 0
@@ -75,7 +75,7 @@ class JobRow:
 
     @property
     def milli(self) -> int:
-        """Milli-GPU that it holds."""
+        """Thousandths of a GPU that it holds."""
         return sum(share.milli for share in self.shares)
 
 
@@ -148,13 +148,13 @@ class WallGpu:
     health: str
     is_drained: bool
     parent: str
-    """Of a MIG instance."""
+    """Parent GPU of a MIG instance."""
     utilization: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuHold:
-    """What one pod holds of one GPU, as the node's agent tells it."""
+    """The part of one GPU that one pod holds, as the node's agent reports it."""
 
     uuid: str
     namespace: str
@@ -167,14 +167,14 @@ class GpuHold:
 class GpuNodeRow:
     name: str
     state: str = ""
-    """Ready, Cordoned, NotReady."""
+    """Ready, Cordoned or NotReady."""
     heartbeat: float | None = None
     is_simulated: bool = False
     isolation: str = ""
     gpus: tuple[WallGpu, ...] = ()
     holds: tuple[GpuHold, ...] = ()
     strangers: frozenset[str] = frozenset()
-    """UUIDs of GPUs on which somebody is without a grant."""
+    """UUIDs of GPUs with a process that has no grant."""
 
 
 def gpu_node_row(document: Document) -> GpuNodeRow:
@@ -220,7 +220,7 @@ def _wall_gpu(gpu: Mapping[str, Any], *, is_simulated: bool) -> WallGpu:
 
 
 def instant(timestamp: object) -> float | None:
-    """RFC 3339 → Unix seconds."""
+    """A time: RFC 3339 → Unix seconds."""
     return datetime.fromisoformat(timestamp).timestamp() if isinstance(timestamp, str) and timestamp else None
 
 

@@ -1,4 +1,4 @@
-"""Rows of runs that are over, of the operator's record of them (`runs`): what lists and the timeline show of each."""
+"""Rows of recorded runs (`runs`): what lists and the timeline show of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cotenant.core.model.lifecycle import Phase
 from cotenant.dashboard.reading.rows import JobRow, instant
 
 DELETED: Final = "Deleted"
-"""Outcome of a run whose job was deleted before it had ended."""
+"""Outcome of a run whose job was deleted before the run ended."""
 OVER: Final = (str(Phase.SUCCEEDED), str(Phase.FAILED), DELETED)
 
 
@@ -26,7 +26,7 @@ class RunRow:
     reason: str = ""
     message: str = ""
     asked: str = ""
-    """`2 × 0.4 H100`."""
+    """The request: `2 × 0.4 H100`."""
     created: float | None = None
     started: float | None = None
     finished: float | None = None
@@ -34,11 +34,11 @@ class RunRow:
     gpu_s: int = 0
     attempts: int = 0
     busy: int | None = None
-    """Percent of the time in which a kernel ran, where that was measured."""
+    """Percent of the time in which a kernel ran, if it was measured."""
     memory: int | None = None
-    """Percent of the memory that it held which it used at most."""
+    """Largest part of its memory that the run used, in percent."""
     micros: int | None = None
-    """Its cost in micro-units; None: nothing has a price."""
+    """Cost in millionths of the currency; None if there is no price."""
     currency: str = ""
     is_priced_in_part: bool = False
 

@@ -19,9 +19,9 @@ class SessionRow:
     phase: str = "Pending"
     message: str = ""
     job: str = ""
-    """The TrainingJob that it is made of."""
+    """The session's TrainingJob."""
     serves: bool = False
-    """It has pages, as all but a shell."""
+    """True if it has web pages. All kinds except a shell do."""
     created: float = 0.0
     started: float | None = None
     active: float | None = None

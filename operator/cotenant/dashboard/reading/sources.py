@@ -1,8 +1,8 @@
-"""Sources of a page: objects that are followed by a watch, and answers that are asked for again from time to time.
+"""Sources of a page: objects followed by a watch, and answers that are requested repeatedly.
 
-A source works while somebody looks: the first who asks starts it, and it ends itself when nobody has for a while. It
-keeps rows, not documents: ten thousand jobs are some megabytes. `generation` grows with every change, so whoever draws
-a page can wait for the next one.
+A source works while a page uses it: the first look starts it, and it stops when nobody has looked for a while. It keeps
+rows instead of documents, so ten thousand jobs take some megabytes. `generation` grows with every change, so a page can
+wait for the next one.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from cotenant.dashboard.reading.caller_client import CallerClient, DeniedError, 
 
 T = TypeVar("T")
 IDLE_S: Final = 60.0
-"""A source at which nobody has looked for so long ends."""
+"""A source stops after this many seconds without a look."""
 AGAIN_S: Final = 2.0
-"""Before the API server is asked again, when it did not answer."""
+"""Seconds before the API server is asked again if it did not answer."""
 DENIED_S: Final = 15.0
-"""Before something is asked for again that the caller may not read."""
+"""Seconds before something that the caller may not read is requested again."""
 UNAUTHENTICATED: Final = 401
 
 
 class Source(Generic[T]):
-    """A value that grows old: `ready` once there is one or a reason for which there is none."""
+    """A value that is refreshed. It is `ready` when it has a value, or a reason why there is none."""
 
     def __init__(self, value: T) -> None:
         self.value = value
         self.problem = ""
-        """Why the value is missing or old, as a sentence."""
+        """Why the value is missing or out of date, as a sentence."""
         self.code = 0
         """HTTP status of a refusal."""
         self.generation = 0
@@ -40,19 +40,19 @@ class Source(Generic[T]):
         self._looked_at = 0.0
 
     def look(self) -> None:
-        """Note a look: work, if it is not done already."""
+        """Note a look. It starts the source if it does not run."""
         loop = asyncio.get_running_loop()
         self._looked_at = loop.time()
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._work())
 
     def cancel(self) -> None:
-        """Work no longer."""
+        """Stop the source."""
         if self._task is not None:
             self._task.cancel()
 
     async def ended(self) -> None:
-        """Wait for the end of the work."""
+        """Wait until the source has stopped."""
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
@@ -60,7 +60,7 @@ class Source(Generic[T]):
         raise NotImplementedError
 
     def _publish(self, problem: str = "", code: int = 0) -> None:
-        """Publish what is new to show."""
+        """Publish a new value."""
         self.problem, self.code = problem, code
         self.generation += 1
         self.ready.set()
@@ -126,7 +126,7 @@ class Followed(Source[dict[str, T]]):
 
 
 class Asked(Source[T]):
-    """An answer that is asked for every few seconds."""
+    """An answer that is requested every few seconds."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]], none_yet: T, every_s: float) -> None:
         super().__init__(none_yet)
@@ -151,7 +151,7 @@ class Asked(Source[T]):
 
 
 async def settled(sources: list[Source[Any]], most_s: float) -> bool:
-    """Wait until each has a value or a reason, at most so long; whether all have."""
+    """Wait until each source has a value or a reason, but at most this long. Returns whether all have."""
     waiting = [asyncio.ensure_future(source.ready.wait()) for source in sources if not source.ready.is_set()]
     if not waiting:
         return True
@@ -162,7 +162,7 @@ async def settled(sources: list[Source[Any]], most_s: float) -> bool:
 
 
 async def news(sources: list[Source[Any]], most_s: float) -> None:
-    """Wait until one of them changes, at most so long."""
+    """Wait until one of the sources changes, but at most this long."""
     waiting = [asyncio.ensure_future(source.changed.wait()) for source in sources]
     if not waiting:
         await asyncio.sleep(most_s)

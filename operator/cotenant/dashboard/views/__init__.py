@@ -1,1 +1,1 @@
-"""What each page shows, as values: pure functions of rows, of a wish (page, filter) and of the time."""
+"""The content of each page, as values: pure functions of rows, of the query (page, filter) and of the time."""

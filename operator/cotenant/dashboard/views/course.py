@@ -1,4 +1,4 @@
-"""The course of a run that is over: when it waited and when it held GPUs, between its submission and its end."""
+"""The course of a finished run: when it waited and when it held GPUs, between its submission and its end."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class CourseBar:
     x: float
     width: float
     kind: str
-    """waits, runs."""
+    """`waits` or `runs`."""
     says: str
 
 
 def course(status: Mapping[str, Any]) -> tuple[CourseBar, ...]:
-    """Bars from the submission to the end, as the record says; none where either is not known."""
+    """Bars from the submission to the end, from the record. Empty if either time is unknown."""
     begin, end = instant(status.get("createdAt")), instant(status.get("finishedAt"))
     if begin is None or end is None or end <= begin:
         return ()

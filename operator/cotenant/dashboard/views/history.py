@@ -1,4 +1,6 @@
-"""The history: runs that are over, also of jobs that are gone, the newest first; what each cost and how full it was."""
+"""The history: finished runs, also of deleted jobs, the newest first; the cost of each and how well it used its
+GPUs.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ class HistoryView:
     """Runs of each outcome."""
     runs: Paged[RunRow]
     gpu_s: int
-    """That all of these held together."""
+    """GPU-seconds that all these runs held."""
     cost: str
-    """Of all of these; empty where nothing has a price."""
+    """Cost of all these runs; empty if there are no prices."""
 
 
 def history_view(runs: Iterable[RunRow], wish: Wish, now: float) -> HistoryView:
@@ -40,7 +42,7 @@ def history_view(runs: Iterable[RunRow], wish: Wish, now: float) -> HistoryView:
 
 
 def cost_of(runs: Sequence[RunRow]) -> str:
-    """`12.50 EUR`, rounded down to a hundredth; with a question mark where part of it has no price."""
+    """A cost: `12.50 EUR`, rounded down to a hundredth; with a question mark if a part has no price."""
     priced = [run for run in runs if run.micros is not None]
     if not priced:
         return ""

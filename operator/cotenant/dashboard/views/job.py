@@ -1,4 +1,4 @@
-"""The page of one job: where it is in its life, how far it is, on which GPUs, how safe, what it has said."""
+"""The page of one job: its phase, progress, GPUs, checkpoints and events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WIDE: Final = 600
 HIGH: Final = 160
 EVENTS: Final = 50
 RANKS: Final = 64
-"""Of which the page has a line; a filter by node is not needed for more."""
+"""The page lists at most this many ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +22,15 @@ class Curve:
     """Steps over time, as points of a drawing of WIDE × HIGH."""
 
     points: str
-    """`x,y x,y`, as SVG has them."""
+    """The points `x,y x,y`, as SVG writes them."""
     ahead: str
-    """The straight line to the last step at the present rate; empty: nobody knows."""
+    """The straight line to the last step at the present rate; empty if the end is unknown."""
     begin: float
     end: float
     steps: int
-    """At the top of the drawing."""
+    """The number at the top of the drawing."""
     seen: int
-    """Points that were seen while somebody looked; the others are what the status keeps."""
+    """Points that were seen while a page was open. The status keeps the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,9 @@ class RankLine:
     gpus: str
     uuids: str
     sees: str
-    """GPUs that its process really sees: empty where it has not said, or sees what it was given."""
+    """The GPUs that its process really sees. Empty if the process has not reported them, or if they are those that it
+    was given.
+    """
     peak: str
 
 
@@ -73,7 +75,7 @@ class JobView:
 
 
 def job_view(document: Mapping[str, Any], seen: Sequence[tuple[float, int]]) -> JobView:
-    """`seen`: points of its progress, (Unix seconds, step)."""
+    """The page of a job. `seen`: points of its progress, (Unix seconds, step)."""
     row = job_row(dict(document))
     status = document.get("status") or {}
     progress = status.get("progress") or {}
@@ -122,7 +124,7 @@ def _ranks(placement: Mapping[str, Any], progress: Mapping[str, Any]) -> list[Ra
 
 
 def _curve(row: JobRow, progress: Mapping[str, Any], seen: Sequence[tuple[float, int]]) -> Curve | None:
-    """None where there is no second point."""
+    """The curve; None if there are fewer than two points."""
     saved = progress.get("lastCheckpoint") or {}
     known = [
         (row.started, 0 if row.restarts == 0 else None),
@@ -153,7 +155,7 @@ def _curve(row: JobRow, progress: Mapping[str, Any], seen: Sequence[tuple[float,
 
 
 def event_lines(events: Iterable[Mapping[str, Any]]) -> tuple[EventLine, ...]:
-    """Kubernetes Events, the newest first."""
+    """The job's Kubernetes Events, the newest first."""
     lines = [
         EventLine(
             at=instant(one.get("lastTimestamp") or one.get("eventTime") or one["metadata"].get("creationTimestamp")),

@@ -1,4 +1,6 @@
-"""The line: who waits, in the order of the expected starts, why, until when, and what would change it; and who runs."""
+"""The waiting jobs in the order of their expected starts: why each waits, until when, what would change it; and the
+running jobs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ STANDINGS: Final[dict[str, frozenset[str]]] = {
     "finished": frozenset({Phase.SUCCEEDED, Phase.FAILED}),
     "held": frozenset({Phase.SUSPENDED, Phase.INVALID}),
 }
-"""Word of the page → phases; the first is shown unless another is asked for."""
+"""Word on the page → phases. The page shows the first unless another is chosen."""
 _LAST: Final = 1 << 31
 
 
@@ -28,7 +30,7 @@ class LineView:
     counts: dict[str, int]
     """Jobs of each standing."""
     reasons: tuple[tuple[str, int], ...]
-    """Of those that are shown, the most frequent first."""
+    """Reasons of the jobs that are shown. The most frequent come first."""
     jobs: Paged[JobRow]
 
 
@@ -47,7 +49,7 @@ def line_view(jobs: Iterable[JobRow], wish: Wish) -> LineView:
 
 
 def matches(job: JobRow, wish: Wish) -> bool:
-    """True if a job passes the filters for queue and text."""
+    """True if the job passes the filters for queue and text."""
     if wish.queue and job.queue != wish.queue:
         return False
     return not wish.text or wish.text in job.key.lower() or wish.text in job.reason.lower()

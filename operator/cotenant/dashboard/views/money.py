@@ -1,4 +1,4 @@
-"""What was held this month, to what end, and what it cost, by queue and namespace; budgets in money."""
+"""The GPU-hours of this month by queue and namespace, their use and cost; and the budgets in money."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class MoneyRow:
     line: ShowbackLine
 
     def hours(self, part: str) -> float:
-        """GPU-hours of one part, by its field, or of all that was held."""
+        """GPU-hours of one part, by its field, or of everything that was held."""
         return float(getattr(self.line, part)) / HOUR
 
     @property
     def cost(self) -> str:
-        """Cost to a hundredth, with a question mark where some class has no price."""
+        """The cost to a hundredth, with a question mark if a class has no price."""
         return format_money(self.line.micros // 10_000 * 10_000) + (" + ?" if self.line.unpriced else "")
 
 
@@ -34,13 +34,13 @@ class MoneyView:
     rows: tuple[MoneyRow, ...]
     total: MoneyRow
     currency: str
-    """Empty where nothing has a price: there is no money then."""
+    """The currency; empty if there are no prices, and then no money is shown."""
     budgets: tuple[tuple[str, str, str, str], ...]
     """(queue, spent, left, currency) of budgets in money."""
 
 
 def money_view(charges: Iterable[Mapping[str, Any]], queues: Iterable[Mapping[str, Any]], wish: Wish) -> MoneyView:
-    """`charges`: Showback documents; what a filter leaves out is not in the total either."""
+    """The page. `charges`: Showback documents. The total leaves out what a filter leaves out."""
     chosen = [one for one in charges if wish.queue in ("", one["status"]["queue"])]
     parts = [priced_charge(one) for one in chosen]
     budgets = [

@@ -1,4 +1,4 @@
-"""The page of one node: whether it takes work, who holds which part of each GPU, and what it can enforce."""
+"""The page of one node: whether it takes work, who holds which part of each GPU, what isolation it can enforce."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from cotenant.dashboard.views.wish import Wish
 class GpuLine:
     brick: Brick
     memory: str
-    """`41Gi of 80Gi`: used by any process, of what the GPU has."""
+    """Memory in use by all processes, and the GPU's memory: `41Gi of 80Gi`."""
     sensors: str
-    """`61 °C, 412 W`."""
+    """Temperature and power: `61 °C, 412 W`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +28,14 @@ class NodeView:
     row: GpuNodeRow
     figures: tuple[tuple[str, str], ...]
     reasons: tuple[str, ...]
-    """Why it does not take all the work that it could, a sentence each."""
+    """Why it does not take all the work that it could, one sentence each."""
     gpus: tuple[GpuLine, ...]
     paths: tuple[tuple[str, str], ...]
-    """(way to put a GPU into a pod, why the node cannot; empty: it can)."""
+    """(way to give a GPU to a pod, why the node cannot use it; empty if it can)."""
 
 
 def node_view(document: Document | None, jobs: Iterable[JobRow], name: str, palette: Palette) -> NodeView | None:
-    """Without a document, that is without the right to GPUNodes: what jobs that the caller may read hold there."""
+    """The page. Without the GPUNode document, which the caller may not read, it shows what readable jobs hold there."""
     row = gpu_node_row(document) if document else None
     here = [one for one in jobs if any(share.node == name for share in one.shares)]
     if row is None and not here:

@@ -1,4 +1,4 @@
-"""The overview: how many GPUs there are and what they do, the wall at a glance, and who waits and why."""
+"""The overview: how many GPUs there are and what they do, the GPU wall, and which jobs wait and why."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from cotenant.dashboard.views.wish import Wish
 
 NODES: Final = 36
 ROWS: Final = 8
-"""Jobs of the line; the page of jobs has the others."""
+"""Waiting jobs that are listed. The page of jobs lists all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewView:
     wall: WallView
     figures: tuple[tuple[str, int], ...]
-    """(words, number): of all GPUs and jobs, not only of those that are shown."""
+    """(words, number) of all GPUs and jobs, including those that are not listed."""
     reasons: tuple[tuple[str, int], ...]
-    """Why jobs wait, and how many for that, the most frequent first."""
+    """Why jobs wait, with the number of jobs. The most frequent come first."""
     waiting: Sequence[JobRow]
-    """The first of the line."""
+    """The first waiting jobs."""
     more: int
-    """Jobs that wait and are not among them."""
+    """Number of waiting jobs that are not listed."""
 
 
 def overview_view(nodes: Iterable[GpuNodeRow], jobs: Iterable[JobRow], wish: Wish, palette: Palette) -> OverviewView:

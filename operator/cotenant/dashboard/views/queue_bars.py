@@ -1,6 +1,6 @@
-"""The tree of queues as bars: what is guaranteed, used, borrowed, and where the limit is, for every line of a quota.
+"""The tree of queues as bars: for every line of a quota what is guaranteed, used and borrowed, and the limit.
 
-Out of the operator's own answer about the tree, or of the LocalQueues that a namespace may see.
+The data is the operator's own answer about the tree, or the LocalQueues of the namespaces that the caller may read.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ WIDE: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaBar:
-    """One line of a quota. Positions are of WIDE, and compare within a page."""
+    """One line of a quota. Positions are in units of WIDE and comparable within a page."""
 
     label: str
-    """`H100, zone a`, or `all GPUs`."""
+    """The line's name: `H100, zone a`, or `all GPUs`."""
     own: float
-    """Used within the guarantee."""
+    """The part of the guarantee that is used."""
     borrowed: float
     guaranteed: float
     limit: float | None
@@ -34,7 +34,7 @@ class QuotaBar:
 class QueueRow:
     name: str
     namespace: str
-    """Of a LocalQueue."""
+    """Namespace of a LocalQueue."""
     depth: int
     used: str
     borrowed: str
@@ -45,7 +45,7 @@ class QueueRow:
     arithmetic: tuple[str, ...]
     broken: str
     hold: str
-    """Why none of its jobs starts, where an administrator holds it."""
+    """Why an administrator holds it: none of its jobs starts."""
     bars: tuple[QuotaBar, ...]
 
 
@@ -56,7 +56,7 @@ class QueuesView:
 
 
 def tree_view(answers: Iterable[Mapping[str, Any]], wish: Wish) -> QueuesView:
-    """View of `QueueTree` answers, parents first."""
+    """The page from `QueueTree` answers. Parents come first."""
     found = [one for one in answers if wish.text in one["metadata"]["name"].lower()]
     page = paged(found, wish.page, ROWS)
     scale = _scale(quota for one in page.items for quota in one["status"]["quotas"])
@@ -65,7 +65,7 @@ def tree_view(answers: Iterable[Mapping[str, Any]], wish: Wish) -> QueuesView:
 
 
 def local_view(queues: Iterable[Mapping[str, Any]], wish: Wish) -> QueuesView:
-    """View of LocalQueue documents."""
+    """The page from LocalQueue documents."""
     ordered = sorted(queues, key=lambda one: (one["metadata"]["namespace"], one["metadata"]["name"]))
     page = paged([one for one in ordered if wish.text in one["metadata"]["name"].lower()], wish.page, ROWS)
     scale = _scale(quota for one in page.items for quota in _quotas(one))
@@ -74,7 +74,7 @@ def local_view(queues: Iterable[Mapping[str, Any]], wish: Wish) -> QueuesView:
 
 
 def _quotas(queue: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Lines of a LocalQueue in the words of a tree's."""
+    """Quota lines of a LocalQueue, in the words of a QueueTree."""
     return [one | {"class": one.get("gpuClass")} for one in (queue.get("status") or {}).get("quotas") or ()]
 
 
@@ -142,7 +142,7 @@ def _bar(quota: Mapping[str, Any], scale: float) -> QuotaBar:
 
 
 def _arithmetic(share: Mapping[str, Any]) -> tuple[str, ...]:
-    """How the operator came to the share, line by line, in the terms of its answer."""
+    """How the operator computed the share, line by line, in the terms of its answer."""
     terms = [
         f"borrows {one['borrowed']} of {one['capacity']} ({one['class'] or 'all GPUs'}): {_percent(one['ppm'])}"
         for one in share["terms"]

@@ -1,7 +1,7 @@
-"""Reliability and showback by queue: sums of what the objects of jobs say. What no object says is left out, and named.
+"""Reliability and showback by queue: sums of what jobs' objects say. What no object says is left out and named.
 
-Useful GPU-time is not measured by anything yet, so there is no goodput here: beside it stands, of the GPU-time of jobs
-that have ended, the part of those that succeeded.
+Useful GPU-time is not measured yet, so the page shows no goodput. It shows the part of the GPU-time of finished jobs
+that belongs to those that succeeded.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class ReliabilityRow:
     failed: int = 0
     restarts: int = 0
     held_ms: int = 0
-    """GPU × milliseconds."""
+    """GPUs × milliseconds."""
     ended_ms: int = 0
     succeeded_ms: int = 0
     unsaved_s: float = 0.0
-    """GPU-seconds that jobs which run now would lose: since their newest checkpoint."""
+    """GPU-seconds since the newest checkpoint of each running job: what these jobs would lose now."""
     never_saved: int = 0
-    """Jobs that run and have no checkpoint."""
+    """Running jobs without a checkpoint."""
 
     @property
     def gpu_hours(self) -> float:
@@ -103,7 +103,7 @@ class ShowbackRow:
     jobs: int = 0
     held_ms: int = 0
     holds_milli: int = 0
-    """Now."""
+    """Thousandths of a GPU that it holds now."""
 
     @property
     def gpu_hours(self) -> float:

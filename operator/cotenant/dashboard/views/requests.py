@@ -1,4 +1,4 @@
-"""QuotaRequests by what became of them: those that wait for an answer first."""
+"""QuotaRequests by their answer. Those without an answer come first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STANDINGS: Final = {
     "granted": frozenset({"Granted"}),
     "over": frozenset({"Denied", "Revoked", "Expired"}),
 }
-"""Word of the page → phases; the first is shown unless another is asked for."""
+"""Word on the page → phases. The page shows the first unless another is chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class RequestsView:
 
 
 def requests_view(requests: Iterable[RequestRow], wish: Wish) -> RequestsView:
-    """The oldest of those that wait come first; of the others the newest."""
+    """The page. The oldest unanswered request comes first; answered ones start with the newest."""
     show = wish.show if wish.show in STANDINGS else "waiting"
     matching = [one for one in requests if _matches(one, wish)]
     phases = Counter(one.phase for one in matching)

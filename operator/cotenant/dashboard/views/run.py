@@ -1,4 +1,4 @@
-"""The page of a job that is gone, from the record that the operator kept of its run."""
+"""The page of a job that is gone, from the operator's record of its run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RunView:
     started: float | None
     finished: float | None
     happenings: tuple[HappeningLine, ...]
-    """The newest first."""
+    """What happened, the newest first."""
     tail: str
     advice: tuple[str, ...]
     course: tuple[CourseBar, ...]
@@ -69,7 +69,7 @@ def run_view(document: Mapping[str, Any]) -> RunView:
 
 
 def recorded_figures(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """What a job that is there does not say itself: whose it is, what it has cost, how it uses its GPUs."""
+    """Figures that the job's own object does not have: its owner, its cost, its use of GPUs."""
     status = document.get("status") or {}
     known = dict(_figures(status, _cost(document))) | ({"User": str(status["user"])} if status.get("user") else {})
     return tuple((name, known[name]) for name in ("User", "Cost", "GPUs busy", "Most GPU memory") if name in known)
@@ -80,7 +80,7 @@ def _cost(document: Mapping[str, Any]) -> str:
 
 
 def _figures(status: Mapping[str, Any], cost: str) -> Iterator[tuple[str, str]]:
-    """What is known, in the order of the page."""
+    """The known figures, in the order of the page."""
     use = status.get("use") or {}
     if "gpuSeconds" in status:
         yield "GPU-hours held", f"{status['gpuSeconds'] / 3600:.2f}"

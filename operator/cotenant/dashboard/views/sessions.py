@@ -1,4 +1,4 @@
-"""Sessions by what became of them: those that run first."""
+"""Sessions by their phase. Running ones come first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SessionsView:
 
 
 def sessions_view(sessions: Iterable[SessionRow], wish: Wish) -> SessionsView:
-    """Those that run, then the newest."""
+    """The page: running sessions, then the others, the newest first."""
     matching = [one for one in sessions if _matches(one, wish)]
     matching.sort(key=lambda one: (not one.runs, -one.created, one.key))
     return SessionsView(running=sum(one.runs for one in matching), sessions=paged(matching, wish.page, ROWS))

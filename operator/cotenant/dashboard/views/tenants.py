@@ -1,4 +1,4 @@
-"""The colour of a tenant: the same on every page of a session, and no two alike while there are enough."""
+"""The colour of a tenant. It is the same on every page of a session, and unique while there are enough colours."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ COLOURS: Final = 12
 
 
 class Palette:
-    """Namespace → class of the style sheet. The name decides; where its colour is taken, the next that is free does."""
+    """Namespace → class of the style sheet. The name determines the colour; if that is taken, the next free one is
+    used.
+    """
 
     def __init__(self) -> None:
         self._given: dict[str, int] = {}
 
     def colour(self, namespace: str) -> str:
-        """A name always stands beside it: from the thirteenth tenant on, colours are shared."""
+        """The tenant's colour class. Its name always stands beside it, because the thirteenth tenant shares a
+        colour.
+        """
         if namespace not in self._given:
             first = crc32(namespace.encode()) % COLOURS
             taken = set(self._given.values())

@@ -1,7 +1,7 @@
-"""The timeline: jobs that ran, run, and are expected to, as bars over a window around now.
+"""The timeline: jobs that ran, run, and are expected to run, as bars in a window around now.
 
-The past has what objects still say (when workers first ran, when the job ended), the future what the operator estimates
-(start, as likely sooner as later, and by when nine times out of ten) or the program does (time left).
+The past comes from the objects (when workers first ran, when the job ended). The future comes from the operator's
+estimates (the median start and the start by the 90th percentile) or from the program (time left).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cotenant.dashboard.views.wish import Paged, Wish, paged
 ROWS: Final = 40
 WIDE: Final = 1000
 TICKS: Final = {1: 600, 6: 3600, 24: 6 * 3600, 168: 24 * 3600}
-"""Hours of the window to each side → seconds between two ticks."""
+"""Hours of the window on each side → seconds between two ticks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class TimeBar:
     x: float
     width: float
     kind: str
-    """ran, failed, runs, expected, start (between the two estimates)."""
+    """ran, failed, runs, expected, or start (between the two estimates)."""
     says: str
 
 
@@ -36,7 +36,7 @@ class TimelineRow:
     job: JobRow
     bars: tuple[TimeBar, ...]
     evicted: float | None
-    """Where it was last asked to leave."""
+    """When it was last asked to leave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +48,9 @@ class TimelineView:
     """Position of the present."""
     begin: float
     end: float
-    """Of the window, in Unix seconds."""
+    """End of the window, in Unix seconds."""
     without_estimate: int
-    """Jobs that wait and of which nobody knows a start: they have no bar."""
+    """Waiting jobs without an estimated start. They have no bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class _Frame:
         return round((moment - self.begin) / (self.end - self.begin) * WIDE, 2)
 
     def bar(self, begin: float, end: float, kind: str, says: str) -> TimeBar | None:
-        """What of it is inside; None: nothing."""
+        """The part of the bar inside the window; None if it lies outside."""
         begin, end = max(begin, self.begin), min(end, self.end)
         if end < begin:
             return None

@@ -1,7 +1,8 @@
-"""The wall of GPUs: a brick for each GPU, in it a part for each tenant as wide as its share of the memory.
+"""The GPU wall: a brick for each GPU, with a part for each tenant, as wide as its share of the memory.
 
-What a part is comes from the placements of jobs that the caller may read, and from what nodes report of their pods
-(`GPUNode.status.holders`), where they may read that. Without GPUNodes the wall has the GPUs of the caller's own jobs.
+The parts come from the placements of jobs that the caller may read, and from what nodes report of their pods
+(`GPUNode.status.holders`) if the caller may read that. Without GPUNodes the wall shows the GPUs of the caller's own
+jobs.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from cotenant.dashboard.views.tenants import Palette
 from cotenant.dashboard.views.wish import Paged, Wish, paged
 
 NODES: Final = 48
-"""Of one page: with eight GPUs each some four hundred bricks."""
+"""Nodes per page: with eight GPUs each, some four hundred bricks."""
 WIDE: Final = 100
 """Width of a brick in its drawing."""
 UNREPORTED: Final = "GPUs of jobs that you may read"
 PARTS_MAX: Final = 24
-"""Parts of one brick that are drawn; GPUs have at most some tens of shares."""
+"""At most this many parts of one brick are drawn. A GPU has at most some tens of shares."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,20 +36,20 @@ class BrickPart:
     width: float
     colour: str
     says: str
-    """`team-a/train: 40Gi and 0.5 of its compute`."""
+    """The part in words: `team-a/train: 40Gi and 0.5 of its compute`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brick:
     uuid: str
     name: str
-    """`0 · H100`."""
+    """Index and class: `0 · H100`."""
     state: str
     """fine, slow, ill, drained or stranger."""
     health: str
     parts: tuple[BrickPart, ...]
     busy: int | None
-    """Utilization in percent."""
+    """Utilisation in percent."""
     says: str
 
 
@@ -59,7 +60,7 @@ class WallNode:
     isolation: str
     is_simulated: bool
     is_known: bool
-    """There is a GPUNode of this name."""
+    """True if a GPUNode with this name exists."""
     bricks: tuple[Brick, ...]
 
 
@@ -68,7 +69,7 @@ class ClassSum:
     gpu_class: str
     gpus: int
     idle: int
-    """Healthy GPUs of which nobody has a part."""
+    """Healthy GPUs of which no job holds a part."""
     ill: int
 
 
@@ -77,14 +78,14 @@ class WallView:
     classes: tuple[ClassSum, ...]
     nodes: Paged[WallNode]
     tenants: tuple[tuple[str, str, int], ...]
-    """(namespace, colour, GPUs that it is on), of all nodes, the largest first."""
+    """(namespace, colour, number of GPUs that it is on), over all nodes. The largest come first."""
     show: str
 
 
 def wall_view(
     nodes: Iterable[GpuNodeRow], jobs: Iterable[JobRow], wish: Wish, palette: Palette, *, most: int = NODES
 ) -> WallView:
-    """`most`: nodes of one page."""
+    """The page. `most`: nodes per page."""
     show = wish.show if wish.show in ("ill", "idle") else ""
     holds = _holds(nodes := sorted(nodes, key=lambda node: node.name), jobs)
     known = {gpu.uuid for node in nodes for gpu in node.gpus}
@@ -103,7 +104,7 @@ def wall_view(
 
 
 def _holds(nodes: Sequence[GpuNodeRow], jobs: Iterable[JobRow]) -> Mapping[str, list[GpuHold]]:
-    """GPU → who has parts of it, each job once: by its placement, else by what the node says."""
+    """GPU → the jobs that hold parts of it. Each job counts once: by its placement, otherwise by the node's report."""
     found: dict[str, dict[tuple[str, str], GpuHold]] = defaultdict(dict)
     for node in nodes:
         for hold in node.holds:
@@ -121,7 +122,9 @@ def _holds(nodes: Sequence[GpuNodeRow], jobs: Iterable[JobRow]) -> Mapping[str, 
 
 
 def _unreported(holds: Mapping[str, list[GpuHold]], known: set[str]) -> Iterator[GpuNodeRow]:
-    """GPUs of jobs that no node of the list has, as one group: all that a tenant sees without the right to nodes."""
+    """GPUs of jobs that are on no listed node, as one group. A tenant without the right to read nodes sees only
+    these.
+    """
     gpus = [
         WallGpu(uuid=uuid, index=number, gpu_class="", memory_mib=0, healthy=True, health="", is_drained=False,
                 parent="", utilization=None)

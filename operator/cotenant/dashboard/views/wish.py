@@ -1,4 +1,6 @@
-"""What a person wishes to see of a page: which part of a list, filtered by what. Read from an address, bounded."""
+"""What a person asked of a page: which part of a list, with which filters. It is read from the address, within
+limits.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +17,24 @@ PAGE_MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """`namespace`: empty is where the person is at home, `*` all."""
+    """What was asked. `namespace`: empty is the person's home, `*` is all."""
 
     page: int = 1
     namespace: str = ""
     queue: str = ""
     text: str = ""
-    """Found anywhere in a name."""
+    """A text that may stand anywhere in a name."""
     show: str = ""
-    """Which part of a view, in its own words."""
+    """The chosen part of a view, in the view's own words."""
     hours: int = 6
     days: int = 0
-    """Of the past; 0: all."""
+    """Days of the past; 0 for all."""
     user: str = ""
     rank: int = 0
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> Wish:
-        """What makes no sense is left out."""
+        """Read it from the address. Parameters that make no sense are ignored."""
 
         def number(name: str, least: int, most: int, default: int) -> int:
             given = query.get(name, "")
@@ -54,7 +56,7 @@ class Wish:
         )
 
     def address(self, **changes: str | int) -> str:
-        """The part of an address behind `?`, with these changes; another filter begins on the first page."""
+        """The query string of an address with these changes. A changed filter starts on the first page."""
         page = 1 if changes.keys() - {"page"} else self.page
         given: dict[str, str | int] = {
             "page": page, "namespace": self.namespace, "queue": self.queue, "q": self.text, "show": self.show,
@@ -80,7 +82,7 @@ class Paged(Generic[T]):
 
 
 def paged(items: Sequence[T], page: int, size: int) -> Paged[T]:
-    """The page of this number, or the last one."""
+    """The page with this number, or the last page."""
     pages = max(1, -(-len(items) // size))
     page = min(page, pages)
     return Paged(items[(page - 1) * size : page * size], page, pages, len(items))
