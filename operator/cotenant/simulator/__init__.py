@@ -1,5 +1,6 @@
-"""The same core on a virtual clock: what a cluster would do with its jobs, in seconds instead of weeks.
+"""Runs the operator's own decisions on a virtual clock: weeks of a cluster in seconds.
 
-`scenario` reads what comes when, `engine` plays it through `ClusterState` and `schedule`, `report` sums it up. `traces`
-reads what was published, `workload` puts it on a cluster, `comparison` and `chart` show policies side by side.
+`scenario` reads which jobs arrive when, `engine` runs it through `ClusterState` and `schedule`, `report` summarises it.
+`traces` reads published traces, `workload` puts a trace on a cluster, `comparison` and `chart` show policies side by
+side.
 """

@@ -1,6 +1,6 @@
-"""The same comparison as a picture: how long jobs took, and how many GPUs were busy when, a line for each policy.
+"""The comparison as a picture: how long jobs took, and how many GPUs were busy over time; one line per policy.
 
-Plain SVG without a library: two plots of lines, sizes in points of the picture. Equal outcomes give equal bytes.
+Plain SVG without a library: two line charts. Sizes are in units of the picture. Equal outcomes give equal bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cotenant.simulator.report import mean
 COLOURS = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#64748b", "#0891b2", "#b91c1c")
 WIDTH, HEIGHT, LEFT, TOP, GAP = 960, 250, 70, 60, 80
 _POINTS = 400
-"""Samples of a line: more than can be told apart."""
+"""Samples per line. More could not be told apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Several policies over one trace, side by side: a table, and the queues of each."""
+"""Several policies over one trace, side by side: a table, and the queues of each policy."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class QueueSummary:
     jct_mean_h: float
     evictions: int
     owed_gpu_h: float
-    """GPU time within its guarantee that the queue's jobs asked for and did not have."""
+    """GPU-hours within its guarantee that the queue's jobs asked for and did not have."""
 
 
 def table(played: Sequence[Played], gpus: int) -> list[str]:
@@ -74,7 +74,7 @@ def queue_table(played: Sequence[Played], queues: Sequence[TenantQueue]) -> list
 
 
 def by_queue(played: Sequence[Played], queues: Sequence[TenantQueue]) -> list[QueueSummary]:
-    """Figures of the real policies, queue by queue; yardsticks know no queues."""
+    """Figures of the real policies, queue by queue. Yardsticks have no queues."""
     return [
         _queue_summary(one, queue)
         for queue in queues
@@ -98,8 +98,10 @@ def _queue_summary(played: Played, queue: TenantQueue) -> QueueSummary:
 
 
 def owed_milli_s(own: Sequence[ReplayedJob], guaranteed: int) -> float:
-    """∫ (min(guaranteed, asked for) − held)⁺ over time. What fits into no whole GPUs of a guarantee counts as owed too:
-    a gang of 8 that waits where 4 are left is owed 4."""
+    """∫ (min(guaranteed, asked for) − held)⁺ over time, in milli-GPU × seconds.
+
+    A gang that does not fit the rest of a guarantee counts too: a gang of 8 that waits while 4 GPUs are left is owed 4.
+    """
     asked = Load((one.submitted_at, one.end, float(one.milli)) for one in own if one.end is not None)
     held = Load((part.start, part.end, float(part.milli)) for one in own for part in one.held)
     moments = sorted(
@@ -113,7 +115,7 @@ def owed_milli_s(own: Sequence[ReplayedJob], guaranteed: int) -> float:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The first column to the left, the others to the right."""
+    """The first column is left-aligned, the others are right-aligned."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(
@@ -125,7 +127,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def as_values(played: Sequence[Played], queues: Sequence[TenantQueue], gpus: int) -> Mapping[str, object]:
-    """Values for JSON: the policies, their queues, and how often each job was evicted that was."""
+    """Values for JSON: the policies, their queues, and the number of evictions of each evicted job."""
     return {
         "policies": [_fields(one.summary(gpus)) for one in played],
         "queues": [_fields(one) for one in by_queue(played, queues)],

@@ -1,11 +1,11 @@
-"""Plays a scenario: time jumps from event to event, every decision is made by the same `schedule` as in the operator.
+"""Runs a scenario: time jumps from event to event, and the operator's own `schedule` makes every decision.
 
-The world is as simple as the question allows: a job trains for its time on any placement, an evicted job loses what it
-did since its last checkpoint, starting takes a while (`Costs`), an elastic job trains in proportion to its width. What
-a job declares reaches the decision; how long it really trains does not, before it has ended.
+The world is simple. A job trains for its time on any placement. An evicted job loses its work since its last
+checkpoint. A start takes a while (`Costs`). An elastic job trains in proportion to its width. The decision knows what a
+job declares; it does not know the true training time before the job ends.
 
-Cost: one cycle for each moment at which something happens while a job waits or could grow. Where a decision may also
-change with time alone (protection from evictions, patience), one more each `tick_s` in which nothing happens.
+Cost: one cycle for each moment with an event while a job waits or could grow. If a decision may also change with time
+alone (protection from evictions, patience), one more cycle every `tick_s` without events.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Schedule = Callable[[Snapshot], Plan]
 
 @dataclass(slots=True)
 class SimulationResult:
-    """Runs of all jobs, and the log of what happened."""
+    """Runs of all jobs, and the log of events."""
 
     start: float
     end: float
@@ -38,13 +38,13 @@ class SimulationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Pace of the clock, and how long it runs."""
+    """Pace of the clock, and the length of the simulation."""
 
     tick_s: float | None = None
-    """The longest pause between two decisions while a job waits. None: decisions follow events alone."""
+    """The longest pause between two decisions while a job waits, in seconds. None: decisions follow events only."""
     max_events: int = 1_000_000
     progress: Callable[[float, int], None] | None = None
-    """Called now and then with the virtual time and the number of jobs that have ended."""
+    """Called from time to time with the virtual time and the number of finished jobs."""
 
 
 USUAL = Costs()
@@ -59,8 +59,10 @@ def simulate(
     half_life_s: int = HALF_LIFE_S,
     pace: Pace = EVENTS,
 ) -> SimulationResult:
-    """Simulates until every job has ended or nothing can happen any more. Same scenario, same history. `half_life_s`:
-    of past borrowing, in trees of queues that set none."""
+    """Run until every job has ended or no further event can happen. Equal scenarios give equal histories.
+
+    `half_life_s`: half-life of past borrowing for trees of queues that set none.
+    """
     return _Simulation(scenario, schedule, costs, half_life_s).run(pace)
 
 
@@ -125,7 +127,7 @@ class _Simulation:
             self.log(f"{key} ended")
 
     def tell_checkpoints(self) -> None:
-        """Report, as agents do, when each running job last saved: once in the time between two checkpoints."""
+        """Report when each running job last saved, as agents do: once between two checkpoints."""
         if not self.tells_checkpoints or self.now - self.told_at < self.costs.checkpoint_s:
             return
         self.told_at = self.now
@@ -135,7 +137,9 @@ class _Simulation:
                 self.state.observe(JobObserved(replace(self.current(key), last_checkpoint_at=saved_at)))
 
     def decide(self) -> None:
-        """Cycle until the core has nothing more to do now: an eviction frees what the next cycle hands out."""
+        """Run cycles until the core has nothing more to do now, because an eviction frees GPUs that the next cycle
+        assigns.
+        """
         for _ in range(100):
             self.state.advance(self.now)
             plan = self.schedule(self.state.snapshot(self.now))

@@ -1,4 +1,4 @@
-"""One job on its way through a simulation: what it has trained, what it held and when, and what it lost."""
+"""One simulated job: what it has trained, which GPUs it held when, and what it lost."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cotenant.simulator.scenario import Arrival
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
     start_s: float = 10.0
-    """From admission to the first step."""
+    """Seconds from admission to the first step."""
     checkpoint_s: float = 600.0
-    """Between two checkpoints: what an eviction loses at most."""
+    """Seconds between two checkpoints: an eviction loses at most this much work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Part of a GPU or several of them, held for a while."""
+    """Parts of GPUs that were held for a while."""
 
     start: float
     end: float
@@ -32,23 +32,23 @@ class JobRun:
     trained_s: float = 0.0
     """Work that is done and saved, in seconds at full width."""
     lost_s: float = 0.0
-    """Work that was done again after an eviction."""
+    """Work that was repeated after an eviction, in seconds."""
     ran_s: float = 0.0
-    """How long its workers ran in attempts that are over."""
+    """Seconds for which its workers ran in finished attempts."""
     placed: Job | None = None
-    """The job with the placement on which it runs."""
+    """The job with its present placement."""
     admitted_at: float | None = None
-    """Of the present attempt, or of its last resize."""
+    """When the present attempt was admitted or last resized."""
     training_since: float | None = None
-    """Since when the present attempt trains."""
+    """When the present attempt started to train."""
     placements: int = 0
-    """Counts placements: an end that was foreseen for an earlier one is void."""
+    """Number of placements. An end that was computed for an earlier placement is void."""
     first_start: float | None = None
     end: float | None = None
     evictions: int = 0
     held: list[Held] = field(default_factory=list)
     verdict: Verdict | None = None
-    """The last reason for which it waited."""
+    """The last reason why it waited."""
 
     @property
     def waits(self) -> bool:
@@ -59,7 +59,7 @@ class JobRun:
         return sum(one.milli * (one.end - one.start) for one in self.held)
 
     def place(self, job: Job, now: float, costs: Costs) -> float:
-        """Count a new placement; returns when the job would end on it."""
+        """Count a new placement. Returns when the job would end on it."""
         self.placements += 1
         self.placed, self.admitted_at = job, now
         self.training_since = now + costs.start_s
@@ -68,13 +68,13 @@ class JobRun:
         return self.training_since + max(0.0, self.arrival.train_s - self.trained_s) / speed(job)
 
     def saved_at(self, now: float, costs: Costs) -> float | None:
-        """When the present attempt last saved; None: it has not yet."""
+        """When the present attempt last saved; None if it has not."""
         if self.training_since is None or now < self.training_since + costs.checkpoint_s:
             return None
         return now - (now - self.training_since) % costs.checkpoint_s
 
     def credit(self, now: float) -> None:
-        """Credit the running attempt up to now, and close it."""
+        """Credit the work of the running attempt up to now, and close the attempt."""
         job = self.placed
         if self.admitted_at is None or self.training_since is None or job is None or job.placement is None:
             return
@@ -87,7 +87,7 @@ class JobRun:
         self.placed = self.admitted_at = self.training_since = None
 
     def evict(self, now: float, costs: Costs) -> None:
-        """Close the attempt; what it did since its last checkpoint is lost."""
+        """Close the attempt. Its work since the last checkpoint is lost."""
         before = self.trained_s
         self.credit(now)
         lost = (self.trained_s - before) % costs.checkpoint_s

@@ -1,8 +1,9 @@
-"""What became of every job under one policy, in the terms in which policies are compared.
+"""The outcome of every job under one policy, in the terms in which policies are compared.
 
-*JCT* is the time from submission to end. *Finish-time fairness* ρ (Mahajan et al., Themis, NSDI 2020) is the JCT over
-the time that the job would have taken with an equal share: its duration, times the mean load over its life where that
-is above one (load: GPUs asked for by all jobs that are there, over GPUs). Above 1 it got less than that.
+*JCT* is the time from submission to end. *Finish-time fairness* ρ (Mahajan et al., Themis, NSDI 2020) is the JCT
+divided by the time that the job would have taken with an equal share: its duration times the mean load over its life if
+that is above one (load: GPUs that all present jobs ask for, divided by all GPUs). Above 1 the job got less than an
+equal share.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class ReplayedJob:
 
 
 def outcomes_of(history: SimulationResult) -> tuple[ReplayedJob, ...]:
-    """Outcomes in order of the jobs' keys."""
+    """Outcomes, sorted by the jobs' keys."""
     return tuple(
         ReplayedJob(
             name=key,
@@ -69,24 +70,24 @@ class Summary:
     jct_p50_h: float
     jct_p99_h: float
     wait_mean_h: float
-    """To the first start."""
+    """Mean hours until the first start."""
     rho_mean: float
     rho_p99: float
     unfair_percent: float
-    """Jobs with ρ above 1.05."""
+    """Jobs with ρ above 1.05, in percent."""
     evictions: int
     evictions_per_job: float
     evictions_most: int
-    """Of one job."""
+    """The most evictions of one job."""
     lost_gpu_h: float
-    """Work done again after evictions."""
+    """GPU-hours of work that was repeated after evictions."""
     busy_percent: float
-    """Of all GPUs, from the first submission to the last."""
+    """Busy part of all GPUs from the first submission to the last, in percent."""
     makespan_h: float
 
 
 def summarise(policy: str, outcomes: Sequence[ReplayedJob], gpus: int) -> Summary:
-    """`gpus`: in the whole cluster."""
+    """The summary. `gpus`: GPUs of the whole cluster."""
     ended = [one for one in outcomes if one.end is not None]
     jcts = [one.jct_s / HOUR for one in ended]
     ratios = fairness(ended, gpus)
@@ -130,7 +131,7 @@ def fairness(ended: Sequence[ReplayedJob], gpus: int) -> list[float]:
 
 
 class Load:
-    """A sum of amounts, each of which lasts from a start to an end."""
+    """A sum of amounts over time. Each amount lasts from its start to its end."""
 
     def __init__(self, intervals: Iterable[tuple[float, float, float]]) -> None:
         steps: dict[float, float] = {}

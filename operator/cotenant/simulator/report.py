@@ -1,4 +1,6 @@
-"""Sums a history up: how long jobs waited and took, how busy the GPUs were, who was evicted, who never ran and why."""
+"""Summarises a simulation: how long jobs waited and took, how busy the GPUs were, which jobs were evicted or never ran
+and why.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class Report:
     gpus_busy_percent: float
     evictions: int
     never: tuple[tuple[str, str], ...]
-    """(job, reason and message) of those that never started."""
+    """(job, reason and message) of the jobs that never started."""
 
 
 def summarise(scenario: Scenario, history: SimulationResult) -> Report:
@@ -53,13 +55,13 @@ def mean(values: Sequence[float]) -> float:
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """Nearest rank."""
+    """Percentile by nearest rank."""
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else 0.0
 
 
 def as_text(report: Report) -> list[str]:
-    """Report as text for a terminal."""
+    """The report as text for a terminal."""
     text = [
         f"jobs            {report.jobs}, {report.ended} ended",
         f"makespan        {report.makespan_s:,.0f} s",

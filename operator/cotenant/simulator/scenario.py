@@ -1,7 +1,7 @@
-"""Documents → what comes when: nodes, queues, and jobs with the time that they would train.
+"""Reads documents as a scenario: nodes, queues, and jobs with their training times.
 
-A scenario is what `kubectl get nodes,gpunodes,namespaces,queues,trainingjobs -A -o yaml` prints, or files of the same
-documents, so that a what-if needs no language of its own. `spec.expectedRuntime` is how long a job really trains.
+The documents are the output of `kubectl get nodes,gpunodes,namespaces,queues,trainingjobs -A -o yaml`, or files of such
+documents, so a what-if needs no language of its own. `spec.expectedRuntime` is the true training time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNKNOWN_MIB = 1 << 30
 
 
 class ScenarioError(ValueError):
-    """The scenario cannot be played; the message names the document and what is missing."""
+    """The scenario cannot be run. The message names the document and what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Arrival:
     at: float
     job: Job
     train_s: float
-    """Seconds of training that the job needs in all."""
+    """Seconds of training that the job needs in total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ class Scenario:
     queues: tuple[TenantQueue, ...]
     arrivals: tuple[Arrival, ...]
     notes: tuple[str, ...] = ()
-    """What of the documents is taken for something else, in sentences."""
+    """Assumptions about the documents, in sentences."""
 
 
 def read(documents: Iterable[Document], *, replay: bool = False) -> Scenario:
-    """Raises ScenarioError when there are no GPUs or no jobs, DocumentError for a bad document.
+    """Read the scenario. Raises ScenarioError if there are no GPUs or no jobs, DocumentError for a bad document.
 
-    `replay`: jobs come when they were created, also those that are over, which run as long as they ran. Otherwise jobs
-    that still have to run are all there at the moment of the documents.
+    `replay`: jobs arrive when they were created, and finished jobs run as long as they ran. Otherwise all unfinished
+    jobs are there when the simulation starts.
     """
     by_kind = by_kind_of(documents)
     gpu_nodes = gpu_nodes_of(by_kind)
@@ -70,7 +70,7 @@ def read(documents: Iterable[Document], *, replay: bool = False) -> Scenario:
 
 
 def read_cluster(documents: Iterable[Document]) -> tuple[tuple[Node, ...], tuple[TenantQueue, ...]]:
-    """Nodes and queues alone. Raises as `read` does, but not for want of jobs."""
+    """Read nodes and queues alone. Raises as `read` does, but accepts documents without jobs."""
     by_kind = by_kind_of(documents)
     gpu_nodes = gpu_nodes_of(by_kind)
     return nodes(gpu_nodes, by_kind.get("Node", ()), start_of(gpu_nodes, ())), queues_of(by_kind)
@@ -96,7 +96,7 @@ def queues_of(by_kind: Mapping[str, list[Document]]) -> tuple[TenantQueue, ...]:
 
 
 def notes_of(jobs: list[TrainingJob], kept: list[TrainingJob], start: float, *, replay: bool) -> tuple[str, ...]:
-    """What a person would otherwise take for granted of what is played."""
+    """What the simulation assumes and a reader might not expect."""
     notes = []
     if (over := len(jobs) - len(kept)) > 0:
         notes.append(f"{over} of {len(jobs)} jobs are over or held back, and are not played")
@@ -116,7 +116,7 @@ def notes_of(jobs: list[TrainingJob], kept: list[TrainingJob], start: float, *, 
 
 
 def ran_s(job: TrainingJob) -> int:
-    """How long a job ran that is over; 0 where it is not, or where that is not written down."""
+    """Seconds for which a finished job ran; 0 if it has not finished or the time is not recorded."""
     over = job.status.phase in {phase.value for phase in TERMINAL}
     return job.status.usage.run_seconds if over and job.status.usage is not None else 0
 
@@ -125,7 +125,7 @@ TERMINAL_OR_HELD = frozenset({phase.value for phase in TERMINAL} | {Phase.SUSPEN
 
 
 def flatten(documents: Iterable[Document]) -> Iterator[Document]:
-    """A List counts as its items."""
+    """The documents, with every List replaced by its items."""
     for document in documents:
         if str(document.get("kind", "")).endswith("List") or "items" in document:
             yield from flatten(document.get("items") or ())
@@ -134,14 +134,14 @@ def flatten(documents: Iterable[Document]) -> Iterator[Document]:
 
 
 def start_of(gpu_nodes: Iterable[GPUNode], jobs: Iterable[TrainingJob]) -> float:
-    """The moment of the documents: the newest heartbeat, or else the newest job."""
+    """The time of the documents: the newest heartbeat, otherwise the newest job."""
     beats = [unix_seconds(node.status.heartbeat) or 0.0 for node in gpu_nodes]
     created = [unix_seconds(job.metadata.creation_timestamp) or 0.0 for job in jobs]
     return max([*beats, *created, 0.0])
 
 
 def nodes(gpu_nodes: Iterable[GPUNode], documents: Iterable[Document], now: float) -> tuple[Node, ...]:
-    """A GPUNode whose Node is not among the documents counts as ready, with CPU and memory enough."""
+    """The nodes. A GPUNode without its Node counts as ready, with enough CPU and memory."""
     facts = {fact.name: fact for fact in map(to_node_facts, documents)}
     found = []
     for gpu_node in gpu_nodes:

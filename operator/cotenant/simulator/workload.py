@@ -1,8 +1,8 @@
-"""A trace and a cluster → a scenario: nodes, queues, and jobs that come when they came and run as long as they ran.
+"""Turns a trace and a cluster into a scenario: nodes, queues, and jobs with the trace's arrivals and run times.
 
-A gang of up to a node's GPUs is one worker on one node; a larger one has a worker for each node that it fills, and
-where it fills none, one for each GPU. Queues that only the trace names are guaranteed GPUs in proportion to the GPU
-time that they used in it, and may borrow the rest.
+A gang that fits one node is one worker. A larger gang has one worker per node if it fills whole nodes, otherwise one
+per GPU. Queues that only the trace names are guaranteed GPUs in proportion to the GPU time that they used in it, and
+may borrow the rest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NODES = re.compile(r"(\d+)x(\d+)(?::([A-Za-z0-9][A-Za-z0-9._-]*))?")
 
 
 def nodes_of(text: str) -> tuple[Node, ...]:
-    """`52x8`, or `40x8:A100,24x4:V100`: nodes × GPUs of a class. Raises TraceError."""
+    """Nodes from `52x8`, or `40x8:A100,24x4:V100`: nodes × GPUs of a class. Raises TraceError."""
     nodes: list[Node] = []
     for part in text.split(","):
         match = _NODES.fullmatch(part.strip())
@@ -47,7 +47,7 @@ def _node(name: str, gpus: int, gpu_class: str) -> Node:
 class Cluster:
     nodes: tuple[Node, ...]
     queues: tuple[TenantQueue, ...] = ()
-    """Empty: those that the trace names."""
+    """The queues; empty for those that the trace names."""
 
     @property
     def gpus(self) -> int:
@@ -55,7 +55,7 @@ class Cluster:
 
 
 def scenario_of(trace: Trace, cluster: Cluster) -> Scenario:
-    """Raises TraceError where the trace names a queue that the cluster does not have."""
+    """The scenario. Raises TraceError if the trace names a queue that the cluster does not have."""
     queues = cluster.queues or queues_of(trace.jobs, cluster.gpus)
     unknown = sorted({job.queue for job in trace.jobs} - {queue.name for queue in queues})
     if unknown:
@@ -72,7 +72,9 @@ def scenario_of(trace: Trace, cluster: Cluster) -> Scenario:
 
 
 def queues_of(jobs: Sequence[TraceJob], gpus: int) -> tuple[TenantQueue, ...]:
-    """Guarantees in proportion to GPU time, in whole GPUs, all of them together: largest remainder."""
+    """Queues whose guarantees are proportional to their GPU time, in whole GPUs by largest remainder. Together they are
+    all GPUs.
+    """
     used: dict[str, float] = {}
     for job in jobs:
         used[job.queue] = used.get(job.queue, 0.0) + job.duration_s * job.gpus * job.gpu_milli / WHOLE
@@ -84,7 +86,7 @@ def queues_of(jobs: Sequence[TraceJob], gpus: int) -> tuple[TenantQueue, ...]:
 
 
 def apportioned(weights: Mapping[str, float], seats: int) -> dict[str, int]:
-    """Whole seats in proportion to weights, after Hamilton: the floor, then the largest remainders."""
+    """Whole seats in proportion to weights, by Hamilton's method: the floors, then the largest remainders."""
     total = sum(weights.values()) or 1.0
     exact = {name: seats * weight / total for name, weight in weights.items()}
     found = {name: int(share) for name, share in exact.items()}

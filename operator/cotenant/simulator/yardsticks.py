@@ -1,9 +1,13 @@
-"""Yardsticks beside the real policies: published orders on a pool of GPUs, with evictions that cost nothing.
+"""Yardsticks beside the real policies: published orders on a pool of GPUs whose evictions cost nothing.
 
-A pool has no nodes, no queues and no costs, so these say what an order alone is worth, and not what a cluster would do:
-*FIFO* in order of arrival, small jobs ahead of a large one that finds no room; *LAS*, least attained service in two
-classes as in Tiresias (Gu et al., NSDI 2019): jobs that had less than one GPU-hour, then the others, each by arrival;
-*SRSF*, shortest remaining service first, which knows how long jobs really run.
+A pool has no nodes, queues or costs, so a yardstick shows the value of an order alone.
+
+- *FIFO*: by arrival; small jobs overtake a large one that does not fit.
+
+- *LAS*, least attained service in two classes as in Tiresias (Gu et al., NSDI 2019): jobs that had less than one
+GPU-hour, then the others, each by arrival.
+
+- *SRSF*, shortest remaining service first. It knows the true run times.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ class _Run:
     job: TraceJob
     served_s: float = 0.0
     since: float | None = None
-    """Since when it runs."""
+    """When it started to run."""
     first_start: float | None = None
     end: float | None = None
     evictions: int = 0
@@ -61,7 +65,7 @@ YARDSTICKS: Final[Mapping[str, _Rank]] = MappingProxyType({"FIFO": _fifo, "LAS":
 
 
 def play_on_pool(name: str, jobs: Sequence[TraceJob], gpus: int) -> tuple[ReplayedJob, ...]:
-    """Outcomes of the jobs, in their order, on so many GPUs. A job that asks for more never runs."""
+    """Outcomes of the jobs, in their order, on this many GPUs. A job that asks for more never runs."""
     rank = YARDSTICKS[name]
     runs = [_Run(number, job) for number, job in enumerate(jobs)]
     arrivals = [(run.job.submitted_at, run.number) for run in runs if run.gpus <= gpus]
@@ -83,7 +87,7 @@ def play_on_pool(name: str, jobs: Sequence[TraceJob], gpus: int) -> tuple[Replay
 
 
 def _next_change(active: Iterable[_Run], has_classes: bool, now: float) -> float:
-    """When a running job ends, or leaves its class."""
+    """When the next running job ends or leaves its class."""
     found = inf
     for run in active:
         if run.since is None:
@@ -96,7 +100,7 @@ def _next_change(active: Iterable[_Run], has_classes: bool, now: float) -> float
 
 
 def _share_out(ordered: Sequence[_Run], gpus: float, now: float) -> None:
-    """The first in order that fit run; who ran and is not among them is evicted."""
+    """Run the first jobs in this order that fit. A running job that is not among them is evicted."""
     free = gpus
     for run in ordered:
         if run.gpus <= free + 1e-9:

@@ -1,4 +1,4 @@
-"""Readers of traces: what came when and how long it really ran, in the layouts in which such lists are published.
+"""Readers of published traces: which jobs arrived when and how long they really ran.
 
-`trace` is what all of them give, `formats` opens a file and finds out which it is. A reader says what it left out.
+Every reader returns a `trace` and says what it left out. `formats` opens a file and recognises its layout.
 """

@@ -1,4 +1,4 @@
-"""Opens a file of a trace, packed with gzip or not, and finds out in which layout it is."""
+"""Opens a trace file, compressed with gzip or not, and recognises its layout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ READERS: Final[Mapping[str, Callable[[Iterable[str]], Trace]]] = MappingProxyTyp
 
 
 def read_file(path: str, layout: str | None = None) -> Trace:
-    """`layout`: a name of `READERS`; None finds out. Raises TraceError, also where the file cannot be read."""
+    """Read the file. `layout`: a name in `READERS`; None recognises it. Raises TraceError, also if the file cannot be
+    read.
+    """
     try:
         raw = Path(path).read_bytes()
         text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
@@ -32,7 +34,7 @@ def read_file(path: str, layout: str | None = None) -> Trace:
 
 
 def layout_of(text: str) -> str:
-    """Name of the layout, by the first line that says something."""
+    """Name of the layout, from the first line with content."""
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     words = first.split()
     if first.startswith("["):

@@ -1,7 +1,7 @@
 """The job log of the Philly traces (Jeon et al., ATC 2019): a JSON list of jobs with their attempts.
 
-A job ran for the sum of its attempts, on as many GPUs as the last of them held, in the queue of its virtual cluster.
-Attempts without a start or an end (the log lost it) do not count; a job without any other attempt is left out.
+A job's run time is the sum of its attempts. Its size is that of its last attempt. Its queue is its virtual cluster.
+Attempts whose start or end is missing in the log do not count. A job without any other attempt is left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Standard Workload Format 2.2 of the Parallel Workloads Archive (Feitelson et al.): 18 numbers a line, -1 unknown.
+"""Standard Workload Format 2.2 of the Parallel Workloads Archive (Feitelson et al.): 18 numbers per line, -1 for
+unknown.
 
-Read are 1 job number, 2 submit time, 4 run time, 5 and 8 processors (those that it asked for, else those that it got),
-9 requested time, 12 user, 15 queue. A processor counts as one GPU. `; UnixStartTime:` of the header dates the times.
+The reader uses fields 1 job number, 2 submit time, 4 run time, 5 and 8 processors (requested, otherwise allocated), 9
+requested time, 12 user, 15 queue. A processor counts as one GPU. `; UnixStartTime:` in the header dates the times.
 """
 
 from __future__ import annotations

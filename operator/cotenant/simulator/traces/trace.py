@@ -1,4 +1,4 @@
-"""A trace: jobs with the time at which they came and the time that they really ran."""
+"""A trace: jobs with the time at which each arrived and the time for which it really ran."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ WHOLE = 1000
 
 
 class TraceError(ValueError):
-    """The trace cannot be read; the message names the line and what is wrong with it."""
+    """The trace cannot be read. The message names the line and what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
     name: str
     submitted_at: float
-    """Seconds on any clock; only differences matter, and dates for a window."""
+    """Seconds on any clock. Only differences matter; windows by date need Unix seconds."""
     duration_s: float
-    """How long it really ran, on its GPUs, without waiting."""
+    """Seconds for which it really ran on its GPUs, without waiting."""
     gpus: int
     queue: str = "trace"
     user: str = ""
     declared_s: int | None = None
-    """How long it was said to run. None: nobody said."""
+    """The declared run time in seconds; None if none was declared."""
     priority: int = 0
     gpu_milli: int = WHOLE
-    """Of each of its GPUs; less than all of it only for one GPU."""
+    """Thousandths of each of its GPUs. Below 1,000 only for a job with one GPU."""
     gpu_classes: tuple[str, ...] = ()
-    """Empty: any."""
+    """Accepted GPU classes; empty for any."""
     cpu_milli: int = 0
-    """In all."""
+    """Thousandths of a CPU, in total."""
     memory_mib: int = 0
-    """In all."""
+    """Memory in MiB, in total."""
 
 
 @dataclass(slots=True)
 class LeftOut:
-    """Counts what of a file is not used, by reason."""
+    """Counts the parts of a file that are not used, by reason."""
 
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -53,9 +53,9 @@ class LeftOut:
 @dataclass(frozen=True, slots=True)
 class Trace:
     jobs: tuple[TraceJob, ...]
-    """By time of submission, then in the order of the file."""
+    """The jobs by time of submission, then in the order of the file."""
     notes: tuple[str, ...] = ()
-    """What of the file is not used, or is taken for something else, in sentences."""
+    """What of the file is not used, and what is assumed, in sentences."""
 
     @classmethod
     def of(cls, jobs: Iterable[TraceJob], notes: Iterable[str] = ()) -> Trace:
@@ -65,7 +65,7 @@ class Trace:
         return cls(ordered, tuple(notes))
 
     def window(self, start: float | None, end: float | None) -> Trace:
-        """Jobs that came in [start, end)."""
+        """Jobs that arrived in [start, end)."""
         inside = [
             job
             for job in self.jobs
@@ -77,7 +77,7 @@ class Trace:
         )
 
     def declaring(self, percent: int | None) -> Trace:
-        """Trace whose jobs declare so many percent of their true run time; None: they declare none."""
+        """The trace with declared run times of this percentage of the true ones; None: without declared run times."""
         return replace(
             self,
             jobs=tuple(
@@ -91,8 +91,7 @@ class Trace:
 
 
 def seconds_of(text: str) -> float:
-    """Unix seconds of `1510000000`, `86400.5`, `2017-11-06` or `2017-11-06 07:01:55`; what names no zone is UTC.
-
+    """Unix seconds of `1510000000`, `86400.5`, `2017-11-06` or `2017-11-06 07:01:55`. Without a zone a time is UTC.
     Raises ValueError.
     """
     text = text.strip()
