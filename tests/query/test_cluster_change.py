@@ -51,6 +51,24 @@ def test_four_more_start_whom_the_quota_held_back() -> None:
     assert (found.evicted, found.waiting) == ((), (1, 0))
 
 
+def test_guarantees_that_the_gpus_do_not_back_are_told_with_what_they_would_count_for() -> None:
+    situation = decided(cluster())
+    changed = with_queue(situation.snapshot, make_queue("red", guaranteed=4, limit=4))
+    found = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy), clock)
+    gpus = len([gpu for node in situation.snapshot.nodes for gpu in node.gpus])
+    assert sum(one.effective for one in found.unbacked) <= gpus * 1000 < sum(one.guaranteed for one in found.unbacked)
+    assert [one.queue for one in found.unbacked] == ["blue", "red"]
+
+
+def test_guarantees_that_were_not_backed_before_are_told_only_if_they_count_for_less() -> None:
+    situation = decided(
+        ToyCluster([make_node("n1")], [make_queue("red", guaranteed=9), make_queue("blue", guaranteed=9)])
+    )
+    smaller = with_queue(situation.snapshot, make_queue("blue", guaranteed=8))
+    found = what_if_cluster(situation, ChangedCluster(snapshot=smaller, policy=situation.policy), clock)
+    assert found.unbacked == ()
+
+
 def test_who_has_borrowed_leaves_for_a_guarantee_that_grows() -> None:
     situation = decided(
         cluster(make_job("a", gpus=2), make_job("b", queue="blue", gpus=2), make_job("c", gpus=2, at=3.0))

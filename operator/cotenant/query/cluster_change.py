@@ -7,7 +7,7 @@ Jobs on a drained node count as gone at once; in truth they save first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -15,7 +15,9 @@ from cotenant.core.model.objects import Gpu, Job, JobKey, Node, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Plan
 from cotenant.core.outlook.estimates import Estimate
 from cotenant.core.policy import Policy
+from cotenant.core.quota.tree import QueueTree, QuotaLine
 from cotenant.core.scheduling.scheduler import place
+from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.query.redaction import JobMention, Sees, size_of, uuids_of
 from cotenant.query.situation import Situation
@@ -50,6 +52,18 @@ class MovedStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnbackedGuarantee:
+    """A guarantee that would count for less, because all guarantees together would exceed the GPUs. In milli-GPU."""
+
+    queue: str
+    gpu_class: str | None
+    zone: str | None
+    guaranteed: int
+    effective: int
+    """What it would count for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterWhatIf:
     """The differences. Each list is sorted by key and at most `MENTIONED` long; `counts` has the full numbers."""
 
@@ -66,6 +80,7 @@ class ClusterWhatIf:
     """Name of a list → how many there are."""
     waiting: tuple[int, int] = (0, 0)
     """Jobs that wait after the next decision, without and with the change."""
+    unbacked: tuple[UnbackedGuarantee, ...] = ()
 
     @property
     def namespaces(self) -> frozenset[str]:
@@ -135,6 +150,9 @@ def what_if_cluster(situation: Situation, changed: ChangedCluster, clock: Clock)
         later=tuple(later[:MENTIONED]),
         counts=tuple(zip(names, lengths, strict=True)),
         waiting=(len(without.verdicts), len(plan.verdicts)),
+        unbacked=_unbacked(
+            situation.accounting.tree, Accounting.of(changed.snapshot.nodes, changed.snapshot.queues, ()).tree
+        ),
     )
 
 
@@ -207,6 +225,27 @@ def requeued(job: Job, now: float) -> Job:
         job, placement=None, admitted_at=None, requeued_at=now, ran_s=ran, evicting=False, resizing_from=None,
         backfilled_until=None,
     )  # fmt: skip
+
+
+def _unbacked(before: QueueTree, after: QueueTree) -> tuple[UnbackedGuarantee, ...]:
+    """Guarantees that count for less than they say, and whose missing part grows by the change."""
+    missing = {(queue, *line.scope): _missing(line) for queue, line in _lines(before)}
+    return tuple(
+        UnbackedGuarantee(
+            queue=queue, gpu_class=line.quota.gpu_class, zone=line.quota.zone, guaranteed=line.quota.guaranteed,
+            effective=line.guaranteed,
+        )
+        for queue, line in _lines(after)
+        if _missing(line) > missing.get((queue, *line.scope), 0)
+    )[:MENTIONED]  # fmt: skip
+
+
+def _lines(tree: QueueTree) -> Iterator[tuple[str, QuotaLine]]:
+    return ((tree.queues[line.queue].name, line) for line in tree.quotas)
+
+
+def _missing(line: QuotaLine) -> int:
+    return line.quota.guaranteed - line.guaranteed
 
 
 def _admitted(plan: Plan) -> dict[JobKey, str]:

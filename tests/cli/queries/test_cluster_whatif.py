@@ -70,3 +70,18 @@ def test_a_change_that_changes_nothing_says_so() -> None:
     assert "Nothing that runs or waits would be touched." in sentences(
         {"status": {"waiting": {"before": 0, "after": 0}}}, "node n1 add"
     )
+
+
+def test_guarantees_that_the_gpus_do_not_back_are_told() -> None:
+    status = {
+        "waiting": {"before": 0, "after": 0},
+        "unbackedGuarantees": [
+            {"queue": "team-a", "guaranteed": "2", "effective": "1.333"},
+            {"queue": "team-b", "class": "H100", "zone": "z1", "guaranteed": "4", "effective": "2.666"},
+        ],
+    }
+    assert list(sentences({"status": status}, "queue team-b gpus +2"))[-3:] == [
+        "All guarantees together would exceed the GPUs, so each counts for less:",
+        "  team-a: 1.333 of 2 GPUs",
+        "  team-b: 2.666 of 4 GPUs of H100 in z1",
+    ]

@@ -172,7 +172,7 @@ def costly(cluster: PlayedCluster) -> PlayedCluster:
         (
             [],
             [
-                "JOB     RUNS   GPU-HOURS   NOT FINISHED",
+                "JOB     RUNS   GPU-HOURS   UNSUCCESSFUL",
                 "red/a   2      2.50        0.50",
                 "red/b   1      1.00        1.00",
                 "all     3      3.50        1.50",
@@ -181,7 +181,7 @@ def costly(cluster: PlayedCluster) -> PlayedCluster:
         (
             ["--by", "class", "--price", "H100=2.50", "--price", "*=0.333"],
             [
-                "CLASS   RUNS   GPU-HOURS   NOT FINISHED   PRICE",
+                "CLASS   RUNS   GPU-HOURS   UNSUCCESSFUL   PRICE",
                 "H100    2      3.00        1.00           7.50",
                 "A100    1      0.50        0.50           0.17",
                 "all     3      3.50        1.50           7.67",
@@ -190,7 +190,7 @@ def costly(cluster: PlayedCluster) -> PlayedCluster:
         (
             ["--by", "user", "--price", "H100=2"],
             [
-                "USER   RUNS   GPU-HOURS   NOT FINISHED   PRICE",
+                "USER   RUNS   GPU-HOURS   UNSUCCESSFUL   PRICE",
                 "ann    2      2.50        0.50           ?",
                 "bob    1      1.00        1.00           2.00",
                 "all    3      3.50        1.50           ?",

@@ -116,6 +116,14 @@ def touched(status: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:
     if not any(status.get(name) for name, _, _ in LISTS):
         yield "Nothing that runs or waits would be touched."
     yield f"Jobs that wait: {waiting['before']} now, {waiting['after']} with it."
+    if unbacked := status.get("unbackedGuarantees"):
+        yield painted("All guarantees together would exceed the GPUs, so each counts for less:", Colour.RED)
+        yield from (f"  {_less(one)}" for one in unbacked)
+
+
+def _less(one: Mapping[str, Any]) -> str:
+    scope = "".join(f" {word} {one[key]}" for word, key in (("of", "class"), ("in", "zone")) if one.get(key))
+    return f"{one['queue']}: {one['effective']} of {one['guaranteed']} GPUs{scope}"
 
 
 def _line(one: Mapping[str, Any]) -> str:

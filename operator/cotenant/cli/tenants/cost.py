@@ -127,7 +127,7 @@ def as_table(lines: Sequence[CostLine], by: str, prices: Mapping[str, Decimal]) 
         if None in [line.price for line in lines]
         else sum((line.price or Decimal(0) for line in lines), Decimal(0)),
     )
-    header = (by.upper(), "RUNS", "GPU-HOURS", "NOT FINISHED", *(("PRICE",) if prices else ()))
+    header = (by.upper(), "RUNS", "GPU-HOURS", "UNSUCCESSFUL", *(("PRICE",) if prices else ()))
     shown = [*lines, total] if len(lines) > 1 else lines
     return table(header, ((line.name, str(line.runs), gpu_hours(line.gpu_seconds), gpu_hours(line.not_finished),
                            *((_shown(line.price),) if prices else ())) for line in shown))  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from cotenant import names
 from cotenant.core.model.formatting import format_gpus, shown_evidence
-from cotenant.query.cluster_change import ClusterWhatIf, MovedStart
+from cotenant.query.cluster_change import ClusterWhatIf, MovedStart, UnbackedGuarantee
 from cotenant.query.explanation import Explanation
 from cotenant.query.job_move import MovePlan
 from cotenant.query.offer import Offer
@@ -121,10 +121,18 @@ def cluster_what_if_status(found: ClusterWhatIf) -> Document:
         "keptWaiting": mentions(found.kept_waiting),
         "sooner": _moves(found.sooner),
         "later": _moves(found.later),
+        "unbackedGuarantees": [_unbacked(one) for one in found.unbacked],
     }
     counts = {name: number for name, number in found.counts if number}
     waiting = {"before": found.waiting[0], "after": found.waiting[1]}
     return {name: one for name, one in lists.items() if one} | {"counts": counts, "waiting": waiting}
+
+
+def _unbacked(one: UnbackedGuarantee) -> Document:
+    """Amounts as GPUs, like those of a QueueTree."""
+    scope = {name: value for name, value in (("class", one.gpu_class), ("zone", one.zone)) if value is not None}
+    amounts = {"guaranteed": format_gpus(one.guaranteed), "effective": format_gpus(one.effective)}
+    return {"queue": one.queue} | scope | amounts
 
 
 def _moves(starts: Iterable[MovedStart]) -> list[Document]:
