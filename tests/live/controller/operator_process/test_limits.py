@@ -76,7 +76,7 @@ async def test_jobs_beyond_the_line_are_told_so_and_come_into_it_when_others_lea
         await pending(tenant, "first", "WaitingForGPUs")
         await tenant.submit("second", workers=8, queue="narrow")
         said = await pending(tenant, "second", "TooManyPending")
-        assert "has 1 waiting job" in said["message"]
+        assert "considers 1 waiting job" in said["message"]
         await tenant.submit("loud", workers=8, queue="narrow", priority=10**9)
         said = await pending(tenant, "loud", "PriorityNotAllowed")
         assert "write spec.priority: 5" in said["message"]
