@@ -16,7 +16,7 @@ demo test test-live test-all: BOOTSTRAP = $(if $(PROGRAMS),,--with-programs)
 # Tests run side by side, a file at a time; each process has clusters of its own. make test PROCESSES=0 takes all one by one.
 PROCESSES := 2
 # Live tests wait more than they work.
-test-live: PROCESSES := 3
+test-live: PROCESSES := 4
 # More for pytest: make test OPTIONS=--random-order
 IN_PARALLEL = --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(OPTIONS)
 # Tests that start no cluster, container or Ray are in folders of their own; SMOKE installs the product once and uses it.

@@ -37,11 +37,17 @@ SWITCHES = (
 )
 
 
+GOGC: Final = "400"
+"""Percent of growth of the heap between two collections. With Go's 100 a fifth of the CPU of an API server that has just
+started is spent on them; with 400 it holds some 100 MB more.
+"""
+
+
 def environment() -> dict[str, str]:
     """System programs are found though the user's PATH has no /usr/sbin; proxies and Go settings stay outside."""
     path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}".lstrip(":")
     dropped = {"KUBECONFIG", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "GOFLAGS", "GODEBUG"}
-    return {**{k: v for k, v in os.environ.items() if k not in dropped}, "PATH": path}
+    return {**{k: v for k, v in os.environ.items() if k not in dropped}, "PATH": path, "GOGC": GOGC}
 
 
 def check() -> None:

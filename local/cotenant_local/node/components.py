@@ -67,6 +67,7 @@ def kubelet_configuration(plan: ClusterPlan, state: ClusterFolder, node: NodePla
         "makeIPTablesUtilChains": False,
         "nodeLeaseDurationSeconds": 10,
         "nodeStatusUpdateFrequency": "5s",
+        "syncFrequency": "10s",  # a changed Secret reaches its pods so soon, instead of after a minute or two
         "serializeImagePulls": False,
         # The disk and memory belong to the user of the machine, and may run low without losing pods for it.
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},

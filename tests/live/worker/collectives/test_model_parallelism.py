@@ -82,11 +82,11 @@ def test_the_example_learns_what_one_process_learns_and_each_rank_holds_its_part
     assert results["test_loss"] < 0.2, logs
 
 
-def test_every_layout_goes_on_from_the_shards_of_another() -> None:
+def test_a_layout_goes_on_from_the_shards_of_another() -> None:
     first, *others = sorted(HELD)
     with pod_sandbox.directory() as folder:
         trained(first, 20, folder)
-        for attempt, name in enumerate([*others, first], start=2):
+        for attempt, name in enumerate(others, start=2):
             results, logs = trained(name, 20 * attempt, folder, attempt=attempt)
             ranks = sum(PODS[name])
             starts = [f"rank {rank} of {ranks} starts at {20 * (attempt - 1)}" in logs for rank in range(ranks)]
