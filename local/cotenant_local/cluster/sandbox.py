@@ -38,8 +38,8 @@ SWITCHES = (
 
 
 GOGC: Final = "400"
-"""Percent of growth of the heap between two collections. With Go's 100 a fifth of the CPU of an API server that has just
-started is spent on them; with 400 it holds some 100 MB more.
+"""Percent by which a heap grows between two collections. With Go's 100 they take a fifth of the CPU of an API server
+that has just started. With 400 it holds some 100 MB more.
 """
 
 

@@ -292,7 +292,13 @@ async def test_what_a_change_of_the_cluster_would_do_is_for_those_who_may_ask_it
         code, document = await served_.ask(path, method="POST", json=change)
         missing, _ = await served_.ask(path, method="POST", json={"spec": {"node": "n9", "act": "Cordon"}})
     assert (code, missing, document["kind"]) == (200, 404, "ClusterWhatIf")
-    assert document["status"] == {"counts": {}, "waiting": {"before": 1, "after": 1}, "command": "kubectl cordon n1"}
+    unbacked = [{"queue": "red", "guaranteed": "4", "effective": "2"}]
+    assert document["status"] == {
+        "counts": {},
+        "waiting": {"before": 1, "after": 1},
+        "unbackedGuarantees": unbacked,
+        "command": "kubectl cordon n1",
+    }
 
 
 async def test_a_replica_that_does_not_lead_asks_for_patience(tmp_path: Path) -> None:
