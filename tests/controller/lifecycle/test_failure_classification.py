@@ -66,6 +66,25 @@ CASES = [
     Case(
         "no CPU left on its node", (pod(0, end=Exit(code=-1, reason="OutOfcpu")),), AttemptOutcome.EXTERNAL_DISRUPTION
     ),
+    *(
+        Case(
+            f"not let in by its kubelet: {reason}",
+            (pod(0, end=Exit(code=-1, reason=reason)),),
+            AttemptOutcome.EXTERNAL_DISRUPTION,
+        )
+        for reason in ("TopologyAffinityError", "NodeAffinity", "NodeShutdown", "VolumeAttachmentLimitExceeded")
+    ),
+    *(
+        Case(
+            f"not let in, in these words: {words}",
+            (pod(0, end=Exit(code=-1, reason="Evicted", runtime_message=words, eviction=words)),),
+            AttemptOutcome.EXTERNAL_DISRUPTION,
+        )
+        for words in (
+            "The node had condition: [DiskPressure]. ",
+            "Pod was rejected: The node had condition: [PIDPressure]. ",
+        )
+    ),
     Case(
         "drained, and killed before it could say a word",
         (pod(0, end=exited(137), disruption=DRAINED),),

@@ -19,9 +19,25 @@ from cotenant.controller.informers.pods.pod_record import NEVER_STARTED, Exit, P
 
 QUOTE_CHARS_MAX = 500
 """Most characters that are quoted from a message of the kubelet or the container runtime."""
-REFUSED = "UnexpectedAdmissionError"
+REFUSALS = frozenset(
+    {
+        "AppArmor",
+        "InvalidNodeInfo",
+        "NodeAffinity",
+        "NodeShutdown",
+        "SysctlForbidden",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+        "VolumeAttachmentLimitExceeded",
+    }
+)
+"""The kubelet's reasons for a pod that it did not let in. Other reasons begin with `OUT_OF_RESOURCE`."""
 OUT_OF_RESOURCE = "OutOf"
-"""Prefix of the kubelet's reasons for a pod that it did not let in, such as `OutOfcpu`."""
+"""Prefix of such reasons, as in `OutOfcpu`."""
+_NOT_LET_IN = re.compile(r"Pod was rejected|The node had condition")
+"""How the kubelet's message begins about a pod that it did not let in. The second is for a node under pressure, whose
+reason is `Evicted`, as for a pod that ran.
+"""
 _DISK = re.compile(r"EmptyDir|ephemeral", re.IGNORECASE)
 """Words in the kubelet's message when it evicts a pod for the pod's own use of disk."""
 SETTLE_S = 5.0
@@ -115,14 +131,16 @@ def pod_lost(pod_name: str, node: str, disruption: Disruption | None, now: float
 
 
 def is_refused_by_kubelet(pod: PodRecord) -> bool:
-    """True if the kubelet did not let the pod in, because its devices, CPU or memory are in use there.
+    """True if the kubelet did not let the pod in: its devices, CPU or memory are in use there, they lie on several NUMA
+    nodes, or the node is under pressure or shuts down.
 
     Such an exit needs no other explanation, and has no time.
     """
     ended = pod.exit
-    return (
-        ended is not None and ended.code == -1 and (ended.reason == REFUSED or ended.reason.startswith(OUT_OF_RESOURCE))
-    )
+    if ended is None or ended.code != -1:
+        return False
+    named = ended.reason in REFUSALS or ended.reason.startswith(OUT_OF_RESOURCE)
+    return named or bool(_NOT_LET_IN.match(ended.runtime_message))
 
 
 def has_filled_its_scratch(pod: PodRecord) -> bool:

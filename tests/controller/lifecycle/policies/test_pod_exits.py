@@ -79,6 +79,15 @@ def test_a_node_whose_kubelet_refuses_a_pod_is_avoided_and_nobody_is_charged() -
     assert not {"failures", "faults"} & ending.fields.keys()
 
 
+def test_a_pod_whose_gpus_lie_on_two_numa_nodes_costs_nobody_anything() -> None:
+    words = "Pod was rejected: Resources cannot be allocated with Topology locality"
+    said = Exit(code=-1, reason="TopologyAffinityError", runtime_message=words)
+    ending = pod_exits.ending(observed(admitted(Phase.STARTING, *TWO), UP[0], pod(1, node="n2", end=said)), SETTINGS)
+    assert isinstance(ending, Eviction)
+    assert (ending.kind, [one.node for one in ending.fields["excluded_nodes"]]) == ("TopologyAffinityError", ["n2"])
+    assert not {"failures", "faults"} & ending.fields.keys()
+
+
 RUNC = "failed to create containerd task: OCI runtime create failed: "
 NVIDIA = "nvidia-container-cli: initialization error: nvml error: driver/library version mismatch"
 
