@@ -136,6 +136,13 @@ class VersionGoneError(RuntimeError):
     """A watch cannot go on from this version: the server has forgotten what came after it, or never had it."""
 
 
+class FailedWebhookError(UnreachableError):
+    """An admission webhook of the cluster does not answer, so the API server refused the write: nothing was written.
+
+    The message is the API server's. It names the webhook.
+    """
+
+
 class FencedError(UnreachableError):
     """A write was never sent, because another replica may lead by now."""
 

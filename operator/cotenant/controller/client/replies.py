@@ -14,6 +14,11 @@ def is_final(raw: bytes) -> bool:
     return any(text in raw for text in (b"etcdserver: request is too large", b"trying to send message larger than max"))
 
 
+def is_of_a_webhook(raw: bytes) -> bool:
+    """True if the API server could not call an admission webhook whose `failurePolicy` is `Fail`: it answers 500."""
+    return b"failed calling webhook" in raw
+
+
 def read_reply(code: int, raw: bytes) -> Reply:
     """The reply of an answer with this HTTP status code."""
     try:

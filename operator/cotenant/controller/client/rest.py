@@ -23,6 +23,7 @@ from cotenant.controller.client.kube import (
     PODS,
     BeforeWrite,
     Document,
+    FailedWebhookError,
     FencedError,
     Listing,
     MissingKindError,
@@ -34,7 +35,7 @@ from cotenant.controller.client.kube import (
     WatchEvent,
 )
 from cotenant.controller.client.priority_semaphore import PrioritySemaphore
-from cotenant.controller.client.replies import is_final, read_reply
+from cotenant.controller.client.replies import is_final, is_of_a_webhook, read_reply
 from cotenant.controller.client.trimming import PackedPods
 from cotenant.controller.client.watch_stream import GONE, WatchStream
 
@@ -43,6 +44,9 @@ log = logging.getLogger(__name__)
 MERGE_PATCH = "application/merge-patch+json"
 PAGE = 500
 """Objects per page of a list: a whole large list in one answer would cost the server its memory."""
+
+WEBHOOK_ATTEMPTS = 3
+"""Attempts of a write that an admission webhook holds up by not answering. One attempt may take its 10 s."""
 
 WATCHES = 8
 """Connections for watches, beside those of `in_flight`."""
@@ -181,7 +185,7 @@ class RestKube:
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> Reply:
         """Send one call with its retries. All five verbs are safe to repeat: names are ours, patches are guarded."""
-        last = ""
+        last, webhook_failed = "", 0
         for attempt in range(self._retry.attempts):
             session = self._session
             if session is None:
@@ -206,7 +210,11 @@ class RestKube:
                 last = "401 Unauthorized"
                 continue
             if code == 429 or (code >= 500 and not is_final(raw)):
-                last = f"{code} {read_reply(code, raw).message}".rstrip()
+                message = read_reply(code, raw).message
+                last = f"{code} {message}".rstrip()
+                webhook_failed += is_of_a_webhook(raw)
+                if webhook_failed == attempt + 1 >= WEBHOOK_ATTEMPTS:  # every attempt was answered so
+                    raise FailedWebhookError(message)
                 await asyncio.sleep(self._backoff_s(attempt, headers.get("Retry-After")))
                 continue
             return read_reply(code, raw)

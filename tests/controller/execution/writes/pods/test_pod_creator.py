@@ -18,6 +18,7 @@ from cotenant.controller.client.kube import (
     PODS,
     SECRETS,
     SERVICES,
+    FailedWebhookError,
     Outcome,
     Reply,
     Resource,
@@ -322,6 +323,21 @@ async def test_only_what_the_author_wrote_wrong_ends_the_job(
     made = ObjectCreation(1, side_objects_made=True)
     said = replace(made, rejection=told) if created is Creation.REJECTED else replace(made, refusal=told)
     assert await create(replica, record) == (created, said)
+
+
+@pytest.mark.parametrize("what", ["networkpolicies/train", "pods/train-1-0"])
+async def test_a_webhook_that_does_not_answer_refuses_in_its_own_words_and_leaves_nothing_open(what: str) -> None:
+    replica, record = await committed(workers=1)
+    words = 'failed calling webhook "mpod.kb.io": no endpoints available for service "jobset-webhook-service"'
+
+    def fail() -> None:
+        raise FailedWebhookError(words)
+
+    replica.kube.faults.add(Fault(call=f"POST {what}", first=fail))
+    created, creation = await create(replica, record)
+    assert creation is not None
+    assert (created, creation.refusal) == (Creation.REFUSED, f"{what} was refused (500): {words}")
+    assert replica.operator.memories[record.id].unsettled == {}
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, id="one pod"), pytest.param(4, id="two pods, refused together")])

@@ -28,6 +28,7 @@ from cotenant.controller.client.kube import (
     PODS,
     SECRETS,
     Document,
+    FailedWebhookError,
     Kube,
     Outcome,
     Reply,
@@ -148,7 +149,10 @@ class PodCreator:
     async def _create_object(
         self, resource: Resource, document: Document, memory: JobMemory, creation: ObjectCreation, named: frozenset[str]
     ) -> Creation:
-        reply = await self.kube.create(resource, document, document["metadata"]["namespace"])
+        try:
+            reply = await self.kube.create(resource, document, document["metadata"]["namespace"])
+        except FailedWebhookError as error:
+            reply = Reply(Outcome.REFUSED, message=str(error), code=500)
         if resource is PODS and not (demanded := demanded_by(reply.message)) <= named:
             creation.counted |= demanded
             created = Creation.RETRY
