@@ -16,7 +16,15 @@ from cotenant.controller.client.kube import Document
 
 _METADATA: Final = frozenset({"managedFields", "annotations", "ownerReferences", "generateName", "finalizers"})
 _OF_THE_OPERATOR: Final = frozenset({names.LABEL_QUEUE, names.LABEL_MANAGED_BY})
-_SPEC: Final = ("nodeName", "hostNetwork", "terminationGracePeriodSeconds", "overhead", "resources", "resourceClaims")
+_SPEC: Final = (
+    "nodeName",
+    "hostNetwork",
+    "terminationGracePeriodSeconds",
+    "overhead",
+    "resources",
+    "resourceClaims",
+    "schedulingGates",
+)
 _CONTAINER: Final = ("name", "resources", "restartPolicy")
 _CONTAINER_STATUS: Final = ("name", "state", "resources", "allocatedResources")
 _STATUS: Final = frozenset({"hostIP", "hostIPs", "podIPs", "qosClass", "ephemeralContainerStatuses"})

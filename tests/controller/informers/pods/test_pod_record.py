@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant import contract, names
+from cotenant.controller.client.trimming import trimmed
 from cotenant.controller.informers.pods.pod_record import DeletionRequest, Exit, read_pod
 from tests.controller.builders import exited, pod_document, terminated
 
@@ -108,6 +109,15 @@ def test_an_evaluator_that_failed_has_not_ended_because_its_kubelet_starts_it_ag
 )
 def test_why_a_pod_does_not_start(status: dict[str, Any], waiting: str) -> None:
     assert read_pod(pod_document(status={"phase": "Pending"} | status)).waiting == waiting
+
+
+def test_the_gates_of_a_pod_that_is_held_back_are_named() -> None:
+    """The API server's own words name none."""
+    gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "is blocked"}
+    document = pod_document(node="", status={"phase": "Pending", "conditions": [gated]})
+    document["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}, {"name": "example.com/b"}]
+    told = "SchedulingGated: scheduling gates kueue.x-k8s.io/admission, example.com/b"
+    assert (read_pod(document).waiting, read_pod(trimmed(document)).waiting) == (told, told)
 
 
 def ended_with(message: str) -> dict[str, Any]:

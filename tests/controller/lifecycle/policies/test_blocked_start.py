@@ -42,12 +42,15 @@ def unbound(waiting: str) -> PodRecord:
         (unbound(NO_CPU), {"n1": SURE}),
         (unbound(OTHER_ZONE), {"n1": LASTING_S}),
         (unbound(NO_CLAIM), {}),
+        (unbound("SchedulingGated: scheduling gates kueue.x-k8s.io/admission"), {}),
+        (unbound("SchedulerError: running PreBind plugin: context deadline exceeded"), {}),
         (server(nodes=1, node="", waiting=NO_CPU), {}),
     ],
     ids=["an image that is not there", "as containerd says it",
          "a wrong pull secret", "no name of an image", "a registry that is silent",
          "a missing Secret", "devices that cannot be injected", "a node that is full",
-         "a disk of another zone", "a missing claim", "a server"],
+         "a disk of another zone", "a missing claim", "a gate that a webhook set",
+         "an error of the kube-scheduler", "a server"],
 )  # fmt: skip
 def test_a_node_is_avoided_only_if_the_cause_lies_there(stuck: PodRecord, avoided_s: dict[str, float]) -> None:
     servers = int(stuck.role is Role.PARAMETER_SERVER)

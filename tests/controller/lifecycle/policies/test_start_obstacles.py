@@ -10,8 +10,10 @@ from cotenant.api.conversion.to_core import parse_job
 from cotenant.controller.informers.pods.pod_record import PodRecord, read_pod
 from cotenant.controller.lifecycle.policies import start_obstacles
 from cotenant.controller.lifecycle.policies.start_obstacles import (
+    EXEMPT,
     PREPARING,
     REPORT_AFTER_S,
+    UNBOUND,
     StartObstacle,
     mounted_sources,
 )
@@ -87,6 +89,24 @@ def test_a_pod_that_waits_for_its_volumes_is_reported_after_half_a_minute(waited
     found = start_obstacles.first(given)
     assert (found is not None and found.reason == PREPARING) is reported
     assert start_obstacles.deadline(given, Settings()) == (None if reported else T0 + REPORT_AFTER_S)
+
+
+@pytest.mark.parametrize("waited_s", [REPORT_AFTER_S - 1, REPORT_AFTER_S])
+def test_a_pod_that_no_kube_scheduler_has_looked_at_is_reported_after_half_a_minute(waited_s: float) -> None:
+    given = observed(admitted(Phase.STARTING, *TWO), pod(0, node="", waiting=""), now=T0 + waited_s)
+    late = waited_s >= REPORT_AFTER_S
+    told = StartObstacle(
+        UNBOUND, "the kube-scheduler has neither bound pod train-1-0 nor said why not; look whether it runs"
+    )
+    assert start_obstacles.first(given) == (told if late else None)
+    assert start_obstacles.deadline(given, Settings()) == (None if late else T0 + REPORT_AFTER_S)
+
+
+def test_a_gate_that_a_webhook_set_is_told_with_the_way_out() -> None:
+    found = first(pod(0, node="", waiting="SchedulingGated: scheduling gates kueue.x-k8s.io/admission"))
+    assert found is not None
+    assert found.reason == "SchedulingGated"
+    assert found.message.endswith(f"kueue.x-k8s.io/admission. The operator sets no gate. {EXEMPT}")
 
 
 def test_only_a_job_that_starts_is_looked_at_again_for_its_volumes() -> None:

@@ -110,8 +110,17 @@ def test_a_gang_that_is_given_up_has_an_exit_without_a_code_of_the_program() -> 
         ((pod(0, preparing_since=T0), pod(1, node="n2", preparing_since=T0)), True, {"n1": 60.0, "n2": 60.0}),
         ((pod(0, preparing_since=T0), pod(1, node="n2", preparing_since=T0)), False, {"n1": 900.0, "n2": 900.0}),
         ((), False, {}),
+        ((pod(0, node="", waiting=""), pod(1, node="", waiting="")), False, {}),
+        ((pod(0, ready=True), pod(1, node="", waiting="")), False, {}),
     ],
-    ids=["its volumes came to another node", "its volumes may not be there", "it mounts nothing", "no pod was made"],
+    ids=[
+        "its volumes came to another node",
+        "its volumes may not be there",
+        "it mounts nothing",
+        "no pod was made",
+        "the kube-scheduler is away",
+        "the kube-scheduler is slow",
+    ],
 )
 def test_a_gang_whose_containers_never_ran_is_never_given_up(
     gang: tuple[PodRecord, ...], mounts: bool, avoided_s: dict[str, float]

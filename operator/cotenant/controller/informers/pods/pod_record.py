@@ -172,7 +172,7 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
         exit=_exit(status, container, ours=worker is not None and not starts_again),
         earlier_exit=_earlier_exit(container) if starts_again else None,
         restarts=int(container.get("restartCount") or 0) if starts_again else 0,
-        waiting=_waiting(status, container),
+        waiting=_waiting(spec, status, container),
         preparing_since=_preparing_since(status),
         started_at=_started_at(container),
         stuck_since=_stuck_since(status),
@@ -277,7 +277,7 @@ def _preparing_since(status: Mapping[str, Any]) -> float:
     return unix(status.get("startTime")) if preparing else 0.0
 
 
-def _waiting(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
+def _waiting(spec: Mapping[str, Any], status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
     for one in (container, *(status.get("initContainerStatuses") or ())):
         waiting = (one.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") and waiting["reason"] not in {"ContainerCreating", "PodInitializing"}:
@@ -285,6 +285,8 @@ def _waiting(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
             return plain_text(f"{waiting['reason']}: {of}{waiting.get('message', '')}".rstrip(": "), QUOTE_CHARS_MAX)
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            said = f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}".rstrip(": ")
+            gates = ", ".join(str(one.get("name", "")) for one in spec.get("schedulingGates") or ())
+            message = f"scheduling gates {gates}" if gates else condition.get("message", "")
+            said = f"{condition.get('reason', 'Unschedulable')}: {message}".rstrip(": ")
             return plain_text(said, QUOTE_CHARS_MAX)
     return ""

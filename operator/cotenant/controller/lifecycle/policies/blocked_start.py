@@ -36,6 +36,8 @@ LASTING_S: Final = 86_400.0
 REFUSED: Final = "PodRefused"
 RUNTIME_FAILED: Final = "RuntimeFailed"
 """Prefix of the reason for an excluded node whose container runtime could not start a container."""
+UNSCHEDULABLE: Final = "Unschedulable"
+"""The kube-scheduler's reason for a pod that no node can take, by what it knows of the nodes."""
 _ANY_NODE: Final = re.compile(
     r"not ?found|manifest unknown|unauthorized|denied|InvalidImageName|no match for platform", re.I
 )
@@ -150,6 +152,8 @@ def _blamed_for(pod: PodRecord, node: str) -> Blamed:
     reason = pod.waiting.partition(":")[0]
     if not node or pod.role is not Role.WORKER:
         return Blamed()
+    if not pod.node and reason != UNSCHEDULABLE:
+        return Blamed()  # a scheduling gate, or an error of the kube-scheduler itself
     if not pod.node:
         if _OF_THE_VOLUME.search(pod.waiting):
             return Blamed(lasting={node: "volume node affinity conflict"})

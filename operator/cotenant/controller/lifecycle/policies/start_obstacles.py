@@ -25,6 +25,10 @@ from cotenant.core.model.lifecycle import Phase
 PULLING = "PullingImage"
 CHANGED = "PodChanged"
 EXEMPT = f"Exempt pods labelled {names.LABEL_MANAGED_BY}={names.MANAGED_BY} from the webhook or policy that did it"
+GATED = "SchedulingGated"
+"""Reason of a pod that the kube-scheduler does not look at before somebody takes its scheduling gates off."""
+UNBOUND = "NotScheduled"
+"""Reason of a pod that the kube-scheduler has neither bound nor refused."""
 PREPARING = "ContainerCreating"
 """The word that `kubectl get pods` shows."""
 REPORT_AFTER_S = 30.0
@@ -67,6 +71,8 @@ def of_waiting(pod: PodRecord) -> StartObstacle:
     message = f"{kind}pod {pod.name} does not start: {pod.waiting[:QUOTE_CHARS_MAX]}"
     if pod.added_containers:
         message += f". {describe_added(pod)}"
+    if reason == GATED:
+        message += f". The operator sets no gate. {EXEMPT}"
     return StartObstacle(CANONICAL_REASON.get(reason, reason), message)
 
 
@@ -92,7 +98,8 @@ def reportable_at(o: Observation, pod: PodRecord) -> float | None:
     if pod.preparing_since:
         return pod.preparing_since + REPORT_AFTER_S
     admitted_at = unix_seconds(o.status.placement.admitted_at) if o.status.placement else None
-    return admitted_at + REPORT_AFTER_S if pod.pulls and admitted_at is not None else None
+    waits = pod.pulls or not (pod.node or pod.waiting)
+    return admitted_at + REPORT_AFTER_S if waits and admitted_at is not None else None
 
 
 def describe_added(pod: PodRecord) -> str:
@@ -104,6 +111,8 @@ def describe_added(pod: PodRecord) -> str:
 def _reason(o: Observation, pod: PodRecord) -> str:
     if pod.pulls:
         return PULLING
+    if not pod.node:
+        return UNBOUND
     return plain_word(o.of_pods.causes.get(pod.uid, "").partition(":")[0]) or PREPARING
 
 
@@ -111,6 +120,8 @@ def describe(o: Observation, pod: PodRecord) -> str:
     if pod.pulls:
         meanwhile = ". The job keeps its GPUs and starts once the image is there" if pod.is_of_gang else ""
         return f"node {pod.node} pulls the image of pod {pod.name} for more than {REPORT_AFTER_S:.0f} s{meanwhile}"
+    if not pod.node:
+        return f"the kube-scheduler has neither bound pod {pod.name} nor said why not; look whether it runs"
     if cause := o.of_pods.causes.get(pod.uid):
         return f"pod {pod.name} does not start on node {pod.node}: {cause[:QUOTE_CHARS_MAX]}"
     named = mounted_sources(o.spec) if o.spec else []

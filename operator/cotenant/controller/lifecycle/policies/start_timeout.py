@@ -43,7 +43,7 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
     servers = [f"server pod {o.pod_name(rank)}: {why[rank]}" for rank in late if rank >= len(nodes)]
     told = "; ".join([*(f"{node}: {why[rank]}" for node, rank in of_nodes), *servers])
     message = f"not all pods were up within {settings.start_timeout_s:.0f} s ({told})"
-    made = {node: rank for node, rank in of_nodes if rank in o.gang}
+    made = {node: rank for node, rank in of_nodes if rank in o.gang and o.gang[rank].node}  # the others blame no node
     if not all(rank in o.gang and o.gang[rank].started_at for rank in late):
         known = any(pod.node and not pod.preparing_since for pod in o.gang.values()) or not _mounts(o)
         reasons = {node: why[rank] for node, rank in made.items() if not o.gang[rank].started_at}
