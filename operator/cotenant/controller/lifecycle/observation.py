@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cotenant.api.resources.gpunodes import Violation
@@ -213,6 +213,8 @@ class ReconcileResult:
     status: TrainingJobStatus | None = None
     """None: nothing to write."""
     event: EventToRecord | None = None
+    more_events: tuple[EventToRecord, ...] = ()
+    """Events beside `event`."""
     delete_pods: tuple[PodRecord, ...] = ()
     forced_deletions: tuple[ForcedDeletion, ...] = ()
     create_pods: bool = False
@@ -222,6 +224,12 @@ class ReconcileResult:
     delete_job: bool = False
     requeue_at: float | None = None
     """Unix time of the next look at the job, even if nothing is observed before."""
+
+    def with_event(self, event: EventToRecord | None) -> ReconcileResult:
+        """The same step with one more Event. No Event hides another."""
+        if event is None or self.event is None:
+            return replace(self, event=event or self.event)
+        return replace(self, more_events=(*self.more_events, event))
 
     @property
     def acts(self) -> bool:

@@ -9,11 +9,13 @@ import pytest
 
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import EvaluatorStatus, TrainingJobStatus
+from cotenant.controller.informers.job_memory import UseFinding
 from cotenant.controller.informers.pods.disruption import Disruption
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.observation import Observation, ReconcileResult
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.core.model.lifecycle import Phase
+from cotenant.decision_log.low_use import LowUse
 from tests.controller.builders import T0, admitted, evaluator, exited, observed, pod
 from tests.support.reconcile_cases import ONE, SETTINGS
 
@@ -83,6 +85,16 @@ def test_its_failure_is_an_event_and_leaves_the_job_as_it_is() -> None:
     assert (result.event.reason, result.event.warning) == ("EvaluatorFailed", True)
     assert result.event.message == "the evaluator failed and is started again: no such model"
     assert (result.delete_pods, result.status and result.status.failures) == ((), 0)
+
+
+def test_its_failure_is_told_also_if_the_step_has_other_news() -> None:
+    """The status says from then on that it was told, so that an Event that is dropped never comes."""
+    failed = evaluator(nodes=1, again=exited(1, message="no such model"), waiting="CrashLoopBackOff: back-off")
+    finding = UseFinding(attempt=1, kind=LowUse.LOADER_BOUND, message="waits for data")
+    result, _ = after(running(RANKS, failed, missing_class="gold", low_use=finding))
+    assert result.event is not None
+    told = [one.reason for one in (result.event, *result.more_events)]
+    assert told == ["LowUse", "PriorityClassMissing", "EvaluatorFailed"]
 
 
 def test_a_failure_that_was_told_is_told_once() -> None:

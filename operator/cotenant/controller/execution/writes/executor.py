@@ -73,7 +73,7 @@ class Executor:
     """Unix seconds."""
 
     async def apply(self, record: JobRecord, result: ReconcileResult) -> ExecutionResult:
-        """Write the status, then record the Event, then delete or make pods."""
+        """Write the status, then record the Events, then delete or make pods."""
         if result.status is not None:
             try:
                 if await self.write(record, result.status) is None:
@@ -81,8 +81,9 @@ class Executor:
             except RefusedError:
                 await self.pod_deleter.carry_out(result)  # what has to end, ends without it
                 raise
-        if result.event is not None:
-            self.event_recorder.record(record, result.event)
+        for event in (result.event, *result.more_events):
+            if event is not None:
+                self.event_recorder.record(record, event)
         if refused := await self._delete_pods(record.id, result, self.pod_deleter.carry_out(result)):
             return refused
         if result.create_pods:

@@ -30,5 +30,5 @@ def with_message(o: Observation, result: ReconcileResult) -> ReconcileResult:
     told = f"{staged_data.amount(staging.of_bytes)} of data staged in {took}"
     message = f"{counted(o.workers, 'worker')} running in {counted(o.nodes, 'pod')}; {told}"
     changed = status_transitions.explained(status, reason="Running", message=message, now=o.now)
-    event = result.event or EventToRecord(reason=STAGED, message=f"{told}, with the GPUs held")
-    return replace(result, status=changed, event=event)
+    event = EventToRecord(reason=STAGED, message=f"{told}, with the GPUs held")
+    return replace(result, status=changed).with_event(event)

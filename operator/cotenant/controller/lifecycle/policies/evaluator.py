@@ -42,10 +42,10 @@ def with_evaluator(o: Observation, result: ReconcileResult) -> ReconcileResult:
     waits = pod is None and found.state not in EVALUATOR_OVER
     times = [result.requeue_at, unix_seconds(found.retry_at) if waits else None]
     over = (pod,) if pod is not None and _is_lost(pod) and not pod.deleting else ()
+    step = result.with_event(_event(known, found))
     return replace(
-        result,
+        step,
         status=status.model_copy(update={"evaluator": found}) if found != known else result.status,
-        event=result.event or _event(known, found),
         delete_pods=(*result.delete_pods, *over),
         create_evaluator=create,
         requeue_at=min((at for at in times if at is not None), default=None),

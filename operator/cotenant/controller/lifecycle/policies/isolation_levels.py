@@ -48,14 +48,13 @@ def with_levels(o: Observation, result: ReconcileResult) -> ReconcileResult:
     if waits or (before == held and o.status.isolation_levels is not None):
         return result
     changed = status.model_copy(update={"isolation": held.memory, "isolation_levels": held})
-    event = result.event
+    step = replace(result, status=changed)
     if is_lower(held, before):
-        event = EventToRecord(
-            reason=LOWERED, message=f"{_shown(before)} before, now {_shown(held)}: {WHY}", warning=True
-        )
-    elif event is None and before != held:
-        event = EventToRecord(reason=VERIFIED, message=f"{_shown(held)}, read back from the driver")
-    return replace(result, status=changed, event=event)
+        message = f"{_shown(before)} before, now {_shown(held)}: {WHY}"
+        return step.with_event(EventToRecord(reason=LOWERED, message=message, warning=True))
+    if result.event is None and before != held:  # else it is no news worth a second Event: the status has the levels
+        return step.with_event(EventToRecord(reason=VERIFIED, message=f"{_shown(held)}, read back from the driver"))
+    return step
 
 
 WHY: Final = "what was verified before is not found any more; GPUNode.status.capabilities.paths may have the reason"

@@ -31,10 +31,8 @@ def with_condition(o: Observation, result: ReconcileResult) -> ReconcileResult:
         return result
     status = result.status or o.status
     changed = status.model_copy(update={"conditions": _conditions(status, finding, o.now)})
-    if finding.kind is None or result.event is not None:
-        return replace(result, status=changed)
-    event = EventToRecord(reason=LOW_USE, message=f"{finding.kind}: {finding.message}")
-    return replace(result, status=changed, event=event)
+    begun = EventToRecord(reason=LOW_USE, message=f"{finding.kind}: {finding.message}") if finding.kind else None
+    return replace(result, status=changed).with_event(begun)
 
 
 def _conditions(status: TrainingJobStatus, finding: UseFinding, now: float) -> tuple[Condition, ...]:

@@ -31,4 +31,4 @@ def with_class_condition(o: Observation, result: ReconcileResult) -> ReconcileRe
     )
     changed = status.model_copy(update={"conditions": with_condition(status, condition)})
     event = EventToRecord(reason=CLASS_MISSING, message=message, warning=True) if o.missing_class else None
-    return replace(result, status=changed, event=result.event or event)
+    return replace(result, status=changed).with_event(event)

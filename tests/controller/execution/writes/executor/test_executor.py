@@ -181,6 +181,15 @@ async def test_only_a_step_that_has_an_event_records_one() -> None:
     assert await events(replica) == ["something new"]
 
 
+async def test_all_events_of_a_step_are_recorded() -> None:
+    replica, record, _ = await decided()
+    step = ReconcileResult()
+    for message in ("the first", "the second", "the third"):
+        step = step.with_event(EventToRecord(reason="News", message=message)).with_event(None)
+    await replica.operator.loop.executor.apply(record, step)
+    assert sorted(await events(replica)) == ["the first", "the second", "the third"]
+
+
 async def test_only_pods_that_run_and_were_not_asked_yet_are_ended() -> None:
     replica, record = await running()
     pods = replica.operator.cache.pods_of(record.id)
