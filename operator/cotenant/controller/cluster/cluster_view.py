@@ -193,7 +193,9 @@ class ClusterView:
         due = self._charged_at is None or queues_changed or not 0 <= now - self._charged_at < self._budget_s
         if due and any(queue.spec.budget for queue in self._cache.queues.values()):
             self._charged_at = now
-            self._budgets.charge(self._cache.queues, self.meters.read(now), now)
+            there = self._cache.queues
+            deleted = {name: queue.parent for name, queue in self._state.queues.items() if name not in there}
+            self._budgets.charge(there, self.meters.read(now), now, deleted=deleted)
 
     def _read_queues(self) -> dict[str, TenantQueue]:
         """Queues from their documents. A Queue that cannot be read grants nothing."""

@@ -22,11 +22,19 @@ EUROS = PriceList("EUR", (Price(gpu_class="H100", micros=3_600_000), Price(gpu_c
 """An H100 costs a micro-unit for a milli-GPU-second."""
 
 
-def queue(name: str = "red", *, status: Any = None, parent: str | None = None, uid: str = "q", **budget: Any) -> Queue:
+def queue(
+    name: str = "red",
+    *,
+    status: Any = None,
+    parent: str | None = None,
+    uid: str = "q",
+    created: str | None = None,
+    **budget: Any,
+) -> Queue:
     spec: dict[str, Any] = {"budget": {"gpuHours": 2, "period": "Day"} | budget} | (
         {"parent": parent} if parent else {}
     )
-    metadata = {"name": name, "uid": uid}
+    metadata = {"name": name, "uid": uid} | ({"creationTimestamp": created} if created else {})
     document = {"apiVersion": "cotenant.dev/v1beta1", "kind": "Queue", "metadata": metadata, "spec": spec}
     return parse_queue(document | ({"status": status} if status else {}))
 
@@ -188,18 +196,52 @@ def test_a_queue_that_has_lost_its_budget_has_no_account() -> None:
     assert (budgets.standing("red", free).spent, budgets.usage(free, NOON + 200)) == (0, None)
 
 
-def test_a_queue_that_is_deleted_and_made_again_begins_anew_whoever_leads() -> None:
-    """Its account stood in the status of the one that is gone, and whoever leads next knows nothing else."""
+@pytest.mark.parametrize(
+    ("away_s", "spent_after"),
+    [(0, ["1", "2"]), (1800, ["1.5", "2"]), (12 * 3600, ["0", "0.5"])],
+    ids=["at once", "half an hour later", "in the next period"],
+)
+def test_a_queue_that_is_deleted_and_made_again_goes_on_with_its_account(away_s: int, spent_after: list[str]) -> None:
+    """Otherwise whoever may delete Queues would have a new budget whenever the old one is spent."""
+    budgets, job, shown = Budgets(), holding(NOON), list[str]()
+    budgets.charge({"red": queue(uid="u1")}, [job], NOON)
+    budgets.charge({"red": queue(uid="u1")}, [job], NOON + 3600)
+    again, at = queue(uid="u2"), NOON + 3600 + away_s
+    if away_s:
+        budgets.charge({}, [job], NOON + 3605)
+    for later in (at, max(NOON + 7200, at + 1800)):
+        budgets.charge({"red": again}, [job], later)
+        shown.append(spent(budgets, again, later)[1])
+    assert shown == spent_after
+
+
+def test_a_leader_that_never_saw_the_earlier_queue_charges_what_jobs_held_in_its_name() -> None:
+    made_at = datetime.fromtimestamp(NOON + 3600, UTC).isoformat()
+    again = queue(uid="u2", created=made_at)
+    ended = over(holding(NOON, uid="b"), NOON + 1800)
+    budgets = Budgets()
+    budgets.charge({"red": again}, [holding(NOON), ended], NOON + 3700)
+    budgets.charge({"red": again}, [holding(NOON), ended], NOON + 3800)
+    assert spent(budgets, again, NOON + 3800)[0] == (3600 + 1800 + 100) * 1000
+
+
+def test_a_queue_that_cannot_be_read_for_a_moment_goes_on_to_the_second() -> None:
     budgets, job = Budgets(), holding(NOON)
-    first, second = (queue(uid=uid) for uid in ("u1", "u2"))
-    budgets.charge({"red": first}, [job], NOON)
-    budgets.charge({"red": first}, [job], NOON + 3600)
-    shown = []
-    for at in (NOON + 3600, NOON + 7200):
-        budgets.charge({"red": second}, [job], at)
-        shown.append(spent(budgets, second, at)[1])
-    budgets.charge({}, [job], NOON + 7200)
-    assert (shown, budgets.usage(second, NOON + 7200)) == (["0", "1"], None)
+    budgets.charge({"red": queue()}, [job], NOON)
+    stale = taken_up(budgets, queue(), NOON)
+    budgets.charge({"red": queue()}, [job], NOON + 50)
+    budgets.charge({}, [job], NOON + 55)
+    budgets.charge({"red": stale}, [job], NOON + 60)
+    assert spent(budgets, stale, NOON + 60)[0] == 60_000
+
+
+def test_what_jobs_of_a_deleted_queue_hold_is_charged_to_the_queue_above() -> None:
+    red, child, job = queue(), queue("child", parent="red"), holding(NOON, of="child")
+    budgets = Budgets()
+    budgets.charge({"red": red, "child": child}, [job], NOON)
+    for after in (10, 20):
+        budgets.charge({"red": red}, [job], NOON + after, deleted={"child": "red"})
+    assert spent(budgets, red, NOON + 20)[0] == 20_000
 
 
 def test_the_revision_grows_with_what_is_spent_and_stays_while_nothing_is() -> None:

@@ -173,6 +173,25 @@ def test_a_queue_that_is_deleted_counts_until_its_jobs_have_left() -> None:
     assert {one.name for one in cluster.snapshot(T0).queues} == {"blue", "org"}
 
 
+def test_a_budget_above_a_deleted_queue_is_charged_until_its_jobs_have_left() -> None:
+    cluster = new_cluster()
+    org: dict[str, Any] = {"quotas": [{"guaranteed": 4}], "budget": {"gpuHours": "1", "period": "Day"}}
+    for name, spec in (("org", org), ("red", {"parent": "org", "quotas": [{"guaranteed": 1}]})):
+        metadata = {"name": name, "uid": name, "resourceVersion": "1"}
+        queue = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": metadata, "spec": spec}
+        cluster.cache.put(QUEUES, queue)
+    for kind, document in ((NODES, NODE), (GPU_NODES, GPU_NODE)):
+        cluster.cache.put(kind, document)
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)))
+    cluster.sync(T0)
+    cluster.cache.remove(QUEUES, "", "red", "red")
+    left = []
+    for now in (T0 + 1, T0 + 100):
+        cluster.sync(now)
+        left += [one.budget_left for one in cluster.snapshot(now).queues if one.name == "org"]
+    assert left == [3_600_000 - 400, 3_600_000 - 400 * 100]
+
+
 def test_a_job_avoids_a_node_only_as_long_as_it_was_told_to() -> None:
     cluster = new_cluster()
     status = TrainingJobStatus.model_validate(

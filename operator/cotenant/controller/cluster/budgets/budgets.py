@@ -5,13 +5,19 @@ it has held since, to the second. So a SIGKILL or a time without a leader loses 
 
 If a job's document was deleted meanwhile, its end is unknown. The job is then charged up to the first look of the new
 leader, at the highest price: a budget never shows less than was spent.
+
+A Queue that is deleted and made anew goes on with its account until the end of the period, so that nobody gets a new
+budget by that. A leader that has not seen the earlier Queue takes what the jobs show of the time before this one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
 
+from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.queue_status import BudgetUsage
 from cotenant.api.resources.queues import Queue
 from cotenant.controller.cluster.budgets.account import Account
@@ -22,6 +28,8 @@ from cotenant.decision_log.showback.meters import Meter
 from cotenant.decision_log.showback.periods import end_of
 from cotenant.decision_log.showback.prices import NO_PRICES, PriceList
 
+NO_QUEUES: Final[Mapping[str, str | None]] = MappingProxyType({})
+
 
 @dataclass(slots=True)
 class Budgets:
@@ -29,21 +37,30 @@ class Budgets:
     revision: int = 0
     """Grows whenever what a queue has spent changes."""
     _accounts: dict[str, Account] = field(default_factory=dict)
-    _uids: dict[str, str] = field(default_factory=dict)
-    """Queue → uid of the Queue that the account belongs to. If a Queue is deleted and made anew, the old account goes.
-    """
+    _queues: dict[str, Queue] = field(default_factory=dict)
+    """Queues as of the last charge."""
+    _deleted: dict[str, tuple[Queue, Account]] = field(default_factory=dict)
+    """Name of a deleted Queue → its last document, and its account until the end of the period."""
     _read: dict[str, Meter] = field(default_factory=dict)
     """Job uid → meter, as it was read last."""
     _read_at: int = 0
 
-    def charge(self, queues: Mapping[str, Queue], meters: Collection[Meter], now: float) -> None:
-        """Charge what jobs held since the last call. If the clock goes back, nothing is charged meanwhile."""
+    def charge(
+        self,
+        queues: Mapping[str, Queue],
+        meters: Collection[Meter],
+        now: float,
+        *,
+        deleted: Mapping[str, str | None] = NO_QUEUES,
+    ) -> None:
+        """Charge what jobs held since the last call. If the clock goes back, nothing is charged meanwhile.
+
+        `deleted` maps a Queue that is gone, and in whose name jobs still hold GPUs, to its parent.
+        """
         at = max(int(now), self._read_at)
-        below = _queues_of(queues)
-        uids = {name: queue.metadata.uid for name, queue in queues.items()}
-        for name in [one for one in self._accounts if uids.get(one) != self._uids.get(one)]:
-            del self._accounts[name]
-        self._uids = uids
+        self._set_aside(queues)
+        gone_queues = {name: queue.spec.parent for name, (queue, _) in self._deleted.items()}
+        below = _queues_of({**gone_queues, **deleted, **{name: queue.spec.parent for name, queue in queues.items()}})
         held = HeldByQueue(meters, self._read, self._read_at)
         present = {meter.uid: meter.queue for meter in meters}
         left = [one for one in self._read.values() if one.held_milli and present.get(one.uid) != one.queue]
@@ -51,18 +68,24 @@ class Budgets:
             if queue.spec.budget is None:
                 self._accounts.pop(name, None)
                 continue
-            before, names = self._accounts.get(name), below[name]
-            gone = [one for one in left if one.queue in names and present.get(one.uid) not in names]
-            after = self._counted(queue, before or self._taken_up(queue, at), HeldBelow(held, names, gone), at)
+            before, of_it = self._accounts.get(name), _below(held, below[name], left, present)
+            after = self._counted(queue, before or self._taken_up(queue, of_it, at), of_it, at)
             if after != before:
                 self._accounts[name] = after
                 self.revision += 1
+        for name, (queue, account) in list(self._deleted.items()):
+            counted = self._counted(queue, account, _below(held, below[name], left, present), at)
+            if counted.period_start != account.period_start:
+                del self._deleted[name]
+            else:
+                self._deleted[name] = queue, counted
         self._read, self._read_at = {meter.uid: meter for meter in meters}, at
 
     def forget(self) -> None:
         """Forget all accounts. Another replica leads and writes them; they are read from the statuses again."""
         self._accounts.clear()
-        self._uids.clear()
+        self._queues.clear()
+        self._deleted.clear()
         self._read.clear()
         self._read_at = 0
 
@@ -80,11 +103,33 @@ class Budgets:
             return queue.status.budget if budget is not None else None
         return budget_usage(budget, account, self.prices, int(now))
 
-    def _taken_up(self, queue: Queue, now: int) -> Account:
-        if queue.spec.budget is None:
+    def _set_aside(self, queues: Mapping[str, Queue]) -> None:
+        """Set accounts aside whose Queue was deleted since the last charge, perhaps with another one of its name."""
+        for name, queue in self._queues.items():
+            successor = queues.get(name)
+            if successor is None or successor.metadata.uid != queue.metadata.uid:
+                account = self._accounts.pop(name, None)
+                if account is not None:
+                    self._deleted[name] = queue, account
+        self._queues = dict(queues)
+
+    def _taken_up(self, queue: Queue, below: HeldBelow, now: int) -> Account:
+        budget = queue.spec.budget
+        if budget is None:
             raise ValueError(f"queue {queue.metadata.name} has no budget")
+        opened = Account.opened(budget, now)
+        _, earlier = self._deleted.pop(queue.metadata.name or "", (None, None))
+        if earlier is not None and earlier.period_start == opened.period_start:
+            return earlier
         written = Account.written(queue.status.budget, now) if queue.status.budget else None
-        return written or Account.opened(queue.spec.budget, now)
+        if written is not None:
+            return written
+        created = unix_seconds(queue.metadata.creation_timestamp)
+        if created is None or self._read_at:
+            return opened
+        # What jobs held in its name before it was there, an earlier Queue of this name had granted.
+        before = self._counted(queue, replace(opened, counted_until=opened.period_start), below, min(int(created), now))
+        return replace(before, counted_until=now)
 
     def _counted(self, queue: Queue, account: Account, below: HeldBelow, now: int) -> Account:
         """The account brought forward to `now`, across ends of periods and changes of prices."""
@@ -121,16 +166,26 @@ class Budgets:
             since, start = end, end
 
 
-def _queues_of(queues: Mapping[str, Queue]) -> dict[str, set[str]]:
+def _below(
+    held: HeldByQueue, queues: Collection[str], left: Collection[Meter], present: Mapping[str, str]
+) -> HeldBelow:
+    """What counts to a budget of these queues. `left` are jobs that held GPUs at the last reading and are not in the
+    same queue any more.
+    """
+    gone = [one for one in left if one.queue in queues and present.get(one.uid) not in queues]
+    return HeldBelow(held, queues, gone)
+
+
+def _queues_of(parents: Mapping[str, str | None]) -> dict[str, set[str]]:
     """Queue → itself and all queues below it. Parents may form a circle, as people can write one; this ends all the
     same.
     """
-    below: dict[str, set[str]] = {name: set() for name in queues}
-    for name in queues:
+    below: dict[str, set[str]] = {name: set() for name in parents}
+    for name in parents:
         above: str | None = name
         seen: set[str] = set()
-        while above is not None and above in queues and above not in seen:
+        while above is not None and above in parents and above not in seen:
             seen.add(above)
             below[above].add(name)
-            above = queues[above].spec.parent
+            above = parents[above]
     return below
