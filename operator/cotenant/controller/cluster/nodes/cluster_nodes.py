@@ -19,7 +19,8 @@ from cotenant.controller.cluster.nodes.runtime_failures import RuntimeFailures
 from cotenant.controller.cluster.nodes.taints import untolerated_taint
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemory
-from cotenant.controller.informers.pods.pod_record import NodeLoad, PodRecord
+from cotenant.controller.informers.pods.node_load import NodeLoad
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.isolation.choice import evidence_of, isolation_on, node_isolation, verify_all, without_claims
 from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Verification
 from cotenant.controller.manifests.attempt import GpuFacts

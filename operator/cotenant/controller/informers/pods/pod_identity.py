@@ -28,6 +28,8 @@ class PodIdentity:
     placement: NodePlacement | None
     role: Role = Role.WORKER
     """Only a worker has ranks. No placement covers the CPU and memory of the others."""
+    cpu_milli: int | None = None
+    """CPU that the operator requested for its ranks; None if unknown."""
 
 
 def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
@@ -41,6 +43,8 @@ def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
             return None
         role = contract.role
         grant = contract.pods[contract.node_rank] if role is Role.WORKER else None
+        asked = contract.platform.get("cpuMilli")
+        cpu_milli = None if grant is None or asked is None else int(asked) * len(grant.ranks)
         placement = None if grant is None else _placement(grant, spec.get("nodeName") or _wanted_node(spec))
     except (ContractError, IndexError, TypeError, ValueError, RecursionError):
         return None
@@ -50,6 +54,7 @@ def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
         node_rank=contract.node_rank,
         placement=placement,
         role=role,
+        cpu_milli=cpu_milli,
     )
 
 

@@ -10,7 +10,8 @@ from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.pods.deleted_pods import DeletedPods
 from cotenant.controller.informers.pods.departed_pods import DepartedPods
 from cotenant.controller.informers.pods.disruption import Disruption
-from cotenant.controller.informers.pods.pod_record import NodeLoad, PodRecord
+from cotenant.controller.informers.pods.node_load import NodeLoad
+from cotenant.controller.informers.pods.pod_record import PodRecord
 
 _NONE: Mapping[str, PodRecord] = MappingProxyType({})
 
@@ -20,7 +21,7 @@ class PodIndex:
 
     def __init__(self) -> None:
         self.load: dict[str, NodeLoad] = {}
-        """Node → sum of the requests of pods without a placement."""
+        """Node → sum of the requests that no placement covers."""
         self._by_key: dict[str, PodRecord] = {}
         """`namespace/name` → pod, of Cotenant or of others."""
         self._of_job: dict[tuple[str, str], dict[str, PodRecord]] = {}
@@ -110,5 +111,6 @@ class PodIndex:
 
 
 def counts_as_load(pod: PodRecord) -> bool:
-    """True if the pod uses CPU and memory of its node without a placement: a pod of others, or one without ranks."""
-    return pod.role is not Role.WORKER and bool(pod.node) and pod.held
+    """True if the pod uses CPU and memory of its node that no placement covers."""
+    uncovered = pod.role is not Role.WORKER or bool(pod.added_cpu_milli or pod.added_memory_mib)
+    return uncovered and bool(pod.node) and pod.held

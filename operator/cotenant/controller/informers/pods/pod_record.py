@@ -6,7 +6,6 @@ devices that they take from their node.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +15,7 @@ from cotenant import contract, names
 from cotenant.api.conversion.pod_requests import extended_requests, pod_requests
 from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.client.kube import version_of
+from cotenant.controller.informers.pods.added_requests import added_requests
 from cotenant.controller.informers.pods.disruption import Disruption, disruption_of
 from cotenant.controller.informers.pods.pod_identity import PodIdentity, identity_of, on_node
 
@@ -94,6 +94,9 @@ class PodRecord:
     cpu_milli: int = 0
     """Requested, all containers together."""
     memory_mib: int = 0
+    added_cpu_milli: int = 0
+    """Requested by a pod with ranks beyond what the operator wrote."""
+    added_memory_mib: int = 0
     devices: Mapping[str, int] = field(default_factory=dict)
     """Extended resource → requested."""
 
@@ -128,24 +131,6 @@ class PodRecord:
         return self.worker is not None and self.worker.attempt < attempt
 
 
-@dataclass(slots=True)
-class NodeLoad:
-    """Requests on one node of pods without a placement: pods of others, parameter servers, and evaluators."""
-
-    cpu_milli: int = 0
-    memory_mib: int = 0
-    pods: int = 0
-    devices: Counter[str] = field(default_factory=Counter)
-    """Extended resource → requested."""
-
-    def add(self, pod: PodRecord, sign: int) -> None:
-        self.cpu_milli += sign * pod.cpu_milli
-        self.memory_mib += sign * pod.memory_mib
-        self.pods += sign
-        for name, number in pod.devices.items():
-            self.devices[name] += sign * number
-
-
 def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> PodRecord:
     """Decode a v1 Pod. `known` is its earlier record, from which facts that cannot change are taken."""
     metadata = document["metadata"]
@@ -154,6 +139,7 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
     worker = on_node(known.worker, spec) if known is not None and same else identity_of(document)
     container, starts_again = _container_status(status), worker is not None and worker.role is contract.Role.EVALUATOR
     cpu_milli, memory_mib = pod_requests(document)
+    added_cpu_milli, added_memory_mib = added_requests(document, worker, (cpu_milli, memory_mib))
     queue = (metadata.get("labels") or {}).get(names.LABEL_QUEUE, "")
     return PodRecord(
         namespace=metadata["namespace"],
@@ -180,6 +166,8 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
         added_containers=_added(spec) if worker is not None else (),
         cpu_milli=cpu_milli,
         memory_mib=memory_mib,
+        added_cpu_milli=added_cpu_milli,
+        added_memory_mib=added_memory_mib,
         devices=extended_requests(document),
     )
 

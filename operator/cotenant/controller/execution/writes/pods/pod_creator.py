@@ -222,10 +222,11 @@ def _unsettled_pods(attempt: Attempt, missing: Container[str]) -> dict[str, PodR
     for rank, node in enumerate(attempt.placement.nodes):
         if (name := attempt.pod_name(rank)) in missing:
             workers = len(node.ranks)
-            identity = PodIdentity(job=job, attempt=attempt.number, node_rank=rank, placement=node)
+            cpu_milli, memory_mib = attempt.cpu_milli * workers, attempt.memory_mib * workers
+            identity = PodIdentity(job=job, attempt=attempt.number, node_rank=rank, placement=node, cpu_milli=cpu_milli)
             pods[name] = PodRecord(
                 namespace=job.namespace, name=name, uid="", version=0, worker=identity, queue_label=attempt.queue,
-                node=node.node, cpu_milli=attempt.cpu_milli * workers, memory_mib=attempt.memory_mib * workers,
+                node=node.node, cpu_milli=cpu_milli, memory_mib=memory_mib,
             )  # fmt: skip
     return pods
 
