@@ -84,9 +84,9 @@ def reconcile_orphans(pods: tuple[PodRecord, ...], now: float, settings: Setting
 
 
 def _reconcile_phase(o: Observation, settings: Settings) -> ReconcileResult:
-    # 1. A job that is being deleted: nothing more is written, and nothing is made that would hold its end up.
+    # 1. A job that is being deleted: nothing is made that would hold its end up.
     if o.record.deleting:
-        return ReconcileResult(delete_pods=o.stoppable)
+        return _reconcile_deleting(o, settings)
     # 2. Succeeded or failed: nothing of it may run, and in the end the document goes.
     if o.phase in TERMINAL:
         return _reconcile_finished(o)
@@ -114,6 +114,17 @@ def _left_alone(o: Observation, problem: str) -> ReconcileResult:
     )
     event = EventToRecord(reason=STATUS_UNREADABLE, message=message, warning=True, once=True)
     return ReconcileResult(event=event, requeue_at=o.now + UNREADABLE_AGAIN_S)
+
+
+def _reconcile_deleting(o: Observation, settings: Settings) -> ReconcileResult:
+    """End the pods, then give the GPUs back: a finalizer of somebody else may keep the document for long."""
+    if o.phase is Phase.EVICTING:
+        return reconcile_evicting(o, settings)
+    if o.holders or o.phase not in HOLDING or o.status.placement is None:
+        return ReconcileResult(delete_pods=o.stoppable)
+    message = "the job is being deleted; its document waits for the finalizers of others"
+    ended = terminate(o, Eviction(event=LifecycleEvent.EVICTED, kind="Deleted", message=message))
+    return replace(ended, event=None)
 
 
 def _reconcile_finished(o: Observation) -> ReconcileResult:

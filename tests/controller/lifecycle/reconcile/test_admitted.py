@@ -136,6 +136,16 @@ STARTING = [
         delete=("train-1-0",),
     ),
     Case(
+        "a job that a finalizer of others keeps after its pods gives its GPUs back",
+        observed(admitted(Phase.RUNNING, *TWO), pod(0, end=exited(143)), deleting=True),
+        phase=Phase.PENDING, reason="Deleted", says="finalizers of others", holds=False,
+    ),
+    Case(
+        "a job that is deleted while it is asked to leave gives its GPUs back too",
+        observed(admitted(Phase.EVICTING, *ONE), deleting=True),
+        phase=Phase.PENDING, reason="Preempted", holds=False,
+    ),
+    Case(
         "the pods of the next attempt are not made before those of this one are gone",
         observed(admitted(Phase.STARTING, *ONE, attempts=2), pod(attempt=1, deleting=True)),
         again=T0 + 300,
