@@ -14,7 +14,8 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{- define "cotenant.image" -}}
-{{ .root.Values.image.registry }}/{{ .component }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{ .root.Values.image.registry }}/{{ .component }}
+{{- with get .root.Values.image.digests .component }}@{{ . }}{{ else }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{- define "cotenant.agentNamespace" -}}

@@ -64,6 +64,8 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ClusterRoleBinding", "cotenant-operator"),
         ("DaemonSet", "cotenant-agent"),
         ("Deployment", "cotenant-operator"),
+        ("FlowSchema", "cotenant-leader-election"),
+        ("FlowSchema", "cotenant-operator"),
         ("NetworkPolicy", "cotenant-agent"),
         ("NetworkPolicy", "cotenant-operator"),
         ("PodDisruptionBudget", "cotenant-operator"),

@@ -179,7 +179,31 @@ def test_the_schema_and_the_values_name_the_same_things() -> None:
         "worker.annotations",
     }
     inside = {key for key in values | schema if any(key.startswith(f"{name}.") for name in open_ended)}
-    assert values - inside == schema - inside - {"global"}
+    assert values - inside == schema - inside - {"enabled", "global"}
+
+
+def test_values_of_an_older_release_are_refused_by_the_name_of_what_they_lack(render: Render) -> None:
+    """`helm upgrade --reuse-values` hands on the defaults of before, and no template can do without a new one."""
+
+    def lacking(schema: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "") -> set[str]:
+        found = set()
+        for key, entry in schema.get("properties", {}).items():
+            default, fixed = values.get(key), entry.get("additionalProperties") is False and "properties" in entry
+            if isinstance(default, dict) and fixed:
+                found |= lacking(entry, default, f"{prefix}{key}.")
+            needed = fixed if isinstance(default, dict) else default is not None and not isinstance(default, list)
+            if needed and "null" not in entry.get("type", ""):
+                found |= {prefix + key} - {prefix + one for one in schema.get("required", ())}
+        return found
+
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert lacking(json.loads((CHART / "values.schema.json").read_text()), values) == set()
+    with pytest.raises(ValueError, match="missing property 'query'"):
+        render({"query": None})
+
+
+def test_a_parent_chart_may_switch_it_on_and_off(render: Render) -> None:
+    assert render({"enabled": True, "global": {"imageRegistry": "example.com"}}) == render()
 
 
 @pytest.mark.parametrize(

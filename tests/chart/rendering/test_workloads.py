@@ -376,3 +376,52 @@ def test_labels_of_gpus_are_not_asked_for_where_the_values_say_which_nodes(
     render: Render, agent: dict[str, Any]
 ) -> None:
     assert agent_terms(render({"agent": agent})) == []
+
+
+def test_a_replica_that_is_not_ready_holds_up_no_drain(render: Render) -> None:
+    assert render()["PodDisruptionBudget", "cotenant-operator"]["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+ON_A_VOLUME = {"storage": "PersistentVolumeClaim", "accessModes": ["ReadWriteOnce"]}
+
+
+@pytest.mark.parametrize(
+    ("values", "in_place"),
+    [
+        ({}, False),
+        ({"operator": {"hostNetwork": True}, "query": {"port": 8444}}, True),
+        ({"operator": {"replicas": 1}, "decisionLog": ON_A_VOLUME}, True),
+        ({"operator": {"replicas": 1}}, False),
+        ({"decisionLog": {"storage": "PersistentVolumeClaim"}}, False),
+    ],
+    ids=["usual", "ports of the node", "a volume of one pod", "one replica", "a volume of all"],
+)
+def test_an_upgrade_needs_no_port_or_volume_twice(render: Render, values: dict[str, Any], in_place: bool) -> None:
+    strategy = render(values)["Deployment", "cotenant-operator"]["spec"].get("strategy")
+    assert strategy == ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}} if in_place else None)
+
+
+def test_images_may_be_named_by_digest(render: Render) -> None:
+    digests = {name: f"sha256:{letter * 64}" for name, letter in (("operator", "a"), ("agent", "b"), ("worker", "c"))}
+    objects = render({"image": {"registry": "example.com/mirror", "tag": "9", "digests": digests}})
+    operator, agent = objects["Deployment", "cotenant-operator"], objects["DaemonSet", "cotenant-agent"]
+    named = [container_of(operator)["image"], container_of(agent)["image"], env_of(operator)["COTENANT_WORKER_IMAGE"]]
+    assert named == [f"example.com/mirror/{name}@{digest}" for name, digest in digests.items()]
+    partly = render({"image": {"tag": "9", "digests": {"agent": digests["agent"]}}})
+    assert container_of(partly["Deployment", "cotenant-operator"])["image"] == "ghcr.io/cotenant/operator:9"
+
+
+def test_the_api_server_ranks_the_lease_as_a_leader_election_and_before_everything_else(render: Render) -> None:
+    objects = render()
+    schemas = {name: one["spec"] for (kind, name), one in objects.items() if kind == "FlowSchema"}
+    levels = {name: one["priorityLevelConfiguration"]["name"] for name, one in schemas.items()}
+    assert levels == {"cotenant-leader-election": "leader-election", "cotenant-operator": "workload-high"}
+    lease, others = schemas["cotenant-leader-election"], schemas["cotenant-operator"]
+    assert lease["matchingPrecedence"] < others["matchingPrecedence"] < 9000, "service-accounts has 9000"
+    account = {"name": "cotenant-operator", "namespace": NAMESPACE}
+    subject = {"kind": "ServiceAccount", "serviceAccount": account}
+    assert [one["rules"][0]["subjects"] for one in schemas.values()] == [[subject]] * 2
+    (rule,) = lease["rules"][0]["resourceRules"]
+    assert (rule["resources"], rule["namespaces"]) == (["leases"], [NAMESPACE])
+    without = render({"operator": {"flowSchema": {"enabled": False}}})
+    assert not [kind for kind, _ in without if kind == "FlowSchema"]
