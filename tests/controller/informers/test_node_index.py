@@ -36,6 +36,20 @@ def test_a_node_is_unreachable_since_the_time_that_it_says_or_else_since_it_was_
     assert set(index.unreachable) == {"n1", "n2"}
 
 
+def test_a_node_that_was_seen_to_answer_is_unreachable_since_then_whatever_the_control_planes_clock_says() -> None:
+    """A job leaves a node that has not answered for a minute: a clock that is ahead by more would make it leave at
+    once.
+    """
+    index, since = NodeIndex(), []
+    for name, at in (("behind", "2025-12-31T23:50:00Z"), ("ahead", "2026-01-01T00:10:00Z")):
+        index.put_node(name, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, T0)
+        lost = {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": at}]}
+        index.put_node(name, {"status": lost}, T0 + 5)
+        index.put_node(f"new-{name}", {"status": lost}, T0 + 5)
+        since += [index.unreachable[name] - T0, index.unreachable[f"new-{name}"] - T0]
+    assert since == [5, -600, 5, 5]
+
+
 def test_the_api_servers_own_time_of_the_last_write_of_a_status_is_read() -> None:
     entries = [
         {"manager": "agent", "operation": "Update", "time": "2026-01-01T00:00:00Z"},

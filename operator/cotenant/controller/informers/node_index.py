@@ -27,7 +27,8 @@ class NodeIndex:
     def put_node(self, name: str, document: Document, now: float) -> bool:
         """Store a node. True if its jobs have to be looked at: they have to leave its GPUs, or it became unreachable.
 
-        `now` (Unix seconds) counts as the time if the node does not say since when it is unreachable.
+        A node that was seen to answer is unreachable since `now` (Unix seconds), because the clock of the control plane
+        may differ from this one. Of a node that is new here, its own time counts, if it is not in the future.
         """
         before = self.facts.get(name)
         facts, taints = to_node_facts(document), tuple((document.get("spec") or {}).get("taints") or ())
@@ -38,7 +39,8 @@ class NodeIndex:
         if ready.get("status") == "True":
             self.unreachable.pop(name, None)
             return is_left
-        return self._note_unreachable(name, unix(ready.get("lastTransitionTime")) or now) or is_left
+        since = min(now, unix(ready.get("lastTransitionTime")) or now) if before is None else now
+        return self._note_unreachable(name, since) or is_left
 
     def drop_node(self, name: str, now: float) -> bool:
         """True if the node became unreachable by this: its deletion does not end what runs there."""

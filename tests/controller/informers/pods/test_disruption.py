@@ -14,12 +14,30 @@ from cotenant.controller.informers.pods.disruption import disruption_of
         ({"reason": "DeletionByTaintManager"}, True, "NodeTainted"),
         ({"reason": "DeletionByPodGC"}, True, "NodeLost"),
         ({"reason": "TerminationByKubelet", "message": "The node was low on memory."}, False, "EndedByKubelet"),
+        (
+            {
+                "reason": "TerminationByKubelet",
+                "message": "Pod was terminated in response to imminent node shutdown.",
+            },
+            False,
+            "NodeShutdown",
+        ),
         ({"reason": "SomethingNew"}, False, "SomethingNew"),
         ({"reason": "EvictionByEvictionAPI", "status": "False"}, False, None),
         (None, True, "PodDeleted"),
         (None, False, None),
     ],
-    ids=["drained", "tainted", "no node", "by the kubelet", "a newer word", "no more", "deleted", "nobody"],
+    ids=[
+        "drained",
+        "tainted",
+        "no node",
+        "by the kubelet",
+        "with its node",
+        "a newer word",
+        "no more",
+        "deleted",
+        "nobody",
+    ],
 )
 def test_who_takes_a_pod_away_is_read_from_what_kubernetes_says(
     condition: dict[str, str] | None, deleting: bool, reason: str | None

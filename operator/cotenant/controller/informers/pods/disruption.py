@@ -30,6 +30,8 @@ _BY_CONDITION = {
     "PreemptionByScheduler": Disruption("PodPreempted", "had to leave for a pod of a higher PriorityClass"),
     "TerminationByKubelet": Disruption("EndedByKubelet", "was ended by the kubelet", by_kubelet=True),
 }
+_SHUTDOWN = "node shutdown"
+"""Words of a kubelet whose node shuts down, as a cloud does with a spot node that it takes back."""
 _DELETED = Disruption("PodDeleted", "was deleted by somebody")
 
 
@@ -38,6 +40,8 @@ def disruption_of(document: Mapping[str, Any]) -> Disruption | None:
     for condition in (document.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             reason, message = condition.get("reason") or "Disrupted", condition.get("message") or ""
+            if reason == "TerminationByKubelet" and _SHUTDOWN in message:
+                return Disruption("NodeShutdown", "was ended, because its node shuts down")
             known = _BY_CONDITION.get(reason)
             if known is None:
                 return Disruption(reason, f"was taken away: {message}".rstrip(": "))
