@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +15,17 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.client import Configuration
 
-from cotenant.controller.client.kube import EVENTS, PODS, SECRETS, FailedWebhookError, Outcome, UnreachableError
+from cotenant.controller.client.kube import (
+    EVENTS,
+    PODS,
+    SECRETS,
+    FailedWebhookError,
+    Outcome,
+    StaleTrustError,
+    UnreachableError,
+)
 from cotenant.controller.client.rest import RestKube, RetryPolicy, priority_of
+from tests.support.certificates import write_certificate
 
 WEBHOOK = 'Internal error occurred: failed calling webhook "validate.kyverno.svc-fail": no endpoints available'
 BUSY = "etcdserver: request timed out"
@@ -67,3 +79,31 @@ async def test_what_became_of_a_write_is_open_if_one_attempt_ended_in_another_wa
         with pytest.raises(UnreachableError) as raised:
             await kube.create(PODS, {"metadata": {"name": "a"}}, "red")
     assert not isinstance(raised.value, FailedWebhookError)
+
+
+async def test_a_renewed_authority_of_the_api_server_is_told_apart_from_a_server_that_is_not_trusted(
+    tmp_path: Path,
+) -> None:
+    """Certificates are rotated in a mounted file; a process that goes on with the old one reaches nothing any more."""
+    served, mounted = tmp_path / "served", tmp_path / "mounted"
+    for folder in (served, mounted):
+        folder.mkdir()
+        write_certificate(folder, "localhost")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(served / "tls.crt", served / "tls.key")
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", Answering([""] * 9).answer)
+    configuration, raised = Configuration(), list[type[Exception]]()
+    listening = TestServer(app, scheme="https", host="localhost")
+    await listening.start_server(ssl=context)
+    configuration.host, configuration.ssl_ca_cert = f"https://localhost:{listening.port}", str(mounted / "tls.crt")
+    async with RestKube(lambda: configuration, retry=HASTY) as kube:
+        for _ in range(2):
+            with pytest.raises(UnreachableError) as error:
+                await kube.get(PODS, "a", "red")
+            raised.append(type(error.value))
+            shutil.copy(served / "tls.crt", mounted / "tls.crt")
+    async with RestKube(lambda: configuration, retry=HASTY) as kube:
+        assert (await kube.get(PODS, "a", "red")).outcome is Outcome.DONE
+    await listening.close()
+    assert raised == [UnreachableError, StaleTrustError]

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from cotenant.controller.client.kube import LEASES, Reply, Resource
+from cotenant.controller.client.kube import LEASES, Reply, Resource, StaleTrustError
 from cotenant.controller.client.rest import RestKube
 from cotenant.controller.leader.election import LeaderElector, LeaseTimes
 from cotenant.controller.leader.lease_thread import LeaseThread
@@ -23,7 +23,7 @@ class OpenKube(FakeKube):
     """The double with the doors of the REST client; `open` counts who is inside."""
 
     open = 0
-    broken = False
+    broken: Exception | None = None
 
     async def __aenter__(self) -> OpenKube:
         self.open += 1
@@ -33,8 +33,8 @@ class OpenKube(FakeKube):
         self.open -= 1
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Reply:
-        if self.broken:
-            raise ValueError("a fault of the program")
+        if self.broken is not None:
+            raise self.broken
         return await super().get(resource, name, namespace)
 
 
@@ -108,14 +108,16 @@ async def test_a_lease_that_cannot_be_given_back_is_left_to_expire(caplog: pytes
     assert any(message.startswith("the lease could not be given back: ") for message in caplog.messages)
 
 
-async def test_an_error_of_the_thread_ends_the_run_of_the_caller_with_it() -> None:
+@pytest.mark.parametrize("broken", [ValueError("a fault of the program"), StaleTrustError("it was renewed")])
+async def test_an_error_of_the_thread_ends_the_run_of_the_caller_with_it(broken: Exception) -> None:
+    """Also an authority that was renewed, which only a new process trusts."""
     kube = OpenKube()
-    kube.broken = True
+    kube.broken = broken
     lease, _ = lease_of(kube)
     with pytest.raises(RuntimeError, match="the thread of the Lease has ended") as error:
         async with asyncio.timeout(5.0):
             await lease.run(lambda is_leader: None)
-    assert (repr(error.value.__cause__), kube.open) == ("ValueError('a fault of the program')", 0)
+    assert (error.value.__cause__, kube.open) == (broken, 0)
     await lease.stop()
 
 

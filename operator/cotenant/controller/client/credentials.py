@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ssl
+from pathlib import Path
 from typing import Any
 
 import kubernetes.config
@@ -29,6 +30,14 @@ def load_configuration(kubeconfig: str | None = None) -> Configuration:
         except kubernetes.config.ConfigException as error:
             raise NoClusterError(f"no cluster to talk to ({error}); set KUBECONFIG, or run in a pod") from error
     return configuration
+
+
+def trusted(configuration: Configuration) -> bytes:
+    """The authorities that the API server's certificate may be of, as they are mounted now."""
+    try:
+        return Path(configuration.ssl_ca_cert or "").read_bytes()
+    except OSError:
+        return b""
 
 
 def authorization(configuration: Configuration) -> dict[str, str]:

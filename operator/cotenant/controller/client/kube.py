@@ -143,6 +143,13 @@ class FailedWebhookError(UnreachableError):
     """
 
 
+class StaleTrustError(UnreachableError):
+    """The API server's certificate is of an authority that was mounted after this process read the trusted ones.
+
+    Only a new process trusts it in all of its connections.
+    """
+
+
 class FencedError(UnreachableError):
     """A write was never sent, because another replica may lead by now."""
 

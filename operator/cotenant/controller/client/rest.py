@@ -18,7 +18,7 @@ import aiohttp
 import orjson
 from kubernetes.client import Configuration
 
-from cotenant.controller.client.credentials import authorization, load_configuration, tls, way_to
+from cotenant.controller.client.credentials import authorization, load_configuration, tls, trusted, way_to
 from cotenant.controller.client.kube import (
     PODS,
     BeforeWrite,
@@ -30,6 +30,7 @@ from cotenant.controller.client.kube import (
     RefusedListError,
     Reply,
     Resource,
+    StaleTrustError,
     UnreachableError,
     VersionGoneError,
     WatchEvent,
@@ -88,6 +89,7 @@ class RestKube:
         self._in_flight = in_flight
         self._on_call = on_call
         self._configuration: Configuration = self._load()
+        self._trusted = trusted(self._configuration)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> RestKube:
@@ -201,6 +203,7 @@ class RestKube:
                 raise
             except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
                 last = f"{type(error).__name__}: {error}"
+                self._check_trust(error)
                 self._on_call(method, path, 0)
                 await asyncio.sleep(self._backoff_s(attempt, None))
                 continue
@@ -257,6 +260,11 @@ class RestKube:
         self._configuration = self._load()
         self._session = self._open()
         await refused.close()
+
+    def _check_trust(self, error: Exception) -> None:
+        """Raise StaleTrustError if the API server is not trusted and other authorities are mounted by now."""
+        if isinstance(error, aiohttp.ClientConnectorCertificateError) and trusted(self._load()) != self._trusted:
+            raise StaleTrustError(f"the certificate authority of the API server was renewed: {error}") from error
 
     def _backoff_s(self, attempt: int, retry_after: str | None) -> float:
         if retry_after is not None and retry_after.isdigit():

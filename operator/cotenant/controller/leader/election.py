@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from cotenant.controller.client.kube import LEASES, Document, Kube, Outcome, Reply, UnreachableError
+from cotenant.controller.client.kube import LEASES, Document, Kube, Outcome, Reply, StaleTrustError, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -77,13 +77,16 @@ class LeaderElector:
     async def run(self, on_change: Callable[[bool], None]) -> None:
         """Acquire and renew the Lease until cancelled; `on_change` gets every change of `is_leader`.
 
-        An unreachable server may cost leadership, but never ends the process.
+        An unreachable server may cost leadership, but never ends the process. A renewed certificate authority does:
+        the process starts again and trusts it.
         """
         self._on_change = on_change
         while True:
             try:
                 async with asyncio.timeout(self._times.renew_deadline_s):
                     await self.try_acquire_or_renew()
+            except StaleTrustError:
+                raise
             except (UnreachableError, TimeoutError) as error:
                 reason = str(error) or f"no answer within {self._times.renew_deadline_s:g} s"
                 log.warning("lease %s/%s cannot be renewed: %s", self._namespace, self._name, reason)
