@@ -177,7 +177,7 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, client: KubernetesGPUNodeClient, stop: threading.Event) -> None:
         self.client, self.stop = client, stop
-        self.events: list[tuple[str, ListedPod]] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
         self.grants: list[Any] = []
         self.asked: dict[str, Any] = {}
         monkeypatch.setattr(kubernetes.watch, "Watch", lambda: self)
@@ -201,6 +201,7 @@ def test_grants_are_those_of_the_pods_on_this_node_that_may_hold_gpus_whatever_t
     api.answers["list_pod_for_all_namespaces"] = SimpleNamespace(items=listed, metadata=version)
     watched.events = [
         ("ADDED", ListedPod("d", phase="Pending")),
+        ("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "80"}}),
         ("MODIFIED", ListedPod("a", mib=500)),
         ("MODIFIED", ListedPod("a", phase="Failed")),
         ("ADDED", ListedPod("e", mib=None)),
@@ -210,14 +211,16 @@ def test_grants_are_those_of_the_pods_on_this_node_that_may_hold_gpus_whatever_t
     assert watched.grants == [
         pods("b", a=1000),
         pods("b", a=1000, d=1000),
+        pods("b", a=1000, d=1000),
         pods("b", a=500, d=1000),
         pods("a", "b", d=1000),
         pods("a", "b", d=1000),
         pods("a", "b"),
     ]
     assert api.calls == [("list_pod_for_all_namespaces", (), PODS | TIMEOUT)]
-    since = {"resource_version": "77", "timeout_seconds": 240, "_request_timeout": (5, 255)}
-    assert watched.asked == PODS | since
+    since = {"resource_version": "77", "timeout_seconds": 240, "allow_watch_bookmarks": True}
+    assert watched.asked == PODS | since | {"_request_timeout": (5, 90)}
+    assert client._failures.counts()[Step.POD] == 0
 
 
 @pytest.mark.parametrize("error", [ApiException(status=410), HTTPError("cut"), OSError("no route")])

@@ -26,6 +26,8 @@ log = logging.getLogger("cotenant.agent.cluster")
 
 TIMEOUT_S: Final = (5, 10)
 WATCH_S: Final = 240
+QUIET_S: Final = 90
+"""A watch without any data for this long is dead: the API server sends a bookmark about every minute."""
 ENDED_MAX: Final = 4096
 """Uids of ended pods that are remembered. Without them, the host or the kubelet is asked once more."""
 GPU_NODES: Final = "gpunodes"
@@ -152,11 +154,14 @@ class KubernetesGPUNodeClient:
             **where,
             resource_version=listed.metadata.resource_version,
             timeout_seconds=WATCH_S,
-            _request_timeout=(5, WATCH_S + 15),
+            allow_watch_bookmarks=True,
+            _request_timeout=(TIMEOUT_S[0], QUIET_S),
         )
         for event in events:
             if stop.is_set():
                 return
+            if event["type"] == "BOOKMARK":
+                continue
             self._pods = self._take_in(self._pods, event["raw_object"], deleted=event["type"] == "DELETED")
 
     def _take_in(self, pods: PodsOnNode, pod: Mapping[str, Any], *, deleted: bool) -> PodsOnNode:
