@@ -250,15 +250,17 @@ async def test_a_pod_of_an_earlier_job_is_waited_for_whoever_else_owns_it() -> N
 
 
 @pytest.mark.parametrize("kind", ["Job", "TrainingJob"])
-async def test_a_pod_of_another_owner_ends_the_attempt(kind: str) -> None:
+async def test_a_pod_of_another_owner_refuses_the_attempt_until_it_is_gone(kind: str) -> None:
     """Also where it is called like ours: anybody may name an owner of a group of their own."""
     replica, record = await committed(workers=1)
     replica.kube.put(PODS, owned(kind, "other"))
     message = "pods/train-1-0 exists and does not belong to this job; remove it, or give the job another name"
     assert await create(replica, record) == (
-        Creation.REJECTED,
-        ObjectCreation(1, side_objects_made=True, rejection=message),
+        Creation.REFUSED,
+        ObjectCreation(1, side_objects_made=True, refusal=message),
     )
+    replica.kube.remove(PODS, "train-1-0", "red")
+    assert (await create(replica, record))[0] is Creation.CREATED
 
 
 @pytest.mark.parametrize(
@@ -280,7 +282,7 @@ async def test_a_network_policy_that_only_knows_the_jobs_uid_is_not_the_operator
         owner["uid"] = record.uid
     again = Replica(replica.kube)
     message = "networkpolicies/train exists and does not belong to this job; remove it, or give the job another name"
-    assert await create(again, record) == (Creation.REJECTED, ObjectCreation(1, rejection=message))
+    assert await create(again, record) == (Creation.REFUSED, ObjectCreation(1, refusal=message))
 
 
 WEBHOOK = 'admission webhook "mutate.kyverno.svc-fail" denied the request: registry.example.com: i/o timeout'

@@ -212,8 +212,8 @@ class PodCreator:
         if any(_is_job(owner) and owner["uid"] != wanted["uid"] for owner in owners):
             creation.delay = f"{what} of an earlier job of this name is still being removed"
             return Creation.RETRY
-        creation.rejection = f"{what} exists and does not belong to this job; remove it, or give the job another name"
-        return Creation.REJECTED
+        creation.refusal = f"{what} exists and does not belong to this job; remove it, or give the job another name"
+        return Creation.REFUSED
 
 
 def _unsettled_pods(attempt: Attempt, missing: Container[str]) -> dict[str, PodRecord]:
