@@ -109,6 +109,23 @@ def test_a_gate_that_a_webhook_set_is_told_with_the_way_out() -> None:
     assert found.message.endswith(f"kueue.x-k8s.io/admission. The operator sets no gate. {EXEMPT}")
 
 
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_volume_that_a_lost_node_keeps_is_told_with_the_way_to_free_it(answers: bool) -> None:
+    before, waits = pod(0, attempt=1, node="n2", deleting=True), pod(0, attempt=2, preparing_since=T0)
+    cause = "FailedAttachVolume: Multi-Attach error for volume pvc-1: it is used by pod(s) train-1-0"
+    lost: dict[str, Any] = {"unreachable_nodes": {} if answers else {"n2": T0}, "causes": {waits.uid: cause}}
+    status = admitted(Phase.STARTING, ("n1", 1), attempts=2)
+    found = start_obstacles.first(observed(status, before, waits, now=T0 + 100, **lost))
+    assert found is not None
+    told = found.message.partition(cause)[2]
+    assert told == (
+        ""
+        if answers
+        else ". Node n2 does not answer and keeps the volume. If the node is down: kubectl taint node n2"
+        " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, or delete the Node"
+    )
+
+
 def test_only_a_job_that_starts_is_looked_at_again_for_its_volumes() -> None:
     running = observed(admitted(Phase.RUNNING, *TWO), pod(0, preparing_since=T0), now=T0 + 1)
     assert start_obstacles.deadline(running, Settings()) is None

@@ -29,6 +29,8 @@ GATED = "SchedulingGated"
 """Reason of a pod that the kube-scheduler does not look at before somebody takes its scheduling gates off."""
 UNBOUND = "NotScheduled"
 """Reason of a pod that the kube-scheduler has neither bound nor refused."""
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+"""Taint by which an administrator says that a node is down. Kubernetes then removes its pods and detaches volumes."""
 PREPARING = "ContainerCreating"
 """The word that `kubectl get pods` shows."""
 REPORT_AFTER_S = 30.0
@@ -123,12 +125,26 @@ def describe(o: Observation, pod: PodRecord) -> str:
     if not pod.node:
         return f"the kube-scheduler has neither bound pod {pod.name} nor said why not; look whether it runs"
     if cause := o.of_pods.causes.get(pod.uid):
-        return f"pod {pod.name} does not start on node {pod.node}: {cause[:QUOTE_CHARS_MAX]}"
+        said = f"pod {pod.name} does not start on node {pod.node}: {cause[:QUOTE_CHARS_MAX]}"
+        return said + _attached_elsewhere(o, cause)
     named = mounted_sources(o.spec) if o.spec else []
     what = f"; look whether they are there: {', '.join(named)}" if named else ""
     return (
         f"pod {pod.name} on node {pod.node} has waited more than {REPORT_AFTER_S:.0f} s for its volumes or its"
         f" network{what}. `kubectl describe pod -n {pod.namespace} {pod.name}` has the kubelet's words"
+    )
+
+
+def _attached_elsewhere(o: Observation, cause: str) -> str:
+    """What to do about a volume that a node which does not answer keeps. Kubernetes detaches it only from a node that
+    is known to be down, because two nodes must not write to it.
+    """
+    lost = sorted({pod.node for pod in o.pods if pod.held and pod.node in o.unreachable_nodes})
+    if "Multi-Attach" not in cause or not lost:
+        return ""
+    return (
+        f". Node {', '.join(lost)} does not answer and keeps the volume. If the node is down: kubectl taint node"
+        f" {' '.join(lost)} {OUT_OF_SERVICE}, or delete the Node"
     )
 
 
