@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.controller.client.kube import CONFIG_MAPS, Outcome, Reply
+from cotenant.controller.client.kube import CONFIG_MAPS, FailedWebhookError, Outcome, Reply
 from cotenant.controller.composites.composite import Composite
 from tests.controller.builders import T0
 from tests.controller.composites.pairs import (
@@ -141,6 +141,23 @@ async def test_a_namesake_that_is_not_ours_is_left_alone_and_named_in_the_status
     await replica.run(30.0)
     assert halves(replica.kube) == ["1", "1"]
     assert condition(replica.kube) == ("False", "Lifted", "the operator gets on with the object again")
+
+
+async def test_a_webhook_that_does_not_answer_is_quoted_in_the_status_until_it_does() -> None:
+    replica, words = PairReplica(FakeKube()), 'failed calling webhook "validate.kyverno.svc-fail": no endpoints'
+
+    def fail() -> None:
+        raise FailedWebhookError(words)
+
+    replica.kube.faults.add(*(Fault(call=FIRST, first=fail) for _ in range(9)))
+    pair(replica.kube)
+    await replica.run(5.0)
+    told = condition(replica.kube)
+    assert told is not None
+    assert (told[:2], words in told[2], halves(replica.kube)) == (("True", "WriteRefused"), True, [None, None])
+    replica.kube.faults.pending.clear()
+    await replica.run(60.0)
+    assert (halves(replica.kube), (condition(replica.kube) or "")[0]) == (["1", "1"], "False")
 
 
 async def test_what_is_refused_holds_up_no_change_of_what_is_there() -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from cotenant.controller.client.kube import (
     Document,
+    FailedWebhookError,
     FencedError,
     Kube,
     Listing,
@@ -164,6 +165,8 @@ class CompositeController:
             observed, writes = await self._decide(observed, now)
             stage = Stage.EXECUTION
             await self._carry_out(observed, writes if held is None else writes.without_creations, now, held)
+        except FailedWebhookError as error:
+            await self._contain(observed, Stage.REFUSAL, RefusedError(str(error)), now)
         except UnreachableError:
             raise
         except StaleError:

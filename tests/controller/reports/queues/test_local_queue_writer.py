@@ -12,6 +12,7 @@ from cotenant.controller.client.kube import (
     NAMESPACES,
     QUEUES,
     TRAINING_JOBS,
+    FailedWebhookError,
     Outcome,
     Reply,
     UnreachableError,
@@ -147,6 +148,22 @@ async def test_where_it_is_refused_it_is_left_for_a_while_and_others_are_written
     await round_of(replica)
     assert (shown(replica, "blue"), shown(replica, "red") is not None) == (None, True)
     assert await round_of(replica) == []
+
+
+async def test_a_webhook_that_does_not_answer_in_one_namespace_holds_up_no_other() -> None:
+    replica = Replica()
+    for name in ("blue", "yellow"):
+        replica.kube.put(NAMESPACES, {"metadata": {"name": name}})
+    queue = replica.kube.stored(QUEUES, "red")
+    assert queue is not None
+    replica.kube.put(QUEUES, queue | {"spec": queue["spec"] | {"namespaces": ["blue", "red", "yellow"]}})
+
+    def fail() -> None:
+        raise FailedWebhookError('failed calling webhook "validate.kyverno.svc-fail"')
+
+    replica.kube.faults.add(Fault(call=CREATE, first=fail))
+    await round_of(replica)
+    assert [shown(replica, one) is not None for one in ("blue", "red", "yellow")] == [False, True, True]
 
 
 async def test_a_round_has_so_many_writes_at_most_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

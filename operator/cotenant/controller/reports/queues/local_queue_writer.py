@@ -15,7 +15,15 @@ from typing import Any, Final, TypeAlias
 
 from cotenant import names
 from cotenant.api.resources.queue_status import LocalQueueStatus
-from cotenant.controller.client.kube import LOCAL_QUEUES, FencedError, Kube, Outcome, Reply, UnreachableError
+from cotenant.controller.client.kube import (
+    LOCAL_QUEUES,
+    FailedWebhookError,
+    FencedError,
+    Kube,
+    Outcome,
+    Reply,
+    UnreachableError,
+)
 from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.leader.leadership import Leadership
@@ -107,7 +115,10 @@ class LocalQueueWriter:
                 self._next = place
                 if left <= 0:
                     return
-                await self._write(place, status, now)
+                try:
+                    await self._write(place, status, now)
+                except FailedWebhookError as error:  # of this namespace, perhaps; the others go on
+                    self._refused(place, Reply(Outcome.REFUSED, message=str(error), code=500), now)
                 left -= 1
 
     def _served(self, snapshot: Snapshot) -> Iterator[Place]:
