@@ -25,10 +25,16 @@ def failed(namespace: str, reason: str = "RuntimeFailed: nvml error", until: flo
         ([failed("red"), failed("red")], ""),
         ([failed("red"), failed("blue", "Unschedulable: no")], ""),
         ([failed("red"), failed("blue", until=T0)], ""),
-        ([failed("red"), failed("blue")], "its container runtime failed jobs of 2 tenants"),
+        ([failed("red", "OutOfcpu"), failed("blue", "OutOfcpu")], ""),
+        ([failed("red"), failed("blue")], "its kubelet or its container runtime failed jobs of 2 tenants"),
+        (
+            [failed("red", "UnexpectedAdmissionError"), failed("blue", "UnexpectedAdmissionError")],
+            "its kubelet or its container runtime failed jobs of 2 tenants",
+        ),
     ],
-    ids=["one job", "two jobs of one tenant", "two causes", "long ago", "two tenants"],
-)
+    ids=["one job", "two jobs of one tenant", "two causes", "long ago", "it is full", "two tenants",
+         "two tenants whose pods the kubelet refused"],
+)  # fmt: skip
 def test_a_node_fails_once_two_tenants_agree(records: list[JobRecord], why: str) -> None:
     failures = RuntimeFailures()
     for record in records:

@@ -1,8 +1,8 @@
-"""Nodes whose container runtime fails jobs of several tenants. They take nothing new for a while.
+"""Nodes whose container runtime or kubelet fails jobs of several tenants. They take nothing new for a while.
 
 One failure may be the job's own. Failures of two tenants on one node mean the node, for instance a driver that was
-upgraded under a running kernel. The statuses of jobs record which nodes they avoid, so a new leader knows the same.
-After that time the node is tried again.
+upgraded under a running kernel, or a device plugin that a lost GPU confuses. The statuses of jobs record which nodes
+they avoid, so a new leader knows the same. After that time the node is tried again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle.policies.blocked_start import RUNTIME_FAILED
 
+FAILED = (RUNTIME_FAILED, "UnexpectedAdmissionError")
+"""How the reason for an excluded node begins. The kubelet's other refusals may hit one size of pods alone."""
 TENANTS = 2
 """Number of tenants whose jobs have to fail on a node."""
 
@@ -24,7 +26,7 @@ class RuntimeFailures:
     def note(self, record: JobRecord) -> None:
         """Update from the nodes that the status of a job says it avoids."""
         for one in record.status.excluded_nodes:
-            if one.reason.startswith(RUNTIME_FAILED):
+            if one.reason.startswith(FAILED):
                 known = self._until.setdefault(one.node, {})
                 known[record.namespace] = max(known.get(record.namespace, 0.0), one.until.timestamp())
 
@@ -43,7 +45,7 @@ class RuntimeFailures:
         """Reason why the node takes nothing new; empty if it does."""
         if node not in self._failing:
             return ""
-        return f"its container runtime failed jobs of {len(self._until[node])} tenants"
+        return f"its kubelet or its container runtime failed jobs of {len(self._until[node])} tenants"
 
     @property
     def nodes(self) -> dict[str, str]:
