@@ -74,6 +74,33 @@ async def test_a_webhook_that_answers_again_costs_nothing() -> None:
         assert (await kube.create(PODS, {"metadata": {"name": "a"}}, "red")).outcome is Outcome.DONE
 
 
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_list_whose_pages_expire_again_and_again_is_had_in_one_piece(whole: bool) -> None:
+    """As when a page takes longer than etcd keeps its history."""
+    asked: list[dict[str, str]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(dict(request.query))
+        if "continue" in request.query or not (whole or "limit" in request.query):
+            return web.json_response({"code": 410, "message": "expired"}, status=410)
+        more = {"continue": "next"} if "limit" in request.query else {}
+        named = [{"metadata": {"name": name}} for name in (["a"] if more else ["a", "b"])]
+        return web.json_response({"metadata": {"resourceVersion": "7", **more}, "items": named})
+
+    app, configuration = web.Application(), Configuration()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as listening:
+        configuration.host = str(listening.make_url("")).rstrip("/")
+        async with RestKube(lambda: configuration, retry=HASTY) as kube:
+            if whole:
+                listing = await kube.list(SECRETS)
+                assert ([one["metadata"]["name"] for one in listing.items], listing.version) == (["a", "b"], 7)
+            else:
+                with pytest.raises(UnreachableError, match="in one piece"):
+                    await kube.list(SECRETS)
+    assert [sorted(one) for one in asked] == [["limit"], ["continue", "limit"]] * 2 + [[]]
+
+
 async def test_what_became_of_a_write_is_open_if_one_attempt_ended_in_another_way() -> None:
     async with Answering([BUSY, WEBHOOK, WEBHOOK, WEBHOOK]).client() as kube:
         with pytest.raises(UnreachableError) as raised:

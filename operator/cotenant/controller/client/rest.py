@@ -105,12 +105,17 @@ class RestKube:
     ) -> Listing:
         everybodys_pods = resource == PODS and not namespace and not labels
         items = PackedPods() if everybodys_pods else list[Document]()
+        expired = False
         query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {}) | _only(name, about)
         while True:
             reply = await self._call("GET", resource.path(namespace), query=query)
-            if reply.code == 410:  # the continuation is too old: start over
+            if reply.code == 410:  # the continuation is too old: start over, the next time in one piece
                 items = PackedPods() if everybodys_pods else []
-                query.pop("continue", None)
+                if query.pop("continue", None) is None and "limit" not in query:
+                    raise UnreachableError(f"list of {resource.plural} is not had in one piece: {reply.message}")
+                if expired:
+                    query.pop("limit", None)
+                expired = True
                 continue
             if not reply.done:
                 refused = f"list of {resource.plural} refused ({reply.code}): {reply.message}"
