@@ -1,7 +1,10 @@
 """A checkpoint is whole or it is not there."""
 
+import errno
 import json
 import os
+import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,53 @@ def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="disk full"):
         local_store.save(tmp_path, 2, fail)
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000000001"]
+
+
+@pytest.fixture(params=[errno.ENOSYS, errno.EMFILE, errno.EPERM], ids=["Mountpoint for S3", "gcsfuse", "another"])
+def bucket(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which no folder can be renamed, and none be written back."""
+    sync, code = os.fsync, request.param
+
+    def refuse(path: Path, target: Path) -> Path:
+        raise OSError(code, os.strerror(code), str(path), None, str(target))
+
+    def sync_files(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        sync(descriptor)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(os, "fsync", sync_files)
+    return tmp_path
+
+
+def test_a_mounted_bucket_keeps_whole_checkpoints_too(bucket: Path) -> None:
+    for step in (1, 2, 3):
+        local_store.save(bucket, step, write(str(step)), keep=2)
+    assert sorted(path.name for path in bucket.iterdir()) == ["step-000000000002", "step-000000000003"]
+    assert [each.step for each in local_store.whole_checkpoints(bucket)] == [3, 2]
+    local_store.save(bucket, 3, write("again"))
+    assert (bucket / "step-000000000003" / "model.bin").read_text() == "3"
+
+
+def test_in_a_mounted_bucket_half_a_checkpoint_is_none(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local_store.save(bucket, 1, write("one"))
+    copy, left = shutil.copyfile, [1]
+
+    def killed_after_two(source: Path, target: Path) -> None:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        copy(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copyfile", killed_after_two)
+        with pytest.raises(KeyboardInterrupt):
+            local_store.save(bucket, 2, write("two"))
+    assert (bucket / "step-000000000002" / "manifest.json").is_file()
+    assert [each.step for each in local_store.whole_checkpoints(bucket, verify=False)] == [1]
+    local_store.save(bucket, 2, write("two"))
+    assert [each.step for each in local_store.whole_checkpoints(bucket)] == [2, 1]
 
 
 @pytest.mark.parametrize(

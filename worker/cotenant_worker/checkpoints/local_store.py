@@ -4,10 +4,14 @@ A checkpoint is a directory `step-%012d` with the program's files and `manifest.
 written as `….tmp-…` and renamed when everything is on the disk, so a reader never sees half of one. If the checksums of
 a checkpoint do not match, the next older one is used. A step without a manifest, written by a program's own code under
 such a name, counts as complete.
+
+A bucket that is mounted as a folder (Mountpoint for S3, gcsfuse) cannot rename one. There a checkpoint is written under
+its name with the manifest first, and removed with the manifest last: in between it lacks a file of its manifest.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -24,6 +28,8 @@ from cotenant.contract import CheckpointSpec
 MANIFEST = "manifest.json"
 _NAME = re.compile(r"step-(\d{1,18})$")
 _TEMPORARY = re.compile(r"step-\d{1,18}\.tmp-")
+_CANNOT_RENAME = frozenset({errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV, errno.EMFILE, errno.EINVAL})
+"""How mounted buckets refuse to rename a folder. gcsfuse says that too many files are open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +61,53 @@ def save(
         manifest = {"step": step, "meta": meta or {}, "files": _sums(aside)}
         _write_synced(aside / MANIFEST, json.dumps(manifest, sort_keys=True).encode())
         _sync_tree(aside)
-        if final.exists():
-            stale = root / f"{name_of(step)}.tmp-{uuid.uuid4().hex[:8]}"
-            final.rename(stale)
-            shutil.rmtree(stale, ignore_errors=True)
-        aside.rename(final)
+        _publish(aside, final)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
     _sync_directory(root)
     prune(root, keep)
     return Checkpoint(step, final, meta or {})
+
+
+def _publish(aside: Path, final: Path) -> None:
+    """Give the whole checkpoint in `aside` its name, instead of another one that has it."""
+    try:
+        if final.exists():
+            stale = final.with_name(f"{final.name}.tmp-{uuid.uuid4().hex[:8]}")
+            final.rename(stale)
+            shutil.rmtree(stale, ignore_errors=True)
+        aside.rename(final)
+    except OSError as error:
+        if error.errno not in _CANNOT_RENAME:
+            raise
+        if load(final) is None:  # a whole one of the same step stays
+            _copy(aside, final)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _copy(aside: Path, final: Path) -> None:
+    final.mkdir(exist_ok=True)
+    files = sorted(path for path in aside.rglob("*") if path.is_file())
+    for file in sorted(files, key=lambda path: path != aside / MANIFEST):
+        target = final / file.relative_to(aside)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+
+
+def _remove(path: Path) -> None:
+    """Remove a checkpoint: first out of sight, because half a directory must never look like a checkpoint."""
+    aside = path.with_name(f"{path.name}.tmp-{uuid.uuid4().hex[:8]}")
+    try:
+        path.rename(aside)
+    except OSError as error:
+        if error.errno not in _CANNOT_RENAME:
+            raise
+        for entry in path.iterdir() if path.is_dir() else ():
+            if entry.name != MANIFEST:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        aside = path
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def whole_checkpoints(root: Path, *, verify: bool = True) -> list[Checkpoint]:
@@ -116,9 +158,7 @@ def prune(root: Path, keep: int) -> None:
     steps = sorted((path for path in root.iterdir() if _NAME.match(path.name)), key=lambda path: path.name)
     leftovers = [path for path in root.iterdir() if _TEMPORARY.match(path.name) and _abandoned(path)]
     for path in steps[: max(0, len(steps) - max(1, keep))]:
-        aside = path.with_name(f"{path.name}.tmp-{uuid.uuid4().hex[:8]}")
-        path.rename(aside)  # first out of sight: half a directory must never look like a checkpoint
-        leftovers.append(aside)
+        _remove(path)
     for path in leftovers:
         shutil.rmtree(path, ignore_errors=True)
 
@@ -169,6 +209,9 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 def _sync_tree(root: Path) -> None:
     for path in root.rglob("*"):
+        if path.is_dir():
+            _sync_directory(path)
+            continue
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -181,5 +224,8 @@ def _sync_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_RENAME:  # mounted buckets have no folders to write back
+            raise
     finally:
         os.close(descriptor)
