@@ -231,3 +231,13 @@ def test_a_program_that_is_through_names_the_threads_that_keep_it(
         process.wait()
         found = lingering(1, 2, process.pid)
         assert (found and found.threads) == threads
+
+
+@pytest.mark.parametrize("hook", ["lambda kind, error, trace: print('oh', error)", "lambda *_: 1 / 0"])
+def test_an_exception_that_the_programs_own_hook_shows_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: str
+) -> None:
+    text = f"import sys\nsys.excepthook = {hook}\n{FAILS}load()\n"
+    exit_ = ended(tmp_path, monkeypatch, program(tmp_path, text))
+    assert exit_.error is not None
+    assert (exit_.error.type, exit_.error.message, exit_.error.frame) == ("ValueError", "empty", "train.py:4, in load")

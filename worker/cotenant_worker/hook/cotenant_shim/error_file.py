@@ -7,6 +7,7 @@ change.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -38,6 +39,14 @@ def install_hook():
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = excepthook
     sys.__excepthook__ = excepthook
+    atexit.register(_record_what_ended_it)
+
+
+def _record_what_ended_it():
+    """Record the exception that a program's own hook has shown, as rich's does: the interpreter notes it before."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if isinstance(error, Exception):
+        record(error, error.__traceback__)
 
 
 def watch_exits():
