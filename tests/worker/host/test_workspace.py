@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from cotenant_worker.host.workspace import link_entries, working_directory
+import pytest
+
+from cotenant_worker.host.workspace import link_entries, remove_stale_locks, working_directory
 
 
 def volume(at: Path) -> Path:
@@ -37,3 +39,23 @@ def test_code_that_can_be_written_to_is_the_start_itself_and_without_code_it_is_
     assert working_directory(tmp_path, tmp_path / "scratch") == tmp_path
     assert working_directory(tmp_path / "none", tmp_path / "scratch") == Path("/")
     assert not (tmp_path / "scratch").exists()
+
+
+@pytest.mark.parametrize(
+    ("env", "removed"),
+    [
+        pytest.param({"HOME": "{tmp}"}, True, id="in the pod's scratch space"),
+        pytest.param({"HOME": "/home/me", "TORCH_EXTENSIONS_DIR": "{tmp}/.cache/torch_extensions"}, True, id="named"),
+        pytest.param({"HOME": "{tmp}/../elsewhere"}, False, id="on a volume that others may mount"),
+    ],
+)
+def test_a_start_in_place_finds_no_lock_of_a_rank_that_was_killed(
+    tmp_path: Path, env: dict[str, str], removed: bool
+) -> None:
+    cache = tmp_path / ".cache" / "torch_extensions" / "py312_cu130"
+    for name in ("build.ninja", "lock"):
+        (cache / "kernels").mkdir(parents=True, exist_ok=True)
+        (cache / "kernels" / name).touch()
+    remove_stale_locks({name: value.format(tmp=tmp_path) for name, value in env.items()}, scratch=tmp_path)
+    left = {path.name for path in (cache / "kernels").iterdir()}
+    assert left == ({"build.ninja"} if removed else {"build.ninja", "lock"})

@@ -4,11 +4,15 @@ Code from a ConfigMap is mounted read-only, but many programs write where they s
 `runs/`, Hydra's `outputs/`. Such a program starts in a directory of the pod's scratch space with a link to every entry
 of its code. Ranks of one pod share it, as they share a directory under torchrun. It lives as long as the pod, so a rank
 that is restarted in place finds its files.
+
+It finds locks of killed ranks too. Most are gone with their holder; that of torch's compiled extensions is a file that
+the next rank would wait for without end.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -27,3 +31,13 @@ def link_entries(code: Path, scratch: Path) -> Path:
         if not entry.name.startswith("..") and not link.is_symlink() and not link.exists():  # `..data` is the kubelet's
             link.symlink_to(entry)
     return scratch
+
+
+def remove_stale_locks(env: Mapping[str, str], scratch: Path = Path("/tmp")) -> None:
+    """Remove the locks that killed ranks of this pod have left in the cache of torch's extensions. Call it while none
+    runs. Outside the pod's scratch space another pod may hold such a lock.
+    """
+    cache = Path(env.get("TORCH_EXTENSIONS_DIR") or Path(env.get("HOME", "/"), ".cache", "torch_extensions"))
+    if cache.is_relative_to(scratch):
+        for lock in (*cache.glob("*/lock"), *cache.glob("*/*/lock")):
+            lock.unlink(missing_ok=True)
