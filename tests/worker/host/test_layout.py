@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,10 @@ def test_everything_that_a_pod_writes_is_under_its_state_directory(monkeypatch: 
     }
 
 
-def test_without_a_choice_the_state_is_in_tmp(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_choice_the_state_is_in_tmp_where_rm_of_all_does_not_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(layout.ENV_STATE, raising=False)
-    assert layout.state_dir() == Path("/tmp/cotenant")
+    assert layout.state_dir() == Path("/tmp/.cotenant")
+    assert layout.state_dir() not in [Path(name) for name in glob.glob("/tmp/*")]
 
 
 def test_the_ports_of_a_pod_are_all_different() -> None:

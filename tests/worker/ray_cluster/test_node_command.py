@@ -77,6 +77,7 @@ HOOK = str(layout.HOOK_DIR)
             {
                 "PYTHONPATH": "/opt/image",
                 "RAY_enable_worker_prestart": "1",
+                "RAY_TMPDIR": "/tmp/.cotenant",
                 "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
             },
             id="no code of the tenant's",
@@ -91,6 +92,7 @@ HOOK = str(layout.HOOK_DIR)
                 "COTENANT_RESTART": "0",
                 "COTENANT_CODE_DIR": "/workspace",
                 "COTENANT_GRANT": "2",
+                "RAY_TMPDIR": "/tmp",
                 "COTENANT_CHECKPOINT_DIR": "/checkpoints/job",
                 "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "35",
             },
@@ -106,6 +108,7 @@ HOOK = str(layout.HOOK_DIR)
                 "COTENANT_RESTART": "0",
                 "COTENANT_CODE_DIR": "/workspace",
                 "COTENANT_GRANT": "0",
+                "RAY_TMPDIR": "/tmp",
                 "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "1",
             },
             id="a short grace still drains",
@@ -119,6 +122,25 @@ def test_ray_and_what_it_starts_get_this_environment(
     inherited = {"PYTHONPATH": "/workspace/:/opt/image:", "PYTHONSTARTUP": "/workspace/rc.py", "HOME": "/root"}
     job = contract([2, 1], command=("x",), rendezvous_timeout_s=120, **fields)
     assert ray_environment(inherited, job, home="/state/home") == ALWAYS | own
+
+
+TENANTS = {"PYTHONWARNINGS": "error", "PYTHONOPTIMIZE": "2", "RAY_BACKEND_LOG_LEVEL": "debug", "TMPDIR": "/scratch"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "kept", "folder"),
+    [
+        pytest.param("command", {}, "/tmp/.cotenant", id="ours"),
+        pytest.param("rayTrain", TENANTS, "/tmp", id="the program's"),
+    ],
+)
+def test_settings_of_the_tenants_python_and_ray_reach_a_ray_only_if_it_runs_their_program(
+    mode: str, kept: dict[str, str], folder: str
+) -> None:
+    job = contract([2], command=("x",), mode=mode)
+    env = ray_environment({**TENANTS, "RAY_AUTH_TOKEN": "t", "PYTHONUSERBASE": "/opt/u"}, job, home="/state/home")
+    assert {name: env[name] for name in TENANTS if name in env} == kept
+    assert (env["RAY_AUTH_TOKEN"], env["PYTHONUSERBASE"], env["RAY_TMPDIR"]) == ("t", "/opt/u", folder)
 
 
 @pytest.mark.parametrize(("timeout_s", "register_s"), [(300, "300"), (60, "60"), (10, "60")])

@@ -41,8 +41,12 @@ HOOK_DIR: Final = Path(__file__).parent.parent / "hook"
 """On PYTHONPATH of every rank. Its sitecustomize limits memory before the first line of user code."""
 
 
+HIDDEN_DIR: Final = Path("/tmp/.cotenant")
+"""Scripts that begin with `rm -rf /tmp/*` do not mean it."""
+
+
 def state_dir() -> Path:
-    return Path(os.environ.get(ENV_STATE, "/tmp/cotenant"))
+    return Path(os.environ.get(ENV_STATE, HIDDEN_DIR))
 
 
 def errors_dir(rank: int, generation: int) -> Path:

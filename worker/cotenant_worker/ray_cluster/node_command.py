@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Final
 
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
@@ -57,9 +58,10 @@ def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: s
 
     In mode `rayTrain` Ray's workers run the tenant's code, so they get its path, its GPUs and the memory limits.
     """
-    env = {key: value for key, value in inherited.items() if key not in ("PYTHONPATH", "PYTHONSTARTUP")}
+    train = contract.mode == "rayTrain"
+    env = {key: value for key, value in inherited.items() if not _is_tenants_setting(key, train=train)}
     path = [part for part in inherited.get("PYTHONPATH", "").split(":") if part and not _is_tenant_path(part, contract)]
-    if contract.mode == "rayTrain":
+    if train:
         pod = contract.pods[contract.node_rank]
         path = [code_path(contract), str(layout.HOOK_DIR), *path]
         env["CUDA_VISIBLE_DEVICES"] = ",".join(pod_uuids(pod))
@@ -74,7 +76,9 @@ def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: s
         env["RAY_enable_worker_prestart"] = "1"  # the actor's process begins to import before the actor is asked for
     if path:
         env["PYTHONPATH"] = ":".join(path)
-    drain = max(1, contract.grace_s - 10) if contract.mode == "rayTrain" else 0
+    drain = max(1, contract.grace_s - 10) if train else 0
+    # Not TMPDIR, for the names of sockets have 107 characters; and not where scripts remove what an earlier Ray left.
+    env.setdefault("RAY_TMPDIR", "/tmp" if train else str(layout.HIDDEN_DIR))
     env |= {
         "RAY_AUTH_MODE": "token",
         "RAY_worker_niceness": "0",
@@ -97,6 +101,20 @@ def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: s
         layout.ENV_STATE: str(layout.state_dir()),
     }
     return env
+
+
+def _is_tenants_setting(name: str, *, train: bool) -> bool:
+    """True for a variable that is meant for the tenant's Python or Ray, such as PYTHONWARNINGS=error.
+
+    In mode `rayTrain` their Python and Ray are started here.
+    """
+    if train:
+        return name in ("PYTHONPATH", "PYTHONSTARTUP")
+    return name == "TMPDIR" or (name.startswith(("PYTHON", "RAY_")) and not name.startswith(_KEPT))
+
+
+_KEPT: Final = ("RAY_AUTH_", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE")
+"""The job's token, and where Ray itself may lie."""
 
 
 def _is_tenant_path(part: str, contract: Contract) -> bool:
