@@ -62,6 +62,34 @@ def test_the_jobs_own_ray_is_not_found_and_the_error_says_what_to_set(monkeypatc
         hooked(monkeypatch, 2)("auto")
 
 
+class PsutilProcess:
+    """As psutil's. Nothing is known of one that has ended, or that is somebody else's."""
+
+    def __init__(self, env: dict[str, str] | None) -> None:
+        self._env = env
+
+    def environ(self) -> dict[str, str]:
+        if self._env is None:
+            raise ProcessLookupError
+        return self._env
+
+
+@pytest.mark.parametrize(("ranks", "stopped"), [(2, [1]), (0, [0, 1, 2])], ids=["in a rank", "in rayTrain's program"])
+def test_ray_stop_in_a_rank_ends_what_ranks_started(
+    monkeypatch: pytest.MonkeyPatch, ranks: int, stopped: list[int]
+) -> None:
+    hooked(monkeypatch, ranks)
+    if not ranks:
+        monkeypatch.delenv("COTENANT_RANK", raising=False)
+        monkeypatch.delenv("RANK", raising=False)
+    all_of_them = [PsutilProcess({"RAY_AUTH_MODE": "t"}), PsutilProcess({"COTENANT_RANK": "1"}), PsutilProcess(None)]
+    psutil = SimpleNamespace(process_iter=lambda attrs: all_of_them, Error=ProcessLookupError, wait_procs=len)
+    module = SimpleNamespace(psutil=psutil)
+    own_ray.after_ray_commands(module)
+    assert [all_of_them.index(each) for each in module.psutil.process_iter(["name"])] == stopped
+    assert module.psutil.wait_procs is len
+
+
 class RayTaskError(Exception):
     """As Ray's: the exception of a task, with its traceback as text."""
 

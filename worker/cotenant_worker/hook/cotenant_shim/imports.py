@@ -25,6 +25,7 @@ AFTER = {
     "tensorflow": ("memory", "after_tensorflow"),
     "deepspeed.launcher.runner": ("nested_launchers", "after_deepspeed"),
     "ray._private.worker": ("own_ray", "after_ray_worker"),
+    "ray.scripts.scripts": ("own_ray", "after_ray_commands"),
     "ray.train": ("frameworks", "after_ray_train"),
     "ray.train.v2.api.data_parallel_trainer": ("own_ray", "after_ray_trainer"),
     "keras.src.callbacks.callback_list": ("steps", "after_keras_callbacks"),

@@ -6,6 +6,7 @@ cluster is open to it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -45,6 +46,30 @@ def _warn():
     launcher.warn("ray-clusters", text)
     if rank() == 0:
         log_line(text)
+
+
+class _RankProcesses:
+    """psutil, whose list of processes holds only those of ranks."""
+
+    def __init__(self, psutil):
+        self._psutil = psutil
+
+    def __getattr__(self, name):
+        return getattr(self._psutil, name)
+
+    def process_iter(self, *args, **kwargs):
+        for process in self._psutil.process_iter(*args, **kwargs):
+            with contextlib.suppress(self._psutil.Error):
+                if "COTENANT_RANK" in process.environ():
+                    yield process
+
+
+def after_ray_commands(module):
+    """`ray stop` ends every Ray on its machine: in a rank's script those of the ranks, and not the one that carries
+    the ranks.
+    """
+    if in_rank():
+        module.psutil = _RankProcesses(module.psutil)
 
 
 def after_ray_trainer(module):
