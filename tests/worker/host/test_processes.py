@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cotenant_worker.host import processes
-from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output, kill_descendants
+from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output, kill_descendants, write_log
 
 
 async def child() -> ChildProcess:
@@ -55,6 +56,24 @@ async def test_output_is_passed_on_and_its_last_lines_are_kept(
     os.close(write_end)
     await forward_output(read_end, found, prefix)
     assert (capfd.readouterr().out, list(found.tail)) == (printed, tail)
+
+
+async def test_a_log_that_nobody_reads_holds_up_its_writer_and_nothing_else() -> None:
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write_end, b"x" * 4096)
+    os.set_blocking(write_end, True)
+    writing = asyncio.create_task(write_log(b"late " * 2000, write_end))
+    done, _ = await asyncio.wait([writing], timeout=0.05)
+    assert not done
+    printed = b""
+    while not printed.endswith(b"late " * 2000):
+        printed += await asyncio.to_thread(os.read, read_end, 1 << 16)
+    await writing
+    os.close(read_end)
+    os.close(write_end)
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, *statuses: tuple[int, int]) -> None:

@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import subprocess
-import sys
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +26,9 @@ _TAIL_LINES: Final = 100
 _MAX_UNENDED_BYTES: Final = 1 << 16
 """Bytes that are kept of a line without an end, such as a progress bar."""
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_log_turn: Final = asyncio.Lock()
+"""Lines of two ranks do not mix."""
+_forwarding: Final[set[asyncio.Task[None]]] = set()
 
 
 @dataclass(slots=True)
@@ -128,6 +131,43 @@ class ChildWatcher:
         return child
 
 
+async def write_log(data: bytes, descriptor: int = 1) -> None:
+    """Write to the pod's log when its reader takes it. A runtime that restarts reads nothing for a while: then those
+    who print wait, and process 1 goes on.
+    """
+    async with _log_turn:
+        for begin in range(0, len(data), select.PIPE_BUF):
+            await _writable(descriptor)
+            os.write(descriptor, data[begin : begin + select.PIPE_BUF])  # so much fits, or it would not be writable
+
+
+async def _writable(descriptor: int) -> None:
+    asked = select.poll()
+    asked.register(descriptor, select.POLLOUT)
+    if asked.poll(0):
+        return
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_writer(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_writer(descriptor)
+
+
+def forwarding(descriptor: int, child: ChildProcess, prefix: str) -> asyncio.Task[None]:
+    """A task that forwards a child's output. `finish_logs` waits for it."""
+    task = asyncio.create_task(forward_output(descriptor, child, prefix))
+    _forwarding.add(task)
+    task.add_done_callback(_forwarding.discard)
+    return task
+
+
+async def finish_logs(deadline_s: float = 5.0) -> None:
+    """Wait until what children have printed is in the log, at their end."""
+    if _forwarding:
+        await asyncio.wait(set(_forwarding), timeout=deadline_s)
+
+
 async def forward_output(descriptor: int, child: ChildProcess, prefix: str) -> None:
     """Forward a child's output as it comes, and remember its last lines."""
     loop = asyncio.get_running_loop()
@@ -136,25 +176,22 @@ async def forward_output(descriptor: int, child: ChildProcess, prefix: str) -> N
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
     )
     rest = b""
-    out = sys.stdout.buffer
     while chunk := await reader.read(1 << 16):
         lines = (rest + chunk).split(b"\n")
         rest = lines.pop()
         child.record_output(lines)
         if prefix:
-            out.write(b"".join(prefix.encode() + line + b"\n" for line in lines))
             if len(rest) > _MAX_UNENDED_BYTES:
-                out.write(prefix.encode() + rest + b"\n")
+                lines.append(rest)
                 rest = b""
+            await write_log(b"".join(prefix.encode() + line + b"\n" for line in lines))
         else:
-            out.write(chunk)
+            await write_log(chunk)
             rest = rest[-_MAX_UNENDED_BYTES:]
-        out.flush()
     if rest:
         child.record_output([rest])
         # The launcher's own output, which comes next, begins a line.
-        out.write((prefix.encode() + rest if prefix else b"") + b"\n")
-        out.flush()
+        await write_log((prefix.encode() + rest if prefix else b"") + b"\n")
     transport.close()
 
 

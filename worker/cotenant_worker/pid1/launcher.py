@@ -17,7 +17,7 @@ from cotenant import names
 from cotenant.contract import Contract, needs_ray
 from cotenant_worker.host import layout, termination_signals
 from cotenant_worker.host.background_tasks import BackgroundTasks
-from cotenant_worker.host.processes import ChildWatcher, kill_descendants
+from cotenant_worker.host.processes import ChildWatcher, finish_logs, kill_descendants
 from cotenant_worker.parameter_server.heartbeats import ServerLinks
 from cotenant_worker.pid1.data_staging import DataStaging
 from cotenant_worker.pid1.evaluator import told_of
@@ -257,6 +257,7 @@ class Launcher:
         self.tasks.cancel()
         self.ranks.fork_client.kill()
         await kill_descendants()
+        await finish_logs()
         self.board.state = "done"
         await self.tracking.close(succeeded=finish.code == 0)
         write_termination(termination_of(self.contract, self.board, finish), self.env)
