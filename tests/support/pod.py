@@ -62,7 +62,7 @@ class Pod:
 
     def rank_process(self, rank: int) -> int:
         """Host pid of a rank that was started warm."""
-        for pid in self.processes("cotenant_worker.ranks.fork_server"):
+        for pid in self.processes(""):
             if Path(f"/proc/{pid}/comm").read_text().strip() == f"rank-{rank}":
                 return pid
         raise FileNotFoundError(f"rank {rank} does not run")

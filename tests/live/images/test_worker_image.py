@@ -159,7 +159,7 @@ def test_the_root_is_read_only_the_user_has_no_name_and_process_1_is_ours(code: 
     assert codes == [0], logs
     for said in (
         "user 65532 uid-65532 /tmp",
-        "first ['python', '-P', '-m', 'cotenant_worker']",
+        "first ['cotenant', '-P', '-m', 'cotenant_worker']",
         "cannot write /opt/cotenant Read-only file system",
         "wrote /tmp",
         "wrote /dev/shm",

@@ -194,6 +194,39 @@ sys.stdout.close()
 sys.stderr.write(open("log").read())
 """
 
+LOOKS_FOR_OTHERS = """
+import guard
+import numpy
+print(guard.FOUND, numpy.__name__)
+"""
+SETS_A_VARIABLE_FIRST = """
+import os
+os.environ["NPY_DISABLE_CPU_FEATURES"] = " ".join(("AVX512_SPR", "AVX512_ICL", "X86_V4", "X86_V3"))
+import numpy
+from numpy._core import _multiarray_umath as core
+print([core.__cpu_features__[name] for name in core.__cpu_dispatch__])
+"""
+FAILS_TO_LOAD = """
+import sys
+if hasattr(sys, "loaded"):
+    raise ImportError("cannot load module more than once per process")
+sys.loaded = True
+raise OSError("libopenblas.so.0: cannot open shared object file")
+"""
+HAS_ANOTHERS_LIBRARY = """
+def later():
+    import sklearn.datasets
+import threadpoolctl
+print(threadpoolctl.WORD)
+"""
+READS_ITS_COMMAND = """
+import os, pathlib
+words = pathlib.Path("/proc/self/cmdline").read_text().split("\\0")
+print(words[words.index("train.py"):])
+lines = pathlib.Path("/proc/self/environ").read_bytes().split(b"\\0")
+print([line for line in lines if line.startswith(b"OWN=")])
+"""
+
 HABITS = (
     Habit("closes all descriptors, then trains", CLOSES_ALL),
     Habit("becomes a daemon and waits for its result", DAEMON),
@@ -333,5 +366,34 @@ HABITS = (
         "import tokenize, statistics\nprint(tokenize.WORD, statistics.WORD)",
         files={"tokenize.py": "WORD = 'own'", "statistics.py": "WORD = 'own'"},
     ),
+    Habit(
+        "has a path that begins where it starts",
+        "import beside, sys\nprint(beside.WORD, [part for part in sys.path if part.endswith('src')])",
+        files={"src/beside.py": "WORD = 'src'"},
+        environment={"PYTHONPATH": "src:./absent"},
+    ),
+    Habit(
+        "imports a library that has to come before another",
+        LOOKS_FOR_OTHERS,
+        files={"guard.py": "import sys\nFOUND = sorted({'numpy', 'torch'} & set(sys.modules))"},
+    ),
+    Habit("sets a variable before it imports what reads it", SETS_A_VARIABLE_FIRST, environment={"PYTHONWARNINGS": ""}),
+    Habit(
+        "cannot import its library",
+        "import numpy\nprint(numpy.array([1]))",
+        environment={"PYTHONPATH": "{here}/broken", "PYTHONDONTWRITEBYTECODE": "1"},
+        files={"broken/numpy/__init__.py": FAILS_TO_LOAD},
+    ),
+    Habit(
+        "has a library by the name of one that another library brings",
+        HAS_ANOTHERS_LIBRARY,
+        files={"threadpoolctl.py": "WORD = 'own'"},
+    ),
+    Habit("leaves no bytecode", "import sys\nprint(sys.dont_write_bytecode)", ("python", "-B", "train.py")),
+    Habit(
+        "reads its own command line", READS_ITS_COMMAND, ("python", "train.py", "--lr", "1"), environment={"OWN": "1"}
+    ),
+    Habit("is in the C locale", "import os\nprint(os.environ.get('LC_CTYPE'))", environment={"LANG": ""}),
+    Habit("looks for a locale", command=shell("env | grep ^LC_; true"), environment={"LANG": ""}),
     Habit("has a variable of 100 KB", "import os\nprint(len(os.environ['LONG']))", environment={"LONG": "x" * 100_000}),
 )

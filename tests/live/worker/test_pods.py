@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,24 @@ def test_an_unchanged_torchrun_program_trains_over_two_pods() -> None:
     for rank in range(2):
         assert f"rank {rank} of 2: sum 3.0, sees {uuid_of(f'{rank}a')}, argv ['--flag']" in logs
     assert "backend 'nccl' cannot work here" in logs
+
+
+@pytest.mark.parametrize(
+    ("pods", "clears"),
+    [
+        pytest.param([1], "pkill -9 -f python; pkill python; killall -q python", id="processes"),
+        pytest.param([1, 1], f"{Path(sys.executable).parent}/ray stop --force", id="Ray"),
+        pytest.param([1, 1], "ls -d /tmp/* | grep -i 'cotenant\\|ray' && exit 9", id="files"),
+    ],
+)
+def test_a_script_that_clears_away_what_an_earlier_run_left_ends_nothing_of_ours(pods: list[int], clears: str) -> None:
+    with pod_sandbox.directory() as code:
+        (code / "run.sh").write_text(f"{clears}\n{sys.executable} {PROGRAMS}/ddp.py\n")
+        with PodSandbox(contract(pods, command=("bash", "run.sh")), code) as world:
+            codes = [pod.wait(START_S) for pod in world.start_all()]
+            logs = world.logs()
+    assert codes == [0 for _ in pods], logs
+    assert f"rank 0 of {len(pods)}: " in logs
 
 
 def test_killed_resumed_preempted_and_resumed_again_by_the_next_attempt() -> None:

@@ -47,6 +47,25 @@ def test_those_in_sessions_of_their_own_belong_to_the_rank_and_those_of_another_
     assert ProcessTree(first, 2, 1).pids() == [first]
 
 
+SHARES = """
+import os, sys, time
+from multiprocessing import shared_memory
+block = shared_memory.SharedMemory(sys.argv[1], create=True, size=4096)
+time.sleep(300)
+"""
+
+
+def test_what_removes_shared_memory_outlives_the_others_and_ends_by_itself(tmp_path: Path) -> None:
+    name = f"cotenant-{os.getpid()}"
+    env = {**os.environ, "COTENANT_RANK": "3", "COTENANT_RESTART": "1"}
+    first = subprocess.Popen([sys.executable, "-c", SHARES, name], env=env, start_new_session=True)
+    until(lambda: Path("/dev/shm", name).exists(), 20, "the shared memory")
+    tree = ProcessTree(first.pid, 3, 1)
+    tree.kill_but_cleaners()
+    assert first.wait(20) == -9
+    until(lambda: not Path("/dev/shm", name).exists(), 20, "the removal of the shared memory")
+
+
 def test_all_of_them_are_killed(rank: tuple[int, int, int]) -> None:
     first, _, earlier = rank
     ProcessTree(first, 3, 1).kill()

@@ -53,6 +53,16 @@ def test_what_does_not_hold_is_refused_by_the_fields_name(
     assert str(refused.value).startswith(why)
 
 
+@pytest.mark.parametrize("given", [None, "C.UTF-8"])
+def test_ranks_have_no_locale_that_python_chose_for_process_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    job = contract([1], command=("bash", "-c", "echo locale=$LC_CTYPE"), platform={"codePath": str(tmp_path)})
+    with launched(tmp_path, job.to_json(), **({"LC_CTYPE": given} if given else {})) as pod:
+        code, log, _ = pod.finish()
+    assert (code, f"locale={given or ''}\n" in log) == (0, True), log
+
+
 def test_ranks_are_numbered_from_0_without_gaps() -> None:
     job = contract([1, 1], command=("x",))
     turned = replace(job, pods=tuple(PodGrant(pod.host, pod.ranks) for pod in reversed(job.pods)))

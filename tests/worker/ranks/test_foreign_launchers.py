@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant_worker.ranks.foreign_launchers import Unwrapped, unwrap
+from cotenant_worker.ranks.foreign_launchers import Unwrapped, unwrap, with_variables
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,31 @@ def test_which_launchers_show_a_rank_all_gpus_of_its_machine(command: tuple[str,
     behind = unwrap(command)
     assert behind.shows_all_gpus is all_of_them
     assert behind.argv == ("python", "a.py")
+
+
+@pytest.mark.parametrize(
+    ("command", "env", "want"),
+    [
+        pytest.param(
+            ("torchrun", "a.py", "--x"),
+            {"PET_NPROC_PER_NODE": "8", "PET_NNODES": "1", "PET_RDZV_BACKEND": "c10d"},
+            ("torchrun", "--nnodes=1", "--nproc_per_node=8", "a.py", "--x"),
+            id="how many",
+        ),
+        pytest.param(
+            ("python", "-u", "-m", "torch.distributed.run", "--nproc_per_node=2", "a.py"),
+            {"PET_NPROC_PER_NODE": "8"},
+            ("python", "-u", "-m", "torch.distributed.run", "--nproc_per_node=8", "--nproc_per_node=2", "a.py"),
+            id="what is typed comes last, and counts",
+        ),
+        pytest.param(
+            ("torchrun", "pkg.train"), {"PET_MODULE": "1"}, ("torchrun", "--module", "pkg.train"), id="a switch"
+        ),
+        pytest.param(("torchrun", "a.py"), {"PET_MODULE": "0"}, ("torchrun", "a.py"), id="a switch that is off"),
+        pytest.param(("python", "a.py"), {"PET_NPROC_PER_NODE": "8"}, ("python", "a.py"), id="no torchrun"),
+    ],
+)
+def test_options_of_torchrun_that_variables_set(
+    command: tuple[str, ...], env: dict[str, str], want: tuple[str, ...]
+) -> None:
+    assert with_variables(command, env) == want

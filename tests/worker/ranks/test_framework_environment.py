@@ -45,13 +45,17 @@ def test_tensorflow_alone_is_in_no_cluster() -> None:
 )
 def test_jax_and_keras_meet_at_the_coordinator(framework: str, collectives: dict[str, str]) -> None:
     job, group = replace(contract([1, 1]), framework=framework), group_of([1, 1])
-    assert framework_environment.jax(job, group, group.ranks[1]) == {
+    assert framework_environment.jax(group, group.ranks[1]) == {
         "JAX_COORDINATOR_ADDRESS": "10.0.0.1:24002",
         "JAX_NUM_PROCESSES": "2",
         "JAX_PROCESS_ID": "1",
         "KERAS_DISTRIBUTION_JOB_ADDRESSES": "10.0.0.1:24002",
         "KERAS_DISTRIBUTION_NUM_PROCESSES": "2",
         "KERAS_DISTRIBUTION_PROCESS_ID": "1",
+    }
+    assert framework_environment.defaults(job) == {
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
         **collectives,
     }
 
@@ -76,7 +80,5 @@ def test_horovod_gets_the_place_of_a_rank_from_torchs_variables(pods: list[int],
         "HOROVOD_LOCAL_SIZE": "2",
         "HOROVOD_HOSTNAME": "machine-5",
         "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
-        "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
         **rendezvous,
     }

@@ -23,6 +23,7 @@ TORCH = Preloads(("torch", "torch.distributed"), ("torch._dynamo",))
         (("/opt/venv/bin/python", "train.py"), Program("script", ("train.py",))),
         (("python3.8", "train.py"), Program("exec", ("python3.8", "train.py"))),
         (("python", "-c", "print(1)"), Program("exec", ("python", "-c", "print(1)"))),
+        (("python", "-B", "train.py"), Program("exec", ("python", "-B", "train.py"))),
         (("bash", "-c", "python train.py"), Program("exec", ("bash", "-c", "python train.py"))),
         (
             ("torchrun", "--nproc-per-node=2", "--nnodes", "1", "--standalone", "train.py", "--epochs", "3"),
@@ -45,6 +46,10 @@ TORCH = Preloads(("torch", "torch.distributed"), ("torch._dynamo",))
         (
             ("accelerate", "launch", "--config_file", "my.yaml", "python", "train.py", "--use_fsdp"),
             Program("script", ("train.py", "--use_fsdp"), "accelerate", (), ("--config_file",)),
+        ),
+        (
+            ("accelerate-launch", "--mixed_precision=bf16", "train.py"),
+            Program("script", ("train.py",), "accelerate-launch", (("ACCELERATE_MIXED_PRECISION", "bf16"),)),
         ),
         (("accelerate", "config"), Program("exec", ("accelerate", "config"))),
         (("horovodrun", "-np", "4", "python", "train.py"), Program("script", ("train.py",), "horovodrun")),
@@ -75,6 +80,17 @@ def test_without_a_warm_process_the_same_program_starts_cold() -> None:
 @pytest.mark.parametrize(
     ("source", "framework", "want"),
     [
+        ("import os\nimport yaml\nfrom tqdm import tqdm\nimport torch", "", TORCH),
+        ("import os, sys, torch as t", "", TORCH),
+        ("import isaacgym\nimport torch", "pytorch", Preloads()),
+        ("import isaacgym, torch", "", Preloads()),
+        ("import numpy as np\nfrom comet_ml import Experiment\nimport torch", "", Preloads(("numpy",))),
+        ("from mine import setup\nimport torch", "", Preloads()),
+        ("import os\nos.environ['OMP_NUM_THREADS'] = '1'\nimport torch", "pytorch", Preloads()),
+        ("import os\nos.environ.setdefault('TORCH_LOGS', '+dynamo')\nimport torch", "", Preloads()),
+        ("import os\nif os.environ['RANK'] == '0':\n    print()\nimport torch", "", TORCH),
+        ("import torch\nimport os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0'", "", TORCH),
+        ("import torch\nimport os\nos.environ['TORCHDYNAMO_DISABLE'] = '1'", "", Preloads(TORCH.required)),
         ("import torch\nimport torch.nn as nn", "", TORCH),
         ("from sklearn.datasets import load_digits\nimport numpy as np", "", Preloads(("numpy", "sklearn.datasets"))),
         ("from accelerate import Accelerator", "", TORCH),
@@ -84,7 +100,7 @@ def test_without_a_warm_process_the_same_program_starts_cold() -> None:
     ],
 )
 def test_only_what_the_program_imports_is_imported_ahead(source: str, framework: str, want: Preloads) -> None:
-    assert preloads(source, framework) == want
+    assert preloads(source, framework, {"mine"}) == want
 
 
 def test_the_programs_file_is_found_without_importing_it(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ async def test_a_start_kills_the_generation_before() -> None:
     pod = Pod(job_of())
     [old] = await pod.start(generation=1)
     [new] = await pod.start(generation=2)
-    assert (old.signals[0], new.signals) == ((signal.SIGKILL, True), [])
+    assert (old.signals[0], new.signals) == ((signal.SIGKILL, False), [])
     assert pod.ranks.processes() == [(0, 2, 101)]
     new.exit.set_result(0)
     assert await pod.ended() == [
@@ -310,7 +310,7 @@ async def test_ranks_of_a_generation_that_is_over_are_killed_as_they_start() -> 
     pod = Pod(job_of())
     await pod.ranks.kill(3)
     [late] = await pod.start(generation=3)
-    assert late.signals[0] == (signal.SIGKILL, True)
+    assert late.signals[0] == (signal.SIGKILL, False)
     assert await pod.ended() == [RankExit(0, 3, None, 9, 0.0, stopped=True)]
 
 

@@ -15,6 +15,8 @@ from typing import Final
 
 from cotenant_worker.host import layout, procfs
 
+_CLEANERS: Final = ("resource_tracker import main", "torch_shm_manager")
+"""In the command lines of Python's and joblib's tracker, and of torch's."""
 _LEFT_BEHIND_S: Final = 1.0
 """Processes of a rank may end this long after it."""
 
@@ -45,6 +47,12 @@ class ProcessTree:
         """SIGKILL all of them."""
         for pid in self.pids():
             self.signal(pid, signal.SIGKILL)
+
+    def kill_but_cleaners(self) -> None:
+        """SIGKILL all but those that remove shared memory and semaphores once all others are gone, and then end."""
+        for pid in self.pids():
+            if not any(part in procfs.command_line(pid) for part in _CLEANERS):
+                self.signal(pid, signal.SIGKILL)
 
     async def left_behind(self) -> tuple[str, ...]:
         """Command lines of what the rank left running, without processes that end at once, as Python's trackers do."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from cotenant import names
 from cotenant.contract import Contract, ContractError, Role, Termination, needs_ray
 from cotenant_worker.host import layout
+from cotenant_worker.host.process_title import show_as_ours
 from cotenant_worker.progress.termination import log_line, write_termination
 
 
@@ -16,13 +20,24 @@ def own_ip(env: Mapping[str, str]) -> str:
     return env.get(names.ENV_POD_IP) or "127.0.0.1"
 
 
+def own_environment() -> dict[str, str]:
+    """The variables of this container. In the C locale Python adds LC_CTYPE, which other programs did not ask for."""
+    env = dict(os.environ)
+    with contextlib.suppress(OSError):
+        if b"LC_CTYPE=" not in Path("/proc/self/environ").read_bytes():
+            env.pop("LC_CTYPE", None)
+    return env
+
+
 async def _run(contract: Contract, env: Mapping[str, str]) -> int:
     """Run this kind of pod. Each imports only its own half, because imports of process 1 delay the ranks."""
     if contract.role is Role.WORKER:
         from cotenant_worker.pid1.launcher import Launcher
         from cotenant_worker.ranks.device_environment import apart
+        from cotenant_worker.ranks.foreign_launchers import with_variables
 
-        return await Launcher(apart(contract, env), env, own_ip(env)).run()
+        job = replace(contract, command=with_variables(contract.command, env))
+        return await Launcher(apart(job, env), env, own_ip(env)).run()
     from cotenant_worker.parameter_server.pod import ServerPod
 
     return await ServerPod(contract, env, own_ip(env)).run()
@@ -30,7 +45,8 @@ async def _run(contract: Contract, env: Mapping[str, str]) -> int:
 
 def main() -> int:
     """Run the pod and return its exit code. An invalid contract ends it before anything starts."""
-    env = dict(os.environ)
+    env = own_environment()
+    show_as_ours("cotenant")
     try:
         contract = own_contract(Contract.from_environment(env))
         check(contract, env)

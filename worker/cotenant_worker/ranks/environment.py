@@ -30,14 +30,18 @@ _DROPPED_PREFIXES = (
     "RAY_TLS_",
     "COTENANT_CONTRACT",
     "TORCHELASTIC_",
-    "OMPI_",
+    "OMPI_COMM_WORLD_",
+    "OMPI_UNIVERSE_SIZE",
+    "OMPI_MCA_orte_hnp_uri",
+    "OMPI_MCA_ess",
     "SLURM_",
     "PMI_",
-    "HOROVOD_GLOO_",
+    "PMIX_",
+    "HOROVOD_GLOO_RENDEZVOUS_",
     "HOROVOD_ELASTIC",
 )
 """Inherited variables that would mislead a rank: Ray's token and cluster do not belong to the tenant, and no other
-launcher started the rank.
+launcher started the rank. What only tunes a launcher of the program's own (`OMPI_MCA_btl`) stays.
 """
 
 
@@ -139,6 +143,9 @@ def threads_of_a_rank(contract: Contract, available: int) -> int:
     return max(1, min(asked // 1000, available))
 
 
+_INTERFACES: Final = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "HOROVOD_GLOO_IFACE")
+
+
 def _defaults(contract: Contract, interface: str) -> dict[str, str]:
     """Variables that the job may override. `interface` leads to the peers; empty if unknown."""
     return {
@@ -147,7 +154,8 @@ def _defaults(contract: Contract, interface: str) -> dict[str, str]:
         # Ray lets its workers give way to all else of the machine; here they are the job.
         "RAY_worker_niceness": "0",
         "ACCELERATE_MIXED_PRECISION": {"fp32": "no"}.get(contract.precision, contract.precision),
-        **({"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface} if interface else {}),
+        **(dict.fromkeys(_INTERFACES, interface) if interface else {}),
+        **framework_environment.defaults(contract),
         **({"GRPC_ENABLE_FORK_SUPPORT": "0"} if contract.world_size > 1 else {}),
     }
 
@@ -157,9 +165,7 @@ def code_path(contract: Contract) -> str:
     return str(contract.platform.get("codePath", "/workspace"))
 
 
-def rank_environment(
-    contract: Contract, group: WorkerGroup, assignment: RankAssignment, *, interface: str = ""
-) -> dict[str, str]:
+def rank_environment(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
     """The variables of one rank. They override all others."""
     pod = contract.pods[assignment.pod]
     grant = grant_of(pod, assignment.grant)
@@ -209,11 +215,9 @@ def rank_environment(
         )  # else every process of a pod would take all of its GPUs
     env |= (
         framework_environment.tensorflow(contract, group, assignment)
-        | framework_environment.jax(contract, group, assignment)
+        | framework_environment.jax(group, assignment)
         | framework_environment.horovod(env, group)
     )
-    if interface:
-        env["HOROVOD_GLOO_IFACE"] = interface
     if starts_its_own_ranks(contract, grant):
         env = {name: value for name, value in env.items() if not _TORCHRUN.fullmatch(name)}
     return env

@@ -9,19 +9,21 @@ exception is a job of one worker with several GPUs (`program_behind`).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.contract import Contract
 
 PYTHON = re.compile(r"python(3(\.\d+)?)?$")
-SAFE_SWITCHES = {"-u", "-B", "-q"}
-"""Switches of an interpreter that make no difference for our ranks."""
+_OWN_SWITCHES = {"-u", "-B", "-q"}
+"""Switches of a launcher's own interpreter, which its ranks do not get."""
 _TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 _SHOWS_ALL = {"torchrun", "deepspeed", *_TORCH_MODULES}
 _TORCHRUN_FLAGS = {"standalone", "use_env", "no_python", "run_path", "virtual_local_rank", "module", "m"}
 """Options without a value. The other launchers have too many to list."""
+_BY_VARIABLE = ("nnodes", "nproc_per_node", "module", "no_python", "virtual_local_rank")
+"""Options of torchrun that say what the ranks are. Its options can be set by variables: PET_NPROC_PER_NODE."""
 _OTHER_MACHINES = ("hostfile", "hosts", "include", "exclude", "H")
 """Options of DeepSpeed and Horovod that name machines."""
 
@@ -102,7 +104,7 @@ def unwrap(command: Sequence[str]) -> Unwrapped:
     name = Path(argv[0]).name if argv else ""
     rest = argv[1:]
     if PYTHON.match(name):
-        while rest and rest[0] in SAFE_SWITCHES:
+        while rest and rest[0] in _OWN_SWITCHES:
             rest = rest[1:]
         if len(rest) < 2 or rest[0] != "-m":
             return Unwrapped(argv)
@@ -111,10 +113,22 @@ def unwrap(command: Sequence[str]) -> Unwrapped:
             return Unwrapped(argv)
     elif name == "accelerate" and rest[:1] == ("launch",):
         rest = rest[1:]
-    elif name not in ("torchrun", "horovodrun", "deepspeed"):
+    elif name not in ("torchrun", "horovodrun", "deepspeed", "accelerate-launch"):
         return Unwrapped(argv)
     program, options = _after_torchrun(rest) if name == "torchrun" or name in _TORCH_MODULES else _after_options(rest)
     return Unwrapped(program, name, options) if program else Unwrapped(argv)
+
+
+def with_variables(command: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
+    """The command with torchrun's options from its variables, as Kubeflow sets them, before those that are typed."""
+    launcher = unwrap(command).launcher
+    if launcher != "torchrun" and launcher not in _TORCH_MODULES:
+        return tuple(command)
+    given = [(name, env[f"PET_{name.upper()}"]) for name in _BY_VARIABLE if env.get(f"PET_{name.upper()}")]
+    flags = [f"--{name}" for name, value in given if name in _TORCHRUN_FLAGS and value == "1"]
+    options = [f"--{name}={value}" for name, value in given if name not in _TORCHRUN_FLAGS]
+    at = next(index for index, part in enumerate(command) if launcher in (part, Path(part).name)) + 1
+    return (*command[:at], *options, *flags, *command[at:])
 
 
 def program_behind(contract: Contract) -> Unwrapped:

@@ -62,6 +62,8 @@ class ForkClient:
     """(start-up phase, seconds since then) for the table of timings."""
     enabled: bool
     """False for programs that are not Python, which have nothing to import."""
+    directory: str = "/"
+    """Where ranks start. Relative entries of PYTHONPATH are meant from there."""
     _server: _ForkServer | None = None
 
     def start(self) -> None:
@@ -73,7 +75,11 @@ class ForkClient:
         argv += [",".join(self.preloads.required), ",".join(self.preloads.deferred)]
         output = os.open(layout.state_dir() / "fork-server.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         keep = [theirs.fileno()]
-        child = self.children.spawn("fork-server", argv, self.environment, cwd="/", output=output, keep=keep)
+        places = [
+            os.path.join(self.directory, part) for part in self.environment.get("PYTHONPATH", "").split(":") if part
+        ]
+        env = {**self.environment, **({"PYTHONPATH": ":".join(places)} if places else {})}
+        child = self.children.spawn("fork-server", argv, env, cwd="/", output=output, keep=keep)
         os.close(output)
         theirs.close()
         ours.setblocking(False)
@@ -90,19 +96,22 @@ class ForkClient:
         server = self._server
         if server is None:
             return None
-        if not server.child.alive:
-            self._restart()
-            return None
-        with contextlib.suppress(OSError, TimeoutError, ValueError):
-            async with asyncio.timeout(_PRELOAD_TIMEOUT_S):
-                if not server.ready:
-                    done = await self._receive(server, PreloadDone)
-                    server.ready = True
-                    self.mark_phase("imports done", time.monotonic() - done.at_monotonic_s)
-                socket.send_fds(server.control, [FORK_MESSAGES.encode(request)], [output])
-                return (await self._receive(server, Forked)).pid or None
-        self._restart()  # for the next start; this one does not wait again
+        if server.child.alive:
+            with contextlib.suppress(OSError, TimeoutError, ValueError):
+                return await self._ask(server, request, output)
+        self.kill()
+        self.enabled = server.ready  # one that cannot import the modules is not tried again: the program tells why
+        self.start()  # for the next start; this one does not wait again
         return None
+
+    async def _ask(self, server: _ForkServer, request: ForkRequest, output: int) -> int | None:
+        async with asyncio.timeout(_PRELOAD_TIMEOUT_S):
+            if not server.ready:
+                done = await self._receive(server, PreloadDone)
+                server.ready = True
+                self.mark_phase("imports done", time.monotonic() - done.at_monotonic_s)
+            socket.send_fds(server.control, [FORK_MESSAGES.encode(request)], [output])
+            return (await self._receive(server, Forked)).pid or None
 
     async def _receive(self, server: _ForkServer, kind: type[M]) -> M:
         """The next message. Raises MessageError, a ValueError, if the server has ended or sends another kind."""
@@ -111,10 +120,6 @@ class ForkClient:
         if not isinstance(message, kind):
             raise MessageError(f"{type(message).__name__} instead of {kind.__name__}")
         return message
-
-    def _restart(self) -> None:
-        self.kill()
-        self.start()
 
     def kill(self) -> None:
         if self._server is not None:

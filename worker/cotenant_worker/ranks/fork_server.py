@@ -27,7 +27,9 @@ import socket
 import sys
 import threading
 import time
+import traceback
 
+from cotenant_worker.host.process_title import name_process, show_as_ours, show_as_program
 from cotenant_worker.ranks.fork_protocol import DATAGRAM_LIMIT_BYTES, FORK_MESSAGES, Forked, ForkRequest, PreloadDone
 from cotenant_worker.ranks.program import Program
 
@@ -147,8 +149,9 @@ def _become_rank(request: ForkRequest, output: int) -> None:
         if descriptor > 2:
             os.close(descriptor)
     signal.set_wakeup_fd(-1)
+    locale = {name: os.environ[name] for name in ("LC_CTYPE",) if name in os.environ}  # Python sets it in the C locale
     os.environ.clear()
-    os.environ.update(request.env)
+    os.environ.update(locale | request.env)
     os.chdir(request.cwd)
     if "multiprocessing.process" in sys.modules:
         # Where a process begins, as it remembers from its import: children that are spawned look for the program there.
@@ -158,8 +161,9 @@ def _become_rank(request: ForkRequest, output: int) -> None:
         with contextlib.suppress(Exception):
             sys.modules["numpy"].random.seed()
     gc.unfreeze()
-    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
-        comm.write(f"rank-{os.environ.get('COTENANT_RANK', '?')}")  # what `ps` shows
+    name_process(f"rank-{os.environ.get('COTENANT_RANK', '?')}")
+    with contextlib.suppress(Exception):
+        show_as_program(Program(request.kind, request.argv).command(sys.executable), request.env)
     if "cotenant_shim" in sys.modules:
         sys.modules["cotenant_shim"].announce()
 
@@ -168,16 +172,28 @@ def preload(modules: list[str]) -> None:
     """Import without the garbage collector, which would scan the growing heap repeatedly: a sixth of torch's import
     time.
 
-    One collection at the end leaves ranks as after an ordinary import.
+    One collection at the end leaves ranks as after an ordinary import. A module that is not there fails again in the
+    program, where the tenant sees it. One that fails halfway ends this process: a second import in it would fail by
+    something else (numpy and torch cannot be loaded twice), so ranks start without a fork.
     """
     gc.disable()
     for name in modules:
-        # A module that cannot be imported fails again in the program, where the tenant sees it.
-        with contextlib.suppress(BaseException):
+        try:
             importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name.partition(".")[0]:
+                _give_up(name)
+        except BaseException:
+            _give_up(name)
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def _give_up(name: str) -> None:
+    traceback.print_exc()
+    print(f"{name} cannot be imported ahead", file=sys.stderr, flush=True)  # noqa: T201 - its own log
+    os._exit(1)
 
 
 def preload_at_low_priority(modules: list[str]) -> None:
@@ -199,15 +215,20 @@ def preload_at_low_priority(modules: list[str]) -> None:
 def main() -> None:
     if not sys.flags.safe_path:
         sys.path.pop(0)  # the working directory. With -P it would not be there, but ranks would inherit that flag
+    show_as_ours("cotenant-fork")
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     preload([name for name in sys.argv[2].split(",") if name])
     control.send(FORK_MESSAGES.encode(PreloadDone(time.monotonic())))
     request = serve(control, [name for name in sys.argv[3].split(",") if name])
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    from cotenant_worker.ranks.program_runner import run
+    from cotenant_worker.ranks.program_runner import hides_imported, run
 
-    sys.exit(run(Program(request.kind, request.argv)))
+    program = Program(request.kind, request.argv)
+    if hides_imported(program):
+        command = program.command(sys.executable)
+        os.execv(command[0], command)
+    sys.exit(run(program))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,15 @@ HOROVOD_TIMEOUT_S = 300
 """Instead of Horovod's 30 s: on a busy machine, ranks may be that far apart at their first step."""
 
 
+def defaults(contract: Contract) -> dict[str, str]:
+    """Variables that the job may override."""
+    return {
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(HOROVOD_TIMEOUT_S),
+        **({"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"} if contract.framework in ("jax", "keras") else {}),
+    }
+
+
 def tensorflow(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
     """An evaluator is told of the ranks' cluster, and is no part of it, as TensorFlow has it."""
     if cluster := contract.platform.get("tensorflowCluster"):
@@ -28,10 +37,10 @@ def tensorflow(contract: Contract, group: WorkerGroup, assignment: RankAssignmen
     return {"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": task})}
 
 
-def jax(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
+def jax(group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
     """Variables for JAX, also for `keras.distribution.initialize()`, which passes Keras's own variables on to JAX."""
     coordinator = at(group.master_addr, group.coordinator_port)
-    env = {
+    return {
         "JAX_COORDINATOR_ADDRESS": coordinator,
         "JAX_NUM_PROCESSES": str(group.size),
         "JAX_PROCESS_ID": str(assignment.rank),
@@ -39,9 +48,6 @@ def jax(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> d
         "KERAS_DISTRIBUTION_NUM_PROCESSES": str(group.size),
         "KERAS_DISTRIBUTION_PROCESS_ID": str(assignment.rank),
     }
-    if contract.framework in ("jax", "keras"):
-        env["JAX_CPU_COLLECTIVES_IMPLEMENTATION"] = "gloo"
-    return env
 
 
 def horovod(env: Mapping[str, str], group: WorkerGroup) -> dict[str, str]:
@@ -59,7 +65,5 @@ def horovod(env: Mapping[str, str], group: WorkerGroup) -> dict[str, str]:
         "HOROVOD_LOCAL_SIZE": env["LOCAL_WORLD_SIZE"],
         "HOROVOD_HOSTNAME": f"machine-{env['GROUP_RANK']}",
         "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
-        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(HOROVOD_TIMEOUT_S),
         **(where if group.size > 1 else {}),
     }

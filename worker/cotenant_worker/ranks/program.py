@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -16,7 +16,6 @@ from typing import Literal, TypeAlias
 from cotenant.contract import Contract
 from cotenant_worker.ranks.foreign_launchers import (
     PYTHON,
-    SAFE_SWITCHES,
     Unwrapped,
     accelerate_options,
     program_behind,
@@ -121,7 +120,7 @@ def classify(argv: Sequence[str], python: str, launcher: str = "") -> Program:
     name = argv[0] if argv else ""
     ours = _is_our_python(name, python)
     rest = list(argv[1:])
-    while rest and rest[0] in SAFE_SWITCHES:
+    while rest and rest[0] == "-u":  # which every rank has
         rest.pop(0)
     if ours and rest and rest[0] == "-m" and len(rest) > 1:
         return Program("module", tuple(rest[1:]), launcher)
@@ -155,15 +154,37 @@ def source_file(program: Program, code: Path) -> Path | None:
     return None
 
 
-_IMPORT = re.compile(r"^\s*(?:from|import)\s+([A-Za-z_][A-Za-z0-9_.]*)", re.MULTILINE)
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([A-Za-z_][\w.]*)|import[ \t]+([A-Za-z_][^\n#;]*))", re.MULTILINE)
+_SETS_VARIABLES = re.compile(
+    r"environ\[[^\]\n]+\]\s*=(?!=)|environ\s*\|=|environ\.(?:update|setdefault|pop)\b|del os\.environ"
+    r"|\b(?:putenv|load_dotenv)\("
+)
+"""How programs set variables that a library reads when it is imported: `os.environ["OMP_NUM_THREADS"] = "1"`."""
+_LINE_THAT_SETS = re.compile(rf"^.*(?:{_SETS_VARIABLES.pattern}).*$", re.MULTILINE)
 _PRELOADABLE = ("numpy", "torch", "torchvision", "sklearn")
 """Modules that are safe to import before a fork: they start no threads and touch no GPU until they are used."""
-_IMPORT_TORCH = ("accelerate", "lightning", "pytorch_lightning", "transformers", "ray", "cotenant_worker")
+_BRING_TORCH = frozenset({"accelerate", "lightning", "pytorch_lightning", "transformers"})
+_NEUTRAL = frozenset(
+    {"PIL", "absl", "click", "cotenant_worker", "datasets", "einops", "fire", "hydra", "matplotlib", "omegaconf"}
+    | {"pandas", "ray", "requests", "rich", "scipy", "tqdm", "typer", "tyro", "yaml"}
+)
+"""Libraries that do not mind whether torch was imported before them. Others do: isaacgym fails then, comet_ml cannot
+log, open3d and faiss bring libraries in another order.
+"""
+
+
+def _imports(source: str) -> list[tuple[int, str]]:
+    """(place in the text, top-level module) of each import, in the order of the text."""
+    found = []
+    for match in _IMPORT.finditer(source):
+        names = [match[1]] if match[1] else [part.split()[0] for part in match[2].split(",") if part.split()]
+        found += [(match.start(), name.split(".")[0]) for name in names]
+    return found
 
 
 def wants_horovod(program: Program, source: str, framework: str) -> bool:
     """True if ranks will look for Horovod's rendezvous, by the job's framework, its launcher, or its imports."""
-    roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
+    roots = {root for _, root in _imports(source)}
     return framework == "horovod" or program.launcher == "horovodrun" or "horovod" in roots
 
 
@@ -177,13 +198,35 @@ class Preloads:
     """Imported while no rank waits, for the next start."""
 
 
-def preloads(source: str, framework: str) -> Preloads:
-    """Choose modules to import ahead, by the program's text."""
-    roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
-    wanted = {name for name in _PRELOADABLE if name in roots}
-    if framework in ("torch", "pytorch") or (roots & set(_IMPORT_TORCH[:-2])):
+def preloads(source: str, framework: str, beside: Collection[str] = ()) -> Preloads:
+    """Choose modules to import ahead, by the program's text: those that it imports before anything else could tell.
+
+    A variable that the program sets first, or a library that it imports first and that may look for torch, ends the
+    choice. `beside` names the modules beside the program, which may import torch if `framework` says that they do.
+    """
+    wanted, undisturbed = _first_imports(source, beside if framework in ("torch", "pytorch") else ())
+    if undisturbed and framework in ("torch", "pytorch"):
         wanted.add("torch")
     deep = {"sklearn": ("sklearn.datasets",), "torch": ("torch", "torch.distributed")}
     first = tuple(part for name in _PRELOADABLE if name in wanted for part in deep.get(name, (name,)))
     # The first optimizer of a process imports it: more than a second.
-    return Preloads(first, ("torch._dynamo",) if "torch" in wanted else ())
+    later = "torch" in wanted and not any("TORCH" in line[0] for line in _LINE_THAT_SETS.finditer(source))
+    return Preloads(first, ("torch._dynamo",) if later else ())
+
+
+def _first_imports(source: str, harmless: Collection[str]) -> tuple[set[str], bool]:
+    """(preloadable modules that are imported before the first disturbance, whether there is none in the text)."""
+    sets = _SETS_VARIABLES.search(source)
+    end = sets.start() if sets else len(source)
+    wanted: set[str] = set()
+    harmless = {*sys.stdlib_module_names, *_NEUTRAL, *harmless}
+    for at, root in _imports(source):
+        if at > end:
+            break
+        if root in _PRELOADABLE:
+            wanted.add(root)
+        elif root in _BRING_TORCH:
+            wanted.add("torch")
+        elif root not in harmless:
+            return wanted, False
+    return wanted, sets is None

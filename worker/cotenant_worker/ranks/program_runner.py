@@ -151,6 +151,8 @@ _OF_EVERY_START: Final = frozenset(
     {"abc", "codecs", "encodings", "genericpath", "io", "os", "posixpath", "site", "stat"}
 )
 """Modules of the standard library that Python imports before any program, so no program can replace them."""
+_NOT_OF_PROGRAMS: Final = frozenset({"__main__", "sitecustomize", "usercustomize"})
+"""Modules of an interpreter's start. A program's own are not imported then."""
 
 
 def _forget_hidden(directory: Path) -> None:
@@ -159,15 +161,30 @@ def _forget_hidden(directory: Path) -> None:
     The program would import its own, but this process has imported the standard ones, for itself and for the modules
     imported ahead.
     """
-    there = set(os.listdir(directory))
     hideable = sys.stdlib_module_names - _OF_EVERY_START - set(sys.builtin_module_names)
-    hidden = {name for name in hideable if f"{name}.py" in there or (name in there and _is_package(directory / name))}
+    hidden = hideable & _modules_in(directory)
     for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
         del sys.modules[name]
 
 
-def _is_package(folder: Path) -> bool:
-    return (folder / "__init__.py").is_file()
+def hides_imported(program: Program) -> bool:
+    """True if the program has its own version of a library that this process has imported ahead, such as `packaging/`.
+
+    A library with compiled parts cannot be forgotten, so such a program starts in an interpreter of its own.
+    """
+    if sys.flags.safe_path and program.kind != "entrypoint":
+        return False
+    directory = Path(program.argv[0]).resolve().parent if program.kind == "script" else Path.cwd()
+    imported = {name for name in sys.modules if "." not in name} - sys.stdlib_module_names - _NOT_OF_PROGRAMS
+    found = imported & (_modules_in(directory) if directory.is_dir() else set())
+    return any(not (getattr(sys.modules[name], "__file__", None) or "").startswith(f"{directory}/") for name in found)
+
+
+def _modules_in(directory: Path) -> set[str]:
+    """Names of the modules and packages in a folder."""
+    there = os.listdir(directory)
+    packages = {name for name in there if (directory / name / "__init__.py").is_file()}
+    return packages | {name.removesuffix(".py") for name in there if name.endswith(".py")}
 
 
 def _print_exception(error: BaseException) -> None:

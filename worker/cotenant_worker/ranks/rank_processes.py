@@ -17,8 +17,8 @@ from cotenant.contract import Contract
 from cotenant_worker.host import layout
 from cotenant_worker.host.container import available_cpus, oom_kills, pod_interface, user_name
 from cotenant_worker.host.process_tree import ProcessTree
-from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output
-from cotenant_worker.host.workspace import working_directory
+from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forwarding
+from cotenant_worker.host.workspace import remove_stale_locks, working_directory
 from cotenant_worker.messaging.shared_counters import SharedCounters
 from cotenant_worker.ranks.device_environment import compute_namespace
 from cotenant_worker.ranks.environment import (
@@ -68,6 +68,12 @@ class RunningRank:
         self.child.signal(signal.SIGKILL, group=True)
         self.tree.kill()
 
+    def stop(self) -> None:
+        """SIGKILL its processes because the rank is over. `_watch` kills what does not end by that."""
+        self.stopped = True
+        self.tree.kill_but_cleaners()
+        self.child.signal(signal.SIGKILL)
+
 
 @dataclass(slots=True)
 class LocalRanks:
@@ -93,15 +99,16 @@ class LocalRanks:
 
     def __post_init__(self) -> None:
         self.program = program_of(self.contract, sys.executable)
-        source = self._source_text()
+        source, beside = self._source()
         horovod = wants_horovod(self.program, source, self.contract.framework)
         self._horovod = HorovodRendezvous(self.contract, self.children, enabled=horovod)
         inherited = {"USER": user_name(), **self.inherited}
-        interface = pod_interface()
-        self._base_env = base_environment(inherited, self.contract, cpus=available_cpus(), interface=interface)
-        ahead = preloads(source, self.contract.framework)
+        self._base_env = base_environment(inherited, self.contract, cpus=available_cpus(), interface=pod_interface())
+        ahead = preloads(source, self.contract.framework, beside)
         possible = self.program.kind != "exec" and self.contract.platform.get("warmStart") is not False
-        self.fork_client = ForkClient(self.children, self._base_env, ahead, self.mark_phase, enabled=possible)
+        self.fork_client = ForkClient(
+            self.children, self._base_env, ahead, self.mark_phase, possible, str(self.working_directory)
+        )
 
     @property
     def working_directory(self) -> Path:
@@ -114,10 +121,12 @@ class LocalRanks:
         code = code_path(self.contract)
         return (code, os.path.realpath(code), str(layout.work_dir()))
 
-    def _source_text(self) -> str:
-        """The program's own text; empty if finding it would need an import."""
+    def _source(self) -> tuple[str, frozenset[str]]:
+        """(the program's own text, names of the modules beside it); empty if finding it would need an import."""
         source = source_file(self.program, Path(code_path(self.contract)))
-        return source.read_text(errors="replace") if source else ""
+        if source is None:
+            return "", frozenset()
+        return source.read_text(errors="replace"), frozenset(entry.stem for entry in source.parent.iterdir())
 
     def processes(self) -> list[tuple[int, int, int]]:
         """(rank, generation, pid) of every running rank."""
@@ -127,6 +136,7 @@ class LocalRanks:
 
     async def start(self, group: WorkerGroup) -> None:
         await self.kill(group.generation - 1)
+        remove_stale_locks(self._base_env)
         self._horovod.start(group, self._base_env)
         mine = group.of_pod(self.contract.node_rank)
         for assignment in mine:
@@ -135,7 +145,7 @@ class LocalRanks:
             self.fork_client.preload_next()
 
     async def _start_one(self, group: WorkerGroup, assignment: RankAssignment) -> None:
-        env = self._base_env | rank_environment(self.contract, group, assignment, interface=pod_interface())
+        env = self._base_env | rank_environment(self.contract, group, assignment)
         env |= compute_namespace(self.inherited, grant_of(self.contract.pods[assignment.pod], assignment.grant).gpus)
         env = with_limits(env, self.limits.get(assignment.grant, {})) | dict(self.program.environment)
         if self.contract.mode == "rayTrain":
@@ -163,15 +173,12 @@ class LocalRanks:
             return
         finally:
             os.close(write_end)
-        several = len(self.contract.pods[self.contract.node_rank].ranks) > 1
-        child.output = asyncio.create_task(
-            forward_output(read_end, child, f"[rank {assignment.rank}] " if several else "")
-        )
+        prefix = f"[rank {assignment.rank}] " if len(self.contract.pods[self.contract.node_rank].ranks) > 1 else ""
+        child.output = forwarding(read_end, child, prefix)
         run = RunningRank(assignment, group.generation, child, cell, oom_kills_before=oom_kills())
         self.running[assignment.rank] = run
         if group.generation <= self._stopped_generation:
-            run.stopped = True
-            run.kill()
+            run.stop()
         task = asyncio.create_task(self._watch(run))
         self._watchers.add(task)
         task.add_done_callback(self._watchers.discard)
@@ -225,8 +232,7 @@ class LocalRanks:
         self._stopped_generation = max(self._stopped_generation, generation)
         old = [run for run in self.running.values() if run.generation <= generation]
         for run in old:
-            run.stopped = True
-            run.kill()
+            run.stop()
         if old:
             await asyncio.wait([run.child.exit for run in old], timeout=5.0)
             await asyncio.sleep(0)
@@ -278,7 +284,8 @@ def _code_and_signal(status: int, program: Program, tail: Sequence[str]) -> tupl
         return None, -status
     if status - 128 == signal.SIGKILL and _is_shell(program) and not any(_KILLED.search(line) for line in tail[-5:]):
         return status, None  # `exit 137`, or a limit of time of its own
-    if program.kind == "exec" and not _is_python(program) and status - 128 in set(signal.Signals):
+    python = Path(program.argv[0]).name.startswith("python")
+    if program.kind == "exec" and not python and status - 128 in set(signal.Signals):
         return None, status - 128
     return status, None
 
@@ -291,7 +298,3 @@ _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 def _is_shell(program: Program) -> bool:
     path = Path(program.argv[0])
     return path.name in _SHELLS or path.suffix == ".sh"
-
-
-def _is_python(program: Program) -> bool:
-    return Path(program.argv[0]).name.startswith("python")

@@ -19,6 +19,7 @@ import sys
 import time
 from typing import Any
 
+from cotenant_worker.host.process_title import show_as_ours
 from cotenant_worker.ray_cluster.lazy_imports import install_lazy_imports
 from cotenant_worker.ray_cluster.lean_node import AGENTS, UNUSED_BY_TRAIN, patch_ray, supports
 from cotenant_worker.ray_cluster.phases import mark_phase
@@ -125,6 +126,7 @@ def dead_process(node: Any) -> str:
 
 
 if __name__ == "__main__":
+    show_as_ours("cotenant-ray")
     # Ray would open its client server's port where an image has grpcio; it looks for grpc to decide.
     sys.modules["grpc"] = None  # type: ignore[assignment]
     {"node": run_node, "ray-start": run_ray_start}[sys.argv[1]](sys.argv[2:])
