@@ -1,16 +1,16 @@
-"""Error of estimated starts: what was first said to each job, against when it started, on workloads nobody tuned to.
+"""Error of estimated starts: the first estimate of each job against its start, on workloads to which nothing is tuned.
 
     python -m bench.estimates                                  # synthetic workloads, some minutes of CPU
     python -m bench.estimates --trace openb_pod_list.csv.gz    # pods of a published trace, with their own run times
-    python -m bench.estimates --oracle                         # besides, one who knows how run times are drawn
+    python -m bench.estimates --oracle                         # beside an oracle that knows the distributions
 
-Jobs are estimated at every so many arrivals (`--every`), all that wait at once, as the operator does: a job is judged
-by the first estimate that it got, if it then waits for a minute or more. Playing eleven futures to their end costs some
-seconds of CPU where more comes than can run, so few moments are played.
-Columns: jobs judged; how many of them had an estimate; median error as a part of the wait that was still to come; the
-same with its sign (below 0: too early); part of the jobs that started by the second estimate (nine of ten are
-promised); CPU of a play, in ms. The factors begin at 1: what the first jobs teach is in the figures. Seeds from 200
-on are for judging: nothing is fitted to them.
+At every so many arrivals (`--every`) all jobs that wait are estimated, as in the operator. A job is judged by its first
+estimate, if it waits for at least a minute after it. Few moments are estimated, because eleven plays to the end cost
+seconds of CPU under overload.
+Columns: jobs that are judged; those that had an estimate; median error in percent of the remaining wait; the same with
+its sign (below 0: the estimate was too early); jobs that started by the second estimate (90 % is promised); CPU of a
+play, in ms. The factors begin at 1, so the figures include what the first jobs teach. Seeds from 200 on are for judging
+only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Feeds hostile inputs to every decoder behind the door, and prints how many, how fast, and what broke.
+"""Feeds hostile inputs to every decoder of what tenants say, and prints how many, how fast, and what broke.
 
-An input is named by its seed and number, which draw the same input again. A slice is a range of numbers: a million
-inputs are ten slices of a hundred thousand, on as many machines or at as many times. Ends with 1 where something broke.
+Seed and number identify an input: they draw the same one again. `--first` and `--inputs` choose a range of numbers, so
+a million inputs can be spread over machines or runs. The exit status is 1 if a decoder broke.
 
     python -m bench.fuzz [--inputs 1000000] [--first 0] [--seed 1] [--jobs 2] [--door progress ...] [--json FILE]
 """
@@ -29,14 +29,14 @@ CHUNK = 2000
 
 @dataclass
 class Slice:
-    """Result of some inputs of one door."""
+    """Result of a range of inputs for one decoder."""
 
     door: str
     inputs: int = 0
     seconds: float = 0.0
     slowest_s: float = 0.0
     failures: dict[str, str] = field(default_factory=dict)
-    """Place in the code → the first input that broke there."""
+    """Place in the code → the first input that made it fail."""
 
     def add(self, other: Slice) -> None:
         self.inputs += other.inputs

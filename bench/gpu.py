@@ -1,4 +1,4 @@
-"""What only a GPU can show: limits, overhead, sharing, UUIDs, residual memory. From a fresh clone, in one command:
+"""Measures what needs a real GPU: memory limits, overhead, sharing, UUIDs, memory left behind. From a fresh clone:
 
     python3 bench/gpu.py [--rounds 20] [--json FILE] [--docs PAGE]
 

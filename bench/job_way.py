@@ -1,10 +1,10 @@
-"""The way of one job through the controller: its stops and files, from the observed TrainingJob to the written status.
+"""Counts functions and files that a job passes in the controller, from the observed TrainingJob to the written status.
 
     python bench/job_way.py [PYTEST ARGUMENT …]
 
 Runs tests of the controller (by default those of the loop, the executor and the lifecycle) with a profiler, and counts
-over all of their branches. A stop is a function of another file that the record, the observation, the result or the
-status is handed to; methods of those values are none. Left out are the policies, of which a job meets one after the
+over all of their branches. A stop is a function in another file that receives the record, the observation, the result
+or the status. Methods of these values do not count. Not counted are the policies, which a job meets one after the
 other, and what follows from the written status: pods, deletions, Events.
 """
 

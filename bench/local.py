@@ -102,12 +102,12 @@ def memory_mib(pids: list[int]) -> float:
 
 
 def found(pids: list[int], argument: str) -> int:
-    """The first process with that word in its command line."""
+    """The first process that has the word in its command line."""
     return next(pid for pid in pids if argument in Path(f"/proc/{pid}/cmdline").read_text().split("\0"))
 
 
 def builds() -> tuple[float, float]:
-    """With empty Go caches, modules included where the user has no Go; and once more with what that left in them."""
+    """Seconds of a build with empty Go caches, and of another with the caches that the first one filled."""
     with tempfile.TemporaryDirectory(prefix="cotenant-bench-") as cache:
         caches = {"XDG_CACHE_HOME": cache, "GOCACHE": f"{cache}/go-build"}
         command = [sys.executable, "-m", "cotenant", "local", "build"]

@@ -1,9 +1,9 @@
 """Fault injection into a whole cluster, at random: `python bench/chaos/cluster.py --minutes 60 --seed 1`. Root.
 
 A local cluster with the chart on it, three nodes of two simulated GPUs and one without, and jobs of two queues that
-come and go. One thing after another goes wrong: ranks, Ray, pods, kubelets, nodes, operators, agents, the control
-plane; jobs of higher priority preempt others. The invariants (`cluster_invariants`) are checked all the while. In the
-end every job must have come to the right sum and be charged nothing.
+come and go. Faults follow one another: in ranks, Ray, pods, kubelets, nodes, operators, agents, the control plane.
+Jobs of higher priority preempt others. The invariants (`cluster_invariants`) are checked throughout. At the end every
+job must have the right sum, and no fault may have been charged to it.
 Prints what happened, and how long it took until every job that was hit trained on; ends with 1 and the logs at the
 first violation.
 """

@@ -1,7 +1,7 @@
-"""What bench/chaos/cluster.py does to a whole cluster, one thing after another. Root: processes are found in /proc.
+"""Faults in a whole cluster, for bench/chaos/cluster.py. Root: processes are found in /proc.
 
-`inject` does it and returns what is to be undone, if anything, after `lasts_s`; it raises NothingThereError where
-there is nothing of the kind just now. What it hits is drawn from `dice`.
+`inject` injects the fault and returns what undoes it after `lasts_s`, if anything. It raises NoTargetError if nothing
+runs that the fault could hit. The target is drawn from `dice`.
 """
 
 from __future__ import annotations

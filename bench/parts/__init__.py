@@ -1,1 +1,1 @@
-"""What the scripts of `bench` are made of. Only they come in; nothing here is started from a command line."""
+"""Parts of the scripts in `bench`, and measurements that are started as modules."""

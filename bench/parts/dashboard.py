@@ -2,10 +2,10 @@
 
     python -m bench.parts.dashboard [--jobs 10000] [--nodes 1000]
 
-First is the first byte of a person's first look: what is not read by then comes as an update. Cold is until all of it
-is there: pages of the API server's lists are decoded from bytes, read into rows and drawn. Warm is every later look. An
-update is one changed job, from the bytes of its event to the page that is sent. Times are CPU of this process, so they
-hold on a machine that is busy; decoding the same bytes alone stands beside.
+First: until the first byte of the first page; objects that are not read by then follow as updates. Cold: until the
+whole page is there, with the API server's lists decoded from bytes, read into rows and drawn. Warm: every later page.
+Update: one changed job, from the bytes of its event to the page that is sent. Times are CPU of this process, so they
+hold on a busy machine. The time to decode the same bytes alone stands beside them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limits of GPU memory: what a process takes beside its tensors, and what holds it to its share."""
+"""Limits of GPU memory: what a process uses beyond its tensors, and which limits hold it to its share."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Estimates of one who knows how run times are drawn, and not what was drawn: the error that the noise itself leaves.
+"""Estimates by an oracle that knows the distributions of run times but not the draws: the error that noise leaves.
 
-The oracle knows the typical run time of each template, its spread, and the distribution of declarations, of
-`workloads.synthetic`. What is left is chance, jobs that come later, and what plays leave out.
+The oracle knows the typical run time of each template of `workloads.synthetic`, its spread, and the distribution of
+declarations. Its error comes from chance, from jobs that arrive later, and from what plays leave out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cotenant.core.snapshot.snapshot import Snapshot
 @dataclass(frozen=True, slots=True)
 class KnownDistribution(RemainingTimes):
     typical_s: Sequence[float] = ()
-    """Of each template, by its number."""
+    """Typical run time of each template, by its number."""
 
     def draw(self, job: Job, ran_s: float, now: float, chance: float) -> float:
         runtime = NormalDist(log(self.typical_s[template_of(job)]), SPREAD)
@@ -34,7 +34,7 @@ class KnownDistribution(RemainingTimes):
 
 
 def _given(runtime: NormalDist, declared: float) -> NormalDist:
-    """The same for a job that declares this much, by Bayes' theorem. Both are logarithms."""
+    """The distribution for a job that declares this run time, by Bayes' theorem. Both are logarithms."""
     said = NormalDist(declared - NOISE.mean, NOISE.stdev)
     precision = 1 / runtime.variance + 1 / said.variance
     mean = (runtime.mean / runtime.variance + said.mean / said.variance) / precision
@@ -42,7 +42,7 @@ def _given(runtime: NormalDist, declared: float) -> NormalDist:
 
 
 class Oracle(Outlook):
-    """`seed`: of the workload."""
+    """Estimates of a workload; `seed` is the seed that drew it."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()

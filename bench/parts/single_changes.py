@@ -1,12 +1,12 @@
-"""How often advice is given to jobs that some single change would start: every change of a catalogue tried, one by one.
+"""How often a waiting job is advised, if some single change of it would start it. Every change of a catalogue is tried.
 
     python -m bench.parts.single_changes [--worlds 40] [--first 0]
 
-In random worlds after some cycles, each waiting job is changed in one field, to every value that a tenant may write
-there, and the same cycle is decided from scratch. `exists`: some change starts the job, in this cycle and in the next
-one; `offered`: its verdict names one; `starts`: what is named starts it when it is followed. A change that starts the
-job in this cycle alone takes a place that another job gets now: it is gone when anybody reads of it. The catalogue
-knows nothing of how advice is searched.
+In random worlds after some cycles, one field of each waiting job is set to every value that a tenant may write there,
+and the same cycle is decided from scratch. `exists`: some change starts the job, in this cycle and in the next one.
+`offered`: the job's verdict names a change. `starts`: the named change starts the job. A change that starts the job in
+this cycle alone does not count, because it takes a place that another job gets now. The catalogue does not know how
+advice is searched for.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tests.core.scheduling.test_advice import edited, is_started, with_job
 from tests.core.worlds.stories import Draw, draw_job, draw_node, draw_queues, happenings
 
 POLICY = Policy(advice=100_000)
-"""As much advice as anybody needs: what is measured is the search, not its budget."""
+"""No bound on advice: the search is measured, not its budget."""
 SECONDS = (1, 60, 600, 3_600)
 PRIORITIES = range(-1, 12)
 CYCLES = 9
 
 
 def catalogue(job: Job, snapshot: Snapshot) -> Iterator[tuple[str, Job]]:
-    """(which field, the job with another value there)."""
+    """(name of the field, the job with another value in it)."""
     gpu = job.gpu
     classes = sorted({one.gpu_class for node in snapshot.nodes for one in node.gpus})
     zones = sorted({node.zone for node in snapshot.nodes})
@@ -94,7 +94,7 @@ class Tally:
     starts: int = 0
     given: int = 0
     missed: Counter[str] = field(default_factory=Counter)
-    """Fields whose change would have started a job that was not advised."""
+    """Fields whose change would have started a job that got no advice."""
     stories: list[str] = field(default_factory=list)
 
     def count(self, name: str, snapshot: Snapshot, plan: Plan) -> None:
@@ -122,7 +122,7 @@ def _starts(snapshot: Snapshot, changed: Job) -> bool:
 
 
 def moments(seed: int) -> Iterator[Snapshot]:
-    """A random cluster at some moments of its story."""
+    """Snapshots of a random cluster at some moments of its story."""
     draw = Draw(seed)
     nodes, queues = [draw_node(draw, index) for index in range(draw.number(2, 6))], draw_queues(draw)
     toy = ToyCluster(nodes, queues, policy=POLICY)

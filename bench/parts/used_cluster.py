@@ -1,7 +1,6 @@
-"""Clusters as they are after a day: every node in a state of its own, queues in three levels, jobs that run and wait.
+"""Clusters as after a day of use: every node in a state of its own, queues in three levels, running and waiting jobs.
 
-Nodes differ in CPU and memory that are left, in class and in what lies on their GPUs, so nothing can be judged once for
-several of them.
+Nodes differ in free CPU and memory, in class and in what lies on their GPUs, so no two can be judged together.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ def pending_jobs(dice: random.Random, leaves: list[str], count: int) -> list[Job
 
 
 def different_jobs(dice: random.Random, leaves: list[str], count: int) -> list[Job]:
-    """No two of them ask for the same amounts."""
+    """Jobs of which no two ask for the same amounts."""
     jobs = []
     for number in range(count):
         classes = tuple(dice.sample(sorted(CLASSES), 1 + number % 2)) if number % 5 == 0 else ()
@@ -114,7 +113,7 @@ def different_jobs(dice: random.Random, leaves: list[str], count: int) -> list[J
 
 
 def changed(dice: random.Random, node: Node) -> Node:
-    """Another pod, not one of ours, came or went."""
+    """The node after a pod that is not Cotenant's came or went."""
     return replace(node, cpu_milli=node.cpu_milli + dice.choice((-300, -100, 100, 300)))
 
 

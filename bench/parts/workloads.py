@@ -1,4 +1,4 @@
-"""Workloads to judge estimates on: drawn from a seed, or of published lists. Nothing is fitted to seeds from 200 on."""
+"""Workloads for judging estimates, drawn from a seed or from published lists. Seeds from 200 on only judge."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LEAST_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """What a seed draws before any job."""
+    """The draws of a seed before any job."""
 
     load: float
     nodes: int
@@ -59,7 +59,7 @@ def typical_s(seed: int) -> list[float]:
 
 
 def template_of(job: Job) -> int:
-    """Number of the template of a synthetic job, or of one that is supposed to come like it."""
+    """Number of the template of a synthetic job, or of a repeated arrival of it in a play."""
     return int(job.key.rpartition("/")[2].partition("-")[0].removeprefix("t"))
 
 

@@ -1,7 +1,7 @@
-"""What launcher, Ray and all else beside the ranks cost a step: `python bench/worker/sidecar_overhead.py`. Root.
+"""What the processes beside the ranks cost a step (launcher, Ray): `python bench/worker/sidecar_overhead.py`. Root.
 
-Two runs of the same job differ by more than that on most machines. So it is measured within one run: the processes of
-the pods that are no ranks are stopped and continued by turns, and the steps of both kinds of turns are compared.
+Two runs of the same job differ by more than this cost, so it is measured within one run. The other processes of the
+pods are stopped and continued in turns, and the steps of both kinds of turns are compared.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Creates many copies of an object at the rate of the API server: a program in Go.
+"""Creates many copies of an object as fast as the API server takes them, by a program in Go.
 
-Our client in Python is itself the bound of such a measurement. The program needs nothing but Go's standard library.
+A client in Python is slower than the API server. The program needs only Go's standard library.
 """
 
 from __future__ import annotations

@@ -29,12 +29,12 @@ PORT = 18478
 START_S = 8.0
 ADMITTED = "kueue_admitted_workloads_total"
 IMAGE = "registry.k8s.io/pause:3.10"
-"""Of pods that nobody makes."""
+"""Image of pods that are never created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """How a run looks at minimalkueue: its program, its CRDs, its metrics, its CPU."""
+    """minimalkueue as a process: its program, its CRDs, its metrics, its CPU."""
 
     program: Path
     crds: tuple[Document, ...]
@@ -69,7 +69,7 @@ async def measure(kube: RestKube, kubeconfig: str, kueue: Process, namespace: st
 
 
 async def _started(program: Path, kubeconfig: str) -> asyncio.subprocess.Process:
-    """Start it until it stays: it ends by itself while the discovery of the API server does not have its kinds."""
+    """Start minimalkueue until it stays up: it exits while the API server's discovery lacks its kinds."""
     environment = os.environ | {"KUBECONFIG": kubeconfig}
     for _ in range(10):
         process = await asyncio.create_subprocess_exec(str(program), f"-metricsPort={PORT}", env=environment)

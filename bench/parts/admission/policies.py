@@ -1,4 +1,4 @@
-"""What the chart's admission policies cost the requests of everybody: CPU of the API server for each create.
+"""What the chart's admission policies cost: CPU of the API server for each create, of tenants and of others.
 
 A control plane of its own without nodes. Copies of a plain ConfigMap and a Pod in a namespace that is no tenant's, of a
 Pod in a tenant's and of a TrainingJob are created, in turns with the policies bound and not bound. Pods are gated, so
@@ -61,7 +61,7 @@ def pod(namespace: str) -> dict[str, Any]:
 
 
 def training_job() -> dict[str, Any]:
-    """Of whom it is, the API server writes in."""
+    """The API server fills in its creator."""
     job = document("TrainingJob", TENANT, apiVersion=names.API_VERSION)
     job["spec"] = {"queue": "none", "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}}
     return job

@@ -1,4 +1,4 @@
-"""The operator of a measurement: a process as users run it, its metrics and its CPU."""
+"""The operator as a process, as users run it, with its metrics and its CPU."""
 
 from __future__ import annotations
 

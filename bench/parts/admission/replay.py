@@ -1,4 +1,4 @@
-"""Plays a scenario on a real API server: jobs arrive by their times, played kubelets run the pods that are bound.
+"""Replays a scenario on a real API server: jobs arrive at their times, simulated kubelets run the bound pods.
 
 Statistics are those of Kueue's recorder: the time of the whole, the mean time from a job's creation to its admission by
 kind of workload, and how much of what is guaranteed to a queue was in use. A workload of Kueue's test has no pod; ours
@@ -101,7 +101,7 @@ class Replay:
                     self._all_over.set()
 
     def _run(self, pod: Document) -> None:
-        """What a kubelet would do now with a pod of ours that is bound."""
+        """Do what a kubelet would do with a bound pod."""
         metadata, spec = pod["metadata"], pod["spec"]
         if metadata.get("labels", {}).get(names.LABEL_MANAGED_BY) != names.MANAGED_BY or not spec.get("nodeName"):
             return
@@ -147,7 +147,7 @@ class Replay:
         }
 
     def _use(self, queue: ScenarioQueue, wall: float) -> float:
-        """Percent of what is guaranteed to it, over the whole time; more than 100 where it borrowed."""
+        """Use of the guarantee in percent, over the whole time; above 100 if the queue borrowed."""
         held = sum(
             arrival.of.gpus * (self._over[name] - self._admitted[name])
             for name, arrival in self._by_name.items()

@@ -1,1 +1,1 @@
-"""Random changes of every field that a CRD's schema has: which places there are, and what is put there."""
+"""Random changes of every field of a CRD's schema: which fields there are, and which values are put there."""

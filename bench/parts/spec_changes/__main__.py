@@ -1,10 +1,11 @@
-"""Changes every field of TrainingJob, Queue and GPUNode at random while jobs run, in the manner of Acto (SOSP 2023);
-and of a namespace the labels and the ResourceQuota, which decide whether the operator may make pods there.
+"""Changes every field of TrainingJob, Queue and GPUNode at random while jobs run, in the manner of Acto (SOSP 2023).
 
-Each change is sent to the real API server of a local cluster with the chart on it. What it takes must leave the
-operator alive and deciding, with no GPU handed out twice; and when it is taken back, the jobs must come back to what
-they were. A job that comes while a namespace is changed starts when the namespace is as before. Prints what broke, and
-the seed and number that draw it again. Ends with 1 where something broke.
+It also changes labels and the ResourceQuota of a namespace, which decide whether the operator may create pods there.
+
+Each change is sent to the real API server of a local cluster with the chart installed. After a change that the API
+server accepts, the operator must live and decide, and no GPU may be handed out twice. After the change is undone, the
+jobs must be as before. A job that is created while a namespace is changed starts when the namespace is as before.
+Prints what broke, with the seed and number that draw it again. The exit status is 1 if something broke.
 
     python -m bench.parts.spec_changes [--seconds 240] [--seed 1] [--kind TrainingJob ...]
 """
@@ -33,7 +34,7 @@ from tests.live.e2e.tenancy import Tenancy, product, training_job
 
 ROOT = Path(__file__).parents[3]
 BACK_S = 90.0
-"""Time in which everything is as it was once a change is taken back."""
+"""Longest time until everything is as before, once a change is undone."""
 ENDED = {"Succeeded", "Failed"}
 COUNTED = (
     "pods",
@@ -56,13 +57,13 @@ OF_NAMESPACES: dict[str, Schema] = {
         "properties": {"hard": {"properties": {name: {"enum": ["0", "1", "100Gi"]} for name in COUNTED}}}
     },
 }
-"""Schemas of what of a namespace is changed."""
+"""Schemas of the changed parts of a namespace."""
 SLEEPS = ["python", "-c", "import time; time.sleep(3600)"]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An object that is changed: its spec, or the status where it has no spec."""
+    """An object that is changed: its spec, or its status if it has no spec."""
 
     kind: str
     name: str
@@ -95,7 +96,7 @@ class Run:
     broke: list[str] = field(default_factory=list)
 
     def write(self, subject: Subject, value: Any) -> bool:
-        """Whether the API server took it."""
+        """True if the API server accepted the document."""
         patch = json.dumps([{"op": "add", "path": f"/{subject.part}", "value": value}])
         command = ["kubectl", "patch", *subject.arguments, "--type=json", "-p", patch]
         if subject.part == "status":
@@ -143,7 +144,7 @@ class Run:
         self.none(change, "restarted", {pod: times for pod, times in later.items() if alive.get(pod) != times})
 
     def wait_back(self, phases: dict[str, str], changed_object: dict[str, Any]) -> None:
-        """A job that its change has ended, as a short `maxRuntime` does, is made anew."""
+        """Wait until jobs are as before. A job that its change has ended (a short `maxRuntime`) is created again."""
 
         def back() -> bool:
             now = self.phases()
@@ -209,7 +210,7 @@ def prepare(tenancy: Tenancy) -> None:
 
 
 def draws(seed: int, wanted: list[Subject]) -> Iterator[tuple[int, Subject, Place, Random]]:
-    """Every place of every subject once, in any order, and then again."""
+    """Every field of every subject once, in random order, then again."""
     order = Random(seed)
     number = 0
     while True:

@@ -1,4 +1,4 @@
-"""What must hold after every change: the operator lives and decides, and no GPU is handed out beyond what it has."""
+"""What must hold after every change: the operator lives and decides, and no GPU is overcommitted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DECIDE_S = 20.0
 
 
 def restarts(tenancy: Tenancy) -> dict[str, int]:
-    """Of each pod of operator and agent; a pod that was replaced has another name."""
+    """Restarts of each pod of operator and agent; a replaced pod has another name."""
     return {
         pod["metadata"]["name"]: sum(one["restartCount"] for one in pod["status"].get("containerStatuses", []))
         for pod in tenancy.get("pods", "-n", SYSTEM)["items"]
@@ -20,7 +20,7 @@ def restarts(tenancy: Tenancy) -> dict[str, int]:
 
 
 def decides(tenancy: Tenancy, number: int) -> None:
-    """A job that can never run is told so: the whole way from the API server through a cycle and back works."""
+    """True if a job that can never run is told so: then the way from the API server through a cycle and back works."""
     name = f"canary-{number}"
     tenancy.apply(training_job(name, "team-b", gpu={"count": 64}))
     wait_for = lambda: (tenancy.job(name, "team-b").get("status") or {}).get("pending")  # noqa: E731 - one use
@@ -40,7 +40,7 @@ def overbooked(tenancy: Tenancy) -> dict[str, int]:
 
 
 def quarantined(tenancy: Tenancy) -> dict[str, str]:
-    """Job → why. A change that the API server takes is one that the operator can work with."""
+    """Job → why. The operator has to cope with every change that the API server accepts."""
     found: dict[str, str] = {}
     for job in tenancy.jobs():
         conditions: list[dict[str, Any]] = (job.get("status") or {}).get("conditions") or []

@@ -1,4 +1,4 @@
-"""Places of a schema, and values for each: at its bounds, beyond them, of other kinds, and none."""
+"""Fields of a schema, and values for each: at its bounds, beyond them, of other types, and none."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.support.hostile.mutations import NUMBERS, TEXTS
 
 Schema = dict[str, Any]
 NAMES: Final = ("team-a", "team-b", "nowhere", "default", "steady", "1h", "10s", "0", "0.5", "1", "16Gi", "H100")
-"""Texts that mean something in one field or another."""
+"""Texts that have a meaning in some field."""
 NEAR: Final = 0.8
-"""Part of the values that are not hostile: the API server refuses nearly all that are."""
+"""Share of values that are not hostile. The API server refuses nearly all hostile ones."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def places(schema: Schema, path: tuple[str | int, ...] = ()) -> Iterator[Place]:
 
 
 def near_values(schema: Schema, now: Any) -> list[Any]:
-    """Values that the schema may take, at its bounds and just beyond; None takes the field away."""
+    """Values at the bounds of the schema and just beyond; None removes the field."""
     found: list[Any] = [None, *schema.get("enum", ())]
     match schema.get("type"):
         case "integer" | "number":
@@ -59,7 +59,7 @@ def near_values(schema: Schema, now: Any) -> list[Any]:
 
 
 def changed(document: Any, place: Place, random: Random) -> Any:
-    """The document with another value in that place. Objects and lists on the way there are made."""
+    """The document with another value in that field. Missing objects and lists above it are created."""
     found = copy.deepcopy(document)
     parent = found
     for part, following in zip(place.path[:-1], place.path[1:], strict=True):

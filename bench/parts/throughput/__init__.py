@@ -1,1 +1,1 @@
-"""Scenarios of `bench/throughput.py`: which clusters are decided on, and how the decision is timed."""
+"""Scenarios of `bench/throughput.py`: the clusters, and how a decision about them is timed."""

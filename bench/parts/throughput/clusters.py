@@ -1,4 +1,4 @@
-"""Clusters that are decided on: equal nodes with equal queues, full ones, and those in a `ClusterState`."""
+"""Clusters of the scenarios: equal nodes with equal queues, full clusters, and clusters in a `ClusterState`."""
 
 from __future__ import annotations
 

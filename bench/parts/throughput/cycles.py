@@ -1,4 +1,4 @@
-"""Scenarios of the cycle of a cluster that runs: much has changed, little, or nothing."""
+"""Scenarios of one cycle in a running cluster: after many changes, after few, after none."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def running_cluster(dice: random.Random, scale: float) -> Row:
 
 
 def absurd_gangs(dice: random.Random, scale: float) -> Row:
-    """150 elastic jobs hold shares of all GPUs, and a job takes some back: what it costs that each asked for 10,000
-    workers and not for 500. Either is more than there is."""
+    """150 elastic jobs hold shares of all GPUs, and another job takes some back. Compares the cycle if each asked for
+    10,000 workers with the cycle if each asked for 500. Both are more than there is."""
     count = max(2, int(100 * scale))
     spent, gone = [], 0
     for asked in (500, 10_000):
@@ -68,8 +68,8 @@ def absurd_gangs(dice: random.Random, scale: float) -> Row:
 def used_nodes(
     dice: random.Random, scale: float, jobs: int = 5_000, wanted: Callable[..., list[Job]] = pending_jobs, of: str = ""
 ) -> Row:
-    """The first cycle after a start. Nodes that all differ, 28 queues in three levels, 20 shapes: no two nodes can be
-    judged at once."""
+    """The first cycle after a start: all nodes differ, so each is judged by itself. 28 queues in three levels, 20
+    shapes."""
     cluster = used_cluster(dice, int(5_000 * scale))
     asking = wanted(dice, cluster.leaves, int(jobs * scale))
     state = ClusterState()
@@ -82,22 +82,22 @@ def used_nodes(
 
 
 def used_nodes_few(dice: random.Random, scale: float) -> Row:
-    """So few jobs that judging all nodes once for each shape is most of the cost."""
+    """Few jobs: most of the cost is judging all nodes once for each shape."""
     return used_nodes(dice, scale, jobs=500)
 
 
 def used_nodes_shapes(dice: random.Random, scale: float) -> Row:
-    """No two jobs ask for the same, so all nodes are judged for each."""
+    """Every job has a shape of its own, so all nodes are judged for each job."""
     return used_nodes(dice, scale, jobs=500, wanted=different_jobs, of=" of as many shapes")
 
 
 NOBODY = replace(DEFAULT, collect_after_s=10_000_000)
-"""Nobody has waited so long that GPUs are collected for it; under the default policy all have."""
+"""No job has waited so long that GPUs are reserved for it. Under the default policy all jobs have."""
 
 
 def steady_state(dice: random.Random, scale: float, policy: Policy = NOBODY, of: str = "") -> Row:
-    """The cycle after one in a hundred of the different nodes has changed, where what could start has started. The
-    second of two: what the first one works out of jobs that run is kept."""
+    """The cycle after 1 % of the different nodes changed, when all jobs that fit have started. The second of two such
+    cycles is timed: it uses what the first one worked out."""
     state, nodes_, _ = settled(dice, scale, policy)
     last = decide(snapshot_at(state, 1e6 + 3), policy)
     for minute in (1, 2):
@@ -111,13 +111,13 @@ def steady_state(dice: random.Random, scale: float, policy: Policy = NOBODY, of:
 
 
 def steady_overdue(dice: random.Random, scale: float) -> Row:
-    """The same where those that wait have waited for days."""
+    """The same when the waiting jobs have waited for days."""
     return steady_state(dice, scale, DEFAULT, ", overdue")
 
 
 def unchanged(dice: random.Random, scale: float, policy: Policy = NOBODY, of: str = "") -> Row:
-    """Each minute after the last decision, on which the cycle goes on as the operator's does: the median of them, and
-    in how many the decision was made anew, because it depends on time."""
+    """A cycle each minute, from the last decision on, as in the operator: the median of them, and how many were decided
+    anew because the decision depends on time."""
     state, _, jobs = settled(dice, scale, policy)
     last = decide(snapshot_at(state, 1e6 + 3), policy)
     every, anew = [], 0
@@ -136,7 +136,7 @@ def unchanged_overdue(dice: random.Random, scale: float) -> Row:
 
 
 def settled(dice: random.Random, scale: float, policy: Policy) -> tuple[ClusterState, list[Node], int]:
-    """A cluster with more jobs than fit, after the cycles in which those that fit have started."""
+    """A cluster with more jobs than fit, after the cycles in which all that fit have started."""
     cluster = used_cluster(dice, int(5_000 * scale))
     jobs = [*cluster.running, *pending_jobs(dice, cluster.leaves, int(5_000 * scale))]
     state = ClusterState()

@@ -1,4 +1,4 @@
-"""What a scenario has measured, against its goal: CPU seconds, which other work on the machine does not distort."""
+"""Result of a scenario beside its goal. CPU seconds count, because other work on the machine distorts them least."""
 
 from __future__ import annotations
 

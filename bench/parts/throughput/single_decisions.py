@@ -1,4 +1,4 @@
-"""Scenarios of one decision: many jobs at once, large gangs, GPUs that are taken back, a gang that cannot be."""
+"""Scenarios of one decision: many jobs at once, large gangs, reclaim, a gang that can never start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cotenant.testing import make_job
 
 
 def one_gpu_jobs(dice: random.Random, scale: float) -> Row:
-    """More jobs than GPUs: what does not fit is refused, and counts as a decision."""
+    """More jobs than GPUs. A refusal counts as a decision."""
     count = int(50_000 * scale)
     names = [f"team-{index:02}" for index in range(20)]
     jobs = [

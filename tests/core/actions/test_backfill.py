@@ -1,4 +1,4 @@
-"""A gang waits for the last GPUs: who may still use those that are free."""
+"""Backfill: which jobs may use GPUs that are reserved for a gang."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_small_job_goes_first_only_if_it_delays_nobody(runtime: int | None, st
         assert "places are kept for red/gang" in decided.verdicts["red/small"].message
 
 
-def test_who_ends_in_time_is_not_held_back_by_somebody_who_asks_for_the_same_and_does_not() -> None:
+def test_a_job_that_ends_in_time_is_not_held_back_by_an_equal_job_that_does_not() -> None:
     endless, brief = make_job("endless", at=2), make_job("brief", at=3, max_runtime_s=600)
     assert admitted(plan(endless, brief)) == ["red/brief"]
     assert admitted(plan(endless, brief, replace(brief, key="red/late", uid="late", max_runtime_s=601))) == [
@@ -108,20 +108,20 @@ LEAVES = [("red/liar", "Overran")]
         ),
     ],
 )
-def test_a_job_that_outlives_its_word_leaves(
+def test_a_job_that_overruns_its_promise_leaves(
     jobs: list[Job], changes: dict[str, Any], want: list[tuple[str, str]]
 ) -> None:
     assert overrun(*jobs, **changes) == want
 
 
-def test_who_outlived_his_word_leaves_before_who_gave_none() -> None:
+def test_a_job_that_overran_its_promise_leaves_before_one_that_promised_nothing() -> None:
     honest = make_job("honest", placement=make_placement(("n1", [[1]])), admitted_at=1_599.0)
 
     assert overrun(honest, make_job("urgent", priority=5)) == [("red/liar", "Preempted")]
 
 
-def test_a_lie_delays_a_reservation_by_one_eviction() -> None:
-    """The gang is to start at 1,600. Whoever promised to be gone by then and is not has to leave."""
+def test_a_job_that_overruns_its_promise_delays_a_reservation_by_one_eviction() -> None:
+    """The gang is to start at 1,600. A job that promised to have ended by then, and has not, has to leave."""
     busy = replace(make_job("busy", gpus=3, placement=make_placement(("n1", [[0, 1, 2]]))), admitted_at=0.0)
     gang, liar = make_job("gang", gpus=4, at=1.0), make_job("liar", at=2.0, expected_runtime_s=500)
     toy = ToyCluster([make_node("n1", gpus=4)], [RED], [replace(busy, expected_runtime_s=1_600), gang, liar])
@@ -147,7 +147,7 @@ def test_a_lie_delays_a_reservation_by_one_eviction() -> None:
 
 
 def test_a_backfilled_job_that_grows_has_promised_no_less() -> None:
-    """Surplus is given back before any job leaves, so growing takes nothing from the reservation."""
+    """Surplus is given back before any job leaves, so growth takes nothing from the reservation."""
     busy = replace(make_job("busy", gpus=2, placement=make_placement(("n1", [[0, 1]]))), admitted_at=0.0)
     gang, elastic = make_job("gang", gpus=4, at=1.0), make_job("e", workers=(1, 2), at=2.0, expected_runtime_s=100)
     toy = ToyCluster([make_node("n1", gpus=4)], [RED], [replace(busy, expected_runtime_s=1_600), gang, elastic])
@@ -159,7 +159,7 @@ def test_a_backfilled_job_that_grows_has_promised_no_less() -> None:
     assert (start.placement.workers, start.backfilled_until) == (2, 1_101.0)
 
 
-def test_the_first_that_waits_for_space_has_all_its_classes_and_who_is_refused_otherwise_none() -> None:
+def test_the_first_refusal_for_space_claims_all_its_classes_and_other_refusals_claim_none() -> None:
     nodes = [make_node(f"n-{name}", gpu_class=name) for name in ("A100", "H100", "L4")]
     cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=8)], jobs=[]), Policy())
     resolver = RequestResolver(cycle.inventory, cycle.tree)
@@ -290,7 +290,7 @@ BOOKING = BookingTerms(name="demo", queue="red", gpu_class="H100", gpus=2, start
         ),
     ],
 )  # fmt: skip
-def test_who_starts_on_gpus_that_are_kept_is_held_to_its_word_only_where_a_job_waits_for_them(
+def test_a_job_on_booked_gpus_promises_its_end_only_if_a_job_waits_for_them(
     before: list[Job], asks: Job, is_held: bool
 ) -> None:
     """Of four GPUs two are booked from 100 on, and one is held until 90."""

@@ -1,4 +1,4 @@
-"""Collecting: what is kept for a job that has waited too long, who goes before it there, and what it is told."""
+"""GPUs reserved for an overdue job: which, which jobs may use them before it, and what the overdue job is told."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def collected(
     nodes: Sequence[Node] = (NODE,),
     queues: Sequence[TenantQueue] = (RED, BLUE),
 ) -> Collection:
-    """What is kept for the gang when it has its turn."""
+    """The place that is reserved for the gang in its turn."""
     cycle = Cycle.open(make_snapshot(nodes=list(nodes), queues=list(queues), jobs=jobs, now=NOW), policy)
     admission = Admission(cycle, BookedPlaces(cycle), explain_briefly)
     entry = next(entry for entry in cycle.entries if entry.job.key == "red/gang")
@@ -105,10 +105,10 @@ def test_beside_a_collection_starts(jobs: list[Job], policy: Policy, want: list[
 @pytest.mark.parametrize("waited_since", [1_000.0, 9_000.0], ids=["too long", "not too long"])
 @pytest.mark.parametrize("max_runtime_s", [1_600, None], ids=["ends", "without end"])
 @pytest.mark.parametrize("policy", [POLICY, replace(POLICY, tenure_s=8_000)], ids=["", "tenure"])
-def test_who_holds_gpus_of_no_queue_is_counted_as_well(
+def test_a_holder_whose_queue_is_gone_is_counted_as_well(
     policy: Policy, max_runtime_s: int | None, waited_since: float
 ) -> None:
-    """It is a claim that somebody else made."""
+    """Its claim was made under another queue."""
     gang = replace(GANG, submitted_at=waited_since)
     found = plan(busy(queue="", max_runtime_s=max_runtime_s), gang, policy=policy)
     assert found.actions == ()
@@ -138,7 +138,7 @@ TENURE = replace(POLICY, tenure_s=8_000)
         pytest.param(began(-15_000.0), POLICY, None, 25_000.0, NOTHING, id="and again and again"),
     ],
 )
-def test_the_job_starts_when_who_holds_its_gpus_has_left(
+def test_an_overdue_job_starts_when_the_holders_of_its_place_have_left(
     holder: Job, policy: Policy, starts_by: float | None, likely_at: float, basis: str
 ) -> None:
     verdict = plan(holder, GANG, policy=policy).verdicts["red/gang"]
@@ -305,9 +305,7 @@ def test_the_job_is_told_that_gpus_are_collected() -> None:
         pytest.param(replace(LONG_AGO, queue="blue"), 1, TENURE, [], id="who has to borrow evicts nobody there"),
     ],
 )
-def test_for_a_job_that_has_waited_too_long_leaves_who(
-    holder: Job, blue: int, policy: Policy, want: list[tuple[str, str]]
-) -> None:
+def test_for_an_overdue_job_may_leave(holder: Job, blue: int, policy: Policy, want: list[tuple[str, str]]) -> None:
     quotas = make_queue("red", guaranteed=1 if blue else 2).quotas
 
     assert evicted(plan(holder, GANG, blue=blue, policy=policy, quotas=quotas)) == want
@@ -321,7 +319,7 @@ def test_for_a_job_that_has_waited_too_long_leaves_who(
         pytest.param(None, 1, [], id="but not for a job that has to borrow itself"),
     ],
 )
-def test_who_borrows_leaves_for_a_job_that_a_guarantee_covers_which_is_used_by_others(
+def test_a_borrower_leaves_for_a_job_whose_guarantee_others_use(
     max_runtime_s: int | None, guaranteed: int, want: list[tuple[str, str]]
 ) -> None:
     rightful = make_job("rightful", placement=make_placement(("n1", [[1]])), admitted_at=9_000.0)
@@ -332,7 +330,7 @@ def test_who_borrows_leaves_for_a_job_that_a_guarantee_covers_which_is_used_by_o
     assert evicted(found) == want
 
 
-def test_who_borrows_in_the_same_queue_leaves_for_a_job_that_the_guarantee_covers() -> None:
+def test_a_borrower_leaves_for_a_job_of_its_queue_that_the_guarantee_covers() -> None:
     wide = [
         make_job(name, placement=make_placement(("n1", [[gpu]])), at=gpu, admitted_at=9_000.0)
         for gpu, name in enumerate(("covered", "also", "lent"))
@@ -352,7 +350,7 @@ def test_quota_alone_is_kept_where_quota_is_what_lacks_beyond_a_guarantee() -> N
     assert "quota is reserved for it" in found.verdicts["red/gang"].message
 
 
-def test_who_has_to_borrow_delays_nobody_inside_a_guarantee() -> None:
+def test_a_job_that_has_to_borrow_delays_no_job_inside_a_guarantee() -> None:
     one = make_queue("red", guaranteed=1).quotas
     guest = make_job("guest", queue="blue", at=9_999.0)
 

@@ -1,4 +1,4 @@
-"""Small jobs that move aside for a job that cannot start otherwise."""
+"""Small jobs move aside for a job that cannot start otherwise."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_cycle_moves_no_more_jobs_than_the_policy_allows(most: int, moves: int
 
 @pytest.mark.parametrize(("most", "moves"), [(1, []), (2, ["red/a", "red/b"])])
 def test_of_one_node_no_more_jobs_move_than_the_policy_allows(most: int, moves: list[str]) -> None:
-    """The pair can only have the node of two, which both have to leave."""
+    """The pair fits only on the node of two GPUs, which two jobs would have to leave."""
     queues = [replace(make_queue("red", guaranteed=8), consolidation=True)]
     jobs = [running("a", 0, at=1.0), running("b", 1, at=2.0), running("c", 0, node="n2", at=3.0, cpu_milli=10)]
     nodes = [make_node("n1", gpus=2, cpu_milli=100), make_node("n2", gpus=3, cpu_milli=10)]
@@ -143,7 +143,7 @@ STAYS = make_queue("blue", guaranteed=8)
     ],
 )
 def test_for_a_pair_that_needs_a_whole_node_moves(beside: dict[str, Any], moves: list[str]) -> None:
-    """The pair does not find a place in what leaves anyway: that node has no CPU for it."""
+    """The pair finds no place where jobs leave anyway: that node has no CPU for it."""
     waits = make_job("pair", queue="green", gpus=2, at=3, cpu_milli=60_000)
     jobs = [
         running("a", 0, node="n1", at=1.0, cpu_milli=10_000, **beside),

@@ -33,7 +33,7 @@ QUEUES = (
 
 @st.composite
 def holders(draw: st.DrawFn) -> list[Job]:
-    """Up to eight on a GPU each, of two queues and one that is gone."""
+    """Up to eight jobs on a GPU each, of two queues and of a deleted one."""
     return [
         replace(
             make_job(
@@ -93,7 +93,7 @@ def test_what_is_counted_stays_the_same_for_as_long_as_the_moment_says(
         assert counted(later, request, running).ends.tolist() == found.ends.tolist()
 
 
-def test_who_is_over_its_time_is_looked_at_more_seldom_the_longer_it_is() -> None:
+def test_a_job_over_its_time_is_checked_less_often_the_longer_it_is_over() -> None:
     jobs = [
         replace(
             make_job(f"j{column}", max_runtime_s=100, placement=make_placement(("n1", [[column]]))),
@@ -107,7 +107,7 @@ def test_who_is_over_its_time_is_looked_at_more_seldom_the_longer_it_is() -> Non
     assert tenures.moment.until == 10_020.0
 
 
-def test_who_starts_now_is_counted_from_now_on_and_the_decision_holds_for_this_moment() -> None:
+def test_a_job_that_starts_now_is_counted_from_now_on_and_the_decision_holds_for_this_moment() -> None:
     busy = make_job("b", placement=make_placement(("n1", [[0]])), max_runtime_s=9_000)
     tenures, request, running = world([replace(busy, admitted_at=9_000.0)], QUEUES[0], Policy())
     table = running.holders

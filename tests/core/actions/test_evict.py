@@ -157,7 +157,7 @@ def test_a_borrower_does_not_stay_on_what_another_queue_keeps_for_itself() -> No
 
 
 def test_surplus_of_a_borrower_yields_to_a_queue_outside_its_guarantee() -> None:
-    """No job is reclaimed, so red need not be inside its guarantee."""
+    """Only surplus leaves and no job is reclaimed, so red need not be inside its guarantee."""
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=1)]
     placement = make_placement(("n1", [[0], [1]]))
     elastic = make_job("elastic", queue="blue", workers=(1, 2), placement=placement, admitted_at=0.0)
@@ -226,7 +226,7 @@ def test_what_a_node_costs_is_compared_in_whole_steps_and_without_gpus_it_costs_
 
 
 def test_the_node_is_cleared_on_which_all_jobs_together_lose_the_least() -> None:
-    """Of the other node none loses as much as the dearest job here."""
+    """No job of the other node loses as much as the dearest one of this node."""
     lost_s = {"low-n1": 1, "high-n1": 61, "mid0-n2": 60, "mid1-n2": 60}
     held = [
         replace(running(name, index % 2, node=name[-2:]), last_checkpoint_at=1_000.0 - lost)
@@ -240,8 +240,8 @@ def test_the_node_is_cleared_on_which_all_jobs_together_lose_the_least() -> None
     assert [action.job for action in plan.actions] == ["red/high-n1", "red/low-n1"]
 
 
-def test_whoever_can_stay_beside_the_job_that_comes_stays() -> None:
-    """The cheapest are asked first, and are not enough; then one leaves that is, and those before it need not."""
+def test_a_victim_whose_place_is_not_needed_stays() -> None:
+    """The cheapest jobs do not suffice. With a dearer one there is room, and some of the cheaper ones can stay."""
 
     def share(name: str, column: int, milli: int, saved_at: float) -> Job:
         place = make_placement(("n1", [[column]]), milli=milli)
@@ -295,7 +295,7 @@ def test_whoever_can_stay_beside_the_job_that_comes_stays() -> None:
         ),
     ],
 )
-def test_who_leaves_is_told_why(kind: EvictionKind, level: int, message: str) -> None:
+def test_a_job_that_leaves_is_told_why(kind: EvictionKind, level: int, message: str) -> None:
     comes = make_job("comes", queue="blue", priority=7)
     held = Allocation((), Charge(0, "", ((("H100", ""), 1_500, 0),)))
     victim = EvictionCandidate(make_job("leaves", priority=3), held, kind, 0, level=level)

@@ -1,4 +1,4 @@
-"""Work that an eviction loses, and the time for which a job is left in peace."""
+"""Work that an eviction loses, and the time for which a job is protected."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_job_is_protected(policy_s: int, queue_s: int, admitted_at: float | No
 
 
 @pytest.mark.parametrize(("ran_s", "protected"), [(99.0, True), (100.0, False)])
-def test_who_outlived_its_word_has_the_time_of_the_policy_alone(ran_s: float, protected: bool) -> None:
+def test_a_job_that_overran_its_promise_is_protected_by_the_policy_alone(ran_s: float, protected: bool) -> None:
     job = make_job("a", admitted_at=1_000.0 - ran_s, backfilled_until=990.0)
 
     assert rules(policy_s=100, queue_s=9_999).is_protected(job) is protected
@@ -88,7 +88,7 @@ def test_an_eviction_loses(submitted_at: float, admitted_at: float | None, saved
 @pytest.mark.parametrize(
     ("until", "lost"), [(None, 2_000), (1_000.5, 2_000), (1_000.0, 0)], ids=["idle", "in time", "overran"]
 )
-def test_of_a_job_that_computes_nothing_a_second_counts_and_who_overran_leaves_before_it(
+def test_of_an_idle_job_a_second_counts_and_a_job_that_overran_its_promise_leaves_before_it(
     until: float | None, lost: int
 ) -> None:
     job = make_job("a", admitted_at=700.0, backfilled_until=until, idle=True)
@@ -97,7 +97,7 @@ def test_of_a_job_that_computes_nothing_a_second_counts_and_who_overran_leaves_b
 
 
 @pytest.mark.parametrize(("until", "lost"), [(1_000.5, 2_000 * 360), (1_000.0, 0), (900.0, 0)])
-def test_an_eviction_of_a_job_that_outlived_its_word_loses_nothing(until: float, lost: int) -> None:
+def test_an_eviction_of_a_job_that_overran_its_promise_loses_nothing(until: float, lost: int) -> None:
     job = make_job("a", admitted_at=700.0, backfilled_until=until)
 
     assert rules().lost_work(job, 2_000) == lost

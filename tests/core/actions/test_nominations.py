@@ -73,7 +73,7 @@ def test_a_gang_leaves_when_what_it_holds_is_lost_and_not_before(
     assert evicted(world(n1, TRAINS, ELSEWHERE, watched_since=watched_since)) == want
 
 
-def test_who_leaves_for_a_lost_gpu_is_told_so_in_the_plan() -> None:
+def test_a_job_that_leaves_for_a_lost_gpu_is_told_so_in_the_plan() -> None:
     (action,) = schedule(world(unseen(make_node("n1"), 0, since=0.0), TRAINS)).actions
     assert isinstance(action, Evict)
     assert (action.kind, action.in_favour_of) == (EvictionKind.NODE_LOST, None)

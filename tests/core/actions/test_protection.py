@@ -1,4 +1,4 @@
-"""Protected jobs in the way of a job that waits: until when, on how many GPUs, and only where it is they that count."""
+"""Protected jobs in the way of a waiting job: until when, on how many GPUs, and only if they are what it waits for."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_nothing_is_said_of_protection_that_is_not_what_a_job_waits_for(asks: Jo
 
 
 def test_what_is_said_of_protection_ends_with_it() -> None:
-    """At that moment the job does leave."""
+    """When the protection ends, the job leaves."""
     lower, other = running("low", 0, at=900.0, queue="red"), running("own", 1, at=0.0, queue="blue")
     asks = make_job("high", queue="red", priority=5)
     before = verdict_of(asks, lower, other, now=1_199.0)
@@ -77,7 +77,7 @@ def test_what_is_said_of_protection_ends_with_it() -> None:
 
 
 def test_a_job_that_may_leave_now_is_not_counted_among_the_protected() -> None:
-    """It alone does not suffice, so it stays until the other may leave as well."""
+    """Its GPUs alone do not suffice, so it stays until the other job may leave as well."""
     jobs = [running("old", 0, at=0.0, queue="red"), running("new", 1, at=900.0, queue="red")]
     verdict = verdict_of(make_job("high", queue="red", priority=5, workers=2), *jobs)
     assert told(verdict) == {"protected": "1", "protected_until": "1970-01-01T00:20:00Z"}

@@ -1,4 +1,4 @@
-"""Bounds of starts: one after the other in the order of waits, by class."""
+"""Latest starts, one after the other in the order of waits, for each class of GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tenures: who may be asked to leave for a job that waits too long, and how long the others are counted to stay."""
+"""Tenures: which jobs may be asked to leave for an overdue one, and how long the others are assumed to stay."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ OWNS = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=0))
 """Red is guaranteed what the gang asks for."""
 SHARES = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=1))
 BORROWS = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=1))
-"""The gang has to borrow, and others may need what they are guaranteed."""
+"""The gang has to borrow, and another queue has a guarantee."""
 FREE = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=0))
-"""The gang has to borrow, and nobody else is guaranteed anything."""
+"""The gang has to borrow, and no other queue has a guarantee."""
 
 
 def holder(name: str = "busy", *columns: int, ran_s: float = 1_000.0, **changes: Any) -> Job:
@@ -42,7 +42,7 @@ def holder(name: str = "busy", *columns: int, ran_s: float = 1_000.0, **changes:
 
 
 class World:
-    """A gang of two GPUs waits, and some hold GPUs of the one node."""
+    """A gang of two GPUs waits, and other jobs hold GPUs of the only node."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ def test_the_longest_tenure_of_anybody_and_the_longest_protection(
     ],
 )
 def test_a_request_is_guaranteed_or_entitled(queues: tuple[TenantQueue, ...], guaranteed: bool, entitled: bool) -> None:
-    """Whatever its queue holds already."""
+    """What its queue holds does not count."""
     world = World(holder("mine", 0), holder("too", 1), queues=queues)
 
     assert world.tenures.is_guaranteed(world.request) is guaranteed
@@ -216,13 +216,13 @@ def test_for_an_overdue_job_leaves(job: dict[str, Any], world: dict[str, Any], l
     assert World(holder(**job), **world).leave() == (["busy"] if leaves else [])
 
 
-def test_who_is_being_resized_leaves_when_that_is_over() -> None:
+def test_a_job_that_is_being_resized_leaves_when_that_is_over() -> None:
     resized = replace(holder(ran_s=9_000.0), resizing_from=make_placement(("n1", [[0], [1]])))
 
     assert World(resized, policy=TENURE).leave() == []
 
 
-def test_who_loses_the_least_work_leaves_first_whatever_its_queue() -> None:
+def test_the_job_that_loses_the_least_work_leaves_first_whatever_its_queue() -> None:
     jobs = [
         holder("long", 0, ran_s=3_000.0),
         holder("saved", 1, ran_s=3_000.0, last_checkpoint_at=NOW - 10),

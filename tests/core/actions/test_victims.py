@@ -1,4 +1,4 @@
-"""Candidates for eviction: their order, and who is protected."""
+"""Candidates for eviction: their order, and which jobs are protected."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_least_lost_work_leaves_first() -> None:
 
 
 @pytest.mark.parametrize(("idle", "victim"), [(False, "red/saved"), (True, "red/idle")])
-def test_who_holds_gpus_and_computes_nothing_leaves_first(idle: bool, victim: str) -> None:
+def test_a_job_that_holds_gpus_and_computes_nothing_leaves_first(idle: bool, victim: str) -> None:
     nodes, queues = [make_node("n1", gpus=3)], [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=3)]
     jobs = [
         replace(running("idle", [[0], [1]], at=1), idle=idle),
@@ -82,7 +82,7 @@ def test_who_holds_gpus_and_computes_nothing_leaves_first(idle: bool, victim: st
         pytest.param({"preemptible": False}, 0, id="not to be evicted"),
     ],
 )
-def test_who_may_stay_stays_though_it_computes_nothing(changes: dict[str, bool], guaranteed: int) -> None:
+def test_an_idle_job_that_no_rule_lets_leave_stays(changes: dict[str, bool], guaranteed: int) -> None:
     nodes = [make_node("n1", gpus=1)]
     queues = [make_queue("red", guaranteed=guaranteed), make_queue("blue", guaranteed=1 - guaranteed)]
     jobs = [replace(running("idle", 0, at=1), idle=True, **changes), make_job("owner", queue="blue", at=50)]  # type: ignore[arg-type]
@@ -254,8 +254,8 @@ def test_stretches_cover_the_surplus_exactly_and_are_few(least: int, surplus: in
     assert len(found) <= 16 + 10
 
 
-def test_who_yields_by_service_comes_last_and_the_highest_level_first() -> None:
-    """Of one victim that has had very much and four that have had less, the one leaves and the four stay."""
+def test_victims_by_service_come_last_and_the_highest_level_first() -> None:
+    """One victim has had much GPU time, four have had less: the one leaves and the four stay."""
     hour = 3_600.0
     jobs = [make_job(f"small-{number}", at=0.0) for number in range(4)]
     toy = ToyCluster(
@@ -283,7 +283,7 @@ RED = make_queue("red", guaranteed=8)
         pytest.param(-1, None, [EvictionKind.PREEMPTED], id="of a lower one as every other"),
     ],
 )
-def test_who_is_over_its_time_leaves_for_a_request(
+def test_a_job_over_its_time_leaves_for_a_request(
     priority: int, in_time_until: float | None, leaves: list[EvictionKind]
 ) -> None:
     jobs = [
@@ -341,7 +341,7 @@ def test_a_list_is_made_anew_when_more_than_a_sixteenth_of_it_leaves(jobs: int, 
     assert (len(before.jobs), len(after.jobs), after is before) == (jobs, left, left == jobs)
 
 
-def test_who_has_been_asked_to_leave_is_not_asked_again() -> None:
+def test_a_job_that_was_asked_to_leave_is_not_asked_again() -> None:
     """A stretch of ranks leaves as a whole."""
     allocation = Allocation((), Charge(0, "", ()))
     candidates = [

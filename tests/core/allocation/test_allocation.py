@@ -169,7 +169,7 @@ def test_a_batch_in_another_order_is_that_of_its_allocations(order: list[int]) -
         assert sorted(map(repr, taken.charges(0, stop))) == sorted(map(repr, made.charges(0, stop)))
 
 
-def test_who_is_on_some_nodes_of_a_batch() -> None:
+def test_a_batch_finds_the_allocations_on_some_nodes() -> None:
     held = allocations()
     batch = AllocationBatch(held)
     rows = sorted({node.row for allocation in held for node in allocation.nodes})

@@ -257,7 +257,7 @@ def test_an_option_looks_at_the_nodes_that_have_its_class_and_a_mixed_one_at_all
     [((), ()), (("amd.com/gpu",), ("",)), (("amd.com/gpu", "intel.com/gpu"), ("",))],
     ids=["of one maker", "of two makers", "of three makers"],
 )
-def test_who_names_no_class_where_devices_are_of_several_makers_asks_for_gpus_of_cuda(
+def test_a_job_that_names_no_class_where_devices_are_of_several_makers_asks_for_gpus_of_cuda(
     devices: tuple[str, ...], resources: tuple[str, ...]
 ) -> None:
     others = [make_node(name, gpu_class=f"of {name}", resource=name) for name in devices]

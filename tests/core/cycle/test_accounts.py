@@ -53,7 +53,9 @@ def free(occupancy: Occupancy | None) -> list[int] | None:
         ),
     ],
 )
-def test_after_the_evictions_is_free(jobs: list[Job], now: list[int], after: list[int] | None) -> None:
+def test_free_gpus_are_counted_now_and_after_evictions(
+    jobs: list[Job], now: list[int], after: list[int] | None
+) -> None:
     held = accounts(*jobs)
 
     assert (free(held.current), free(held.after_evictions)) == (now, after)

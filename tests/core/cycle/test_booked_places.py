@@ -1,4 +1,4 @@
-"""Who is placed on GPUs that are booked: before the booking starts, while it is active, and after."""
+"""Jobs on booked GPUs: before the booking starts, while it is active, and after it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ FILLERS = [make_job("a", queue="blue"), make_job("b", queue="blue")]
         "anybody when it is over",
     ],
 )
-def test_before_it_starts_only_who_will_be_gone_lies_on_it_and_then_its_queue(
+def test_before_a_booking_starts_only_jobs_that_will_be_gone_lie_on_it(
     changes: dict[str, Any], now: float, starts: bool
 ) -> None:
     toy = cluster(*FILLERS, make_job("asks", at=1.0, **changes), now=now)
@@ -80,7 +80,7 @@ def test_before_it_starts_only_who_will_be_gone_lies_on_it_and_then_its_queue(
     assert ([key for key in running(toy) if "asks" in key] != []) is starts
 
 
-def test_when_it_starts_its_queue_gets_all_of_it_from_who_may_be_evicted() -> None:
+def test_when_a_booking_starts_its_queue_gets_all_of_it_from_jobs_that_may_be_evicted() -> None:
     toy = cluster(*FILLERS, make_job("lent", queue="free", workers=2))
     toy.settle()
     assert running(toy) == ["blue/a", "blue/b", "free/lent"]
@@ -91,7 +91,7 @@ def test_when_it_starts_its_queue_gets_all_of_it_from_who_may_be_evicted() -> No
     assert [one.kind for one in toy.history if isinstance(one, Evict)] == [EvictionKind.RECLAIMED]
 
 
-def test_who_is_kept_out_is_told_by_which_booking_until_when_and_what_would_help() -> None:
+def test_a_job_behind_a_booking_is_told_which_one_until_when_and_what_would_help() -> None:
     verdict = cluster(*FILLERS, make_job("asks", queue="blue", at=1.0)).cycle().verdicts["blue/asks"]
     assert verdict.reason is Reason.GPUS_BOOKED
     span = f"from {format_instant(100.0)} until {format_instant(200.0)}"
@@ -116,14 +116,14 @@ def test_the_same_gpus_are_kept_until_it_is_over_or_taken_back() -> None:
     assert toy.cycle().booked == {}
 
 
-def test_what_its_queue_holds_is_not_kept_again() -> None:
+def test_gpus_that_the_queue_of_a_booking_holds_are_not_kept_again() -> None:
     toy = cluster(make_job("one"), now=100.0)
     toy.cycle()
     found = toy.cycle().booked["demo"]
     assert (len(found.kept), found.used) == (1, 1000)
 
 
-def test_what_is_held_by_who_may_stay_is_missing_from_what_is_kept() -> None:
+def test_gpus_of_jobs_that_may_stay_are_not_kept_for_a_booking() -> None:
     toy = cluster()
     toy.state.observe(BookingGone("demo"))
     toy.observe(make_job("stays", queue="blue", gpus=2))

@@ -81,7 +81,7 @@ def test_a_priority_above_what_the_queue_allows_counts_as_the_highest_that_it_do
     assert covered([make_queue("red", guaranteed=1, max_priority=0)], jobs, "red") == {("red/old", False)}
 
 
-def test_who_is_covered_below_is_covered_above_before_all_others() -> None:
+def test_a_job_that_is_covered_below_is_covered_above_before_all_others() -> None:
     queues = [
         make_queue("top", guaranteed=1),
         make_queue("red", guaranteed=1, parent="top"),
@@ -93,7 +93,7 @@ def test_who_is_covered_below_is_covered_above_before_all_others() -> None:
 
 
 class OneByOne(CoveredJobs):
-    """Never looks at what all hold together."""
+    """Judges jobs one by one, without the sum of what they hold."""
 
     def covers_all(self, queue: int) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""What one cycle costs, counted in calls and not in time: equal on every machine, whatever else it does."""
+"""Cost of one cycle in calls: equal on every machine, unlike time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cost(*, jobs: int, asked: int, elastic: bool = True, newcomer: bool = True, 
 @pytest.mark.parametrize("newcomer", [False, True])
 @pytest.mark.parametrize("elastic", [False, True])
 def test_a_cycle_costs_the_same_whatever_number_of_workers_is_asked_for(elastic: bool, newcomer: bool) -> None:
-    """3,200 such shares exist; who asks for ten times as many holds no more of them."""
+    """3,200 such shares exist; a job that asks for ten times as many holds no more of them."""
     wanted, absurd = (cost(jobs=20, asked=asked, elastic=elastic, newcomer=newcomer) for asked in (4_000, 1_000_000))
 
     assert absurd <= wanted * 1.05

@@ -93,7 +93,7 @@ def test_the_table_of_the_same_jobs_is_the_same() -> None:
     assert running_of(replace(counted), running).holders is table
 
 
-def test_staying_are_those_who_are_not_leaving_or_resized_or_asked_to_leave() -> None:
+def test_jobs_stay_that_are_not_leaving_or_resized_or_asked_to_leave() -> None:
     jobs = [job_at(0, "a"), job_at(1, "b", evicting=True), job_at(2, "c"), job_at(3, "d")]
     jobs[2] = replace(jobs[2], resizing_from=jobs[2].placement)
     table = running_of(Accounting.of(NODES, QUEUES, jobs)).holders
@@ -103,7 +103,7 @@ def test_staying_are_those_who_are_not_leaving_or_resized_or_asked_to_leave() ->
     assert table.staying(["red/a0", "red/nobody", "red/z"]).tolist() == [3]
 
 
-def test_who_is_beside_one_that_is_asked_to_leave_stays() -> None:
+def test_a_job_beside_one_that_is_asked_to_leave_stays() -> None:
     table = running_of(Accounting.of(NODES, QUEUES, [job_at(slot, "abcd"[slot]) for slot in range(4)])).holders
 
     stays = {key: table.staying([key]).tolist() for key in table.keys}

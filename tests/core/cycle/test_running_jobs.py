@@ -1,4 +1,4 @@
-"""Running jobs by queue: which may be asked to leave, and which have more than their minimum."""
+"""Running jobs by queue: those that may be asked to leave, and those with more workers than their minimum."""
 
 from __future__ import annotations
 

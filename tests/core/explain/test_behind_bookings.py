@@ -1,4 +1,4 @@
-"""Bookings named to who waits because of them, and to nobody else."""
+"""A job that waits because of a booking is told its name; no other job is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times that are left, as they are told."""
+"""The time that is left until an instant, as tenants are told it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_time_that_is_left_is_told_in_units_that_grow_with_it(left: int, rou
 
 
 @given(st.integers(0, 100_000), st.integers(0, 50_000))
-def test_and_stays_the_same_until_the_moment_says(left: int, later: int) -> None:
+def test_a_rounded_instant_stays_the_same_until_the_time_that_the_moment_noted(left: int, later: int) -> None:
     moment = Moment(0.0)
     rounded = time_left(left, moment)
 

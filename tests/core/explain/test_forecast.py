@@ -84,7 +84,7 @@ def test_a_job_ends(expected: int | None, longest: int | None, admitted_at: floa
 
 
 def test_the_soonest_endings_are_looked_at_so_many_of_them() -> None:
-    """Of six hundred jobs the later half starts in this cycle."""
+    """Six hundred jobs run; the later half started in this cycle."""
     tree = QueueTree.of([], Inventory.of([]))
     nothing = Allocation((), Charge(-1, "", ()))
     jobs = [replace(make_job(f"j{number}", expected_runtime_s=600 - number), admitted_at=0.0) for number in range(600)]
@@ -121,7 +121,7 @@ def test_where_no_ending_is_known_none_is_at_any_moment() -> None:
     assert [endings(running, now) for now in (0.0, 60.0)] == [[], []]
 
 
-def test_who_leaves_in_this_cycle_does_not_end_and_of_those_that_end_at_once_the_first_by_key_comes_first() -> None:
+def test_jobs_that_leave_in_this_cycle_have_no_ending_and_equal_endings_come_in_order_of_key() -> None:
     twins = [replace(LATER, key=f"red/{name}") for name in ("b", "a")]
     running = running_of(SOON, *twins)
     leaves = Evict(job="red/soon", kind=EvictionKind.PREEMPTED, in_favour_of=None, message="")

@@ -68,7 +68,7 @@ def test_what_can_never_start_is_refused_at_once_for(name: str) -> None:
 
 @pytest.mark.parametrize("first", [1, (1, 2)])
 def test_what_was_resolved_before_changes_no_request(first: int | tuple[int, int]) -> None:
-    """One worker chooses freely among classes, and a gang that may grow prefers one of them."""
+    """A single worker chooses freely among classes; a gang that may grow prefers one class."""
     resolver = RequestResolver(BOTH.inventory, BOTH.tree)
     resolver.resolve(make_job("first", workers=first))
 
@@ -81,7 +81,7 @@ def test_what_was_resolved_before_changes_no_request(first: int | tuple[int, int
 
 
 def test_what_quotas_make_of_a_request_is_taken_over_while_quotas_stay() -> None:
-    """By value where the tree is the same, and not at all where it is another one."""
+    """The same objects, if the tree is the same object; none, if it is another tree."""
     job, before = make_job("a", classes=("H100",)), RequestResolver(BOTH.inventory, BOTH.tree)
     other = Accounting.of([make_node("h1")], [make_queue("red", guaranteed=8, gpu_class="A100")], [])
     first = before.resolve(job)

@@ -1,4 +1,4 @@
-"""Single changes of a job's own spec, where what starts is said by a rule: which change is found, at what amount."""
+"""Single changes of a job's spec, tried against a made-up rule of what starts: which one is found, at what amount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reasons to wait: how the GPUs stand, and which limit is used up."""
+"""Reasons to wait: the state of the GPUs, and the limit that is used up."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ CHANGES: dict[str, tuple[list[Node], list[Job], Job]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_smallest_change_that_would_start_it_is_named(change: str) -> None:
+def test_the_smallest_change_that_would_start_the_job_is_named(change: str) -> None:
     nodes, jobs, new = CHANGES[change]
     if "rack" in change:
         jobs = [*jobs, busy("b", "n2", 0)]
@@ -125,7 +125,7 @@ THREE_CLASSES = [make_node(f"n-{name}", gpus=1, gpu_class=name) for name in ("A1
     ("trials", "change"), [(0, ""), (1, ""), (2, "it also allowed class L4")], ids=["none", "one", "two"]
 )
 def test_no_more_places_are_looked_for_than_a_cycle_may(trials: int, change: str) -> None:
-    """A100 is tried first, which is held."""
+    """A100 is tried first; it is held."""
     jobs = [busy("a", "n-A100", 0), busy("h", "n-H100", 0), make_job("new", classes=("H100",))]
     snapshot = make_snapshot(nodes=THREE_CLASSES, queues=[make_queue("red", guaranteed=8)], jobs=jobs)
 
@@ -148,7 +148,7 @@ def advice(
     policy: Policy = DEFAULT,
     queues: tuple[TenantQueue, ...] = (make_queue("red", guaranteed=16), make_queue("blue", guaranteed=16)),
 ) -> str:
-    """What the last of the jobs is told."""
+    """The change that the last of the jobs is advised."""
     plan = schedule(make_snapshot(nodes=nodes, queues=[*queues], jobs=jobs), policy)
     return plan.verdicts[jobs[-1].key].would_start_if
 
@@ -195,7 +195,7 @@ IN_600_S = "it were sure to end within 10m (maxRuntime)"
         pytest.param(make_job("gang", queue="blue", workers=4, at=1), {}, {}, IN_600_S, id="of another queue"),
     ],
 )
-def test_one_more_than_the_priority_of_who_is_ahead(
+def test_a_priority_above_that_of_the_job_ahead_is_advised(
     gang: Job, small: dict[str, Any], bounds: dict[str, Any], change: str
 ) -> None:
     jobs = behind(gang, make_job("small", at=2, expected_runtime_s=5_000, **small))
@@ -216,14 +216,14 @@ def test_one_more_than_the_priority_of_who_is_ahead(
     ],
     ids=str,
 )
-def test_fewer_gpus_help_on_a_kept_place_only_who_ends_in_time(runtime: dict[str, Any], change: str) -> None:
+def test_fewer_gpus_help_on_a_kept_place_only_a_job_that_ends_in_time(runtime: dict[str, Any], change: str) -> None:
     """It asks for three GPUs, and two are there until the gang can start."""
     jobs = behind(GANG, make_job("small", at=2, gpus=3, **runtime))
     assert advice([make_node("n1", gpus=4)], jobs) == change
 
 
 @pytest.mark.parametrize(("max_runtime_s", "change"), [(600, "it asked for 2 workers"), (601, "")])
-def test_fewer_workers_help_on_a_kept_place_only_who_ends_in_time(max_runtime_s: int, change: str) -> None:
+def test_fewer_workers_help_on_a_kept_place_only_a_job_that_ends_in_time(max_runtime_s: int, change: str) -> None:
     jobs = behind(GANG, make_job("small", at=2, workers=3, max_runtime_s=max_runtime_s))
     bounds = replace(make_queue("red", guaranteed=8), max_priority=0)
     assert advice([make_node("n1", gpus=4)], jobs, queues=(bounds,)) == change

@@ -159,7 +159,7 @@ A100, H100 = make_node("a", gpus=1, gpu_class="A100"), make_node("h", gpus=1)
 
 
 def of_both(first: Node, second: Node) -> Node:
-    """A node with a GPU of each, in this order."""
+    """A node with one GPU of each kind, in this order."""
     gpus = (replace(first.gpus[0], index=0), replace(second.gpus[0], index=1))
     return replace(first, name="both", gpus=gpus)
 

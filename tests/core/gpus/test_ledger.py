@@ -39,7 +39,7 @@ def test_a_new_ledger_has_all_that_there_is_and_nothing_where_there_is_no_gpu() 
 
 
 def moved(allocation: NodeAllocation) -> dict[str, int]:
-    """Every number of GPU 1 of the first node after the allocation, and the node's own."""
+    """All figures of GPU 1 of the first node after the allocation, and those of the node."""
     free = ledger()
     free.allocate(allocation)
     names = ("free_memory", "free_compute", "holders", "tenant_sum", "tenant_square", "exclusive", "queue_only")
@@ -213,7 +213,7 @@ def test_a_release_of_a_gpu_is_refused(held: list[NodeAllocation], released: Nod
 
 
 def test_what_is_promised_twice_is_released_twice() -> None:
-    """A nominated place counts besides those who leave it."""
+    """A nominated place counts in addition to the jobs that leave it."""
     books = ledger()
     books.allocate(WHOLE_GPU)
     books.allocate(WHOLE_GPU)

@@ -88,7 +88,9 @@ INSTANTS = st.lists(st.tuples(st.integers(0, 20), st.booleans()))
 
 
 @given(INSTANTS, st.integers(0, 20), st.integers(0, 20))
-def test_before_then_every_answer_is_the_same(asked: list[tuple[int, bool]], at: int, later: int) -> None:
+def test_every_answer_stays_the_same_before_the_time_that_the_moment_noted(
+    asked: list[tuple[int, bool]], at: int, later: int
+) -> None:
     def answers(moment: Moment) -> list[bool]:
         return [moment.is_past(one) if strictly else moment.has_come(one) for one, strictly in asked]
 

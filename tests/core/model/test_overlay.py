@@ -1,4 +1,4 @@
-"""A job with an action on top: what is counted from the moment of the decision on."""
+"""A job with an action applied: how it counts from the moment of the decision on."""
 
 from __future__ import annotations
 

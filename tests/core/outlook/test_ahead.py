@@ -1,4 +1,4 @@
-"""Who is before a waiting job, in words."""
+"""Jobs before a waiting job, in words."""
 
 from __future__ import annotations
 

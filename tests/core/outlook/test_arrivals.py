@@ -1,4 +1,4 @@
-"""The near past, once more."""
+"""Recent arrivals, repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts of waiting jobs, by playing the future."""
+"""Estimated starts, from simulated futures."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_earlier_runs_of_the_template_are_a_distribution() -> None:
     assert found.p90 - NOW == pytest.approx(4_200, rel=0.2)
 
 
-def test_people_are_taken_at_their_word_as_far_as_it_was_kept_before() -> None:
+def test_declared_run_times_are_corrected_by_how_earlier_declarations_came_out() -> None:
     history = RuntimeHistory()
     for number in range(10):
         history.record(make_job(f"other{number}", expected_runtime_s=100), 300)
@@ -101,7 +101,7 @@ def test_a_gang_keeps_its_place_and_those_who_end_in_time_go_before() -> None:
 
 
 def test_what_has_started_in_the_first_play_is_estimated_before_that_play_is_over() -> None:
-    """By when it starts nine times out of ten is not known yet."""
+    """The 90th percentile is not known yet."""
     waiting = [make_job(f"j{number}", at=float(number), expected_runtime_s=600) for number in range(3)]
     outlook = Outlook()
     outlook.observe(cluster(busy("first", 0, expected_runtime_s=600), *waiting), {})
@@ -129,7 +129,7 @@ def test_a_job_that_came_later_is_estimated_from_the_plays_that_know_it() -> Non
 
 
 def test_a_play_that_goes_on_with_what_another_has_worked_out_tells_what_it_would_tell_alone() -> None:
-    """Between the two a node is down, and up again."""
+    """The second play has a node less, the third has it again."""
     jobs = [make_job(f"j{number}", at=float(number), expected_runtime_s=600) for number in range(5)]
     up = ToyCluster([make_node("n1", gpus=2), make_node("n2", gpus=1)], [make_queue("red", guaranteed=3)], jobs)
     outlook = Outlook()
@@ -187,7 +187,7 @@ def test_factors_are_learned_until_half_and_nine_tenths_come_true() -> None:
 
 
 def test_each_of_eleven_plays_draws_another_part_of_what_was_learned_in_turn() -> None:
-    """After so many plays the quantiles are those of so many draws, and then there is nothing left to play."""
+    """After each play the quantiles are those of the draws so far. After eleven plays there is nothing left to play."""
     history = RuntimeHistory()
     for seconds in range(1_000, 2_000, 10):
         history.record(make_job("train-1"), seconds)
@@ -235,8 +235,8 @@ def test_an_estimate_is_as_old_as_the_last_play_that_it_counts() -> None:
     )
 
 
-def test_who_came_lately_may_come_again_in_every_play() -> None:
-    """Eight who came are a past; each of them would go before the one that waits."""
+def test_every_play_repeats_recent_arrivals() -> None:
+    """Eight arrivals are enough to be repeated. Each of them goes before the waiting job."""
     past = [make_job(f"past-{number}", at=NOW - 100 * number, priority=9, expected_runtime_s=50) for number in range(9)]
     outlook = Outlook()
     outlook.observe(cluster(*past), {})

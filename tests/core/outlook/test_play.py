@@ -26,7 +26,7 @@ DECLARED = {"true": 1.0, "none": None, "double": 2.0}
 
 
 def workload(seed: int, declared: float | None, *, queues: int, levels: tuple[int, ...] = (0,)) -> Scenario:
-    """Two nodes of four GPUs, jobs of one to eight that come faster than they go. Every time is another one."""
+    """Two nodes of four GPUs; jobs of one to eight GPUs arrive faster than they end. No two times are equal."""
     dice = random.Random(seed)
     names = [f"queue-{number}" for number in range(queues)]
     at, arrivals = 1_000.0, []
@@ -79,7 +79,7 @@ def moments(scenario: Scenario, number: int, policy: Policy = POLICY) -> tuple[l
 @pytest.mark.parametrize("declared", DECLARED)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_play_of_known_arrivals_and_run_times_is_what_happens(seed: int, declared: str) -> None:
-    """But for evictions: nobody borrows, and nobody ends later than it said."""
+    """Without evictions: no job borrows, and none ends later than it declared."""
     scenario = workload(seed, DECLARED[declared], queues=1 + seed % 2)
     snapshots, starts = moments(scenario, 3)
 
@@ -90,8 +90,8 @@ def test_a_play_of_known_arrivals_and_run_times_is_what_happens(seed: int, decla
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_so_it_is_where_gpus_are_collected_for_who_has_waited_too_long(seed: int) -> None:
-    """With a maxRuntime for all: what is learned meanwhile a play does not know."""
+def test_a_play_of_known_run_times_is_what_happens_while_gpus_are_reserved_for_overdue_jobs(seed: int) -> None:
+    """All jobs have a maxRuntime, because a play does not know what is learned meanwhile."""
     collects, never = replace(POLICY, collect_after_s=1_200), replace(POLICY, collect_after_s=0)
     drawn = workload(seed, 1.0, queues=1 + seed % 2)
     arrivals = [replace(one, job=replace(one.job, max_runtime_s=int(one.train_s) + 1)) for one in drawn.arrivals]
@@ -129,8 +129,8 @@ def test_no_step_of_a_play_starts_more_than_one_job() -> None:
     assert all(later - before <= 1 for before, later in pairwise(sizes))
 
 
-def test_a_job_whose_place_is_becoming_free_starts_when_those_who_leave_have_left() -> None:
-    """It would not start otherwise: nobody ends."""
+def test_a_nominated_job_starts_in_a_play_when_the_jobs_before_it_have_left() -> None:
+    """No job ends, so it would not start otherwise."""
     queue = make_queue("red", guaranteed=1)
     scenario = Scenario(0.0, (make_node("n1", gpus=1),), (queue,), (Arrival(0.0, make_job("low", at=0), 1e6),))
     taken: list[Snapshot] = []
@@ -200,8 +200,8 @@ def test_a_play_is_over_after(jobs: list[Job], ends_after_s: float | None, arriv
     assert len(seen) == arrived
 
 
-def test_who_comes_at_the_moment_of_an_ending_comes_after_it() -> None:
-    """Else it would be the first in line: it has the higher priority."""
+def test_a_job_that_arrives_at_the_moment_of_an_ending_takes_its_turn_after_it() -> None:
+    """Otherwise it would be first, because it has the higher priority."""
     assert play_out(alone(RUNS, make_job("waits")), 100.0, arrivals([], 1_100.0)) == {"red/waits": 1_100.0}
 
 

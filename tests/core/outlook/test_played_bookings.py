@@ -1,4 +1,4 @@
-"""Bookings in estimates: a job that has to yield to one is told when it is over, and its queue when it begins."""
+"""Bookings in estimates: a job that yields to one starts after it, a job of the booking's queue when it begins."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def starts(snapshot: Snapshot, run_s: float = 1_000.0) -> dict[JobKey, float]:
     ],
     ids=["who has to yield: when it is over", "its own queue: when it begins", "who needs more than it: later"],
 )
-def test_a_job_is_told_a_start_that_bookings_leave_it(asks: Job, starts_at: float) -> None:
+def test_a_job_is_told_the_start_that_bookings_leave_it(asks: Job, starts_at: float) -> None:
     _, snapshot = world(*FILLERS, asks)
     assert starts(snapshot) == {asks.key: starts_at}
 
@@ -65,7 +65,7 @@ def test_a_job_whose_quota_a_booking_raises_starts_with_it() -> None:
     assert starts(toy.snapshot()) == {"red/gang": 100.0}
 
 
-def test_in_a_play_as_in_a_decision_who_was_lent_booked_gpus_leaves_for_it_and_starts_again_after() -> None:
+def test_in_a_play_a_borrower_of_booked_gpus_leaves_for_the_booking_and_starts_again_after_it() -> None:
     toy, snapshot = world(*FILLERS, make_job("lent", queue="free", workers=2))
     toy.now = 90.0
     toy.observe(make_job("gang", gpus=2, at=90.0))
@@ -95,7 +95,7 @@ def test_the_calendar_has_what_queues_have_from_each_change_on() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_play_of_known_run_times_with_bookings_is_what_happens(seed: int) -> None:
-    """Nobody is lent anything, so nobody is evicted."""
+    """Nothing is lent, so no job is evicted."""
     dice = random.Random(seed)
     by_age = TimeOrder.AGE
     queues = [

@@ -1,4 +1,4 @@
-"""A cluster in a play: who holds what until when, who waits, on a clock of its own."""
+"""The cluster of a play: what jobs hold until when, and which wait, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_start_is_noted_once_and_only_of_jobs_of_the_snapshot() -> None:
     assert cluster.starts == {"red/a": 1_010.0}
 
 
-def test_a_nominated_job_starts_when_those_who_leave_its_place_have_left() -> None:
+def test_a_nominated_job_of_a_play_starts_when_the_jobs_that_leave_its_place_have_left() -> None:
     job = make_job("a", at=1)
     cluster = played(runs_on_s={"red/a": 50.0})
     cluster.start_nominated(job, make_placement(("n1", [[0]])))

@@ -1,4 +1,4 @@
-"""What is believed of a job's run time: what it declares and what was learned, each by how little it has varied."""
+"""Remaining run times: declarations and earlier runs, each weighted by its precision."""
 
 from __future__ import annotations
 

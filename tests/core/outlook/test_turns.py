@@ -1,4 +1,4 @@
-"""The turns of one cycle of a play: who starts, and who leaves for whom."""
+"""The turns of one cycle of a play: which jobs start, and which leave for them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_job_that_comes_has_its_turn_alone_where_nothing_that_was_decided_may_
 
 
 @pytest.mark.parametrize(("comes_at", "alone"), [(1_039.0, True), (1_040.0, False)])
-def test_a_job_that_comes_when_another_has_outlived_its_word_makes_all_have_turns_again(
+def test_a_job_that_comes_when_another_overran_its_promise_makes_all_have_turns_again(
     comes_at: float, alone: bool
 ) -> None:
     queues = (make_queue("red", guaranteed=0),)
@@ -120,7 +120,7 @@ def test_a_place_is_kept_for_the_first_and_a_short_job_is_backfilled_before_it()
     assert sum(cluster.occupancy.ledger.free_compute.flatten().tolist()) == 0
 
 
-def test_a_job_that_has_done_less_goes_before_who_came_first_where_its_queue_orders_by_service() -> None:
+def test_a_job_with_less_service_goes_before_an_older_one_if_its_queue_orders_by_service() -> None:
     served = make_queue("red", guaranteed=8, order=TimeOrder.LEAST_SERVICE)
     done = make_job("done", at=1, ran_s=40 * 3_600)
     fresh = make_job("fresh", at=2)
@@ -197,7 +197,7 @@ def test_a_job_inside_its_guarantee_takes_back_what_was_lent() -> None:
     assert (starts(cluster)[0], cluster.evicted) == (["red/owner"], {"blue/guest"})
 
 
-def test_who_has_outlived_its_word_leaves_for_a_job_without_a_guarantee() -> None:
+def test_a_job_that_overran_its_promise_leaves_for_a_job_without_a_guarantee() -> None:
     queues = (make_queue("red", guaranteed=0),)
     cluster = played(running("late", 0, backfilled_until=1_000.0), make_job("next"), gpus=1, queues=queues)
 
@@ -260,7 +260,7 @@ def test_where_gpus_are_collected_start(
     assert starts(played(*jobs, gpus=gpus, queues=queues, policy=COLLECTS))[0] == want
 
 
-def test_for_who_waits_too_long_those_leave_who_borrow_in_its_own_queue() -> None:
+def test_borrowers_of_its_own_queue_leave_for_an_overdue_job() -> None:
     queues = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=2))
     held = [running(name, column) for column, name in enumerate(("covered", "also", "lent"))]
     cluster = played(*held, make_job("gang", gpus=2, at=1), gpus=4, queues=queues, policy=COLLECTS)
@@ -338,7 +338,7 @@ def test_what_gpus_were_collected_for_counts_once_in_the_order_of_queues(gpus: i
     assert starts(played(*jobs, gpus=4 + gpus, queues=queues, policy=COLLECTS))[0] == ["red/first", second]
 
 
-def test_who_has_just_waited_too_long_and_had_its_turn_needs_no_other_one_when_a_job_comes() -> None:
+def test_a_job_that_turned_overdue_and_had_its_turn_needs_no_other_one_when_a_job_comes() -> None:
     queues = (make_queue("red", guaranteed=0),)
     cluster = played(running("held", 0), make_job("late", gpus=2, at=500), gpus=2, queues=queues, policy=COLLECTS)
     turns = Turns(cluster)
@@ -349,7 +349,7 @@ def test_who_has_just_waited_too_long_and_had_its_turn_needs_no_other_one_when_a
     assert turns.of_one(new, request) is True
 
 
-def test_a_place_is_kept_for_who_is_allowed_exactly_what_it_asks_for() -> None:
+def test_a_place_is_kept_for_a_job_that_is_allowed_exactly_what_it_asks_for() -> None:
     queues = (make_queue("red", guaranteed=0, limit=2), make_queue("blue", guaranteed=0))
     held = running("held", 0, queue="blue", expected_runtime_s=400)
     jobs = [held, make_job("big", gpus=2, at=1), make_job("small", at=2)]
@@ -361,9 +361,7 @@ def test_a_place_is_kept_for_who_is_allowed_exactly_what_it_asks_for() -> None:
     [((300, 301), 3), ((299, 301), 4), ((300, 299), 4), ((401, 402), 3)],
     ids=["none for less", "the next for less", "the one after it for less", "none in time"],
 )
-def test_only_who_runs_for_less_than_one_that_was_too_long_has_a_turn_after_it(
-    later_s: tuple[int, int], number: int
-) -> None:
+def test_after_a_job_that_was_too_long_only_shorter_ones_have_a_turn(later_s: tuple[int, int], number: int) -> None:
     """A place is kept for 400 s, and no GPU is there that an equal job could have until then."""
     held, wide = running("held", 0, expected_runtime_s=400), running("wide", 1, expected_runtime_s=9_000)
     equal = [make_job(f"j{n}", at=2.0 + n, expected_runtime_s=s) for n, s in enumerate((300, *later_s))]

@@ -1,4 +1,4 @@
-"""A cache of fits over equal nodes, what is laid on them, and its answers as values."""
+"""A cache of fits over equal nodes, changes of what they hold, and the cache's answers as values."""
 
 from __future__ import annotations
 

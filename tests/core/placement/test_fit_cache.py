@@ -1,4 +1,4 @@
-"""Fits and scores per state: the same as asked afresh, and each state is scored once per shape."""
+"""Fits and scores by state: equal to those of a new cache, and each state is scored once per shape."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_changes_of_many_cycles_are_counted_anew() -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(data=st.data())
-def test_who_looks_at_rows_of_its_classes_alone_finds_there_what_it_would_find_over_all(data: st.DataObject) -> None:
+def test_a_search_over_rows_of_its_classes_finds_what_a_search_over_all_rows_finds(data: st.DataObject) -> None:
     ledger = Ledger.of(data.draw(used_nodes()))
     for _ in range(data.draw(st.integers(0, 6))):
         lay(data.draw, ledger, [])

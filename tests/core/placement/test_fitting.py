@@ -59,7 +59,7 @@ def holder(tenant: int, sharing: Sharing) -> NodeAllocation:
         pytest.param([(1, QUEUE)], (0, QUEUE), False, False, id="and joins no other"),
     ],
 )
-def test_who_shares_a_gpu(
+def test_a_gpu_is_shared_by(
     holders: list[tuple[int, Sharing]], newcomer: tuple[int, Sharing], own_nodes: bool, shared_nodes: bool
 ) -> None:
     for shared, want in ((False, own_nodes), (True, shared_nodes)):

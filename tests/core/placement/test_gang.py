@@ -87,7 +87,7 @@ def test_a_job_takes_another_node_although_its_own_choice_packs_better() -> None
     assert placed([make_node("n1", gpus=1), nodes[1]], make_job("one")) == {"red/one": ["GPU-n1-0"]}
 
 
-def test_shares_too() -> None:
+def test_shares_avoid_suspect_gpus_too() -> None:
     jobs = [make_job(f"half-{number}", milli=500, at=number) for number in range(2)]
     assert placed([slow(make_node("n1"), 0)], *jobs) == {"red/half-0": ["GPU-n1-1"], "red/half-1": ["GPU-n1-1"]}
 

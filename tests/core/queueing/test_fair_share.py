@@ -1,4 +1,4 @@
-"""Guarantees and dominant shares: whose turn it is."""
+"""Guarantees and dominant shares, which decide the next turn."""
 
 from __future__ import annotations
 

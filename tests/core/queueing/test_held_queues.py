@@ -1,4 +1,4 @@
-"""Of a held queue, and of those below it, nothing starts or grows; what runs goes on, and may leave as ever."""
+"""Held queues: no job of them, or of queues below, starts or grows; running jobs go on, and may be evicted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def held(queue: TenantQueue) -> TenantQueue:
 
 
 @pytest.mark.parametrize("queues", [[TOP, held(RED)], [held(TOP), RED]], ids=["itself", "a queue above"])
-def test_a_job_of_it_waits_with_the_administrators_reason(queues: list[TenantQueue]) -> None:
+def test_a_job_of_a_held_queue_waits_with_the_reason_of_the_administrator(queues: list[TenantQueue]) -> None:
     plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=queues, jobs=[make_job("j")]))
     verdict = plan.verdicts["red/j"]
     assert (plan.actions, verdict.reason, verdict.reason.needs_change) == ((), Reason.QUEUE_HELD, True)
@@ -31,7 +31,7 @@ def test_a_job_of_it_waits_with_the_administrators_reason(queues: list[TenantQue
     assert verdict.message.startswith(f"An administrator holds queue {name}: storage is rebuilt. What runs goes on")
 
 
-def test_what_it_has_borrowed_is_still_given_back() -> None:
+def test_what_a_held_queue_has_borrowed_is_still_given_back() -> None:
     lent = make_job("lent", placement=make_placement(("n1", [[0], [1]])), workers=2, admitted_at=0.0)
     queues = [TOP, held(replace(RED, quotas=())), replace(BLUE, quotas=TOP.quotas)]
     jobs = [lent, make_job("own", queue="blue", workers=2, at=1.0)]
@@ -55,7 +55,7 @@ jobs = st.lists(
 
 
 @given(jobs)
-def test_nothing_of_it_ever_starts_or_grows_and_the_others_are_not_hindered(waiting: list[Job]) -> None:
+def test_no_job_of_a_held_queue_starts_or_grows_and_other_queues_are_not_hindered(waiting: list[Job]) -> None:
     runs = make_job("runs", workers=(1, 2), placement=make_placement(("n1", [[0]])), admitted_at=0.0)
     nodes = [make_node("n1"), make_node("n2")]
     plan = schedule(make_snapshot(nodes=nodes, queues=[TOP, held(RED), BLUE], jobs=[runs, *waiting]), UNPROTECTED)

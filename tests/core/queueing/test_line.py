@@ -1,4 +1,4 @@
-"""The line of waiting jobs: who is in it, whom a flood keeps out, and what those outside cost."""
+"""The line of waiting jobs: which are in it, which a flood keeps out, and what jobs outside cost."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SIX = [job(f"a{number}", at=number) for number in range(4)] + [job("b0", "bob", 
         ),
     ],
 )  # fmt: skip
-def test_outside_are(jobs: list[Job], bounds: PendingBounds, want: list[str]) -> None:
+def test_jobs_beyond_the_bounds_of_a_line_are_outside(jobs: list[Job], bounds: PendingBounds, want: list[str]) -> None:
     assert outside(jobs, bounds) == want
 
 
@@ -104,7 +104,7 @@ def test_a_changed_job_is_in_line(jobs: list[Job], bounds: PendingBounds | None,
     assert line.takes(changed) is takes
 
 
-def test_lines_are_formed_of_those_who_wait_in_queues_that_have_bounds() -> None:
+def test_lines_are_formed_of_the_jobs_that_wait_in_queues_with_bounds() -> None:
     queues = [replace(RED, pending=PendingBounds(jobs=1, workers=9)), make_queue("blue", guaranteed=1)]
     tree = QueueTree.of(queues, Inventory.of([make_node("n1")]))
     waiting = [job("first"), job("second", at=1), make_job("free", queue="blue"), make_job("lost", queue="gone")]
@@ -207,7 +207,7 @@ def test_everybody_comes_into_line_in_the_end() -> None:
     assert toy.jobs == {}
 
 
-def test_who_waits_outside_is_told_the_bounds_and_no_figures_that_move() -> None:
+def test_a_job_outside_the_line_is_told_the_bounds_and_no_figures_that_move() -> None:
     queue = replace(RED, pending=PendingBounds(jobs=1, workers=9, milli=4_000))
     jobs = [job("a", at=0), job("b", at=1), job("c", at=2)]
     plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=4)], queues=[queue], jobs=jobs))

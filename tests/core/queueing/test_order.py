@@ -57,7 +57,7 @@ def job(name: str, queue: str = "red", *, at: float = 0.0, priority: int = 0) ->
         ),
     ],
 )
-def test_inside_one_queue(jobs: list[Job], want: list[str]) -> None:
+def test_turns_inside_one_queue_follow_priority_age_and_key(jobs: list[Job], want: list[str]) -> None:
     assert turns([RED], jobs) == want
     assert [one.key for one in sorted(jobs, key=order_in_queue)] == [f"ns/{name}" for name in want]
 
@@ -85,7 +85,9 @@ FIRST, SECOND = job("first", "red", at=0.0), job("second", "blue", at=1.0)
         pytest.param([FIRST, replace(SECOND, submitted_at=0.0)], {}, (), ["first", "second"], id="the key at last"),
     ],
 )
-def test_between_queues(jobs: list[Job], past: dict[str, int], guaranteed: tuple[str, ...], want: list[str]) -> None:
+def test_turns_between_queues_follow_guarantee_then_share_then_priority_and_age(
+    jobs: list[Job], past: dict[str, int], guaranteed: tuple[str, ...], want: list[str]
+) -> None:
     for given in (jobs, jobs[::-1]):
         assert turns([RED, BLUE], given, past=past, guaranteed=frozenset(guaranteed)) == want
 
@@ -118,7 +120,9 @@ TREE = [
         pytest.param({}, ("dept-b",), ["z", "x", "y"], id="a department's guarantee counts among departments"),
     ],
 )
-def test_down_the_tree(past: dict[str, int], guaranteed: tuple[str, ...], want: list[str]) -> None:
+def test_queues_of_a_tree_take_turns_level_by_level(
+    past: dict[str, int], guaranteed: tuple[str, ...], want: list[str]
+) -> None:
     jobs = [job("x", "a1", at=0.0), job("y", "a2", at=1.0), job("z", "b1", at=2.0)]
 
     assert turns(TREE, jobs, past=past, guaranteed=frozenset(guaranteed)) == want

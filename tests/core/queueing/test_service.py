@@ -1,4 +1,4 @@
-"""Who has had little GPU time goes before who has had much, and when somebody is evicted for it."""
+"""Jobs with little GPU time go before jobs with much, and may have them evicted."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def order_of(turns: ServiceOrder, *jobs: Job) -> list[str]:
     return [job.key.partition("/")[2] for job in sorted(jobs, key=turns.turn)]
 
 
-def test_by_age_nobody_cares_what_a_job_has_had() -> None:
+def test_in_order_of_age_the_service_of_a_job_does_not_count() -> None:
     old, new = waiting("old", ran_s=999 * HOUR), waiting("new", waited_s=60)
     assert order_of(service(TimeOrder.AGE), new, old) == ["old", "new"]
 
@@ -96,7 +96,7 @@ def test_a_running_job_rises_while_it_runs_and_what_it_ran_before_counts() -> No
     assert [turns.level(running("job", attempt_s, ran_s=3 * HOUR)) for attempt_s in (0, HOUR, 29 * HOUR)] == [0, 1, 2]
 
 
-def test_by_prediction_who_needs_the_least_goes_first_inside_a_level() -> None:
+def test_by_prediction_the_job_that_needs_the_least_goes_first_inside_a_level() -> None:
     history = RuntimeHistory()
     for number in range(9):
         history.record(waiting(f"short-{number}"), 60)
@@ -114,7 +114,7 @@ def test_where_nothing_was_learned_what_is_declared_counts() -> None:
     assert order_of(turns, long, short) == ["s", "l"]
 
 
-def test_who_has_run_has_waited_only_while_it_did_not() -> None:
+def test_the_time_in_which_a_requeued_job_ran_is_no_part_of_its_wait() -> None:
     job = waiting("job", ran_s=3 * HOUR, waited_s=PATIENCE_S - 1)
     turns = service(TimeOrder.LEAST_SERVICE)
     assert [turns.evicts_above(replace(job, submitted_at=job.submitted_at - more)) for more in (0, 1)] == [None, 0]
@@ -157,7 +157,7 @@ def test_of_what_was_learned_the_median_counts() -> None:
 
 
 @pytest.mark.parametrize(("waited_s", "above"), [(PATIENCE_S - 1, None), (PATIENCE_S, 0)])
-def test_only_who_has_waited_for_long_evicts(waited_s: float, above: int | None) -> None:
+def test_only_a_job_that_waited_for_long_evicts_by_service(waited_s: float, above: int | None) -> None:
     assert service(TimeOrder.LEAST_SERVICE).evicts_above(waiting("job", waited_s=waited_s)) == above
     assert service(TimeOrder.AGE).evicts_above(waiting("job", waited_s=waited_s)) is None
 
@@ -173,7 +173,7 @@ def test_only_who_has_waited_for_long_evicts(waited_s: float, above: int | None)
         (waiting("waits", ran_s=99 * HOUR), False),
     ],
 )
-def test_who_yields_has_had_more_has_run_for_long_and_loses_little(job: Job, yields: bool) -> None:
+def test_a_victim_by_service_has_had_more_has_run_for_long_and_loses_little(job: Job, yields: bool) -> None:
     turns = service(TimeOrder.LEAST_SERVICE)
     assert turns.may_yield(job, 0) is yields
     assert not turns.may_yield(job, len(LEVELS))
@@ -186,7 +186,7 @@ def test_that_a_job_does_not_yet_yield_holds_until_it_has_run_for_long() -> None
     assert moment.until == NOW + 100
 
 
-def test_who_starves_goes_to_the_front_and_is_left_alone() -> None:
+def test_a_starved_job_goes_to_the_front_and_is_left_alone() -> None:
     turns = service(TimeOrder.LEAST_SERVICE)
     patient = waiting("patient", ran_s=5 * HOUR, waited_s=STARVES_AFTER_S)
     starves = waiting("starves", ran_s=5 * HOUR, waited_s=STARVES_AFTER_S + 1)

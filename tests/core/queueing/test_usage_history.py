@@ -1,4 +1,4 @@
-"""Past borrowing: who comes later for it, how it decays, and what an admission is charged."""
+"""Past borrowing: which queues it sets back, how it decays, and what an admission is charged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def remembered_of(toy: ToyCluster) -> dict[str, float]:
     return {past.queue: past.milli_seconds for past in toy.snapshot().usage_history}
 
 
-def test_who_borrowed_long_goes_after_who_did_not_and_the_memory_fades() -> None:
+def test_a_queue_that_borrowed_for_long_goes_after_one_that_did_not_until_that_is_forgotten() -> None:
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
     toy = ToyCluster([make_node("n1", gpus=1)], queues, [make_job("long", queue="red", at=1)])
     toy.cycle()

@@ -1,4 +1,4 @@
-"""What of a booking can be held to, beside guarantees and other bookings, and what its queue has while it is active."""
+"""How much of a booking is granted beside guarantees and other bookings, and what its queue has while it is active."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ GROUP = make_queue("group", guaranteed=4, limit=4)
         ),
     ],
 )
-def test_what_its_queue_could_not_use_is_not_granted(queues: list[TenantQueue], why: str) -> None:
+def test_a_booking_is_not_granted_what_its_queue_could_not_use(queues: list[TenantQueue], why: str) -> None:
     _, (standing,) = with_bookings({one.name: one for one in queues}, [booked()], EIGHT, 0.0)
     assert (standing.gpus, standing.why) == (0, why)
 
 
 @pytest.mark.parametrize(("now", "guaranteed"), [(99.0, 3), (100.0, 5), (199.0, 5), (200.0, 3)])
-def test_its_queue_is_guaranteed_as_many_while_it_is_active(now: float, guaranteed: int) -> None:
+def test_the_queue_of_an_active_booking_is_guaranteed_as_many_gpus(now: float, guaranteed: int) -> None:
     queues, _ = with_bookings({"red": RED, "blue": BLUE}, [booked(gpus=5)], EIGHT, now)
     assert queues == {"red": make_queue("red", guaranteed=guaranteed), "blue": BLUE}
 

@@ -25,5 +25,5 @@ def test_nothing_is_left_of_what_is_overspent() -> None:
 @pytest.mark.parametrize(
     ("remaining", "rate", "seconds"), [(10, 3, 4), (9, 3, 3), (10, 1, 10), (0, 3, 0), (10, 0, None)]
 )
-def test_it_lasts_for_whole_seconds_rounded_up(remaining: int, rate: int, seconds: int | None) -> None:
+def test_a_protection_lasts_for_whole_seconds_rounded_up(remaining: int, rate: int, seconds: int | None) -> None:
     assert seconds_left(remaining, rate) == seconds

@@ -1,4 +1,4 @@
-"""Users as an axis of quotas: who counts under which line, and that all lines have to allow a request."""
+"""Limits of users: which users a line counts, and that all lines have to allow a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What earlier runs say of a job."""
+"""Run times of earlier jobs as a forecast for a new one."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def test_only_the_last_runs_of_a_template_count() -> None:
     assert len(runs) <= 128
 
 
-def test_whoever_invents_names_makes_the_memory_no_larger_and_the_names_that_come_again_stay() -> None:
+def test_invented_names_make_the_memory_no_larger_and_names_that_come_again_stay() -> None:
     history = RuntimeHistory()
     for number in range(20_000):
         history.record(make_job(f"{chr(97 + number % 26) * (number // 26 % 60 + 1)}zz", queue=f"q{number % 70}"), 10.0)

@@ -1,4 +1,4 @@
-"""Turns of pending jobs: admitted, nominated for a place that becomes free, or refused; equal requests share it."""
+"""Turns of pending jobs: admitted, nominated for a place that becomes free, or refused. Equal requests share it."""
 
 from __future__ import annotations
 

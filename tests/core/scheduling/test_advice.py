@@ -1,4 +1,4 @@
-"""Advice, followed word for word, starts the job: what a tenant writes into the document, the next decision honours."""
+"""Advice, followed word for word, starts the job: the next decision honours the edited document."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def advised(snapshot: Snapshot, plan: Plan) -> Iterator[tuple[Job, Verdict]]:
 
 
 def check_advice(toy: ToyCluster) -> None:
-    """Followed in this cycle, and in the next one, in which nothing else has happened."""
+    """Follow the advice in this cycle, and in the next one if nothing else happens."""
     before = toy.snapshot()
     plan = schedule(before, toy.policy)
     for job, verdict in advised(before, plan):

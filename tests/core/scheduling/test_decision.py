@@ -1,4 +1,4 @@
-"""A decision that is kept is the decision that would be made: over random stories, moment by moment."""
+"""A reused decision equals the one that would be made: in random stories, moment by moment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STEPS_S = (0.0, 0.4, 1.0, 7.0, 45.0, 61.0, 250.0, 900.0)
 
 
 class Story:
-    """Random cycles, in few of which anything happens but that time passes; each is decided twice."""
+    """Random cycles, in most of which only time passes. Each is decided twice."""
 
     def __init__(self, seed: int, patience_s: Sequence[int] = (21_600,)) -> None:
         self.draw = draw = Draw(seed)
@@ -65,7 +65,7 @@ class Story:
             toy.cycle()
 
     def _holds_until_it_does_not(self, decision: Decision, snapshot: Snapshot) -> None:
-        """Just before the first instant that may change something, with all else as it is."""
+        """Just before the first instant that may change an answer, all else equal."""
         later = replace(snapshot, now=min(decision.until, snapshot.now + 1e6) - 0.01)
         if decision.holds_for(later, self.toy.policy):
             assert decision.at(later.now).plan == schedule(later, self.toy.policy)
@@ -93,7 +93,7 @@ def test_a_kept_decision_is_the_one_that_would_be_made(first: int) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 5, 10])
-def test_so_it_is_where_many_have_waited_too_long(first: int) -> None:
+def test_a_play_of_known_run_times_is_what_happens_while_many_jobs_are_overdue(first: int) -> None:
     kept = collected = 0
     for seed in range(first, first + 5):
         story = Story(seed, (30, 300, 2_000))
@@ -121,7 +121,7 @@ class World:
 
 
 def _nothing(world: World) -> None:
-    """But that some time passes."""
+    """Only time passes."""
     world.toy.now += 500.0
 
 

@@ -1,4 +1,4 @@
-"""Turns of jobs that wait too long, and the bounds of all that wait."""
+"""Turns of overdue jobs, and the latest starts of all waiting jobs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_of_equal_jobs_each_goes_by_its_own_wait() -> None:
     assert admitted(cluster(*jobs)) == ["red/first", "red/second"]
 
 
-def test_who_has_waited_too_long_goes_before_priority_and_who_waits_longest_goes_first() -> None:
+def test_overdue_jobs_go_before_priority_and_the_longest_wait_goes_first() -> None:
     jobs = [
         make_job("old", at=100.0),
         make_job("older", at=50.0),
@@ -52,7 +52,7 @@ def test_who_has_waited_too_long_goes_before_priority_and_who_waits_longest_goes
     assert admitted(cluster(*jobs, gpus=2), replace(POLICY, collect_after_s=0)) == ["red/fresh", "red/high"]
 
 
-def test_who_has_to_borrow_goes_behind_guarantees_and_before_all_others_that_borrow() -> None:
+def test_an_overdue_job_that_has_to_borrow_goes_behind_guarantees_and_before_other_borrowers() -> None:
     """Two GPUs are left when a job inside its guarantee has started: the one that waits too long gets them."""
     queues = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=1), make_queue("green", guaranteed=1))
     jobs = [
@@ -64,7 +64,7 @@ def test_who_has_to_borrow_goes_behind_guarantees_and_before_all_others_that_bor
     assert admitted(cluster(*jobs, gpus=3, queues=queues)) == ["blue/rightful", "red/wide"]
 
 
-def test_a_decision_that_collects_for_who_has_to_borrow_is_not_kept_for_other_shares() -> None:
+def test_a_decision_that_reserves_for_a_borrower_is_not_kept_for_other_shares() -> None:
     """Turns after it depend on them."""
     queues = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=1))
     waits = make_job("wide", gpus=2, at=1.0)
@@ -136,13 +136,13 @@ def test_a_job_has_started_by(
 
 
 @pytest.mark.parametrize(("since", "first"), [(5_000.0, "red/late"), (5_001.0, "red/high")])
-def test_a_job_goes_first_from_the_very_moment_on_at_which_its_patience_is_over(since: float, first: str) -> None:
+def test_a_job_goes_first_from_the_moment_at_which_it_is_overdue(since: float, first: str) -> None:
     jobs = [make_job("late", at=since), make_job("high", at=9_000.0, priority=5)]
 
     assert admitted(cluster(*jobs, gpus=1)) == [first]
 
 
-def test_who_has_to_borrow_takes_nothing_from_a_job_inside_its_guarantee() -> None:
+def test_a_job_that_has_to_borrow_takes_nothing_from_a_job_inside_its_guarantee() -> None:
     queues = (make_queue("red", guaranteed=0), make_queue("blue", guaranteed=1))
     jobs = [make_job("wide", gpus=2, at=1.0), make_job("rightful", queue="blue", at=9_000.0)]
 

@@ -62,7 +62,7 @@ def test_a_job_moves_to_where_it_was_asked_and_stays_where_it_may_be(
     assert len(evictions) == (lands_on != {"n1"})
 
 
-def test_its_place_is_kept_for_it_while_it_leaves_and_protected_minutes_do_not_hold_it() -> None:
+def test_the_new_place_of_a_moved_job_is_kept_while_it_leaves_and_protected_minutes_do_not_hold_it() -> None:
     toy = ToyCluster(NODES, [QUEUE], [asked(running("moves", "n1", [[0], [1]]), **OFF)], policy=DEFAULT)
     plan = toy.cycle()
     (eviction,) = plan.actions
@@ -76,7 +76,7 @@ def test_its_place_is_kept_for_it_while_it_leaves_and_protected_minutes_do_not_h
     assert (where(toy), where(toy, "red/quick")) == ([("n2", 2)], [("n1", 2)])
 
 
-def test_it_stays_while_there_is_no_place_and_moves_once_there_is() -> None:
+def test_a_job_to_be_moved_stays_while_there_is_no_place_and_moves_once_there_is() -> None:
     toy = ToyCluster(
         NODES[:2], [QUEUE], [asked(running("moves", "n1", [[0], [1]]), **OFF), running("other", "n2", [[0]])]
     )
@@ -95,7 +95,7 @@ def test_an_elastic_job_moves_with_as_few_workers_as_it_may_run_with() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"preemptible": False}, {"evicting": True}, {"move_asked": False}])
-def test_who_is_not_to_be_moved_is_left_alone(changes: dict[str, Any]) -> None:
+def test_a_job_that_may_not_be_moved_is_left_alone(changes: dict[str, Any]) -> None:
     job = replace(asked(running("moves", "n1", [[0], [1]]), **OFF), **changes)
     plan = ToyCluster(NODES, [QUEUE], [job]).cycle()
     assert plan.actions == ()
@@ -106,7 +106,7 @@ def test_who_is_not_to_be_moved_is_left_alone(changes: dict[str, Any]) -> None:
     off=st.frozensets(st.sampled_from(["n1", "n2", "slow"]), max_size=3),
     to=st.frozensets(st.sampled_from(["n1", "n2", "slow"]), max_size=3),
 )
-def test_whoever_is_moved_is_started_again_and_nobody_more_than_once(
+def test_every_moved_job_starts_again_and_none_moves_twice(
     held: list[str], off: frozenset[str], to: frozenset[str]
 ) -> None:
     jobs = [asked(running(f"on-{node}", node, [[0], [1]]), excluded_nodes=off, only_nodes=to) for node in held]

@@ -1,4 +1,4 @@
-"""What is told beside reasons follows from what the turns left: without it the same is decided."""
+"""Latest starts and advice follow from what the turns left: without them the same is decided."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.core.worlds.test_properties import clusters
 WAITS = Verdict(job="red/a", reason=Reason.WAITING_FOR_GPUS, message="waits")
 RED, JOBS = make_queue("red", guaranteed=2), [make_job(name) for name in ("a", "b", "c")]
 EARLY = Policy(collect_after_s=60)
-"""Some wait so long that GPUs are reserved for them."""
+"""Some jobs wait so long that GPUs are reserved for them."""
 
 
 def untold(plan: Plan) -> Plan:

@@ -1,4 +1,4 @@
-"""What counts as a change of the world, and what comes of it: who was evicted may be evicted again."""
+"""Changes of the world: what counts as one, and that evicted jobs may be evicted again after it."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ def after_an_eviction(**changes: Any) -> ClusterState:
         pytest.param(QueueGone("red"), False, id="a queue is gone"),
     ],
 )
-def test_who_was_evicted_is_remembered_until_something_changes(fact: ClusterFact, kept: bool) -> None:
+def test_evicted_jobs_are_remembered_until_something_changes(fact: ClusterFact, kept: bool) -> None:
     state = after_an_eviction()
     state.observe(fact)
 
     assert state.snapshot(11.0).evicted == (("red/a",) if kept else ())
 
 
-def test_who_lost_its_node_was_not_evicted_for_another() -> None:
+def test_a_job_that_lost_its_node_does_not_count_as_evicted_for_another() -> None:
     assert after_an_eviction(in_favour_of=None, kind=EvictionKind.NODE_LOST).snapshot(11.0).evicted == ()
 
 

@@ -1,4 +1,4 @@
-"""A change of leader in the middle of a story: what was written down gives the plans that there would have been."""
+"""A change of leader in the middle of a story: what is stored gives the plans that the old leader would have made."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def who(actions: tuple[Action, ...]) -> list[tuple[str, str]]:
     return sorted((type(action).__name__, action.job) for action in actions)
 
 
-def test_who_borrowed_for_hours_still_comes_last_after_a_change_of_leader() -> None:
+def test_a_queue_that_borrowed_for_hours_still_comes_last_after_a_change_of_leader() -> None:
     nodes = [make_node("n1", gpus=2)]
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
     old = ToyCluster(nodes, queues, [make_job("long", queue="red", gpus=2)])
@@ -192,7 +192,7 @@ def test_a_new_leader_knows_how_long_jobs_ran_that_ended_before() -> None:
     assert told.snapshot(10.0).runtimes.runs_like(make_job("train-9")) == (60, 120, 180, 240, 300)
 
 
-def test_a_job_that_is_owed_room_which_it_may_not_have_any_more_takes_an_ordinary_turn() -> None:
+def test_a_job_that_may_no_longer_have_its_nominated_place_takes_an_ordinary_turn() -> None:
     nodes, queues = [make_node("n1", gpus=1)], [make_queue("red", limit=1)]
     wide = make_job("wide", gpus=2)
     told = new_leader(

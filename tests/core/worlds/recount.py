@@ -1,4 +1,4 @@
-"""What is held, counted again from the placements and not from the scheduler's own accounts."""
+"""Holdings recounted from placements, without the scheduler's own accounts."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
 """All worlds of a bounded size: two nodes of two GPUs, two queues, at most four jobs, in every order of events.
 
-An event is a job that comes, or one that goes: it has ended, or was deleted while it waited. After each event the
-cluster decides until nothing happens any more, a minute passes, and the next event comes. A state is what a decision
-can see: jobs with their ages and places, and what they were told. So two orders of events that lead to one state are
-followed once. After every step there holds:
-- it falls quiet, and nobody was evicted twice since the event;
-- nothing is reclaimed that its queue's guarantee covers, and nothing for who has to borrow itself;
+An event is an arrival, or a departure: a job ended, or was deleted while it waited. After each event the cluster
+decides until nothing happens any more, a minute passes, and the next event comes. A state is what a decision can see:
+jobs with their ages and places, and what they were told. So two orders of events that lead to one state are followed
+once. After every step these invariants hold:
+- the cluster falls quiet, and no job was evicted twice since the event;
+- nothing is reclaimed that its queue's guarantee covers, and nothing for a job that has to borrow itself;
 - no GPU is held twice, recounted from the placements, and no limit is broken;
-- a job that was told by when it starts at the latest has started by then, and is not told a later time.
+- a job that was told a latest start has started by then, and is not told a later time.
 
-Seen to find, when it was put in on purpose: jobs of equal priority that yield to each other and may be evicted again
-and again (no world falls quiet); and reclaiming for whoever asks, also if it has to borrow (in all worlds without a
-parent but those where one queue owns all). Seen not to find in the first two worlds: that a job may be evicted again,
-and nothing else is other; there the rules for each kind of eviction suffice.
+Defects put in on purpose that this finds: jobs of equal priority that preempt each other and may be evicted again and
+again (no world falls quiet); reclaim for a job that has to borrow (in all worlds without a parent, except if one queue
+owns all). A defect that the first two worlds do not show: a job may be evicted again, and nothing else differs. There
+the rules for each kind of eviction suffice.
 
 `python -m tests.core.worlds.small_worlds 5` follows all orders of five events, and says how many states there are.
 """
@@ -33,10 +33,10 @@ from tests.core.worlds.recount import check_limits, check_nothing_is_overcommitt
 
 MINUTE: Final = 60.0
 BASE: Final = 1_000_000.0
-"""The moment of every state: only ages count."""
+"""The time of every state. Only ages count."""
 JOBS: Final = 4
 CYCLES: Final = 4 * JOBS
-"""In which a world of so many jobs is quiet: each is evicted once and starts twice at most."""
+"""Most cycles until the world is quiet: each job is evicted once and starts twice at most."""
 NODES: Final = [make_node("n1", gpus=2), make_node("n2", gpus=2)]
 ANY: Final = frozenset({"ns"})
 

@@ -130,11 +130,11 @@ def test_a_share_takes_the_class_of_its_list_that_can_be_shared() -> None:
         pytest.param((AMD, AMD), "MI300X", id="the only kind that there is"),
     ],
 )
-def test_who_names_no_class_gets(kinds: tuple[str, ...], got: str) -> None:
+def test_a_job_that_names_no_class_gets(kinds: tuple[str, ...], got: str) -> None:
     assert decided(mixed(*kinds), make_job("a")) == {"red/a": got}
 
 
-def test_who_names_no_class_among_several_kinds_without_cuda_is_asked_for_one() -> None:
+def test_a_job_that_names_no_class_where_no_gpus_of_cuda_are_is_asked_for_one() -> None:
     (answer,) = decided(mixed(AMD, TPU), make_job("a")).values()
     assert answer == (
         Reason.CLASS_NOT_FOUND,

@@ -1,4 +1,4 @@
-"""Evictions end: without an arrival, a departure or a change every world falls quiet, and nobody is evicted twice.
+"""Evictions end: without an arrival, a departure or a change every world falls quiet, and no job is evicted twice.
 
 Time goes on: cycles are minutes apart, so that protected times come to their end.
 """
@@ -22,7 +22,7 @@ from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_
 
 MINUTE = 60.0
 EVERY = 1 if int(os.environ.get("COTENANT_EXAMPLES", "1")) > 1 else 97
-"""Of the small worlds every so many are played; in a long run all of them."""
+"""Only every n-th of the small worlds is played, except in a long run."""
 ANY = frozenset({"ns"})
 
 
@@ -148,7 +148,7 @@ def test_between_two_changes_nobody_is_evicted_twice_and_all_falls_quiet(seed: i
 
 
 @pytest.mark.parametrize("seed", [154, *range(2_000, 2_006)])
-def test_who_computes_may_change_from_cycle_to_cycle_and_evictions_end_all_the_same(seed: int) -> None:
+def test_evictions_end_although_jobs_turn_idle_and_busy_between_cycles(seed: int) -> None:
     rng = random.Random(seed)
     toy = ToyCluster(*drawn_world(rng), policy=Policy())
     toy.now, evictions = 1_000.0, Counter[str]()

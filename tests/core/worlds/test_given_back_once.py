@@ -1,4 +1,4 @@
-"""Every GPU is given back once and promised once, whatever the reasons for which jobs leave, in all settings."""
+"""Every GPU is released once and promised once, for whatever reasons jobs leave, in all settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOUR = 3_600.0
 
 
 def as_planned(jobs: list[Job], plan: Plan) -> Iterator[Job]:
-    """The jobs when all of the plan has happened: who leaves has left, who is admitted or nominated holds its place."""
+    """Jobs after the whole plan: those asked to leave have left, those admitted or nominated hold their places."""
     evicted = {action.job for action in plan.actions if isinstance(action, Evict)}
     placed = {action.job: action.placement for action in plan.actions if isinstance(action, Admit | Resize)}
     for job in jobs:

@@ -223,7 +223,7 @@ def test_a_quiet_world_planned_again_gives_no_actions(world: tuple[list[Node], l
 
 @given(clusters())
 def test_evictions_are_never_in_vain(world: tuple[list[Node], list[TenantQueue], list[Job]]) -> None:
-    """Whoever was made room for starts, or did before something else changed."""
+    """A job for which others were evicted starts, or started before something else changed."""
     toy = ToyCluster(*world)
     for _ in range(60):
         plan = toy.cycle()
@@ -261,7 +261,7 @@ def test_only_preemptible_jobs_of_lower_priority_or_borrowers_leave(
 
 @given(st.integers(1, 4), st.integers(1, 4), st.lists(st.integers(1, 3), min_size=1, max_size=8), st.booleans())
 def test_borrowers_never_starve_a_guarantee(owner: int, guest: int, borrowed: list[int], nested: bool) -> None:
-    """One-GPU nodes, so nothing but the borrowers stands in the way: the owner gets all that it is guaranteed."""
+    """Nodes have one GPU, so only borrowers are in the way: the owner gets all that it is guaranteed."""
     top = [make_queue("dept", guaranteed=owner)] if nested else []
     queues = [
         *top,

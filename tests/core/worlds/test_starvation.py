@@ -1,4 +1,4 @@
-"""Nobody starves: whoever is told when it starts at the latest has started by then, in any stream of other jobs."""
+"""No job starves: a job that was told a latest start has started by then, in any stream of other jobs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ TICK = 60.0
 PATIENCE_S = 600
 ANY = frozenset({"ns"})
 UNDECLARED_S = 2_400
-"""Jobs that declare nothing and end have ended by then."""
+"""Longest run of jobs that declare nothing and end."""
 
 
 @dataclass
 class Wait:
     since: float
     told: list[float] = field(default_factory=list)
-    """Every latest start that the job was told since anybody came who is counted for longer than all others."""
+    """Latest starts that the job was told since the last arrival of a job that may run longer than all others."""
     kept: list[float] = field(default_factory=list)
-    """The same, from when GPUs were collected for it."""
+    """Latest starts that it was told since GPUs were reserved for it."""
     until: float = inf
 
 
@@ -103,7 +103,7 @@ class Stream:
         self.over.append(wait)
 
     def check_turns(self, longest_s: float) -> None:
-        """Whoever has waited longest, and for too long, starts as soon as those who hold GPUs then have ended."""
+        """The job that has waited longest, if overdue, starts once the jobs that held GPUs then have ended."""
         waits = [
             *self.over,
             *(replace(wait, until=self.at) for key, wait in self.waits.items() if key in self.toy.jobs),
@@ -179,8 +179,8 @@ FEW = settings(max_examples=max(1, settings().max_examples // 12))
 
 @given(SEEDS)
 @FEW
-def test_with_a_tenure_every_job_starts_by_the_time_that_it_was_told(seed: int) -> None:
-    """Whatever others declare, and also if they never end."""
+def test_with_a_tenure_limit_every_job_starts_by_its_latest_start(seed: int) -> None:
+    """Other jobs may declare anything, and may never end."""
     stream = played(seed, replace(COLLECTS, tenure_s=2_400), endless=True)
 
     if not has_guarantees(stream):
@@ -189,8 +189,8 @@ def test_with_a_tenure_every_job_starts_by_the_time_that_it_was_told(seed: int) 
 
 @given(SEEDS)
 @FEW
-def test_without_one_every_job_does_that_was_told_a_time(seed: int) -> None:
-    """As long as nobody comes who may run for longer than all others."""
+def test_without_a_tenure_limit_every_job_that_was_told_a_latest_start_starts_by_it(seed: int) -> None:
+    """As long as no job comes that may run longer than all others."""
     stream = played(seed, COLLECTS, endless=False)
 
     assert all(stream.untold.values())
@@ -209,8 +209,8 @@ def test_where_nothing_is_known_a_job_that_has_no_bound_is_told_why(seed: int) -
 
 @given(SEEDS)
 @FEW
-def test_and_nobody_starves_as_long_as_jobs_end(seed: int) -> None:
-    """Nothing is declared or guaranteed, and nobody is evicted for it."""
+def test_no_job_starves_as_long_as_jobs_end(seed: int) -> None:
+    """Nothing is declared or guaranteed, and no job is evicted."""
     stream = played(seed, COLLECTS, endless=False, guarantees=False)
 
     stream.check_turns(3_600)
@@ -241,8 +241,8 @@ def test_a_gang_of_all_gpus_starts_in_a_stream_of_small_jobs_that_is_more_than_t
     assert stream.started["red/gang"] <= 10 * TICK + patience + 1_000
 
 
-def test_gangs_that_never_end_take_turns_where_there_is_a_tenure() -> None:
-    """As long as others come, which is a change: then who was evicted may be evicted again."""
+def test_gangs_that_never_end_take_turns_if_there_is_a_tenure_limit() -> None:
+    """As long as other jobs come: an arrival is a change, after which evicted jobs may be evicted again."""
     policy = replace(COLLECTS, tenure_s=PATIENCE_S)
     stream = Stream(ToyCluster([make_node("n", gpus=4)], [make_queue("red", guaranteed=4)], policy=policy), PATIENCE_S)
     for name in ("one", "two"):
@@ -257,7 +257,7 @@ def test_gangs_that_never_end_take_turns_where_there_is_a_tenure() -> None:
     assert len(evictions) <= 100 * TICK / PATIENCE_S
 
 
-def test_without_a_tenure_nobody_leaves_its_guarantee_however_long_others_wait() -> None:
+def test_without_a_tenure_limit_no_job_inside_its_guarantee_leaves_however_long_others_wait() -> None:
     stream = Stream(ToyCluster([make_node("n", gpus=4)], [make_queue("red", guaranteed=4)], policy=COLLECTS))
     for name in ("one", "two"):
         stream.submit(make_job(name, gpus=4), 1e9)

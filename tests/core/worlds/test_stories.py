@@ -1,4 +1,4 @@
-"""Whole plans of random stories, compared with those that were reviewed last."""
+"""Plans of random stories, compared with those that were reviewed last."""
 
 from __future__ import annotations
 

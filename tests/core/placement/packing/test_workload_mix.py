@@ -1,4 +1,4 @@
-"""The workload that the placer believes will come next."""
+"""The workload that the placer expects."""
 
 from dataclasses import replace
 
