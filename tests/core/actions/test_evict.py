@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.actions.evict import VictimSet, departures, find_victims, node_by_node
+from cotenant.core.actions import evict
+from cotenant.core.actions.evict import VictimSet, cheapest_set, departures, find_victims, node_by_node
 from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.placements import without_ranks
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.outcome import CycleOutcome
-from cotenant.core.cycle.search import PlacementResult
+from cotenant.core.cycle.search import PlacementResult, fits
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.gpus.ledger import NodeAllocation
 from cotenant.core.model.moment import Moment
@@ -382,6 +384,46 @@ def test_surplus_alone_is_looked_at_first_and_then_all_jobs_and_not_the_first_of
 
     assert chosen(nodes, jobs, [(ELASTIC, range(1, 2), 100)], make_job("asks", gpus=2)) == [("pair", None)]
     assert chosen(nodes, jobs, [(ELASTIC, range(1, 2), 100)], make_job("asks")) == [("elastic", range(1, 2))]
+
+
+@pytest.mark.parametrize(("few", "trials"), [(1_024, 1), (0, 4)], ids=["few candidates", "many"])
+def test_no_other_order_is_tried_if_all_candidates_together_do_not_suffice(
+    few: int, trials: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few candidates are tried all together first, many in doubling steps: 1, 2, 4 and 5."""
+    stays, asks = running("stays", 5), make_job("asks", gpus=6)
+    held = [running(f"held{column}", column) for column in range(5)]
+    counted = Accounting.of([make_node("n1", gpus=6)], [make_queue("red", guaranteed=16)], [*held, stays, asks])
+    request = RequestResolver(counted.inventory, counted.tree).resolve(asks)
+    assert isinstance(request, Request)
+    tried: list[Request] = []
+
+    def noted(occupancy: Occupancy, request: Request) -> bool:
+        tried.append(request)
+        return fits(occupancy, request)
+
+    def orders() -> Iterator[Iterator[EvictionCandidate]]:
+        yield iter([candidate_of(job, 1, of=counted) for job in held])
+        pytest.fail("the candidates are the same in every order")
+
+    monkeypatch.setattr(evict, "_FEW", few)
+    monkeypatch.setattr(evict, "fits", noted)
+    occupancy = Occupancy(counted.ledger, counted.usage, BestFit())
+
+    assert cheapest_set(occupancy, request, orders(), Moment(0.0), most=5) is None
+    assert len(tried) == trials
+
+
+@pytest.mark.parametrize("few", [0, 1_024], ids=["in doubling steps", "all together first"])
+def test_the_shortest_sufficient_prefix_is_the_same_however_it_is_found(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evict, "_FEW", few)
+    jobs = [(running(f"held{column}", column), column) for column in range(6)]
+
+    assert sorted(chosen([make_node("n1", gpus=6)], jobs, [], make_job("asks", gpus=3))) == [
+        (f"held{column}", None) for column in range(3)
+    ]
 
 
 def test_for_one_gpu_jobs_are_looked_at_by_what_they_lose_and_not_node_by_node() -> None:

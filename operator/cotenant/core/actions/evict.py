@@ -7,7 +7,8 @@ For an order of candidates:
 3. *Fill back*: allocate again every victim whose own GPUs are still free, the most expensive first. No single victim of
    those that remain could stay.
 Two orders are tried: by lost work, and node by node with the cheapest node first. The one that loses less work wins.
-Surplus workers of elastic jobs alone are tried before both. If all candidates together do not suffice, none leaves.
+Surplus workers of elastic jobs alone are tried before both. If all candidates together do not suffice, none leaves, and
+no second order is tried.
 
 After Kueue's minimal preemption (remove until it fits, fill back) and KAI-Scheduler's scenario solver; here the answer
 "impossible" is exact.
@@ -15,7 +16,7 @@ After Kueue's minimal preemption (remove until it fits, fill back) and KAI-Sched
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -33,6 +34,9 @@ from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import WHOLE, Job, JobKey
 from cotenant.core.model.plan import Evict, EvictionKind, Resize
 from cotenant.core.queueing.fair_share import held_within_guarantee
+
+_FEW = 1_024
+"""Candidates that are released together before the search for the shortest sufficient prefix."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,14 +61,20 @@ def find_victims(
     for jobs in (candidates.jobs[:0], candidates.jobs):
         if not candidates.surplus and not jobs:
             continue
-        orders = [[*candidates.surplus, *jobs]]
-        if jobs and request.workers * request.job.gpu.count > 1:
-            orders.append([*candidates.surplus, *node_by_node(jobs)])
-        tried = [minimal_set(occupancy, request, not_yet_leaving(order, outcome), moment) for order in orders]
-        sufficient = [victims for victims in tried if victims is not None]
-        if sufficient:
-            return min(sufficient, key=lambda victims: victims.cost)
+        orders = (not_yet_leaving(order, outcome) for order in _orders(request, candidates.surplus, jobs))
+        most = len(candidates.surplus) + len(jobs)
+        if (found := cheapest_set(occupancy, request, orders, moment, most=most)) is not None:
+            return found
     return None
+
+
+def _orders(
+    request: Request, surplus: Sequence[EvictionCandidate], jobs: Sequence[EvictionCandidate]
+) -> Iterator[list[EvictionCandidate]]:
+    """Orders of the same candidates, each made when it is asked for."""
+    yield [*surplus, *jobs]
+    if jobs and request.workers * request.job.gpu.count > 1:
+        yield [*surplus, *node_by_node(jobs)]
 
 
 def departures(found: VictimSet, job: Job, shrunk: Mapping[JobKey, frozenset[int]]) -> Departures:
@@ -87,25 +97,37 @@ def departures(found: VictimSet, job: Job, shrunk: Mapping[JobKey, frozenset[int
     return Departures(evictions, tuple(resizes.values()), {key: frozenset(ranks) for key, ranks in leaving.items()})
 
 
-def minimal_set(
-    occupancy: Occupancy, request: Request, candidates: Iterator[EvictionCandidate], moment: Moment
+def cheapest_set(
+    occupancy: Occupancy,
+    request: Request,
+    orders: Iterable[Iterator[EvictionCandidate]],
+    moment: Moment,
+    *,
+    most: int,
 ) -> VictimSet | None:
-    """A minimal set within the shortest sufficient prefix of the candidates; None if all together do not suffice."""
-    with occupancy.trial():
-        released = _ReleasedPrefix(occupancy, candidates)
-        count = gallop(released.reach, lambda count: released.resize(count) and fits(occupancy, request))
-        if count is None:
-            return None  # so no other order helps either
-        moment.pin()  # the order is by work lost until now, so the decision cannot be reused
-        released.resize(count)
-        result = find(occupancy, request, request.workers)
-        if result is None:
-            return None
-        occupancy.allocate(result.allocation)
-        victims = _fill_back(occupancy, released, result.allocation)
-        if not _reclaim_allowed(occupancy, request, result.allocation, victims):
-            return None
-        return VictimSet(tuple(victims), result)
+    """The cheapest of the minimal sets, one from each of these orders of the same candidates, at most so many."""
+    sufficient: list[VictimSet] = []
+    for order in orders:
+        with occupancy.trial():
+            released = _ReleasedPrefix(occupancy, order)
+            if not released.shorten(request, most):
+                return None  # all together do not suffice, so no other order helps
+            moment.pin()  # the order is by work lost until now, so the decision cannot be reused
+            victims = _minimal_set(occupancy, request, released)
+        sufficient += [] if victims is None else [victims]
+    return min(sufficient, key=lambda victims: victims.cost, default=None)
+
+
+def _minimal_set(occupancy: Occupancy, request: Request, released: _ReleasedPrefix) -> VictimSet | None:
+    """Victims among the released candidates of which none could stay, and the place that they leave to the request."""
+    result = find(occupancy, request, request.workers)
+    if result is None:
+        return None
+    occupancy.allocate(result.allocation)
+    victims = _fill_back(occupancy, released, result.allocation)
+    if not _reclaim_allowed(occupancy, request, result.allocation, victims):
+        return None
+    return VictimSet(tuple(victims), result)
 
 
 class _ReleasedPrefix:
@@ -131,19 +153,31 @@ class _ReleasedPrefix:
 
     def reach(self, count: int) -> int:
         """`count`, or as many candidates as there are; never less than before."""
-        stretch = list(islice(self._source, count - len(self._seen)))
+        stretch = list(islice(self._source, max(0, count - len(self._seen))))
         self._seen += stretch
         self.batch.extend(candidate.allocation for candidate in stretch)
         return min(count, len(self._seen))
 
-    def resize(self, count: int) -> bool:
+    def shorten(self, request: Request, most: int) -> bool:
+        """Release the shortest prefix with which the request fits; False if all candidates, `most`, do not suffice.
+
+        Most searches fail, in every cycle again. So all candidates are tried first, unless they are many.
+        """
+        if most <= _FEW and not fits(self.resize(self.reach(most)), request):
+            return False
+        count = gallop(self.reach, lambda count: fits(self.resize(count), request))
+        if count is not None:
+            self.resize(count)
+        return count is not None
+
+    def resize(self, count: int) -> Occupancy:
         while self._count > count:
             self._occupancy.roll_back(self._marks.pop()[1])
         if self._count < count:
             start, mark = self._count, self._occupancy.mark
             self._occupancy.release_batch(self.batch, start, count)
             self._marks.append((count, mark))
-        return True
+        return self._occupancy
 
 
 def _fill_back(occupancy: Occupancy, released: _ReleasedPrefix, place: Allocation) -> list[EvictionCandidate]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.core.actions.evict import minimal_set
+from cotenant.core.actions.evict import cheapest_set
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.victims import CandidateFinder, not_yet_leaving
 from cotenant.core.allocation.eviction_candidate import EvictionCandidate
@@ -49,7 +49,7 @@ class ProtectionSearch:
         if not any(ends.values()):
             return None
         known.sort(key=lambda candidate: ends[id(candidate)])
-        sufficient = minimal_set(after, request, iter(known), self._rules.moment)
+        sufficient = cheapest_set(after, request, [iter(known)], self._rules.moment, most=len(known))
         protected = [victim for victim in sufficient.victims if ends[id(victim)]] if sufficient else []
         if not protected:
             return None
