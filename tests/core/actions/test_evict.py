@@ -19,6 +19,7 @@ from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.search import PlacementResult, fits
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.gpus.ledger import NodeAllocation
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason, Resize
@@ -299,7 +300,7 @@ def test_a_victim_whose_place_is_not_needed_stays() -> None:
 )
 def test_a_job_that_leaves_is_told_why(kind: EvictionKind, level: int, message: str) -> None:
     comes = make_job("comes", queue="blue", priority=7)
-    held = Allocation((), Charge(0, "", ((("H100", ""), 1_500, 0),)))
+    held = Allocation((), Charge(0, "", ((("H100", ""), Amounts(1_500)),)))
     victim = EvictionCandidate(make_job("leaves", priority=3), held, kind, 0, level=level)
     result = PlacementResult(make_placement(("n1", [[0]])), held)
 

@@ -13,6 +13,7 @@ from cotenant.core.allocation.allocation import Allocation, AllocationBatch, all
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Job, Node, Placement, Sharing, TenantQueue
 from cotenant.core.placement import BestFit
 from cotenant.core.quota.tree import QueueTree
@@ -48,7 +49,7 @@ NODE = NodeAllocation(
     [
         pytest.param(
             make_placement(("n1", [[0]])),
-            Allocation((NODE,), Charge(1, "ann", ((("H100", "east"), 1_000, 81_920),))),
+            Allocation((NODE,), Charge(1, "ann", ((("H100", "east"), Amounts(1_000, 81_920)),))),
             id="one whole GPU",
         ),
         pytest.param(
@@ -64,7 +65,7 @@ NODE = NodeAllocation(
                         host_mib=1_024,
                     ),
                 ),
-                Charge(1, "ann", ((("H100", "east"), 900, 9_000),)),
+                Charge(1, "ann", ((("H100", "east"), Amounts(900, 9_000)),)),
             ),
             id="CPU and memory count per worker and GPUs per grant",
         ),
@@ -72,7 +73,7 @@ NODE = NodeAllocation(
             make_placement(("n1", [[0]]), milli=100, memory_mib=409_600),
             Allocation(
                 (replace(NODE, memory_mib=(40_960,), compute_milli=(100,)),),
-                Charge(1, "ann", ((("H100", "east"), 500, 40_960),)),
+                Charge(1, "ann", ((("H100", "east"), Amounts(500, 40_960)),)),
             ),
             id="the larger dimension is charged",
         ),
@@ -80,20 +81,22 @@ NODE = NodeAllocation(
             make_placement(("n2", [[0]]), ("n1", [[1]])),
             Allocation(
                 (replace(NODE, row=1), replace(NODE, columns=(1,))),
-                Charge(1, "ann", ((("H100", "east"), 1_000, 81_920), (("H100", "west"), 1_000, 81_920))),
+                Charge(
+                    1, "ann", ((("H100", "east"), Amounts(1_000, 81_920)), (("H100", "west"), Amounts(1_000, 81_920)))
+                ),
             ),
             id="nodes in the order of the placement and charges in that of the buckets",
         ),
         pytest.param(
             make_placement(("n9", [[0]]), ("n1", [[0]])),
-            Allocation((NODE,), Charge(1, "ann", ((("H100", "east"), 1_000, 81_920),)), "node n9"),
+            Allocation((NODE,), Charge(1, "ann", ((("H100", "east"), Amounts(1_000, 81_920)),)), "node n9"),
             id="a node that is gone is left out and named",
         ),
         pytest.param(
             make_placement(("n1", [[0], [7]]), ("n9", [[0]])),
             Allocation(
                 (replace(NODE, cpu_milli=4_000, host_mib=1_024),),
-                Charge(1, "ann", ((("H100", "east"), 1_000, 81_920),)),
+                Charge(1, "ann", ((("H100", "east"), Amounts(1_000, 81_920)),)),
                 "GPU GPU-n1-7 of node n1",
             ),
             id="the first thing that is missing is named and a worker without its GPU keeps its CPU",
@@ -192,13 +195,13 @@ def test_charges_of_a_stretch_are_added_up_per_queue_user_and_bucket() -> None:
     batch = AllocationBatch([*allocations(), *allocations()])
 
     assert batch.charges(0, 3) == [
-        Charge(1, "ann", ((("H100", "east"), 2_000, 163_840),)),
-        Charge(0, "bob", ((("H100", "west"), 400, 32_768),)),
-        Charge(1, "ann", ((("H100", "west"), 1_000, 81_920),)),
+        Charge(1, "ann", ((("H100", "east"), Amounts(2_000, 163_840)),)),
+        Charge(0, "bob", ((("H100", "west"), Amounts(400, 32_768)),)),
+        Charge(1, "ann", ((("H100", "west"), Amounts(1_000, 81_920)),)),
     ]
     assert batch.charges(3, 5) == [
-        Charge(1, "ann", ((("H100", "east"), 1_000, 81_920),)),
-        Charge(1, "ann", ((("A100", "east"), 1_000, 40_960),)),
+        Charge(1, "ann", ((("H100", "east"), Amounts(1_000, 81_920)),)),
+        Charge(1, "ann", ((("A100", "east"), Amounts(1_000, 40_960)),)),
     ]
     assert batch.charges(2, 2) == []
 
@@ -254,7 +257,7 @@ def test_moving_many_at_once_is_moving_them_one_by_one(
 
 def charged(*amounts: tuple[str, int, int], user: str = "ann") -> Allocation:
     """No GPUs; milli-GPU and MiB of classes."""
-    return Allocation((), Charge(1, user, tuple(((name, "east"), milli, mib) for name, milli, mib in amounts)))
+    return Allocation((), Charge(1, user, tuple(((name, "east"), Amounts(milli, mib)) for name, milli, mib in amounts)))
 
 
 def test_charges_of_a_batch_that_grew_are_those_of_each_stretch_and_nothing_is_charged_for_nothing() -> None:
@@ -262,10 +265,10 @@ def test_charges_of_a_batch_that_grew_are_those_of_each_stretch_and_nothing_is_c
     batch.extend([charged(("A100", 300, 0)), charged(("A100", 200, 0), ("H100", 1, 1))])
 
     assert [batch.charges(start, stop) for start, stop in ((0, 1), (1, 2), (2, 3), (2, 4))] == [
-        [Charge(1, "ann", ((("H100", "east"), 1_000, 5),))],
-        [Charge(1, "ann", ((("H100", "east"), 0, 7),))],
-        [Charge(1, "ann", ((("A100", "east"), 300, 0),))],
-        [Charge(1, "ann", ((("H100", "east"), 1, 1),)), Charge(1, "ann", ((("A100", "east"), 500, 0),))],
+        [Charge(1, "ann", ((("H100", "east"), Amounts(1_000, 5)),))],
+        [Charge(1, "ann", ((("H100", "east"), Amounts(0, 7)),))],
+        [Charge(1, "ann", ((("A100", "east"), Amounts(300)),))],
+        [Charge(1, "ann", ((("H100", "east"), Amounts(1, 1)),)), Charge(1, "ann", ((("A100", "east"), Amounts(500)),))],
     ]
 
 

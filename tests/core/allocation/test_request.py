@@ -228,18 +228,18 @@ def test_an_option_has_the_shape_the_tenant_and_the_dearest_cost_of_one_worker()
     wanted = first.placement_request
     assert (wanted.shape, wanted.tenancy) == (shape, Tenancy(1, job.gpu.sharing))
     assert (wanted.distinct, wanted.topology, bool(wanted.allowed.all())) == (False, topology, False)
-    assert (first.milli, first.mib, first.buckets, first.limited) == (250, 20_480, (("H100", "east"),), True)
-    assert (second.milli, second.mib, second.buckets) == (500, 20_480, (("A100", "east"),))
+    assert (first.cost, first.buckets, first.limited) == ((250, 20_480), (("H100", "east"),), True)
+    assert (second.cost, second.buckets) == ((500, 20_480), (("A100", "east"),))
 
 
 def test_a_mixed_option_costs_what_its_dearest_class_costs_and_lies_in_the_buckets_of_all() -> None:
     (mixed,) = options(make_job("a", gpu=GpuRequest(memory_mib=20_480)))
     (whole,) = options(make_job("a", gpus=2))
 
-    assert (mixed.gpu_class, mixed.milli, mixed.mib, mixed.limited) == ("", 500, 20_480, False)
+    assert (mixed.gpu_class, mixed.cost, mixed.limited) == ("", (500, 20_480), False)
     assert mixed.buckets == (("A100", "east"), ("A100", "west"), ("H100", "east"), ("H100", "west"))
     assert mixed.placement_request.allowed.all()
-    assert (whole.milli, whole.mib) == (2_000, 163_840)
+    assert whole.cost == (2_000, 163_840)
 
 
 def test_an_option_looks_at_the_nodes_that_have_its_class_and_a_mixed_one_at_all() -> None:

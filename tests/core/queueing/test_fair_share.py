@@ -11,6 +11,7 @@ import pytest
 from cotenant.core import Policy, schedule
 from cotenant.core.allocation.request import Request, options_of
 from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Job, Quota
 from cotenant.core.model.plan import Admit
 from cotenant.core.queueing.fair_share import (
@@ -87,7 +88,7 @@ def usage_of(lines: Sequence[Quota], held: Mapping[str, int], **changes: Any) ->
     queue = replace(make_queue("red", **changes), quotas=tuple(lines))
     usage = Usage(QueueTree.of([queue], Inventory.of(CLASSES)))
     for gpu_class, milli in held.items():
-        usage.add(Charge(0, "", (((gpu_class, ""), milli, 0),)))
+        usage.add(Charge(0, "", (((gpu_class, ""), Amounts(milli)),)))
     return usage
 
 
@@ -181,7 +182,7 @@ def test_a_line_of_all_classes_is_measured_over_all_gpus() -> None:
 def test_a_cluster_without_gpus_has_shares_too() -> None:
     tree = QueueTree.of([replace(make_queue("red"), quotas=(replace(ANY, guaranteed=1_000),))], Inventory.of([]))
     usage = Usage(tree)
-    usage.add(Charge(0, "", ((("H100", ""), 3, 0),)))
+    usage.add(Charge(0, "", ((("H100", ""), Amounts(3)),)))
 
     assert DominantShares(tree, {}).share(usage, 0) == 3_000_000
 
@@ -212,7 +213,7 @@ def test_a_charge_lies_inside_the_guarantee_as_a_whole_or_not_at_all(
     """Of two H100 one is held, of one A100 two; T4 have a limit and no guarantee."""
     lines = [replace(H100, guaranteed=2_000), replace(A100, guaranteed=1_000), replace(T4, limit=4_000)]
     usage = usage_of(lines, {"H100": 1_000, "A100": 2_000})
-    charge = Charge(0, "", tuple(((gpu_class, ""), milli, 0) for gpu_class, milli in amounts))
+    charge = Charge(0, "", tuple(((gpu_class, ""), Amounts(milli)) for gpu_class, milli in amounts))
 
     assert charge_within_guarantee(usage, 0, charge) is on_top
     assert held_within_guarantee(usage, 0, charge) is counted
@@ -266,4 +267,4 @@ def test_a_gang_lies_inside_a_guarantee_that_counts_it_wherever_it_may_lie(
 def test_what_is_held_lies_inside_a_guarantee_to_the_thousandth(held: int, inside: bool) -> None:
     usage = usage_of([replace(H100, guaranteed=2_000)], {"H100": held})
 
-    assert held_within_guarantee(usage, 0, Charge(0, "", ((("H100", ""), 500, 0),))) is inside
+    assert held_within_guarantee(usage, 0, Charge(0, "", ((("H100", ""), Amounts(500)),))) is inside

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.queueing.fair_share import DominantShares
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
@@ -35,7 +36,7 @@ def turns(
     found = []
     for job in QueueOrder(tree, usage, shares, lambda queue, _: tree.queues[queue].name in guaranteed, jobs):
         found.append(job.key.partition("/")[2])
-        usage.add(Charge(tree.index[job.queue], "", ((("H100", ""), takes(job), 0),)))
+        usage.add(Charge(tree.index[job.queue], "", ((("H100", ""), Amounts(takes(job))),)))
     return found
 
 

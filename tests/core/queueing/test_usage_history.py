@@ -9,6 +9,7 @@ import pytest
 from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.failover import BorrowingRecord
+from cotenant.core.model.measure import Amounts
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.queueing.usage_history import UsageHistory
 from cotenant.core.quota.tree import QueueTree
@@ -143,7 +144,7 @@ def test_a_history_continues_from_what_another_one_had_come_to() -> None:
 def usage_of_red(milli: int) -> Usage:
     """A queue without a guarantee that holds so much: all of it is borrowed."""
     usage = Usage(QueueTree.of([make_queue("red", guaranteed=0)], Inventory.of([make_node("n1")])))
-    usage.add(Charge(0, "", ((("H100", ""), milli, 0),)))
+    usage.add(Charge(0, "", ((("H100", ""), Amounts(milli)),)))
     return usage
 
 

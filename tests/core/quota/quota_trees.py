@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.testing import make_node, make_queue
 
 H100, A100 = ("H100", "east"), ("A100", "")
-A_CLASS = (A100, 500, 40)
-AN_H100 = (H100, 500, 40)
+A_CLASS = (A100, Amounts(500, 40))
+AN_H100 = (H100, Amounts(500, 40))
 MEMORY = UserLimit(memory_limit_mib=100)
 
 

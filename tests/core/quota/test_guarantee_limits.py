@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core.gpus.ledger import Ledger
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Quota
 from cotenant.core.quota.guarantee_limits import limit_to_guarantees
 from cotenant.core.quota.headroom import UNLIMITED, Headroom
@@ -25,7 +26,7 @@ def headroom(own: tuple[Quota, ...], above: tuple[Quota, ...], held: int = 0, mi
     ledger = Ledger.of(NODES)
     usage = Usage(QueueTree.of(queues, ledger.inventory))
     red = usage.tree.index["red"]
-    usage.add(Charge(red, "", ((BUCKETS[0], held, 0),)))
+    usage.add(Charge(red, "", ((BUCKETS[0], Amounts(held)),)))
     found = Headroom()
     limit_to_guarantees(found, usage, red, BUCKETS, milli=milli)
     return found

@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.measure import BindingLimit, Measure
+from cotenant.core.model.measure import Amounts, BindingLimit, Measure
 from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
 from cotenant.core.model.plan import Admit, Reason
 from cotenant.core.quota.headroom import UNLIMITED, headroom_of, raised_limit, within_lending_limits
@@ -35,22 +35,22 @@ def test_a_borrower_may_take_what_is_idle_less_what_others_withhold() -> None:
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=6, lendable=2)]
     tree = QueueTree.of(queues, Inventory.of([make_node("n1", gpus=9)]))
     usage, red, bucket = Usage(tree), tree.index["red"], ("H100", "")
-    usage.add(Charge(tree.index["blue"], "", ((bucket, 1_000, 0),)))
+    usage.add(Charge(tree.index["blue"], "", ((bucket, Amounts(1_000)),)))
     idle = {bucket: 8_000}
 
-    headroom = headroom_of(usage, red, "", "H100", milli=1_000, mib=0, idle=idle)
+    headroom = headroom_of(usage, red, "", "H100", Amounts(1_000), idle=idle)
 
     limit = BindingLimit(Measure.GPU, "what other queues lend, class any, zone any", 5_000, 0)
     assert (headroom.workers, headroom.binding) == (5, limit)
-    assert within_lending_limits(usage, Charge(red, "", ((bucket, 5_000, 0),)), idle)
-    assert not within_lending_limits(usage, Charge(red, "", ((bucket, 5_001, 0),)), idle)
+    assert within_lending_limits(usage, Charge(red, "", ((bucket, Amounts(5_000)),)), idle)
+    assert not within_lending_limits(usage, Charge(red, "", ((bucket, Amounts(5_001)),)), idle)
 
 
 def test_a_queue_withholds_nothing_from_its_own_subtree() -> None:
     queues = [make_queue("top", guaranteed=6, lendable=0), make_queue("red", guaranteed=0, parent="top")]
     tree = QueueTree.of(queues, Inventory.of([make_node("n1", gpus=8)]))
 
-    headroom = headroom_of(Usage(tree), tree.index["red"], "", "H100", milli=1_000, mib=0, idle={("H100", ""): 8_000})
+    headroom = headroom_of(Usage(tree), tree.index["red"], "", "H100", Amounts(1_000), idle={("H100", ""): 8_000})
 
     assert headroom.workers > 8
 
@@ -121,9 +121,9 @@ def test_as_many_workers_fit_as_the_limit_leaves_room_for(
 ) -> None:
     """One GPU and 100 MiB are held by the same user."""
     usage = Usage(tree_of(queue))
-    usage.add(Charge(0, "ann", ((H100, 1_000, 100),)))
+    usage.add(Charge(0, "ann", ((H100, Amounts(1_000, 100)),)))
 
-    found = headroom_of(usage, 0, "ann", "H100", milli=milli, mib=mib)
+    found = headroom_of(usage, 0, "ann", "H100", Amounts(milli, mib))
 
     assert (found.workers, found.binding, found.zone_workers) == (*want, {})
 
@@ -131,7 +131,7 @@ def test_as_many_workers_fit_as_the_limit_leaves_room_for(
 def test_the_user_without_a_name_is_named_so() -> None:
     usage = Usage(tree_of(replace(limited(), user_limit=0)))
 
-    found = headroom_of(usage, 0, "", "H100", milli=1, mib=1)
+    found = headroom_of(usage, 0, "", "H100", Amounts(1, 1))
 
     assert found.binding == BindingLimit(Measure.GPU_OF_USER, "user (none) in queue red", 0, 0)
 
@@ -139,7 +139,7 @@ def test_the_user_without_a_name_is_named_so() -> None:
 def test_of_rules_that_leave_the_same_room_the_one_nearest_to_the_job_is_named() -> None:
     tree = tree_of(make_queue("top", limit=2), make_queue("red", limit=2, parent="top"))
 
-    found = headroom_of(Usage(tree), tree.index["red"], "", "H100", milli=1_000, mib=1)
+    found = headroom_of(Usage(tree), tree.index["red"], "", "H100", Amounts(1_000, 1))
 
     assert (found.workers, found.binding) == (
         2,
@@ -157,7 +157,7 @@ def test_a_line_of_a_zone_leaves_the_other_zones_open() -> None:
         replace(make_queue("red", parent="top"), quotas=lines),
     )
 
-    found = headroom_of(Usage(tree), tree.index["red"], "", "H100", milli=1_000, mib=0)
+    found = headroom_of(Usage(tree), tree.index["red"], "", "H100", Amounts(1_000))
 
     assert (found.workers, found.binding) == (UNLIMITED, None)
     assert found.zone_workers == {"east": 1, "west": 9}
@@ -205,11 +205,11 @@ def test_a_borrower_finds_what_is_idle_less_what_no_queue_beside_it_lends(
     tree = tree_of(make_queue("a", guaranteed=0), *lenders)
     usage, idle = Usage(tree), {H100: 5_000, A100: 5_000}
 
-    found = headroom_of(usage, 0, "", "H100", milli=1, mib=0, idle=idle)
+    found = headroom_of(usage, 0, "", "H100", Amounts(1), idle=idle)
 
     assert found.workers == (UNLIMITED if borrows is None else borrows)
     room = 5_000 if borrows is None else borrows
-    fits = [within_lending_limits(usage, Charge(0, "", ((H100, milli, 0),)), idle) for milli in (room, room + 1)]
+    fits = [within_lending_limits(usage, Charge(0, "", ((H100, Amounts(milli)),)), idle) for milli in (room, room + 1)]
     assert fits == [True, borrows is None]
 
 
@@ -217,16 +217,20 @@ def test_what_a_zone_does_not_lend_binds_there_alone() -> None:
     queues = [make_queue("a", guaranteed=0), lender("b", Quota(zone="east", guaranteed=6_000, lendable=2_000))]
     usage, idle = Usage(tree_of(*queues)), {H100: 7_000, ("H100", "west"): 50_000}
 
-    found = headroom_of(usage, 0, "", "H100", milli=1_000, mib=0, idle=idle)
+    found = headroom_of(usage, 0, "", "H100", Amounts(1_000), idle=idle)
 
     assert (found.workers, found.zone_workers) == (UNLIMITED, {"east": 3})
     assert found.zone_binding == {
         "east": BindingLimit(Measure.GPU, "what other queues lend, class any, zone east", 3_000, 0)
     }
-    assert headroom_of(usage, 0, "", "H100", milli=0, mib=0, idle=idle).zone_workers == {"east": 3_000}
+    assert headroom_of(usage, 0, "", "H100", Amounts(0), idle=idle).zone_workers == {"east": 3_000}
     taken = {("H100", "west"): 1_000}
-    assert within_lending_limits(usage, Charge(0, "", ((("H100", "west"), 1_000, 0),)), taken)
-    charges = [((H100, 3_000, 0), (("H100", "west"), 40_000, 0)), ((H100, 3_001, 0),), ((("H100", "west"), 50_000, 0),)]
+    assert within_lending_limits(usage, Charge(0, "", ((("H100", "west"), Amounts(1_000)),)), taken)
+    charges = [
+        ((H100, Amounts(3_000)), (("H100", "west"), Amounts(40_000))),
+        ((H100, Amounts(3_001)),),
+        ((("H100", "west"), Amounts(50_000)),),
+    ]
     fits = [within_lending_limits(usage, Charge(0, "", amounts), idle) for amounts in charges]
     assert fits == [True, False, True]
 
@@ -251,12 +255,12 @@ def test_a_limit_that_is_raised_allows_what_is_missing_and_is_as_before_afterwar
     usage = Usage(
         QueueTree.of([replace(make_queue("red", user_limit=4_000), quotas=lines)], Inventory.of([make_node("n1")]))
     )
-    usage.add(Charge(0, "ann", ((("H100", ""), 4_000, 40),)))
-    usage.add(Charge(0, "bob", ((("H100", ""), 2_000, 40),)))
+    usage.add(Charge(0, "ann", ((("H100", ""), Amounts(4_000, 40)),)))
+    usage.add(Charge(0, "bob", ((("H100", ""), Amounts(2_000, 40)),)))
     asked = {
-        "GPUs": Charge(0, "bob", ((("H100", ""), 1_000, 0),)),
-        "memory": Charge(0, "bob", ((("H100", ""), 0, 25),)),
-        "GPUs of ann": Charge(0, "ann", ((("A100", ""), 1_000, 0),)),
+        "GPUs": Charge(0, "bob", ((("H100", ""), Amounts(1_000)),)),
+        "memory": Charge(0, "bob", ((("H100", ""), Amounts(0, 25)),)),
+        "GPUs of ann": Charge(0, "ann", ((("A100", ""), Amounts(1_000)),)),
     }
     before = usage.copy()
     with raised_limit(usage, BindingLimit(measure, "somewhere", 0, 0, counter), amount) as raised:
@@ -283,16 +287,16 @@ def of_memory(user: str, used: int) -> BindingLimit:
 def test_as_many_workers_of_a_user_fit_as_his_memory_leaves_room_for(
     limit: UserLimit, user: str, mib: int, want: tuple[int, BindingLimit | None]
 ) -> None:
-    found = headroom_of(of_users(limit), 0, user, "H100", milli=1, mib=mib)
+    found = headroom_of(of_users(limit), 0, user, "H100", Amounts(1, mib))
     assert (found.workers, found.binding) == want
 
 
 def test_what_would_be_so_with_more_for_one_user_is_so_for_the_line_that_names_him() -> None:
     usage = of_users(UserLimit(user="ann", limit=1_000), UserLimit(limit=400))
-    limit = headroom_of(usage, 0, "ann", "H100", milli=1, mib=1).binding
+    limit = headroom_of(usage, 0, "ann", "H100", Amounts(1, 1)).binding
     assert limit is not None
     assert limit == BindingLimit(Measure.GPU_OF_USER, "user ann in queue red", 1_000, 1_000)
-    asks = Charge(0, "ann", ((H100, 300, 1),))
+    asks = Charge(0, "ann", ((H100, Amounts(300, 1)),))
     assert usage.within_limits(asks) is False
     with raised_limit(usage, limit, 300) as is_limit:
         assert (is_limit, usage.within_limits(asks)) == (True, True)

@@ -8,9 +8,10 @@ import pytest
 
 from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Quota, Topology, TopologyMode, UserLimit
 from cotenant.core.model.plan import Admit, Evict, Reason
-from cotenant.core.quota.tree import QueueTree
+from cotenant.core.quota.tree import Bucket, QueueTree
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 from tests.core.quota.quota_trees import A100, H100, MEMORY, of_users, tree_of
@@ -123,10 +124,10 @@ def test_a_limit_is_reached_and_not_passed(extra: int, fits: bool) -> None:
     queue = replace(queue, quotas=(replace(queue.quotas[0], memory_limit_mib=100),))
     tree = QueueTree.of([queue], Inventory.of([make_node("n1")]))
     usage = Usage(tree)
-    usage.add(Charge(0, "ann", ((("H100", ""), 500, 40),)))
+    usage.add(Charge(0, "ann", ((("H100", ""), Amounts(500, 40)),)))
 
-    assert usage.within_limits(Charge(0, "ann", ((("H100", ""), 1_500 + extra, 60),))) == fits
-    assert usage.within_limits(Charge(0, "bob", ((("H100", ""), 1_500, 60 + extra),))) == fits
+    assert usage.within_limits(Charge(0, "ann", ((("H100", ""), Amounts(1_500 + extra, 60)),))) == fits
+    assert usage.within_limits(Charge(0, "bob", ((("H100", ""), Amounts(1_500, 60 + extra)),))) == fits
 
 
 @pytest.mark.parametrize(
@@ -136,9 +137,9 @@ def test_a_limit_is_reached_and_not_passed(extra: int, fits: bool) -> None:
 def test_a_user_is_limited_though_his_queue_is_not(user: str, milli: int, fits: bool) -> None:
     tree = QueueTree.of([make_queue("red", guaranteed=0, user_limit=2_000)], Inventory.of([make_node("n1")]))
     usage = Usage(tree)
-    usage.add(Charge(0, "ann", ((("H100", ""), 500, 40),)))
+    usage.add(Charge(0, "ann", ((("H100", ""), Amounts(500, 40)),)))
 
-    assert usage.within_limits(Charge(0, user, ((("H100", ""), milli, 60),))) == fits
+    assert usage.within_limits(Charge(0, user, ((("H100", ""), Amounts(milli, 60)),))) == fits
 
 
 def test_a_charge_counts_for_the_whole_path_and_is_taken_back_without_a_trace() -> None:
@@ -146,26 +147,25 @@ def test_a_charge_counts_for_the_whole_path_and_is_taken_back_without_a_trace() 
     tree = tree_of(
         replace(make_queue("top", user_limit=9_000), quotas=lines), replace(make_queue("x", parent="top"), quotas=lines)
     )
-    usage, charge = Usage(tree), Charge(1, "ann", ((H100, 2_000, 700), (A100, 500, 40)))
+    usage, charge = Usage(tree), Charge(1, "ann", ((H100, Amounts(2_000, 700)), (A100, Amounts(500, 40))))
 
     usage.add(charge)
-    usage.add(Charge(0, "ann", ((A100, 100, 1),)))
+    usage.add(Charge(0, "ann", ((A100, Amounts(100, 1)),)))
 
-    assert usage.quota_milli == [2_600, 600, 2_500, 500]
-    assert usage.quota_mib == [741, 41, 740, 40]
+    assert usage.of_lines == ([2_600, 600, 2_500, 500], [741, 41, 740, 40])
     assert usage.class_milli == [{"H100": 2_000, "A100": 600}, {"H100": 2_000, "A100": 500}]
-    assert usage.user_milli == {(0, "ann"): 2_600}
+    assert usage.of_users == ({(0, "ann"): 2_600}, {(0, "ann"): 741})
     assert (usage.held_milli(0), usage.held_milli(1), charge.milli) == (2_600, 2_500, 2_500)
 
     usage.add(charge, -1)
-    usage.add(Charge(0, "ann", ((A100, 100, 1),)), -1)
+    usage.add(Charge(0, "ann", ((A100, Amounts(100, 1)),)), -1)
 
     assert same_usage(usage, Usage(tree))
 
 
 def test_what_belongs_to_no_queue_is_counted_nowhere_and_allowed_nothing() -> None:
     usage = Usage(tree_of(replace(make_queue("red"), quotas=(Quota(),))))
-    lost = Charge(-1, "", ((H100, 1_000, 1),))
+    lost = Charge(-1, "", ((H100, Amounts(1_000, 1)),))
 
     usage.add(lost)
 
@@ -177,15 +177,15 @@ def test_what_belongs_to_no_queue_is_counted_nowhere_and_allowed_nothing() -> No
 @pytest.mark.parametrize(
     ("amounts", "fits"),
     [
-        pytest.param(((H100, 600, 60), (A100, 400, 40)), True, id="as much as the line allows in all"),
-        pytest.param(((H100, 600, 60), (A100, 401, 40)), False, id="a thousandth more in all"),
-        pytest.param(((H100, 600, 60), (A100, 400, 41)), False, id="a MiB more in all"),
-        pytest.param(((("T4", ""), 1, 1),), False, id="a class that no line grants"),
+        pytest.param(
+            ((H100, Amounts(600, 60)), (A100, Amounts(400, 40))), True, id="as much as the line allows in all"
+        ),
+        pytest.param(((H100, Amounts(600, 60)), (A100, Amounts(401, 40))), False, id="a thousandth more in all"),
+        pytest.param(((H100, Amounts(600, 60)), (A100, Amounts(400, 41))), False, id="a MiB more in all"),
+        pytest.param(((("T4", ""), Amounts(1, 1)),), False, id="a class that no line grants"),
     ],
 )
-def test_a_line_limits_the_sum_over_all_that_it_covers(
-    amounts: tuple[tuple[tuple[str, str], int, int], ...], fits: bool
-) -> None:
+def test_a_line_limits_the_sum_over_all_that_it_covers(amounts: tuple[tuple[Bucket, Amounts], ...], fits: bool) -> None:
     both = Quota(limit=1_000, memory_limit_mib=100)
     top = replace(make_queue("top"), quotas=(both,))
     red = replace(make_queue("red", parent="top"), quotas=(Quota(gpu_class="H100"), Quota(gpu_class="A100")))
@@ -197,21 +197,29 @@ def test_a_line_limits_the_sum_over_all_that_it_covers(
 @pytest.mark.parametrize(
     ("limit", "user", "amounts", "fits"),
     [
-        pytest.param(MEMORY, "ann", ((H100, 1, 20),), True, id="as much memory as is left"),
-        pytest.param(MEMORY, "ann", ((H100, 1, 21),), False, id="not a MiB more"),
-        pytest.param(MEMORY, "ann", ((H100, 1, 10), (A100, 1, 10)), True, id="of all classes together"),
-        pytest.param(MEMORY, "ann", ((H100, 1, 10), (A100, 1, 11)), False, id="and not more"),
-        pytest.param(MEMORY, "cid", ((H100, 1, 100),), True, id="all of it, where nothing is held"),
-        pytest.param(MEMORY, "cid", ((H100, 1, 101),), False, id="and no more than all"),
-        pytest.param(MEMORY, "bob", ((H100, 1, 100),), True, id="what was given back"),
-        pytest.param(MEMORY, "bob", ((H100, 1, 101),), False, id="and not more than that"),
-        pytest.param(replace(MEMORY, gpu_class="H100"), "ann", ((H100, 1, 60),), True, id="of the class of the line"),
-        pytest.param(replace(MEMORY, gpu_class="H100"), "ann", ((H100, 1, 61),), False, id="up to its limit"),
-        pytest.param(replace(MEMORY, gpu_class="H100"), "ann", ((A100, 1, 999),), True, id="of others as one likes"),
-        pytest.param(replace(MEMORY, user="ann"), "bob", ((H100, 1, 999),), True, id="a line is that of whom it names"),
+        pytest.param(MEMORY, "ann", ((H100, Amounts(1, 20)),), True, id="as much memory as is left"),
+        pytest.param(MEMORY, "ann", ((H100, Amounts(1, 21)),), False, id="not a MiB more"),
+        pytest.param(
+            MEMORY, "ann", ((H100, Amounts(1, 10)), (A100, Amounts(1, 10))), True, id="of all classes together"
+        ),
+        pytest.param(MEMORY, "ann", ((H100, Amounts(1, 10)), (A100, Amounts(1, 11))), False, id="and not more"),
+        pytest.param(MEMORY, "cid", ((H100, Amounts(1, 100)),), True, id="all of it, where nothing is held"),
+        pytest.param(MEMORY, "cid", ((H100, Amounts(1, 101)),), False, id="and no more than all"),
+        pytest.param(MEMORY, "bob", ((H100, Amounts(1, 100)),), True, id="what was given back"),
+        pytest.param(MEMORY, "bob", ((H100, Amounts(1, 101)),), False, id="and not more than that"),
+        pytest.param(
+            replace(MEMORY, gpu_class="H100"), "ann", ((H100, Amounts(1, 60)),), True, id="of the class of the line"
+        ),
+        pytest.param(replace(MEMORY, gpu_class="H100"), "ann", ((H100, Amounts(1, 61)),), False, id="up to its limit"),
+        pytest.param(
+            replace(MEMORY, gpu_class="H100"), "ann", ((A100, Amounts(1, 999)),), True, id="of others as one likes"
+        ),
+        pytest.param(
+            replace(MEMORY, user="ann"), "bob", ((H100, Amounts(1, 999)),), True, id="a line is that of whom it names"
+        ),
     ],
 )
 def test_what_a_user_holds_of_memory_is_limited(
-    limit: UserLimit, user: str, amounts: tuple[tuple[tuple[str, str], int, int], ...], fits: bool
+    limit: UserLimit, user: str, amounts: tuple[tuple[Bucket, Amounts], ...], fits: bool
 ) -> None:
     assert of_users(limit).within_limits(Charge(0, user, amounts)) is fits

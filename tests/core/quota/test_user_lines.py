@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.measure import BindingLimit, Measure
+from cotenant.core.model.measure import Amounts, BindingLimit, Measure
 from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
 from cotenant.core.model.plan import Admit, Plan, Reason
 from cotenant.core.quota.headroom import headroom_of
@@ -148,9 +148,9 @@ def test_a_line_of_a_user_grants_nothing() -> None:
 
 def test_the_memory_of_a_user_has_a_limit_too() -> None:
     usage = Usage(QueueTree.of([red(UserLimit(gpu_class="H100", memory_limit_mib=300))], Inventory.of(NODES)))
-    usage.add(Charge(0, "ann", ((("H100", "east"), 100, 100),)))
+    usage.add(Charge(0, "ann", ((("H100", "east"), Amounts(100, 100)),)))
 
-    found = headroom_of(usage, 0, "ann", "H100", milli=100, mib=90)
+    found = headroom_of(usage, 0, "ann", "H100", Amounts(100, 90))
 
     scope = "user ann in queue red, class H100, zone any"
     assert (found.workers, found.binding) == (2, BindingLimit(Measure.MEMORY_OF_USER, scope, 300, 100))

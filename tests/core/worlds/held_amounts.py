@@ -24,7 +24,7 @@ def same_usage(one: Usage, other: Usage) -> bool:
 def _amounts(usage: Usage) -> tuple[object, ...]:
     """Every counter. An entry of 0 counts as none."""
     by_class = [_present(held) for held in usage.class_milli]
-    return usage.quota_milli, usage.quota_mib, by_class, _present(usage.user_milli), _present(usage.user_mib)
+    return usage.of_lines, by_class, [_present(held) for held in usage.of_users]
 
 
 def _present(held: Mapping[K, int]) -> dict[K, int]:

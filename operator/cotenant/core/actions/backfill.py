@@ -85,14 +85,14 @@ class Reservations:
         if start is None or not self._moment.has_come(start.at - self._within_s):
             return None
         kept = Reservation(job.key, start.at, Allocation(start.result.allocation.nodes, Charge(-1, "", ())))
-        for bucket, _, _ in start.result.allocation.charge.amounts:
+        for bucket, _ in start.result.allocation.charge.amounts:
             self._by_class[bucket[0]] = kept
         return kept
 
     def collect(self, kept: Reservation) -> None:
         """Reserve a place of an overdue job: no other job gets a reservation in its classes. Quota without GPUs is
         reserved besides other reservations."""
-        for bucket, _, _ in kept.allocation.charge.amounts if kept.allocation.nodes else ():
+        for bucket, _ in kept.allocation.charge.amounts if kept.allocation.nodes else ():
             self._by_class[bucket[0]] = kept
 
     def is_claimed(self, request: Request) -> bool:

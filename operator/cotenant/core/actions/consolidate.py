@@ -100,7 +100,7 @@ class Consolidation:
     def _is_worth(self, start: float | None, request: Request, moving: Sequence[Job]) -> bool:
         if start is None:
             return True
-        milli = request.workers * request.options[0].milli
+        milli = request.workers * request.options[0].cost.milli
         return self._cost(moving) < milli * int(start - self._rules.moment.read())
 
     def _try(self, request: Request, moving: Sequence[Job], occupancy: Occupancy) -> Move | None:

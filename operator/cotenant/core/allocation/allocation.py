@@ -9,6 +9,7 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import WHOLE, Job, Placement, Sharing
 from cotenant.core.model.share_cost import share_cost
 from cotenant.core.quota.tree import Bucket, QueueTree
@@ -16,6 +17,7 @@ from cotenant.core.quota.usage import Charge
 
 _NO_QUEUE = -1
 _FEW = 64
+_COLUMNS = 1 + len(Amounts._fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Allocation:
 def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: QueueTree) -> Allocation:
     """The allocation of a placement; GPUs that the inventory does not have are left out and named as `missing`."""
     nodes: list[NodeAllocation] = []
-    amounts: dict[Bucket, tuple[int, int]] = {}
+    amounts: dict[Bucket, Amounts] = {}
     missing = ""
     for part in placement.nodes:
         row = inventory.row_of.get(part.node)
@@ -54,9 +56,11 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
                 compute.append(grant.compute_milli)
                 kind = inventory.kinds[inventory.kind[slot]]
                 bucket = (kind.gpu_class, inventory.nodes[row].zone)
-                milli, mib = amounts.get(bucket, (0, 0))
-                cost = share_cost(grant.memory_mib, grant.compute_milli, kind.memory_mib)
-                amounts[bucket] = (milli + cost, mib + grant.memory_mib)
+                held, cost = (
+                    amounts.get(bucket, Amounts()),
+                    share_cost(grant.memory_mib, grant.compute_milli, kind.memory_mib),
+                )
+                amounts[bucket] = Amounts(held.milli + cost, held.mib + grant.memory_mib)
         nodes.append(
             NodeAllocation(
                 row=row,
@@ -72,9 +76,8 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
     return Allocation(tuple(nodes), _charge(job, amounts, tree), missing)
 
 
-def _charge(job: Job, amounts: dict[Bucket, tuple[int, int]], tree: QueueTree) -> Charge:
-    ordered = tuple((bucket, *amount) for bucket, amount in sorted(amounts.items()))
-    return Charge(tree.index.get(job.queue, _NO_QUEUE), job.user, ordered)
+def _charge(job: Job, amounts: dict[Bucket, Amounts], tree: QueueTree) -> Charge:
+    return Charge(tree.index.get(job.queue, _NO_QUEUE), job.user, tuple(sorted(amounts.items())))
 
 
 def tenant_of(queue: str, tree: QueueTree) -> int:
@@ -93,7 +96,8 @@ class AllocationBatch:
         self._node_ends, self._amount_ends = self._grant_ends, self._grant_ends
         self._grants: IntArray = np.zeros((0, 9), dtype=np.int64)
         self._nodes: IntArray = np.zeros((0, 4), dtype=np.int64)
-        self._amounts: IntArray = np.zeros((0, 3), dtype=np.int64)
+        self._amounts: IntArray = np.zeros((0, _COLUMNS), dtype=np.int64)
+        """Index of the bucket in `_buckets`, then `Amounts`."""
         self._buckets: dict[tuple[int, str, Bucket], int] = {}
         """(queue, user, bucket) → its index in `_amounts`."""
         self.extend(allocations)
@@ -102,7 +106,7 @@ class AllocationBatch:
         """Add allocations at the end; stretches that were applied before stay what they are."""
         grants: list[tuple[int, ...]] = []
         nodes: list[tuple[int, int, int, int]] = []
-        amounts: list[tuple[int, int, int]] = []
+        amounts: list[tuple[int, ...]] = []
         buckets = self._buckets
         ends: list[tuple[int, int, int]] = []
         for allocation in allocations:
@@ -110,9 +114,9 @@ class AllocationBatch:
                 nodes.append((node.row, node.cpu_milli, node.host_mib, node.pods))
                 grants += _grants(node)
             charge = allocation.charge
-            for bucket, milli, mib in charge.amounts:
+            for bucket, held in charge.amounts:
                 index = buckets.setdefault((charge.queue, charge.user, bucket), len(buckets))
-                amounts.append((index, milli, mib))
+                amounts.append((index, *held))
             ends.append((len(grants), len(nodes), len(amounts)))
         grant_ends, node_ends, amount_ends = np.array(ends, dtype=np.int64).reshape(len(ends), 3).T
         self._grant_ends = np.concatenate([self._grant_ends, self._grant_ends[-1] + grant_ends])
@@ -120,7 +124,7 @@ class AllocationBatch:
         self._amount_ends = np.concatenate([self._amount_ends, self._amount_ends[-1] + amount_ends])
         self._grants = np.concatenate([self._grants, np.array(grants, dtype=np.int64).reshape(len(grants), 9)])
         self._nodes = np.concatenate([self._nodes, np.array(nodes, dtype=np.int64).reshape(len(nodes), 4)])
-        self._amounts = np.concatenate([self._amounts, np.array(amounts, dtype=np.int64).reshape(len(amounts), 3)])
+        self._amounts = np.concatenate([self._amounts, np.array(amounts, dtype=np.int64).reshape(-1, _COLUMNS)])
 
     def __len__(self) -> int:
         return len(self._grant_ends) - 1
@@ -176,12 +180,12 @@ class AllocationBatch:
     def charges(self, start: int, stop: int) -> list[Charge]:
         """Charges of the stretch [start, stop), added up per queue, user and bucket."""
         amounts = self._amounts[self._amount_ends[start] : self._amount_ends[stop]]
-        sums = np.zeros((len(self._buckets), 2), dtype=np.int64)
+        sums = np.zeros((len(self._buckets), _COLUMNS - 1), dtype=np.int64)
         np.add.at(sums, amounts[:, 0], amounts[:, 1:])
         return [
-            Charge(queue, user, ((bucket, milli, mib),))
-            for (queue, user, bucket), (milli, mib) in zip(self._buckets, sums.tolist(), strict=True)
-            if milli or mib
+            Charge(queue, user, ((bucket, Amounts(*held)),))
+            for (queue, user, bucket), held in zip(self._buckets, sums.tolist(), strict=True)
+            if any(held)
         ]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from cotenant.core.allocation.allocation import tenant_of
 from cotenant.core.gpus.inventory import BoolArray, GpuKind, Inventory
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import GpuRequest, Job
 from cotenant.core.placement.fitting import Rows, Tenancy
 from cotenant.core.placement.gang_request import PlacementRequest
@@ -33,9 +34,8 @@ class Option:
 
     gpu_class: str
     placement_request: PlacementRequest
-    milli: int
-    """Quota cost of one worker on the most expensive kind of GPU that could serve."""
-    mib: int
+    cost: Amounts
+    """Of one worker in quotas, on the most expensive kind of GPU that could serve."""
     buckets: tuple[Bucket, ...]
     limited: bool
     """Some quota line, user limit or lending limit may bind."""
@@ -73,7 +73,7 @@ def _guarantee_terms(tree: QueueTree, workers: int, options: Iterable[Option], q
     """One alternative per bucket that the gang could lie in: no line that guarantees something there is exceeded."""
     found: set[tuple[tuple[int, int], ...]] = set()
     for option in options:
-        milli = workers * option.milli
+        milli = workers * option.cost.milli
         for bucket in option.buckets:
             guaranteeing = [line for line in tree.quotas_of[queue] if line.quota.guaranteed and line.matches(bucket)]
             if guaranteeing:
@@ -163,8 +163,10 @@ def _option(
             topology=job.topology,
             spread=job.spread,
         ),
-        milli=max(shape.cost(kind) for kind in kinds),
-        mib=max(shape.per_gpu(kind)[0] for kind in kinds) * shape.count,
+        cost=Amounts(
+            milli=max(shape.cost(kind) for kind in kinds),
+            mib=max(shape.per_gpu(kind)[0] for kind in kinds) * shape.count,
+        ),
         buckets=tuple((gpu_class, zone) for gpu_class in classes for zone in zones),
         limited=tree.has_limits(queue),
     )

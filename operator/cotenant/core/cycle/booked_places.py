@@ -188,7 +188,7 @@ class BookedPlaces:
             (job, cycle.running.allocations[key], job.admitted_at) for key, job in cycle.running.by_key.items()
         )  # fmt: skip
         for job, allocation, since in (*running, *begun):
-            if not any(bucket[0] == booking.gpu_class for bucket, _, _ in allocation.charge.amounts):
+            if not any(bucket[0] == booking.gpu_class for bucket, _ in allocation.charge.amounts):
                 continue
             leaves = job.evicting or cycle.outcome.touches(job.key)
             queue = cycle.tree.index.get(job.queue)
@@ -210,7 +210,7 @@ class BookedPlaces:
             return inf
         ends = inf if job.max_runtime_s is None else since + job.max_runtime_s
         queue = self._cycle.tree.index.get(job.queue)
-        buckets = [bucket for bucket, _, _ in allocation.charge.amounts]
+        buckets = [bucket for bucket, _ in allocation.charge.amounts]
         if queue is not None and self._yields_to(booking, job, queue, buckets):
             ends = min(ends, since + self._protected_s(queue))
         return ends

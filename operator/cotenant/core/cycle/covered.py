@@ -109,8 +109,8 @@ def covered_by_guarantee(
             part = workers - job.workers_min if surplus else min(workers, job.workers_min)
             if part <= 0:
                 continue
-            amounts = {bucket: -(-milli * part // workers) for bucket, milli, _ in allocations[job.key].charge.amounts}
-            if _claim(left, amounts):
+            charge = allocations[job.key].charge
+            if _claim(left, {bucket: -(-amounts.milli * part // workers) for bucket, amounts in charge.amounts}):
                 found.add((job.key, surplus))
     return frozenset(found)
 

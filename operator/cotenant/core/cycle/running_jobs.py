@@ -116,7 +116,7 @@ class RunningJobs:
                 continue
             is_limited = job.preemptible and job.queue in self.tree.index
             seconds = inf if job.max_runtime_s is None else float(job.max_runtime_s)
-            for gpu_class in {bucket[0] for bucket, _, _ in allocation.charge.amounts}:
+            for gpu_class in {bucket[0] for bucket, _ in allocation.charge.amounts}:
                 longest = found.setdefault((gpu_class, is_limited), [])
                 if len(longest) < 2 or seconds > longest[1][0]:
                     longest.append((seconds, key))
@@ -130,8 +130,8 @@ class RunningJobs:
         if held is None:
             held = self._held[queue] = {}
             for job in self.in_queue(queue):
-                for bucket, milli, _ in self.allocations[job.key].charge.amounts:
-                    held[bucket] = held.get(bucket, 0) + milli
+                for bucket, amounts in self.allocations[job.key].charge.amounts:
+                    held[bucket] = held.get(bucket, 0) + amounts.milli
         return held
 
     def lowest_priority(self, queue: int) -> int | None:

@@ -85,11 +85,9 @@ def headroom(usage: Usage, request: Request, option: Option, idle: Mapping[Bucke
     """Workers that limits still allow, and guarantees if the job is not preemptible. `idle`: as for `headroom_of`."""
     if not option.limited and request.job.preemptible:
         return _UNLIMITED
-    allowed = headroom_of(
-        usage, request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib, idle=idle
-    )
+    allowed = headroom_of(usage, request.queue, request.job.user, option.gpu_class, option.cost, idle=idle)
     if not request.job.preemptible:
-        limit_to_guarantees(allowed, usage, request.queue, option.buckets, milli=option.milli)
+        limit_to_guarantees(allowed, usage, request.queue, option.buckets, milli=option.cost.milli)
     return allowed
 
 

@@ -43,7 +43,7 @@ def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, 
 
 def starts_with_booking(booked: BookedPlaces, request: Request) -> float | None:
     """When the next booking of its own queue starts that is large enough for the request; None if there is none."""
-    milli = min((option.milli for option in request.options), default=0) * request.workers
+    milli = min((option.cost.milli for option in request.options), default=0) * request.workers
     starts = [
         place.booking.starts_at
         for place in booked.places

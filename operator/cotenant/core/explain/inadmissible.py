@@ -75,7 +75,7 @@ class RequestResolver:
         request = self.resolve(job)
         if isinstance(request, Refusal):
             return None
-        return request.workers * min(option.milli for option in request.options)
+        return request.workers * min(option.cost.milli for option in request.options)
 
     def _resolve(self, job: Job, key: RequestKey) -> Request | Refusal:
         known = self._before.get(key)
@@ -132,9 +132,7 @@ def _exceeds_limit(request: Request, tree: QueueTree) -> Refusal | None:
     unused = Usage(tree)
     tightest: tuple[int, Option, BindingLimit] | None = None
     for option in request.options:
-        allowed = headroom_of(
-            unused, request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib
-        )
+        allowed = headroom_of(unused, request.queue, request.job.user, option.gpu_class, option.cost)
         zones = sorted({zone for _, zone in option.buckets})
         by_zone = sum(allowed.zone_workers.get(zone, UNLIMITED) for zone in zones)
         workers = min(allowed.workers, by_zone)
@@ -156,7 +154,7 @@ def _exceeds_guarantee(request: Request, tree: QueueTree) -> Refusal | None:
     for ancestor in tree.paths[request.queue]:
         if not within_guarantee(unused, request, ancestor):
             name = tree.queues[ancestor].name
-            need = request.workers * min(option.milli for option in request.options)
+            need = request.workers * min(option.cost.milli for option in request.options)
             most = _most_guaranteed(request, tree, ancestor)
             guaranteed = f"only {format_gpus(most)} GPU" if most else "nothing"
             return Refusal(
@@ -191,7 +189,7 @@ def as_used_now(refusal: Refusal, usage: Usage) -> Refusal:
 
 def exceeded(reason: Reason, request: Request, option: Option, limit: BindingLimit) -> Refusal:
     """The refusal of a quota, with metric, scope, limit, used, asked and available."""
-    asked = request.workers * (option.mib if limit.measure.is_memory else option.milli)
+    asked = request.workers * option.cost[limit.measure.dimension]
     amount = partial(format_amount, limit.measure)
     if reason is Reason.EXCEEDS_LIMIT:
         rule = f"{limit.scope} allows at most {amount(limit.limit)} at any time"

@@ -1,9 +1,13 @@
-"""What quotas limit, and the limit that binds."""
+"""What quotas limit, and the limit that binds.
+
+A dimension of quotas is a field of `Amounts`, and has a measure in `OF_QUEUE` and one in `OF_USER` at the same place.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 
 class Measure(StrEnum):
@@ -17,6 +21,26 @@ class Measure(StrEnum):
     @property
     def is_memory(self) -> bool:
         return self in {Measure.MEMORY, Measure.MEMORY_OF_USER}
+
+    @property
+    def dimension(self) -> int:
+        """Its place in `Amounts`."""
+        return (OF_USER if self in OF_USER else OF_QUEUE).index(self)
+
+
+class Amounts(NamedTuple):
+    """What one worker or one placement costs in quotas, in each dimension."""
+
+    milli: int = 0
+    """Milli-GPU; a share costs its larger part (`share_cost`)."""
+    mib: int = 0
+    """MiB of GPU memory."""
+
+
+OF_QUEUE: Final = (Measure.GPU, Measure.MEMORY)
+"""Measures of quota lines, in the order of `Amounts`."""
+OF_USER: Final = (Measure.GPU_OF_USER, Measure.MEMORY_OF_USER)
+"""Measures of user limits, in the same order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,6 +260,11 @@ class Quota:
     def scope(self) -> tuple[str | None, str | None]:
         return self.gpu_class, self.zone
 
+    @property
+    def limits(self) -> tuple[int | None, ...]:
+        """In the order of `measure.Amounts`."""
+        return self.limit, self.memory_limit_mib
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLimit:
@@ -277,6 +282,11 @@ class UserLimit:
     @property
     def scope(self) -> tuple[str | None, str | None]:
         return self.gpu_class, self.zone
+
+    @property
+    def limits(self) -> tuple[int | None, ...]:
+        """In the order of `measure.Amounts`."""
+        return self.limit, self.memory_limit_mib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,7 @@ class PlayedBookings(BookedPlaces):
         """The job has begun to hold this, or has given it back."""
         queue = self._cycle.tree.index.get(job.queue)
         if not self._is_stale and queue is not None:
-            classes = {bucket[0] for bucket, _, _ in allocation.charge.amounts}
+            classes = {bucket[0] for bucket, _ in allocation.charge.amounts}
             self._is_stale = any(self._may_change(place, queue, classes, gave_back=gave_back) for place in self.places)
 
     @contextmanager

@@ -45,12 +45,12 @@ def held_within_guarantee(usage: Usage, queue: int, charge: Charge) -> bool:
 
 def _sums_within_guarantee(usage: Usage, queue: int, charge: Charge, *, is_counted: bool) -> bool:
     added: dict[int, int] = {}
-    for bucket, milli, _ in charge.amounts:
+    for bucket, amounts in charge.amounts:
         lines = [line for line in usage.tree.quotas_of[queue] if line.matches(bucket) and line.quota.guaranteed]
         if not lines:
             return False
         for line in lines:
-            added[line.index] = added.get(line.index, 0) + (0 if is_counted else milli)
+            added[line.index] = added.get(line.index, 0) + (0 if is_counted else amounts.milli)
     return all(
         usage.quota_milli[number] + more <= usage.tree.quotas[number].guaranteed for number, more in added.items()
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from cotenant.core.model.measure import BindingLimit, Measure
+from cotenant.core.model.measure import OF_QUEUE, OF_USER, Amounts, BindingLimit, Measure
 from cotenant.core.quota.scopes import Scope, covers, scope_text
 from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
 from cotenant.core.quota.usage import Charge, Usage
@@ -66,7 +66,8 @@ def _count_under(usage: Usage, limit: BindingLimit, amount: int) -> None:
 
 def _counters(usage: Usage, limit: BindingLimit) -> tuple[list[int], dict[tuple[int, str], int]]:
     """Use by quota line, and by line and user."""
-    return (usage.quota_mib, usage.user_mib) if limit.measure.is_memory else (usage.quota_milli, usage.user_milli)
+    dimension = limit.measure.dimension
+    return usage.of_lines[dimension], usage.of_users[dimension]
 
 
 def headroom_of(
@@ -74,63 +75,51 @@ def headroom_of(
     queue: int,
     user: str,
     gpu_class: str,
+    cost: Amounts,
     *,
-    milli: int,
-    mib: int,
     idle: Mapping[Bucket, int] | None = None,
 ) -> Headroom:
-    """Workers of `milli` and `mib` each, on GPUs of one class. `idle`: free milli-GPU per bucket; needed where some
-    queue lends less than its guarantee."""
+    """Workers of this cost each, on GPUs of one class. `idle`: free milli-GPU per bucket; needed if some queue lends
+    less than its guarantee."""
     headroom, of_user = Headroom(), usage.tree.user_lines(queue, user)
     for ancestor in usage.tree.paths[queue]:
         for line in usage.tree.quotas_of[ancestor]:
             if line.quota.gpu_class in (None, gpu_class):
-                _limit_by_quota(usage, headroom, line, milli=milli, mib=mib)
+                _limit_by_quota(usage, headroom, line, cost)
         for user_line in of_user:
             if user_line.queue == ancestor and user_line.limit.gpu_class in (None, gpu_class):
-                _limit_by_user(usage, headroom, user_line, user, milli=milli, mib=mib)
+                _limit_by_user(usage, headroom, user_line, user, cost)
     if idle is not None:
-        _limit_by_lending(usage, headroom, queue, gpu_class, milli=milli, idle=idle)
+        _limit_by_lending(usage, headroom, queue, gpu_class, milli=cost.milli, idle=idle)
     return headroom
 
 
-def _limit_by_quota(usage: Usage, headroom: Headroom, line: QuotaLine, *, milli: int, mib: int) -> None:
-    quota, zone = line.quota, line.quota.zone
-    if quota.limit is not None:
-        used = usage.quota_milli[line.index]
-        workers = (quota.limit - used) // max(1, milli)
-        if headroom.is_above(workers, zone):
-            headroom.tighten(workers, _of_line(usage, line, Measure.GPU, quota.limit, used), zone)
-    if quota.memory_limit_mib is not None:
-        used, limit = usage.quota_mib[line.index], quota.memory_limit_mib
-        workers = (limit - used) // max(1, mib)
-        if headroom.is_above(workers, zone):
-            headroom.tighten(workers, _of_line(usage, line, Measure.MEMORY, limit, used), zone)
+def _limit_by_quota(usage: Usage, headroom: Headroom, line: QuotaLine, cost: Amounts) -> None:
+    for measure, limit, held, amount in zip(OF_QUEUE, line.quota.limits, usage.of_lines, cost, strict=True):
+        if limit is None:
+            continue
+        used = held[line.index]
+        workers = (limit - used) // max(1, amount)
+        if headroom.is_above(workers, line.quota.zone):
+            binding = BindingLimit(measure, line_text(usage.tree, line), limit, used, line.index)
+            headroom.tighten(workers, binding, line.quota.zone)
 
 
-def _of_line(usage: Usage, line: QuotaLine, measure: Measure, limit: int, used: int) -> BindingLimit:
-    return BindingLimit(measure, line_text(usage.tree, line), limit, used, line.index)
-
-
-def _limit_by_user(usage: Usage, headroom: Headroom, line: UserLine, user: str, *, milli: int, mib: int) -> None:
-    limit, key, zone = line.limit, (line.index, user), line.limit.zone
+def _limit_by_user(usage: Usage, headroom: Headroom, line: UserLine, user: str, cost: Amounts) -> None:
+    key, zone = (line.index, user), line.limit.zone
     where = "" if line.scope == (None, None) else f", {scope_text(line.scope)}"
     scope = f"user {user or '(none)'} in queue {usage.tree.queues[line.queue].name}{where}"
-    if limit.limit is not None:
-        used = usage.user_milli.get(key, 0)
-        binding = BindingLimit(Measure.GPU_OF_USER, scope, limit.limit, used, key)
-        headroom.tighten((limit.limit - used) // max(1, milli), binding, zone)
-    if limit.memory_limit_mib is not None:
-        used = usage.user_mib.get(key, 0)
-        binding = BindingLimit(Measure.MEMORY_OF_USER, scope, limit.memory_limit_mib, used, key)
-        headroom.tighten((limit.memory_limit_mib - used) // max(1, mib), binding, zone)
+    for measure, limit, held, amount in zip(OF_USER, line.limit.limits, usage.of_users, cost, strict=True):
+        if limit is not None:
+            used = held.get(key, 0)
+            headroom.tighten((limit - used) // max(1, amount), BindingLimit(measure, scope, limit, used, key), zone)
 
 
 def within_lending_limits(usage: Usage, charge: Charge, idle: Mapping[Bucket, int]) -> bool:
     """True if others still find what they do not lend, with the charge taken from `idle` (milli-GPU a bucket)."""
     path = usage.tree.paths[charge.queue]
     for scope in {line.scope for line in usage.tree.quotas if line.quota.lendable is not None}:
-        wanted = sum(milli for bucket, milli, _ in charge.amounts if covers(scope, bucket))
+        wanted = sum(amounts.milli for bucket, amounts in charge.amounts if covers(scope, bucket))
         withheld = sum(_withheld(usage, root, path, scope) for root in usage.tree.roots) if wanted else 0
         if withheld and sum(milli for bucket, milli in idle.items() if covers(scope, bucket)) - withheld < wanted:
             return False

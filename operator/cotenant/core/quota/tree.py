@@ -148,10 +148,7 @@ class QueueTree:
         nodes."""
         return self.limits_lending or any(
             bool(self.user_lines_of[ancestor])
-            or any(
-                line.quota.limit is not None or line.quota.memory_limit_mib is not None
-                for line in self.quotas_of[ancestor]
-            )
+            or any(limit is not None for line in self.quotas_of[ancestor] for limit in line.quota.limits)
             for ancestor in self.paths[queue]
         )
 

@@ -7,43 +7,49 @@ What is still free under every rule is in `headroom`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from cotenant.core.model.measure import OF_QUEUE, Amounts
 from cotenant.core.quota.tree import Bucket, QueueTree
+
+UserOfLine: TypeAlias = tuple[int, str]
+"""(line of users, user)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Cost of one placement per bucket: milli-GPU (see `share_cost`) and MiB of GPU memory."""
+    """Cost of one placement per bucket."""
 
     queue: int
     user: str
-    amounts: tuple[tuple[Bucket, int, int], ...]
+    amounts: tuple[tuple[Bucket, Amounts], ...]
 
     @property
     def milli(self) -> int:
-        return sum(milli for _, milli, _ in self.amounts)
+        return sum(amounts.milli for _, amounts in self.amounts)
 
 
 class Usage:
-    __slots__ = ("class_milli", "quota_mib", "quota_milli", "tree", "user_mib", "user_milli")
+    __slots__ = ("class_milli", "of_lines", "of_users", "quota_milli", "tree")
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
-        self.quota_milli: list[int] = [0] * len(tree.quotas)
-        """Milli-GPU held under each quota line, by the whole subtree."""
-        self.quota_mib: list[int] = [0] * len(tree.quotas)
+        self.of_lines: tuple[list[int], ...] = tuple([0] * len(tree.quotas) for _ in OF_QUEUE)
+        """For each dimension (`Amounts`): what is held under each quota line, by the whole subtree."""
+        self.quota_milli = self.of_lines[0]
+        """Of GPUs."""
+        self.of_users: tuple[dict[UserOfLine, int], ...] = tuple({} for _ in OF_QUEUE)
+        """For each dimension: what each user holds under a line of users, in the whole subtree."""
         self.class_milli: list[dict[str, int]] = [{} for _ in tree.queues]
         """Queue → class → milli-GPU held by the subtree."""
-        self.user_milli: dict[tuple[int, str], int] = {}
-        """(line of users, user) → milli-GPU that the user holds under it, in the whole subtree."""
-        self.user_mib: dict[tuple[int, str], int] = {}
 
     def copy(self) -> Usage:
         twin = Usage.__new__(Usage)
         twin.tree = self.tree
-        twin.quota_milli, twin.quota_mib = self.quota_milli.copy(), self.quota_mib.copy()
+        twin.of_lines = tuple(held.copy() for held in self.of_lines)
+        twin.quota_milli = twin.of_lines[0]
+        twin.of_users = tuple(held.copy() for held in self.of_users)
         twin.class_milli = [held.copy() for held in self.class_milli]
-        twin.user_milli, twin.user_mib = self.user_milli.copy(), self.user_mib.copy()
         return twin
 
     def with_tree(self, tree: QueueTree) -> Usage:
@@ -56,51 +62,49 @@ class Usage:
         if charge.queue < 0:
             return
         path, of_user = self.tree.paths[charge.queue], self.tree.user_lines(charge.queue, charge.user)
-        for bucket, milli, mib in charge.amounts:
+        for bucket, amounts in charge.amounts:
             for ancestor in path:
                 held = self.class_milli[ancestor]
-                held[bucket[0]] = held.get(bucket[0], 0) + sign * milli
-            for number in self.tree.matching(charge.queue, bucket):
-                self.quota_milli[number] += sign * milli
-                self.quota_mib[number] += sign * mib
+                held[bucket[0]] = held.get(bucket[0], 0) + sign * amounts.milli
+            lines = self.tree.matching(charge.queue, bucket)
+            for of_line, amount in zip(self.of_lines, amounts, strict=True):
+                for number in lines:
+                    of_line[number] += sign * amount
             for line in of_user:
                 if line.matches(bucket):
                     key = line.index, charge.user
-                    self.user_milli[key] = self.user_milli.get(key, 0) + sign * milli
-                    self.user_mib[key] = self.user_mib.get(key, 0) + sign * mib
+                    for of_line_and_user, amount in zip(self.of_users, amounts, strict=True):
+                        of_line_and_user[key] = of_line_and_user.get(key, 0) + sign * amount
 
     def within_limits(self, charge: Charge) -> bool:
         """The charge, on top of what is held, breaks no limit of any quota line or user."""
         if charge.queue < 0:
             return False
-        added: dict[int, tuple[int, int]] = {}
-        for bucket, milli, mib in charge.amounts:
+        added: dict[int, list[Amounts]] = {}
+        for bucket, amounts in charge.amounts:
             lines = self.tree.path_quotas(charge.queue, bucket)
             if lines is None:
                 return False
             for line in lines:
-                before = added.get(line.index, (0, 0))
-                added[line.index] = before[0] + milli, before[1] + mib
-        for number, (milli, mib) in added.items():
-            quota = self.tree.quotas[number].quota
-            if quota.limit is not None and self.quota_milli[number] + milli > quota.limit:
-                return False
-            if quota.memory_limit_mib is not None and self.quota_mib[number] + mib > quota.memory_limit_mib:
-                return False
+                added.setdefault(line.index, []).append(amounts)
+        for number, more in added.items():
+            limits = self.tree.quotas[number].quota.limits
+            for limit, held, amount in zip(limits, self.of_lines, map(sum, zip(*more, strict=True)), strict=True):
+                if limit is not None and held[number] + amount > limit:
+                    return False
         return self._within_user_limits(charge)
 
     def _within_user_limits(self, charge: Charge) -> bool:
         for line in self.tree.user_lines(charge.queue, charge.user):
-            matching = [(milli, mib) for bucket, milli, mib in charge.amounts if line.matches(bucket)]
-            if not matching:
+            more = [amounts for bucket, amounts in charge.amounts if line.matches(bucket)]
+            if not more:
                 continue
-            limit, key = line.limit, (line.index, charge.user)
-            milli = self.user_milli.get(key, 0) + sum(one for one, _ in matching)
-            mib = self.user_mib.get(key, 0) + sum(one for _, one in matching)
-            if limit.limit is not None and milli > limit.limit:
-                return False
-            if limit.memory_limit_mib is not None and mib > limit.memory_limit_mib:
-                return False
+            key = line.index, charge.user
+            for limit, held, amount in zip(
+                line.limit.limits, self.of_users, map(sum, zip(*more, strict=True)), strict=True
+            ):
+                if limit is not None and held.get(key, 0) + amount > limit:
+                    return False
         return True
 
     def held_milli(self, queue: int) -> int:

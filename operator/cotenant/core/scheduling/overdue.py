@@ -108,7 +108,7 @@ _BEHIND_BOOKINGS: Final = StartBound(
 
 
 def _has_to_borrow(request: Request) -> str:
-    gpus = format_gpus(request.workers * min(option.milli for option in request.options))
+    gpus = format_gpus(request.workers * min(option.cost.milli for option in request.options))
     return (
         f"There is no latest start, because the job has to borrow: it asks for {gpus} GPU, which the guarantee of its"
         f" queue does not cover, and other queues may claim theirs. A guarantee of {gpus} GPU would give one."

@@ -7,6 +7,7 @@ from dataclasses import replace
 from cotenant.api.resources.queue_status import UserUsage
 from cotenant.controller.reports.queues.user_usage import MOST_USERS, users_of
 from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import UserLimit
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
@@ -28,8 +29,8 @@ def test_each_user_stands_there_under_the_line_that_counts_for_him_the_nearest_t
     usage = usage_of(
         UserLimit(limit=4_000), UserLimit(user="bob", limit=8_000), UserLimit(gpu_class="H100", memory_limit_mib=92_160)
     )
-    usage.add(Charge(0, "ann", ((H100, 1_000, 81_920),)))
-    usage.add(Charge(0, "bob", ((H100, 2_500, 1_024),)))
+    usage.add(Charge(0, "ann", ((H100, Amounts(1_000, 81_920)),)))
+    usage.add(Charge(0, "bob", ((H100, Amounts(2_500, 1_024)),)))
 
     assert [shown(one) for one in users_of(usage, 0)] == [
         {"user": "ann", "gpuClass": "H100", "used": "1", "memoryUsed": "80Gi", "memoryLimit": "90Gi"},
@@ -40,7 +41,7 @@ def test_each_user_stands_there_under_the_line_that_counts_for_him_the_nearest_t
 
 
 def test_who_holds_nothing_any_more_is_not_there() -> None:
-    usage, charge = usage_of(UserLimit(limit=4_000)), Charge(0, "ann", ((H100, 1_000, 81_920),))
+    usage, charge = usage_of(UserLimit(limit=4_000)), Charge(0, "ann", ((H100, Amounts(1_000, 81_920)),))
     usage.add(charge)
     usage.add(charge, -1)
 
@@ -50,7 +51,7 @@ def test_who_holds_nothing_any_more_is_not_there() -> None:
 def test_however_many_users_a_queue_has_its_status_stays_small() -> None:
     usage = usage_of(UserLimit(limit=4_000))
     for number in range(MOST_USERS + 3):
-        usage.add(Charge(0, f"user-{number:03}", ((H100, 10 + number, 1),)))
+        usage.add(Charge(0, f"user-{number:03}", ((H100, Amounts(10 + number, 1)),)))
 
     found = users_of(usage, 0)
 

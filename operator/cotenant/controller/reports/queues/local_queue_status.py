@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from cotenant.api.resources.queue_status import LocalQueueStatus, LocalQuota
+from cotenant.core.model.measure import Amounts, Measure
 from cotenant.core.model.objects import WHOLE, JobKey
 from cotenant.core.queueing.fair_share import borrowed
 from cotenant.core.quota.headroom import headroom_of
@@ -122,15 +123,15 @@ def free_milli(accounts: LocalAccounts, queue: int, counts: Callable[[Bucket], b
         gpu_class, zone = bucket
         size = accounts.mib_of[gpu_class]
         lent = idle if tree.limits_lending else None
-        allowed = headroom_of(usage, queue, _NOBODY, gpu_class, milli=1, mib=0, idle=lent)
+        allowed = headroom_of(usage, queue, _NOBODY, gpu_class, Amounts(milli=1), idle=lent)
         memory = [
-            (line.quota.memory_limit_mib - usage.quota_mib[line.index]) * WHOLE // size
+            (line.quota.memory_limit_mib - usage.of_lines[Measure.MEMORY.dimension][line.index]) * WHOLE // size
             for line in lines
             if line.quota.memory_limit_mib is not None
         ]
         milli = min(idle[bucket], allowed.workers, allowed.zone_workers.get(zone, idle[bucket]), *memory)
         if milli > 0:
-            usage.add(Charge(queue, _NOBODY, ((bucket, milli, milli * size // WHOLE),)))
+            usage.add(Charge(queue, _NOBODY, ((bucket, Amounts(milli, milli * size // WHOLE)),)))
             idle[bucket] -= milli
             total += milli
     return total

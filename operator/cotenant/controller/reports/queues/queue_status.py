@@ -16,6 +16,7 @@ from cotenant.api.scalars.quantities import show_mib
 from cotenant.controller.client.kube import Document
 from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.reports.queues.user_usage import users_of
+from cotenant.core.model.measure import Measure
 from cotenant.core.queueing.fair_share import DominantShares, borrowed
 from cotenant.core.quota.tree import QueueTree, QuotaLine
 from cotenant.core.quota.usage import Usage
@@ -117,7 +118,7 @@ def _quota_usage(account: QueueAccounts, line: QuotaLine, over: Mapping[str | No
     return QuotaUsage(
         gpu_class=line.quota.gpu_class,
         zone=line.quota.zone,
-        memory_used=None if most is None else show_mib(account.usage.quota_mib[line.index]),
+        memory_used=None if most is None else show_mib(account.usage.of_lines[Measure.MEMORY.dimension][line.index]),
         memory_limit=None if most is None else show_mib(most),
     ).model_copy(update=amounts)
 

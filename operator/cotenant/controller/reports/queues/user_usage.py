@@ -18,27 +18,25 @@ MOST_USERS = 64
 def users_of(usage: Usage, queue: int) -> tuple[UserUsage, ...]:
     """Users who hold something under a line of this queue, by how much of their limit they use."""
     lines = {line.index: line for line in usage.tree.user_lines_of[queue]}
-    held = [(lines[number], user) for (number, user), milli in usage.user_milli.items() if milli and number in lines]
+    held = [(lines[number], user) for (number, user), milli in usage.of_users[0].items() if milli and number in lines]
     held.sort(key=lambda one: (-_part(usage, *one), one[1], one[0].index))
     return tuple(_usage(usage, line, user) for line, user in held[:MOST_USERS])
 
 
 def _part(usage: Usage, line: UserLine, user: str) -> Fraction:
     key = line.index, user
-    parts = (
-        (usage.user_milli[key], line.limit.limit),
-        (usage.user_mib.get(key, 0), line.limit.memory_limit_mib),
-    )
-    return max(Fraction(used, max(1, most)) for used, most in parts if most is not None)
+    parts = zip(usage.of_users, line.limit.limits, strict=True)
+    return max(Fraction(held.get(key, 0), max(1, most)) for held, most in parts if most is not None)
 
 
 def _usage(usage: Usage, line: UserLine, user: str) -> UserUsage:
     most, key = line.limit.memory_limit_mib, (line.index, user)
+    milli, mib = (held.get(key, 0) for held in usage.of_users)
     shown = UserUsage(
         user=user,
         gpu_class=line.limit.gpu_class,
         zone=line.limit.zone,
-        memory_used=None if most is None else show_mib(usage.user_mib.get(key, 0)),
+        memory_used=None if most is None else show_mib(mib),
         memory_limit=None if most is None else show_mib(most),
     )
-    return shown.model_copy(update={"limit": line.limit.limit, "used": usage.user_milli[key]})  # milli already
+    return shown.model_copy(update={"limit": line.limit.limit, "used": milli})  # milli already
