@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cotenant import core
 from cotenant.core.allocation.request import Option, options_of, request_key
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import (
@@ -81,6 +84,26 @@ def test_jobs_share_a_request_that_differ_in_nothing_that_a_rule_reads(name: str
     other = replace(JOB, **{name: (ALIKE | DIFFERENT)[name]})
 
     assert (request_key(other) == request_key(JOB)) is (name in ALIKE)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "allocation/request.py",
+        "explain/inadmissible.py",
+        "explain/queue_refusals.py",
+        "explain/unsatisfiable.py",
+        "placement/shapes.py",
+    ],
+)
+def test_a_judge_of_requests_reads_no_field_of_a_job_that_the_key_leaves_out(path: str) -> None:
+    """Jobs with equal keys share one request or one refusal, in a cycle and from cycle to cycle."""
+    source = (Path(core.__file__).parent / path).read_text()
+    attributes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
+    read = {node.attr for node in attributes if ast.unparse(node.value).rpartition(".")[2] == "job"}
+
+    assert read
+    assert read & ALIKE.keys() <= {"key"}  # the name of a job, under which its request is remembered
 
 
 def test_how_far_a_gang_may_grow_makes_no_other_request_but_whether_it_may_at_all_does() -> None:
