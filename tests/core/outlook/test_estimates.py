@@ -70,6 +70,7 @@ def test_a_job_that_declared_nothing_ends_at_its_maximum_at_the_latest() -> None
 
 
 def test_earlier_runs_of_the_template_are_a_distribution() -> None:
+    """The tenth of eleven plays starts the job after 4,200 s, and the distance to the median is doubled."""
     history = RuntimeHistory()
     for seconds in (250, 500, 1_000, 2_000, 4_000):
         history.record(make_job("train-1"), seconds)
@@ -77,7 +78,7 @@ def test_earlier_runs_of_the_template_are_a_distribution() -> None:
     found = estimates(cluster(busy("train-17", 0), make_job("next"), runtimes=history.learned()))["next"]
 
     assert found.p50 - NOW == pytest.approx(1_000, rel=0.1)
-    assert found.p90 - NOW == pytest.approx(4_200, rel=0.2)
+    assert found.p90 - NOW == pytest.approx(7_400, rel=0.2)
 
 
 def test_declared_run_times_are_corrected_by_how_earlier_declarations_came_out() -> None:
@@ -153,7 +154,7 @@ def test_where_nothing_was_promised_nothing_is_learned(p90: float) -> None:
 
 @pytest.mark.parametrize(
     ("started_at", "moved"),
-    [(50.0, (-0.02, -0.02)), (50.5, (0.02, -0.02)), (100.0, (0.02, -0.02)), (100.5, (0.02, 0.18))],
+    [(50.0, (-0.02, -0.005)), (50.5, (0.02, -0.005)), (100.0, (0.02, -0.005)), (100.5, (0.02, 0.045))],
     ids=["just in time for both", "late for the first", "just in time for the second", "late for both"],
 )
 def test_a_promise_that_is_just_kept_is_kept(started_at: float, moved: tuple[float, float]) -> None:
@@ -196,8 +197,9 @@ def test_each_of_eleven_plays_draws_another_part_of_what_was_learned_in_turn() -
     draws = [known.draw(busy_job, 0.0, NOW, chance_of(busy_job, number)) for number in range(11)]
     wanted = []
     for plays in range(1, 12):
-        some = sorted(round(seconds, 3) for seconds in draws[:plays] if seconds is not None)
-        wanted.append((some[ceil(0.5 * plays) - 1], some[ceil(0.9 * plays) - 1]))
+        some = sorted(seconds for seconds in draws[:plays] if seconds is not None)
+        p50, p90 = (some[ceil(quantile * plays) - 1] for quantile in (0.5, 0.9))
+        wanted.append((round(p50, 3), round(p50 + 2 * (p90 - p50), 3)))
 
     outlook = Outlook()
     outlook.observe(cluster(busy_job, make_job("next"), runtimes=learned), {})
