@@ -56,10 +56,8 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
                 compute.append(grant.compute_milli)
                 kind = inventory.kinds[inventory.kind[slot]]
                 bucket = (kind.gpu_class, inventory.nodes[row].zone)
-                held, cost = (
-                    amounts.get(bucket, Amounts()),
-                    share_cost(grant.memory_mib, grant.compute_milli, kind.memory_mib),
-                )
+                held = amounts.get(bucket, Amounts())
+                cost = share_cost(grant.memory_mib, grant.compute_milli, kind.memory_mib)
                 amounts[bucket] = Amounts(held.milli + cost, held.mib + grant.memory_mib)
         nodes.append(
             NodeAllocation(
