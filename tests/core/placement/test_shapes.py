@@ -87,14 +87,11 @@ def test_workers_side_by_side_take_gpus_of_their_own_and_share_nothing() -> None
     assert shape.times(1) == shape
 
 
-def test_amounts_per_kind_are_arrays_in_the_order_of_the_kinds_that_nobody_can_write() -> None:
+def test_amounts_per_kind_are_arrays_in_the_order_of_the_kinds() -> None:
     inventory = Inventory.of([make_node("n1"), make_node("n2", gpu_class="A100", memory_mib=40_960)])
     memory, compute, serves = Shape(whole=False, memory_mib=20_480, classes=("H100",)).per_kind(inventory)
 
     assert (memory.tolist(), compute.tolist(), serves.tolist()) == ([20_480, 20_480], [500, 250], [False, True])
-    for array in (memory, compute, serves):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
 
 
 @pytest.mark.parametrize(

@@ -78,14 +78,12 @@ class Inventory:
     mixed: bool
     """Some node has GPUs of several kinds."""
     _rows_of_classes: dict[tuple[tuple[str, ...], str], BoolArray] = field(default_factory=dict)
-    """Filled on demand; the same for the same frame."""
+    """Filled on demand; the same for the same frame. By count it saves a third of the CPU with 5,000 different nodes:
+    for each decision 0.4 questions of 0.6 ms."""
     _rows_in_zones: dict[tuple[str, ...], BoolArray] = field(default_factory=dict)
-    """Likewise."""
+    """Likewise. It saves memory more than CPU (1 %): all ways to run in the same zones share one array."""
     serving: dict[Hashable, IntArray | slice] = field(default_factory=dict, repr=False)
-    """Rows that may serve a kind of request. Likewise."""
-    amounts: dict[Hashable, tuple[IntArray, IntArray, BoolArray]] = field(default_factory=dict, repr=False)
-    """What a request takes of one GPU of each kind, by request: MiB, milli, and whether the kind may serve at all.
-    Filled on demand; the same for the same kinds."""
+    """Rows that may serve a kind of request. Likewise, and for the same reason."""
 
     @classmethod
     def of(cls, nodes: Iterable[Node]) -> Inventory:

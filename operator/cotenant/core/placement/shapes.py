@@ -88,16 +88,10 @@ class Shape:
 
     def per_kind(self, inventory: Inventory) -> tuple[IntArray, IntArray, BoolArray]:
         """Per kind of the inventory: MiB, milli, and whether the kind may serve at all."""
-        known = inventory.amounts.get(self)
-        if known is None:
-            if len(inventory.amounts) >= _SHAPES:
-                inventory.amounts.clear()
-            known = inventory.amounts[self] = _per_kind(self, inventory.kinds)
-        return known
-
-
-_SHAPES = 4_096
-"""Shapes of which the amounts are kept."""
+        pairs = [self.per_gpu(kind) for kind in inventory.kinds]
+        memory = np.array([memory for memory, _ in pairs], dtype=np.int64)
+        compute = np.array([compute for _, compute in pairs], dtype=np.int64)
+        return memory, compute, np.array([self.allows(kind) for kind in inventory.kinds], dtype=np.bool_)
 
 
 @lru_cache(maxsize=4096)
@@ -110,17 +104,6 @@ def without_classes(shape: Shape) -> Shape:
 def one_gpu_of(shape: Shape) -> Shape:
     """What one of its GPUs gives, without the rest of the node."""
     return replace(shape, count=1, cpu_milli=0, host_mib=0)
-
-
-def _per_kind(shape: Shape, kinds: tuple[GpuKind, ...]) -> tuple[IntArray, IntArray, BoolArray]:
-    """Read-only."""
-    pairs = [shape.per_gpu(kind) for kind in kinds]
-    memory = np.array([memory for memory, _ in pairs], dtype=np.int64)
-    compute = np.array([compute for _, compute in pairs], dtype=np.int64)
-    serves = np.array([shape.allows(kind) for kind in kinds], dtype=np.bool_)
-    for array in (memory, compute, serves):
-        array.flags.writeable = False
-    return memory, compute, serves
 
 
 Demand: TypeAlias = tuple[Shape, float]

@@ -18,7 +18,7 @@ elastic quota), so that no queue relies on GPUs that do not exist. Example: 8 + 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import WHOLE, Job, Quota, TenantQueue, TimeOrder
@@ -50,7 +50,7 @@ class QuotaLine:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueueTree:
-    """Built once per set of queues and inventory. Three memos of lookups save a third of a large decision."""
+    """Built once per set of queues and inventory."""
 
     queues: tuple[TenantQueue, ...]
     """In order of name."""
@@ -71,9 +71,6 @@ class QueueTree:
     limits_lending: bool
     priorities: tuple[tuple[PriorityBounds, PriorityBounds], ...]
     """Queue → bounds of numbers, and of PriorityClasses."""
-    _path_quotas: dict[tuple[int, Bucket], tuple[QuotaLine, ...] | None] = field(default_factory=dict)
-    _matching: dict[tuple[int, Bucket], tuple[int, ...]] = field(default_factory=dict)
-    _user_lines: dict[tuple[int, str], tuple[UserLine, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, queues: Iterable[TenantQueue], inventory: Inventory) -> QueueTree:
@@ -164,34 +161,16 @@ class QueueTree:
 
     def matching(self, queue: int, bucket: Bucket) -> tuple[int, ...]:
         """Indices of all lines from the queue to its root that count what lies in the bucket."""
-        key = (queue, bucket)
-        found = self._matching.get(key)
-        if found is None:
-            found = self._matching[key] = tuple(
-                line.index
-                for ancestor in self.paths[queue]
-                for line in self.quotas_of[ancestor]
-                if line.matches(bucket)
-            )
-        return found
+        return tuple(
+            line.index for ancestor in self.paths[queue] for line in self.quotas_of[ancestor] if line.matches(bucket)
+        )
 
     def user_lines(self, queue: int, user: str) -> tuple[UserLine, ...]:
         """Limits from the queue to its root under which this user counts, whatever the class and zone."""
-        key = (queue, user)
-        found = self._user_lines.get(key)
-        if found is None:
-            lines = [line for ancestor in self.paths[queue] for line in self.user_lines_of[ancestor]]
-            found = self._user_lines[key] = counting(lines, user)
-        return found
+        return counting([line for ancestor in self.paths[queue] for line in self.user_lines_of[ancestor]], user)
 
     def path_quotas(self, queue: int, bucket: Bucket) -> tuple[QuotaLine, ...] | None:
         """Lines from the queue to its root that cover the bucket; None where one of them grants nothing there."""
-        key = (queue, bucket)
-        if key not in self._path_quotas:
-            self._path_quotas[key] = self._collect_path_quotas(queue, bucket)
-        return self._path_quotas[key]
-
-    def _collect_path_quotas(self, queue: int, bucket: Bucket) -> tuple[QuotaLine, ...] | None:
         found: list[QuotaLine] = []
         for ancestor in self.paths[queue]:
             matching = [line for line in self.quotas_of[ancestor] if line.matches(bucket)]
