@@ -139,3 +139,15 @@ def test_a_placement_grows(placement: Placement, workers: int | None) -> None:
     assert isinstance(request, Request)
     growth = grow(job, placement, request, at)
     assert (None if growth is None else growth.placement.workers) == workers
+
+
+def test_the_workers_that_are_added_hold_nothing_of_a_chief() -> None:
+    ledger = Ledger.of([make_node("n1", gpus=8)])
+    at = Occupancy(ledger, Usage(QueueTree.of([make_queue("red", guaranteed=8)], ledger.inventory)), BestFit())
+    placement = make_placement(("n1", [[0]]))
+    job = make_job("elastic", workers=(1, 3), placement=placement, cpu_milli=1_000, chief_cpu_milli=50_000)
+    request = RequestResolver(at.inventory, at.tree).resolve(job)
+    assert isinstance(request, Request)
+    growth = grow(job, placement, request, at)
+    assert growth is not None
+    assert [node.cpu_milli for node in growth.allocation.nodes] == [2_000]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cotenant.core.allocation.allocation import Allocation, AllocationBatch, allocation_of, tenant_of
 from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.allocation.placements import cut
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.measure import Amounts
@@ -118,6 +119,19 @@ def test_a_gpu_that_lies_on_another_node_than_the_placement_says_is_missing() ->
         Charge(1, "ann", ()),
         "GPU GPU-n1-0 of node n2",
     )
+
+
+def test_the_node_of_rank_0_holds_what_a_chief_asks_for_and_no_part_without_rank_0_does() -> None:
+    job, placement = replace(JOB, chief_cpu_milli=9_000), make_placement(("n1", [[0], [1]]), ("n2", [[0]]))
+
+    def amounts(part: Placement) -> list[tuple[int, int]]:
+        return [(node.cpu_milli, node.host_mib) for node in allocation_of(job, part, INVENTORY, TREE).nodes]
+
+    assert amounts(placement) == [(11_000, 1_024), (2_000, 512)]
+    assert [amounts(part) for part in cut(placement, [range(1), range(1, 3)])] == [
+        [(9_000, 512)],
+        [(2_000, 512), (2_000, 512)],
+    ]
 
 
 def test_a_job_whose_queue_is_gone_is_charged_to_none_and_shares_with_no_queue_that_exists() -> None:

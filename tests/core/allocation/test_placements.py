@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant.core.allocation.placements import (
@@ -72,12 +74,31 @@ def test_ranks_are_left_out(ranks: tuple[int, ...], want: Placement) -> None:
     assert without_ranks(WIDE, ranks) == want
 
 
-def test_a_placement_is_cut_into_stretches_of_workers_each_of_which_begins_with_rank_0() -> None:
-    assert cut(WIDE, [range(3, 4), range(1, 3), range(1)]) == [
-        make_placement(("n2", [[1]])),
-        make_placement(("n1", [[1]]), ("n2", [[0]])),
-        make_placement(("n1", [[0]])),
+def test_a_placement_is_cut_into_stretches_of_workers_which_keep_their_ranks() -> None:
+    parts = cut(WIDE, [range(3, 4), range(1, 3), range(1)])
+    n1, n2 = WIDE.nodes
+    assert parts == [
+        Placement(nodes=(replace(n2, ranks=n2.ranks[1:]),)),
+        Placement(nodes=(replace(n1, ranks=n1.ranks[1:]), replace(n2, ranks=n2.ranks[:1]))),
+        Placement(nodes=(replace(n1, ranks=n1.ranks[:1]),)),
     ]
+
+
+def test_the_node_of_the_first_rank_may_be_named_and_workers_may_be_counted_on() -> None:
+    assignments: tuple[NodeAssignment, ...] = ((0, ((0,),)), (1, ((0,), (1,))))
+    found = placement_of(assignments, Shape(), INVENTORY, first_row=0, first_rank=3)
+    assert [(part.node, [rank.rank for rank in part.ranks]) for part in found.nodes] == [("n1", [3]), ("n2", [4, 5])]
+
+
+def test_a_resize_keeps_the_node_of_rank_0_first() -> None:
+    now, before = make_placement(("n2", [[0]])), make_placement(("n2", [[0]]), ("n1", [[0]]))
+    assert [part.node for part in union_during_resize(now, before).nodes] == ["n2", "n1"]
+
+
+def test_a_node_that_was_lost_with_rank_0_on_it_holds_one_too() -> None:
+    now, lost = make_placement(("n2", [[0], [1]])), make_placement(("n1", [[0], [1]]))
+    found = union_during_resize(now, lost)
+    assert [(part.node, [rank.rank for rank in part.ranks]) for part in found.nodes] == [("n2", [0, 1]), ("n1", [0, 3])]
 
 
 def test_workers_are_added_on_nodes_that_the_placement_has_before_new_ones() -> None:
@@ -99,7 +120,7 @@ def test_a_node_without_workers_is_no_part_of_a_placement() -> None:
         pytest.param(WIDE, None, WIDE, id="no resize"),
         pytest.param(WIDE, WIDE, WIDE, id="a resize to the same"),
         pytest.param(make_placement(("n1", [[0]])), WIDE, WIDE, id="shrinking holds all that was held"),
-        pytest.param(WIDE, make_placement(("n2", [[1]])), WIDE, id="growing holds all that is coming"),
+        pytest.param(WIDE, make_placement(("n1", [[0]])), WIDE, id="growing holds all that is coming"),
         pytest.param(
             make_placement(("n1", [[0]])),
             make_placement(("n1", [[1]]), ("n2", [[0]])),

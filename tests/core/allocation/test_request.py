@@ -68,6 +68,8 @@ DIFFERENT: dict[str, Any] = {
     "gpu": GpuRequest(count=2),
     "cpu_milli": 1,
     "memory_mib": 1,
+    "chief_cpu_milli": 1,
+    "chief_memory_mib": 1,
     "topology": Topology("rack", TopologyMode.PREFERRED),
     "spread": Spread("node", TopologyMode.PREFERRED),
     "distinct_gpus": False,

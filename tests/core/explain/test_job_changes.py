@@ -176,6 +176,18 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
         lambda job: job.cpu_milli < 4000,
         [("a worker asked for at most 3.9 CPU", (("spec.resources.cpu", '"3900m"'),))],
     ),
+    "less CPU of a chief, down to what every worker has": (
+        make_job("a", cpu_milli=4000, chief_cpu_milli=9000),
+        NOWHERE,
+        lambda job: job.chief_cpu <= 4000,
+        [("its chief asked for at most 4 CPU", (("spec.chief.resources.cpu", '"4000m"'),))],
+    ),
+    "less memory of a chief": (
+        make_job("a", chief_memory_mib=9000),
+        NOWHERE,
+        lambda job: job.chief_memory < 5000,
+        [("its chief asked for at most 4992 MiB of memory", (("spec.chief.resources.memory", '"4992Mi"'),))],
+    ),
     "no CPU at all is asked for where that alone helps": (
         make_job("a", cpu_milli=4000),
         NOWHERE,

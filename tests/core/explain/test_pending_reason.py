@@ -75,6 +75,19 @@ def test_gpus_whose_nodes_lack_cpu_are_named_with_what_one_worker_asks() -> None
     assert dict(verdict.evidence) == {"asked": 1, "available": 0, "cpu_milli": 4_500, "memory_mib": 2_048}
 
 
+def test_what_a_chief_asks_is_named_too() -> None:
+    jobs = [
+        make_job("old", cpu_milli=6_000, placement=make_placement(("n1", [[0]]))),
+        make_job("new", cpu_milli=1_000, memory_mib=2_048, chief_cpu_milli=4_000),
+    ]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1", cpu_milli=8_000)], queues=[RED], jobs=jobs))
+
+    assert plan.verdicts["red/new"].message.endswith(
+        "(one worker asks 1 CPUs and 2 GiB, and 4 CPU and 2 GiB of memory for the chief)."
+    )
+
+
 @pytest.mark.parametrize(
     ("nodes", "named"),
     [

@@ -43,6 +43,13 @@ def test_nodes_without_a_rack_label_are_not_one_rack() -> None:
             id="CPU",
         ),
         pytest.param(
+            make_job("a", workers=2, cpu_milli=1_000, chief_cpu_milli=90_000),
+            "Needs 2 workers × 1 GPU; even an empty cluster holds only 0 of 2 such workers:"
+            " the chief is on one node and asks for 90 CPU,"
+            " and no node has more than 64 CPU.",
+            id="CPU of the chief",
+        ),
+        pytest.param(
             make_job("a", memory_mib=1024 * 1024),
             "Needs 1 GPU; even an empty cluster holds only 0 of 1 such worker:"
             " a worker is on one node and asks for 1024 GiB"
@@ -131,6 +138,14 @@ def test_where_gpus_are_enough_the_cpu_or_memory_beside_them_is_named(resources:
     assert refused([make_node("n1", gpus=2)], make_job("a", workers=2, **resources)) == (
         "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers: there are GPUs enough, but not"
         f" with {amount} for each worker beside them; ask for less of it."
+    )
+
+
+def test_where_gpus_are_enough_the_amounts_of_the_chief_are_named() -> None:
+    job = make_job("a", workers=2, cpu_milli=20_000, chief_cpu_milli=60_000)
+    assert refused([make_node("n1", gpus=2)], job) == (
+        "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers: there are GPUs enough, but not"
+        " with 20 CPU for each worker, and 60 CPU and 0 MiB of memory for the chief beside them; ask for less of it."
     )
 
 

@@ -18,10 +18,10 @@ from cotenant.core.model.plan import Admit
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
-from cotenant.core.placement.gang import max_workers, place_gang
+from cotenant.core.placement.gang import chief_row_of, max_workers, place_gang
 from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.scoring import Scores
-from cotenant.core.placement.shapes import Shape, worker_shape
+from cotenant.core.placement.shapes import Shape, chief_of, worker_shape
 from cotenant.core.placement.spreading import crowding
 from cotenant.core.state.facts import NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
@@ -43,6 +43,7 @@ def test_the_largest_gang_that_fits_is_placed_and_no_larger_one(
             worker_shape(job),
             Tenancy(1),
             np.ones(len(nodes), dtype=np.bool_),
+            chief=chief_of(job, worker_shape(job)),
             distinct=job.distinct_gpus,
             topology=near,
             spread=data.draw(st.sampled_from([None, *spreads_below(near)])),
@@ -58,6 +59,11 @@ def test_the_largest_gang_that_fits_is_placed_and_no_larger_one(
                 for row, columns in picks:
                     per_zone[ledger.inventory.nodes[row].zone] += len(columns)
                 assert sum(per_zone.values()) == workers
+                head = chief_row_of(room, ask, picks)
+                assert (head is None) == (ask.chief is None)
+                for row, columns in picks:
+                    cpu = job.cpu_milli * len(columns) + (job.chief_cpu - job.cpu_milli if row == head else 0)
+                    assert cpu <= ledger.inventory.nodes[row].cpu_milli
                 assert all(per_zone[zone] <= room_there for zone, room_there in zone_room.items())
                 if ask.spread is not None and ask.spread.mode is TopologyMode.REQUIRED:
                     assert crowding(ledger.inventory, ask, picks)[0] <= ask.spread.most

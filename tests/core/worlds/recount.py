@@ -15,6 +15,7 @@ def check_nothing_is_overcommitted(nodes: list[Node], queues: list[TenantQueue],
     memory: dict[str, int] = defaultdict(int)
     compute: dict[str, int] = defaultdict(int)
     cpu: dict[str, int] = defaultdict(int)
+    host: dict[str, int] = defaultdict(int)
     holders: dict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         if job.placement is None:
@@ -26,17 +27,22 @@ def check_nothing_is_overcommitted(nodes: list[Node], queues: list[TenantQueue],
         assert len(uuids) == len(set(uuids)) or not job.distinct_gpus, "two ranks of one job on one GPU"
         for part in taken.nodes:
             cpu[part.node] += job.cpu_milli * len(part.ranks)
+            host[part.node] += job.memory_mib * len(part.ranks)
             for rank in part.ranks:
                 for grant in rank.gpus:
                     assert node_of[grant.uuid].name == part.node
                     memory[grant.uuid] += grant.memory_mib
                     compute[grant.uuid] += grant.compute_milli
                     holders[grant.uuid].append(job)
+        head = job.placement.nodes[0].node
+        cpu[head] += 0 if job.chief_cpu_milli is None else job.chief_cpu_milli - job.cpu_milli
+        host[head] += 0 if job.chief_memory_mib is None else job.chief_memory_mib - job.memory_mib
     for uuid, amount in memory.items():
         assert amount <= gpu[uuid].memory_mib
         assert compute[uuid] <= 1000
     for node in nodes:
         assert cpu[node.name] <= node.cpu_milli
+        assert host[node.name] <= node.memory_mib
     for uuid, sharers in holders.items():
         check_sharing(node_of[uuid], sharers)
 

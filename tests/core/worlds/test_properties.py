@@ -131,6 +131,8 @@ def jobs(draw: st.DrawFn, names: Sequence[str]) -> list[Job]:
                 priority=draw(st.integers(0, 2)),
                 user=draw(st.sampled_from(("ann", "bob"))),
                 cpu_milli=draw(st.sampled_from((0, 1_000, 5_000))),
+                chief_cpu_milli=draw(st.sampled_from((None, None, 0, 3_000, 8_000, 20_000))),
+                chief_memory_mib=draw(st.sampled_from((None, None, 300_000))),
                 preemptible=draw(st.sampled_from((True, True, True, False))),
                 distinct_gpus=draw(st.sampled_from((True, True, False))),
                 expected_runtime_s=draw(st.sampled_from((None, 60, 3_600))),

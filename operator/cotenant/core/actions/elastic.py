@@ -48,7 +48,7 @@ def grow(job: Job, placement: Placement, request: Request, current: Occupancy) -
     assignments = place_gang(current.fit_cache, wanted, extra) if extra > 0 else None
     if assignments is None:
         return None
-    more = placement_of(assignments, wanted.shape, current.inventory)
+    more = placement_of(assignments, wanted.shape, current.inventory, first_rank=placement.workers)
     allocation = allocation_of(job, more, current.inventory, current.tree)
     if not job.preemptible and not within_guarantees(current, request, allocation):
         return None
@@ -98,4 +98,4 @@ def _wanted(option: Option, placement: Placement, inventory: Inventory) -> Place
             if part.node in inventory.row_of:
                 one = int(of_row[inventory.row_of[part.node]])
                 there[one] = there.get(one, 0) + len(part.ranks)
-    return replace(request, allowed=rows, excluded=excluded, topology=None, domain_workers=there)
+    return replace(request, allowed=rows, chief=None, excluded=excluded, topology=None, domain_workers=there)

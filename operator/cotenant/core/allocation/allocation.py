@@ -59,14 +59,15 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
                 held = amounts.get(bucket, Amounts())
                 cost = share_cost(grant.memory_mib, grant.compute_milli, kind.memory_mib)
                 amounts[bucket] = Amounts(held.milli + cost, held.mib + grant.memory_mib)
+        cpu_milli, host_mib = job.host_amounts(part.ranks)
         nodes.append(
             NodeAllocation(
                 row=row,
                 columns=tuple(columns),
                 memory_mib=tuple(memory),
                 compute_milli=tuple(compute),
-                cpu_milli=job.cpu_milli * len(part.ranks),
-                host_mib=job.memory_mib * len(part.ranks),
+                cpu_milli=cpu_milli,
+                host_mib=host_mib,
                 tenant=tenant_of(job.queue, tree),
                 sharing=job.gpu.sharing,
             )

@@ -1,12 +1,13 @@
 """Placements as values: made from node assignments, and joined or cut while a job changes size.
 
-Ranks are contiguous from 0 and rank 0 lies on the node with most workers.
+Ranks are contiguous from 0 and rank 0 lies on the node with most workers, or on that with room for a chief.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import GrantedGpu, NodePlacement, Placement, RankPlacement
@@ -14,11 +15,19 @@ from cotenant.core.placement.gang_request import NodeAssignment
 from cotenant.core.placement.shapes import Shape
 
 
-def placement_of(assignments: Sequence[NodeAssignment], shape: Shape, inventory: Inventory) -> Placement:
-    rank = 0
+def placement_of(
+    assignments: Sequence[NodeAssignment],
+    shape: Shape,
+    inventory: Inventory,
+    *,
+    first_row: int | None = None,
+    first_rank: int = 0,
+) -> Placement:
+    """`first_row`: the node of the first rank; None: the one with most workers."""
+    rank = first_rank
     nodes = []
     memory, compute, _ = shape.per_kind(inventory)
-    ordered = sorted(assignments, key=lambda assignment: (-len(assignment[1]), assignment[0]))
+    ordered = sorted(assignments, key=lambda part: (part[0] != first_row, -len(part[1]), part[0]))
     for row, workers in ordered:
         uuids = inventory.uuids[row]
         ranks = []
@@ -42,15 +51,16 @@ def without_ranks(placement: Placement, ranks: Collection[int]) -> Placement:
 
 
 def cut(placement: Placement, stretches: Iterable[range]) -> list[Placement]:
-    """Keep each stretch of workers alone, the first of it as rank 0."""
-    workers = {worker.rank: (part.node, worker.gpus) for part in placement.nodes for worker in part.ranks}
+    """Keep each stretch of workers alone, under the ranks that they have."""
+    workers = {worker.rank: (part.node, worker) for part in placement.nodes for worker in part.ranks}
     found = []
     for stretch in stretches:
-        nodes: dict[str, list[tuple[GrantedGpu, ...]]] = {}
+        nodes: dict[str, list[RankPlacement]] = {}
         for rank in stretch:
-            node, gpus = workers[rank]
-            nodes.setdefault(node, []).append(gpus)
-        found.append(renumber(list(nodes.items())))
+            node, worker = workers[rank]
+            nodes.setdefault(node, []).append(worker)
+        parts = (NodePlacement(node=node, ranks=tuple(ranks)) for node, ranks in nodes.items())
+        found.append(Placement(nodes=tuple(parts)))
     return found
 
 
@@ -75,12 +85,20 @@ def renumber(nodes: Sequence[tuple[str, Sequence[tuple[GrantedGpu, ...]]]]) -> P
 
 
 def union_during_resize(placement: Placement, leaving: Placement | None) -> Placement:
-    """Everything that is held while a resize is under way: per node and GPU the larger of before and after."""
+    """Everything that is held while a resize is under way: per node and GPU the larger of before and after. Ranks are
+    counted anew; if rank 0 has been on two nodes, as after the loss of one, both hold one.
+    """
     if leaving is None or leaving == placement:
         return placement
     before = Counter((part.node, rank.gpus) for part in leaving.nodes for rank in part.ranks)
     after = Counter((part.node, rank.gpus) for part in placement.nodes for rank in part.ranks)
-    nodes: dict[str, list[tuple[GrantedGpu, ...]]] = {}
+    heads = [part.node for one in (placement, leaving) for part in one.nodes if part.ranks and not part.ranks[0].rank]
+    nodes: dict[str, list[tuple[GrantedGpu, ...]]] = {node: [] for node in heads}
     for node, gpus in sorted((before | after).elements(), key=str):
         nodes.setdefault(node, []).append(gpus)
-    return renumber(list(nodes.items()))
+    parts = renumber(list(nodes.items())).nodes
+    return Placement(nodes=tuple(_with_rank_0(part) if part.node in heads else part for part in parts))
+
+
+def _with_rank_0(part: NodePlacement) -> NodePlacement:
+    return replace(part, ranks=(replace(part.ranks[0], rank=0), *part.ranks[1:]))

@@ -18,7 +18,7 @@ from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import GpuRequest, Job
 from cotenant.core.placement.fitting import Rows, Tenancy
 from cotenant.core.placement.gang_request import PlacementRequest
-from cotenant.core.placement.shapes import Shape, worker_shape
+from cotenant.core.placement.shapes import Shape, chief_of, worker_shape
 from cotenant.core.quota.tree import Bucket, QueueTree
 
 RequestKey: TypeAlias = tuple[object, ...]
@@ -94,6 +94,8 @@ def request_key(job: Job) -> RequestKey:
         job.gpu,
         job.cpu_milli,
         job.memory_mib,
+        job.chief_cpu_milli,
+        job.chief_memory_mib,
         job.topology,
         job.spread,
         job.distinct_gpus,
@@ -156,6 +158,7 @@ def _option(
         gpu_class=classes[0] if len(classes) == 1 else "",
         placement_request=PlacementRequest(
             shape=shape,
+            chief=chief_of(job, shape),
             tenancy=Tenancy(tenant_of(job.queue, tree), job.gpu.sharing),
             allowed=allowed,
             rows=_rows_for(job, shape, zones, allowed, inventory),

@@ -15,7 +15,7 @@ from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.placements import placement_of
 from cotenant.core.allocation.request import Option, Request
 from cotenant.core.model.objects import Placement
-from cotenant.core.placement.gang import max_workers, place_gang
+from cotenant.core.placement.gang import chief_row_of, max_workers, place_gang
 from cotenant.core.placement.gang_request import NodeAssignment, PlacementRequest
 from cotenant.core.placement.nvlink import linkage
 from cotenant.core.placement.spreading import crowding
@@ -107,7 +107,9 @@ def _allowed_options(occupancy: Occupancy, request: Request, workers: int) -> It
 def _result(
     occupancy: Occupancy, request: Request, option: Option, assignments: tuple[NodeAssignment, ...]
 ) -> PlacementResult | None:
-    placement = placement_of(assignments, option.placement_request.shape, occupancy.inventory)
+    wanted = option.placement_request
+    first_row = chief_row_of(occupancy.fit_cache, wanted, assignments)
+    placement = placement_of(assignments, wanted.shape, occupancy.inventory, first_row=first_row)
     allocation = allocation_of(request.job, placement, occupancy.inventory, occupancy.tree)
     if not request.job.preemptible and not within_guarantees(occupancy, request, allocation):
         return None

@@ -16,7 +16,7 @@ from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.search import headroom
 from cotenant.core.explain.binding_quota import BindingQuota, binding_quota
 from cotenant.core.explain.inadmissible import exceeded
-from cotenant.core.explain.unsatisfiable import one_node, where_claims_can_be_mounted
+from cotenant.core.explain.unsatisfiable import amounts_of_chief, one_node, where_claims_can_be_mounted
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import (
     counted,
@@ -110,7 +110,7 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
     allowed = headroom(current.usage, request, option, current.lendable_idle())
     nodes, wanted = current.fit_cache, replace(option.placement_request, zone_workers=allowed.zone_workers)
     fits = max_workers(nodes, wanted)
-    without_cpu = replace(wanted, shape=replace(wanted.shape, cpu_milli=0, host_mib=0))
+    without_cpu = replace(wanted, chief=None, shape=replace(wanted.shape, cpu_milli=0, host_mib=0))
     job = request.job
     of_class = f" on class {option.gpu_class}" if option.gpu_class and len(request.options) > 1 else ""
     start = (
@@ -132,8 +132,8 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
         return Refusal(
             reason=Reason.WAITING_FOR_CPU_OR_MEMORY,
             message=(
-                f"{start}: the GPUs are there, but their nodes lack CPU or memory "
-                f"(one worker asks {job.cpu_milli / 1000:g} CPUs and {format_mib(job.memory_mib)})."
+                f"{start}: the GPUs are there, but their nodes lack CPU or memory (one worker asks"
+                f" {job.cpu_milli / 1000:g} CPUs and {format_mib(job.memory_mib)}{amounts_of_chief(job)})."
             ),
             evidence=(*evidence, ("cpu_milli", job.cpu_milli), ("memory_mib", job.memory_mib)),
         )

@@ -19,6 +19,25 @@ _CPU_STEP = 100
 _HOST_STEP = 64
 
 
+def less_for_the_chief(job: Job, starts: Starts) -> Iterator[SpecChange]:
+    """Less CPU or memory of rank 0, down to what every rank has."""
+    cpu, host = job.chief_cpu, job.chief_memory
+
+    def with_cpu(units: int) -> Job:
+        return replace(job, chief_cpu_milli=units * _CPU_STEP)
+
+    def with_memory(units: int) -> Job:
+        return replace(job, chief_memory_mib=units * _HOST_STEP)
+
+    least_cpu, least_host = -(-job.cpu_milli // _CPU_STEP), -(-job.memory_mib // _HOST_STEP)
+    if (most := _largest(with_cpu, _below(cpu, _CPU_STEP), starts, least=least_cpu)) is not None:
+        words = f"its chief asked for at most {format_gpus(most.chief_cpu)} CPU"
+        yield SpecChange(words, (("spec.chief.resources.cpu", f'"{most.chief_cpu}m"'),), most)
+    elif (most := _largest(with_memory, _below(host, _HOST_STEP), starts, least=least_host)) is not None:
+        words = f"its chief asked for at most {format_mib(most.chief_memory)} of memory"
+        yield SpecChange(words, (("spec.chief.resources.memory", f'"{most.chief_memory}Mi"'),), most)
+
+
 def less_cpu_or_memory(job: Job, starts: Starts) -> Iterator[SpecChange]:
     cpu, host = job.cpu_milli, job.memory_mib
 

@@ -25,7 +25,7 @@ from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import ANY_TENANT, FitCache
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.placement.gang_request import PlacementRequest
-from cotenant.core.placement.shapes import worker_shape
+from cotenant.core.placement.shapes import chief_of, worker_shape
 from cotenant.core.quota.tree import QueueTree
 
 SHOWN_MAX: Final = 3
@@ -89,7 +89,8 @@ def _too_large(job: Job, inventory: Inventory) -> Refusal | None:
 
 
 def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refusal | None:
-    """The refusal of a gang that does not fit even on empty nodes. Exact: capacities for equal workers add up.
+    """The refusal of a gang that does not fit even on empty nodes. Exact: capacities for equal workers add up. With a
+    chief it is exact except for a spread that is Required (`placement.chief`).
 
     `empty`: the nodes as they would be if no job held anything.
     """
@@ -130,6 +131,21 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
         ),
         evidence=(("metric", "workers"), ("asked", request.workers), ("limit", with_all)),
     )
+
+
+def amounts_of_chief(job: Job) -> str:
+    """Clause with the CPU and memory of rank 0; empty if they are those of every worker."""
+    if (job.chief_cpu, job.chief_memory) == (job.cpu_milli, job.memory_mib):
+        return ""
+    return f", and {_of_cpu(job.chief_cpu)} and {_of_memory(job.chief_memory)} for the chief"
+
+
+def _of_cpu(milli: int) -> str:
+    return f"{format_gpus(milli)} CPU"
+
+
+def _of_memory(mib: int) -> str:
+    return f"{format_mib(mib)} of memory"
 
 
 def _restriction(job: Job) -> str:
@@ -180,12 +196,13 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
 def _binding_resource(nodes: FitCache, request: Request) -> str:
     """Clause that names CPU or memory or both, if the GPUs alone would suffice. `nodes`: nothing is held there."""
     job = request.job
-    cpu, memory = f"{format_gpus(job.cpu_milli)} CPU", f"{format_mib(job.memory_mib)} of memory"
+    cpu, memory = _of_cpu(job.cpu_milli), _of_memory(job.memory_mib)
     tries = ((True, False, cpu), (False, True, memory), (True, True, f"{cpu} and {memory}"))
     for without_cpu, without_memory, amount in tries:
         relaxed = _without(request, cpu=without_cpu, memory=without_memory)
         if _largest_gang(nodes, relaxed) >= request.workers:
-            return f": there are GPUs enough, but not with {amount} for each worker beside them; ask for less of it"
+            each = f"{amount} for each worker{amounts_of_chief(job)}"
+            return f": there are GPUs enough, but not with {each} beside them; ask for less of it"
     return ""
 
 
@@ -207,7 +224,12 @@ def _without(request: Request, *, cpu: bool, memory: bool) -> Request:
             cpu_milli=0 if cpu else wanted.shape.cpu_milli,
             host_mib=0 if memory else wanted.shape.host_mib,
         )
-        options.append(replace(option, placement_request=replace(wanted, shape=shape)))
+        job = replace(
+            request.job,
+            chief_cpu_milli=0 if cpu else request.job.chief_cpu_milli,
+            chief_memory_mib=0 if memory else request.job.chief_memory_mib,
+        )
+        options.append(replace(option, placement_request=replace(wanted, shape=shape, chief=chief_of(job, shape))))
     return replace(request, options=tuple(options))
 
 
@@ -231,12 +253,15 @@ def _bottleneck(inventory: Inventory, job: Job) -> str:
     nodes = [node for node in inventory.nodes if node.gpus]
     if all(node.pods < 1 for node in nodes):
         return ": pods of others take all places of the nodes, whose kubelets take no more pods"
-    needs: tuple[tuple[int, int, Callable[[int], str]], ...] = (
-        (job.gpu.count, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
-        (job.cpu_milli, max(node.cpu_milli for node in nodes), lambda milli: f"{format_gpus(milli)} CPU"),
-        (job.memory_mib, max(node.memory_mib for node in nodes), lambda mib: f"{format_mib(mib)} of memory"),
+    cpu, memory = max(node.cpu_milli for node in nodes), max(node.memory_mib for node in nodes)
+    needs: tuple[tuple[str, int, int, Callable[[int], str]], ...] = (
+        ("a worker", job.gpu.count, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
+        ("a worker", job.cpu_milli, cpu, _of_cpu),
+        ("a worker", job.memory_mib, memory, _of_memory),
+        ("the chief", job.chief_cpu, cpu, _of_cpu),
+        ("the chief", job.chief_memory, memory, _of_memory),
     )
-    for need, largest, amount in needs:
+    for who, need, largest, amount in needs:
         if need > largest:
-            return f": a worker is on one node and asks for {amount(need)}, and no node has more than {amount(largest)}"
+            return f": {who} is on one node and asks for {amount(need)}, and no node has more than {amount(largest)}"
     return ""

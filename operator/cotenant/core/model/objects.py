@@ -6,6 +6,7 @@ seconds, `…_s` in seconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -204,6 +205,10 @@ class Job:
     """Per worker."""
     memory_mib: int = 0
     """Per worker, host memory."""
+    chief_cpu_milli: int | None = None
+    """Of rank 0; None: as every worker."""
+    chief_memory_mib: int | None = None
+    """Of rank 0, host memory; None: as every worker."""
     topology: Topology | None = None
     spread: Spread | None = None
     distinct_gpus: bool = True
@@ -237,6 +242,23 @@ class Job:
     """It holds GPUs, but for minutes nothing computed on them and it made no step."""
     resizing_from: Placement | None = None
     """While a resize is under way: the placement before it. Its GPUs stay held until the workers have left them."""
+
+    def host_amounts(self, ranks: Sequence[RankPlacement]) -> tuple[int, int]:
+        """(milli-CPU, MiB of host memory) of these ranks together."""
+        cpu, memory = self.cpu_milli * len(ranks), self.memory_mib * len(ranks)
+        if not ranks or ranks[0].rank or (self.chief_cpu_milli is None and self.chief_memory_mib is None):
+            return cpu, memory
+        return cpu - self.cpu_milli + self.chief_cpu, memory - self.memory_mib + self.chief_memory
+
+    @property
+    def chief_cpu(self) -> int:
+        """Milli-CPU of rank 0."""
+        return self.cpu_milli if self.chief_cpu_milli is None else self.chief_cpu_milli
+
+    @property
+    def chief_memory(self) -> int:
+        """Host memory of rank 0 in MiB."""
+        return self.memory_mib if self.chief_memory_mib is None else self.chief_memory_mib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

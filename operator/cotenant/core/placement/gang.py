@@ -5,8 +5,8 @@ exactly whether the gang fits; there is no search. If some node takes all worker
 chosen. Else nodes are filled in order of capacity, then score, and the last node is the one with the smallest capacity
 that suffices. Example: capacities 8 8 5 3, 18 workers → 8 + 8, and the last two on the node of 3, not of 5. If GPUs are
 linked by NVLink, linked GPUs count before the score (`nvlink`). A gang that asks to be spread is placed as evenly as
-there is room instead (`spreading`). Suspect GPUs (a job found them slow) are tried last: a gang goes at the pace of its
-slowest GPU.
+there is room instead (`spreading`). Rank 0 may ask for more CPU and memory than the others (`chief`). Suspect GPUs (a
+job found them slow) are tried last: a gang goes at the pace of its slowest GPU.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.model.objects import TopologyMode
+from cotenant.core.placement.chief import chief_first, chief_row, gangs_with_chief
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Rows
 from cotenant.core.placement.gang_request import (
@@ -36,11 +37,17 @@ from cotenant.core.placement.spreading import crowding, even_spread, regions, sp
 
 def max_workers(fit_cache: FitCache, request: PlacementRequest) -> int:
     """The largest gang that fits, exactly. A required topology means one domain, and a domain lies in one zone."""
+    if request.spread_yields:
+        request = replace(request, spread=None)
     is_bound = request.excluded or request.zone_workers or request.topology is not None or request.spread is not None
-    if request.rows is not None and not is_bound:
+    if request.rows is not None and not is_bound and request.chief is None:
         return int(_fit_of(fit_cache, request).capacity[request.rows].sum())
-    capacity = spread_capacity(fit_cache.ledger.inventory, request, capacity_per_node(fit_cache, request))
-    domain = _domain_of(fit_cache, request)
+    domain, capacity = _domain_of(fit_cache, request), capacity_per_node(fit_cache, request)
+    if request.chief is not None and request.spread is None and not request.zone_workers:
+        preferred = request.topology is None or request.topology.mode is TopologyMode.PREFERRED
+        inside = np.zeros_like(capacity) if domain is None or preferred else domain
+        return int(gangs_with_chief(inside, capacity, request.with_chief(fit_cache.ledger, capacity)).max(initial=0))
+    capacity = spread_capacity(fit_cache.ledger.inventory, request, capacity)
     if domain is None or request.topology is None or request.topology.mode is TopologyMode.PREFERRED:
         return int(cap_by_zone(fit_cache, request, capacity).sum())
     totals = np.bincount(domain, weights=capacity).astype(np.int64)
@@ -58,6 +65,8 @@ def place_gang(fit_cache: FitCache, request: PlacementRequest, workers: int) -> 
     Suspect GPUs are avoided if the gang is placed as well without them: on as few nodes and in as few domains of its
     topology, or spread as far. They never cost a gang its place.
     """
+    if workers == 1 and request.chief is not None:
+        request = replace(request, shape=request.chief, chief=None)
     suspects = fit_cache.ledger.inventory.suspects
     if not suspects or not request.shape.count:
         return _place_on_any(fit_cache, request, workers)
@@ -70,6 +79,17 @@ def place_gang(fit_cache: FitCache, request: PlacementRequest, workers: int) -> 
     return spared if _reach(fit_cache, request, spared) <= _reach(fit_cache, request, anywhere) else anywhere
 
 
+def chief_row_of(fit_cache: FitCache, request: PlacementRequest, assignments: Sequence[NodeAssignment]) -> int | None:
+    """The row that is to take rank 0; None if any may. `assignments`: of `place_gang`, not held yet."""
+    if request.chief is None:
+        return None
+    spread = [(row, len(workers)) for row, workers in assignments]
+    capacity = np.zeros(len(fit_cache.ledger.free_cpu), dtype=np.int64)
+    for row, workers in spread:
+        capacity[row] = workers
+    return chief_row(request.with_chief(fit_cache.ledger, capacity), spread)
+
+
 def _reach(fit_cache: FitCache, request: PlacementRequest, assignments: Sequence[NodeAssignment]) -> tuple[int, ...]:
     """(how close workers lie that are to be spread, nodes, domains of the topology); smaller is better."""
     domain = _domain_of(fit_cache, request)
@@ -80,7 +100,10 @@ def _reach(fit_cache: FitCache, request: PlacementRequest, assignments: Sequence
 def _place_on_any(fit_cache: FitCache, request: PlacementRequest, workers: int) -> tuple[NodeAssignment, ...] | None:
     """Nodes and GPUs for all workers, suspect GPUs not treated differently."""
     if request.spread is not None and (workers > 1 or request.domain_workers):
-        return _place_apart(fit_cache, request, workers)
+        apart = _place_apart(fit_cache, request, workers)
+        if apart is not None or not request.spread_yields:
+            return apart
+        request = replace(request, spread=None)
     if workers == 1 and not request.zone_workers and not request.excluded:
         return _place_one(fit_cache, request)
     capacity = capacity_per_node(fit_cache, request)
@@ -112,19 +135,30 @@ def _place_apart(fit_cache: FitCache, request: PlacementRequest, workers: int) -
 def _place_on(
     fit_cache: FitCache, request: PlacementRequest, capacity: IntArray, workers: int
 ) -> tuple[NodeAssignment, ...] | None:
-    whole = capacity >= workers
+    with_chief = request.with_chief(fit_cache.ledger, capacity)
+    whole = with_chief >= workers
     if whole.any():
         row = _best_single(fit_cache, request, whole, workers)
         return assign(fit_cache, request, [(row, workers)])
     if request.topology is not None and workers > 1:
-        inside = _tightest_domain(fit_cache, request, capacity, workers)
+        inside = _tightest_domain(fit_cache, request, (capacity, with_chief), workers)
         if inside is not None:
             capacity = inside
+            with_chief = np.minimum(with_chief, inside)
         elif request.topology.mode is TopologyMode.REQUIRED:
             return None
     if int(capacity.sum()) < workers:
         return None
-    return assign(fit_cache, request, _over_several(_fit_of(fit_cache, request), capacity, workers))
+    chosen = _over_several(_fit_of(fit_cache, request), capacity, workers)
+    if chief_row(with_chief, chosen) is None:
+        row = chief_first(capacity, with_chief, workers)
+        if not (there := int(with_chief[row])):
+            return None
+        rest = np.where(np.arange(len(capacity)) == row, 0, capacity)
+        if int(rest.sum()) + there < workers:
+            return None
+        chosen = [(row, there), *_over_several(_fit_of(fit_cache, request), rest, workers - there)]
+    return assign(fit_cache, request, chosen)
 
 
 def _place_one(fit_cache: FitCache, request: PlacementRequest) -> tuple[NodeAssignment, ...] | None:
@@ -232,12 +266,13 @@ def _domain_of(fit_cache: FitCache, request: PlacementRequest) -> IntArray | Non
 
 
 def _tightest_domain(
-    fit_cache: FitCache, request: PlacementRequest, capacity: IntArray, workers: int
+    fit_cache: FitCache, request: PlacementRequest, room: tuple[IntArray, IntArray], workers: int
 ) -> IntArray | None:
-    domain = _domain_of(fit_cache, request)
+    """`room`: [N] workers that each row takes, without the chief and with it."""
+    (capacity, with_chief), domain = room, _domain_of(fit_cache, request)
     if domain is None or not len(domain):
         return capacity
-    totals = np.bincount(domain, weights=capacity).astype(np.int64)
+    totals = gangs_with_chief(domain, capacity, with_chief)
     enough = np.flatnonzero(totals >= workers)
     if not len(enough):
         return None

@@ -8,7 +8,9 @@ from typing import TypeAlias
 import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
-from cotenant.core.model.objects import Level, Spread, Topology
+from cotenant.core.gpus.ledger import Ledger
+from cotenant.core.model.objects import Level, Spread, Topology, TopologyMode
+from cotenant.core.placement.chief import chief_capacity
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Rows, Tenancy, shares_per_gpu, stacked_workers
 from cotenant.core.placement.shapes import Shape
@@ -34,6 +36,8 @@ class PlacementRequest:
     """Zone → workers that quotas allow there; zones that are not named are not limited."""
     excluded: frozenset[tuple[int, int]] = frozenset()
     """(row, column) of GPUs that must not serve: the job's other ranks lie on them, or they are suspect."""
+    chief: Shape | None = None
+    """Shape of rank 0, if it asks for more CPU or host memory than the others. None also if rank 0 has its place."""
     rows: Rows | None = None
     """Rows that are allowed and have GPUs of the shape's classes: all, or numbers that ascend; None: not known."""
 
@@ -44,9 +48,19 @@ class PlacementRequest:
             return self.allowed
         return self.allowed & inventory.rows_of_classes(shape.classes, shape.only_class)
 
+    @property
+    def spread_yields(self) -> bool:
+        """True if the gang is rather placed without its spread than not at all: that keeps room on fewer nodes."""
+        return self.chief is not None and self.spread is not None and self.spread.mode is TopologyMode.PREFERRED
+
+    def with_chief(self, ledger: Ledger, capacity: IntArray) -> IntArray:
+        """[N] workers that each row takes if rank 0 is one of them. `capacity`: of other rows."""
+        return capacity if self.chief is None else chief_capacity(ledger, self.chief, self.shape, capacity)
+
 
 def capacity_per_node(fit_cache: FitCache, request: PlacementRequest) -> IntArray:
-    """[N] workers that each row takes; quotas of zones are not applied yet."""
+    """[N] workers that each row takes; quotas of zones are not applied yet. If they limit the gang, or it is
+    spread, each row keeps room for the chief."""
     fit = fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
     found: IntArray = np.where(request.serving(fit_cache.ledger.inventory), fit.capacity, 0)
     for row in {row for row, _ in request.excluded}:
@@ -57,6 +71,8 @@ def capacity_per_node(fit_cache: FitCache, request: PlacementRequest) -> IntArra
             shares = shares_per_gpu(fit_cache.ledger, request.shape, np.array([row]))[:, left]
             workers = int(stacked_workers(shares, request.shape.count)[0])
         found[row] = min(int(found[row]), workers)
+    if request.spread is not None or request.zone_workers:
+        found = request.with_chief(fit_cache.ledger, found)
     return found
 
 

@@ -124,5 +124,11 @@ def shape_of(request: GpuRequest, *, cpu_milli: int = 0, host_mib: int = 0) -> S
     )
 
 
+def chief_of(job: Job, shape: Shape) -> Shape | None:
+    """Shape of rank 0, if it asks for more than `shape`, that of every worker; else None."""
+    cpu, host = max(job.chief_cpu, shape.cpu_milli), max(job.chief_memory, shape.host_mib)
+    return None if (cpu, host) == (shape.cpu_milli, shape.host_mib) else replace(shape, cpu_milli=cpu, host_mib=host)
+
+
 def worker_shape(job: Job) -> Shape:
     return shape_of(job.gpu, cpu_milli=job.cpu_milli, host_mib=job.memory_mib)
