@@ -59,7 +59,8 @@ def largest_spec(letter: str = WIDE, workers: int = MAX_RANKS) -> dict[str, Any]
         "workers": workers,
         "minWorkers": 1,
         "gpu": {"memoryFraction": "0.125", "computeFraction": "0.125", "classes": classes, "zones": classes},
-        "resources": {"cpu": "999999m", "memory": "65535Gi"},
+        "resources": {"cpu": "999999m", "memory": "65535Gi", "scratch": "65535Gi"},
+        "chief": {"resources": {"cpu": "999999m", "memory": "65535Gi", "scratch": "65535Gi"}},
         "topology": {"level": "node", "mode": "Preferred"},
         "expectedRuntime": "8759h59m59s",
         "maxRuntime": "8759h59m59s",
@@ -103,8 +104,9 @@ def largest_profile(letter: str = WIDE) -> dict[str, Any]:
     runtime = {name: job["runtime"][name] for name in ("image", "framework", "parameterServer")}
     names = job["gpu"]["classes"]
     bounds = {"workers": {"min": 1, "max": MAX_RANKS}, "gpus": {"min": 0, "max": 64}, "classes": names, "zones": names}
+    bounds |= {"resources": job["resources"], "chief": job["resources"]}
     return {
-        **{name: job[name] for name in ("workers", "minWorkers", "gpu", "resources", "topology")},
+        **{name: job[name] for name in ("workers", "minWorkers", "gpu", "resources", "chief", "topology")},
         "description": letter * 256,
         "runtime": runtime,
         "evaluator": {name: job["evaluator"][name] for name in ("resources", "nodeSelector", "tolerateGpuTaints")},

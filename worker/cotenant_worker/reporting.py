@@ -43,7 +43,7 @@ class Context:
     data_dir: Path | None = None
     """The folder of the job's first `data`."""
     role: str = "worker"
-    """`worker`, or `evaluator`."""
+    """`worker`, `chief` or `evaluator`."""
 
     @property
     def is_evaluator(self) -> bool:

@@ -32,6 +32,8 @@ class Role(StrEnum):
     """What a pod of an attempt does: its label, and COTENANT_ROLE of a program."""
 
     WORKER = "worker"
+    CHIEF = "chief"
+    """Rank 0 of a job that names it so. Of programs alone: its pod is one of workers."""
     PARAMETER_SERVER = "parameter-server"
     EVALUATOR = "evaluator"
 

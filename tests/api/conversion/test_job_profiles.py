@@ -126,6 +126,50 @@ def test_a_profile_gives_no_job_an_evaluator_that_did_not_ask_for_one() -> None:
     assert with_profile(job(), meaning(**SHAPE, evaluator=EVALUATOR)).spec.evaluator is None
 
 
+LED: dict[str, Any] = {**SHAPE, "chief": {"resources": {"cpu": 16}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "chief"),
+    [
+        ({}, (16_000, 32 << 10)),
+        ({"chief": {}}, (16_000, 32 << 10)),
+        ({"chief": {"resources": {"memory": "64Gi"}}}, (8_000, 64 << 10)),
+        ({"resources": {"cpu": 20}}, (None, None)),
+        ({"resources": {"cpu": 20}, "chief": {}}, (20_000, 4 << 10)),
+    ],
+    ids=[
+        "says nothing", "names a chief", "says its resources", "says resources of every rank",
+        "says resources and names a chief",
+    ],
+)  # fmt: skip
+def test_the_resources_of_a_chief_and_of_the_other_ranks_are_of_one_author(
+    given: dict[str, Any], chief: tuple[int | None, int | None]
+) -> None:
+    core = to_job(with_profile(job(**given), meaning(**LED)))
+    assert (core.chief_cpu_milli, core.chief_memory_mib) == chief
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed", "says"),
+    [
+        ({"resources": {"cpu": 9}}, {"resources": {"cpu": 8}}, ["spec.resources.cpu: 9 was given; {} 8"]),
+        ({"resources": {"memory": "8Gi", "scratch": "20Gi"}}, {"resources": {"memory": "4Gi", "scratch": "10Gi"}},
+         ["spec.resources.memory: 8 GiB was given; {} 4 GiB", "spec.resources.scratch: 20 GiB was given; {} 10 GiB"]),
+        ({"chief": {"resources": {"cpu": "16.5"}}}, {"chief": {"cpu": 16}},
+         ["spec.chief.resources.cpu: 16.5 was given; {} 16"]),
+        ({"chief": {"resources": {"cpu": 12}}}, {"resources": {"cpu": 8}, "chief": {"cpu": 16}}, []),
+        ({"chief": {"resources": {"cpu": 12}}}, {"resources": {"cpu": 8}},
+         ["spec.chief.resources.cpu: 12 was given; {} 8"]),
+        ({"chief": {}}, {"resources": {"cpu": 8}}, []),
+    ],
+    ids=["CPU", "memory and scratch", "of a chief", "of a chief apart", "of a chief as of all", "nothing given"],
+)  # fmt: skip
+def test_resources_above_a_bound_are_refused(given: dict[str, Any], allowed: dict[str, Any], says: list[str]) -> None:
+    at = "the profile 'standard' allows at most"
+    assert refusal(job(**given), gpu={"count": 1}, allowed=allowed) == [one.format(at) for one in says]
+
+
 BOUNDS: dict[str, Any] = {
     "workers": {"max": 8},
     "gpus": {"min": 1, "max": 2},

@@ -51,6 +51,7 @@ def test_a_job_with_everything_becomes_a_core_job() -> None:
                 "sharing": "Any",
             },
             "resources": {"cpu": "1.5", "memory": "1G"},
+            "chief": {"resources": {"cpu": 6}},
             "topology": {"level": "rack", "mode": "Required"},
             "spread": {"level": "node", "mode": "Required", "maxWorkers": 2},
             "runtime": {"entrypoint": "train:main", "collective": "gloo"},
@@ -58,7 +59,8 @@ def test_a_job_with_everything_becomes_a_core_job() -> None:
             "maxRuntime": "2h30m",
         }
     )
-    assert to_core.to_job(to_core.parse_job(document), excluded_nodes=frozenset({"node-9"})) == core.Job(
+    found = to_core.to_job(to_core.parse_job(document), excluded_nodes=frozenset({"node-9"}), reserve_mib=100)
+    assert found == core.Job(
         key="team-a/mnist",
         uid="u-1",
         namespace="team-a",
@@ -76,7 +78,9 @@ def test_a_job_with_everything_becomes_a_core_job() -> None:
             sharing=core.Sharing.ANY,
         ),
         cpu_milli=1500,
-        memory_mib=954,
+        memory_mib=1054,
+        chief_cpu_milli=6000,
+        chief_memory_mib=1054,
         topology=core.Topology("rack", core.TopologyMode.REQUIRED),
         spread=core.Spread("node", core.TopologyMode.REQUIRED, 2),
         distinct_gpus=False,

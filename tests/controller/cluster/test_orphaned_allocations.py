@@ -7,7 +7,7 @@ from dataclasses import replace
 from cotenant.controller.cluster.orphaned_allocations import orphaned_allocations
 from cotenant.controller.informers.job_record import JobId
 from cotenant.core.model.objects import NodePlacement
-from tests.controller.builders import UID, exited, pod, server
+from tests.controller.builders import UID, exited, placement_on, pod, server
 
 JOB = JobId("red", "train", UID)
 
@@ -22,6 +22,22 @@ def test_the_pods_of_one_attempt_are_one_job_that_is_leaving() -> None:
     assert (found.workers_min, found.workers_max) == (2, 2)
     assert (found.cpu_milli, found.memory_mib) == (1500, 1000)
     assert (found.evicting, found.preemptible, found.submitted_at, found.admitted_at) == (True, False, 0.0, 0.0)
+
+
+def test_a_pod_of_rank_0_that_asks_for_more_holds_that_on_its_node() -> None:
+    left = []
+    for rank, (part, cpu, memory) in enumerate(
+        zip(placement_on(("n1", 2), ("n2", 1)).nodes, (9000, 1500), (4000, 1000), strict=True)
+    ):
+        bare = pod(rank, node=part.node)
+        assert bare.worker is not None
+        left.append(replace(bare, worker=replace(bare.worker, placement=part), cpu_milli=cpu, memory_mib=memory))
+    (found,) = orphaned_allocations(left, JOB, "red").values()
+    assert found.placement is not None
+    amounts = [found.host_amounts(part.ranks) for part in found.placement.nodes]
+    assert amounts == [(9000, 4000), (1500, 1000)]
+    (without,) = orphaned_allocations(left[1:], JOB, "red").values()
+    assert (without.cpu_milli, without.chief_cpu_milli) == (1500, None)
 
 
 def test_a_pod_with_one_rank_is_one_worker() -> None:

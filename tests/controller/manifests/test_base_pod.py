@@ -10,7 +10,7 @@ import pytest
 
 from cotenant import contract, names
 from cotenant.controller.manifests import server_pod
-from cotenant.controller.manifests.attempt import Attempt, Program
+from cotenant.controller.manifests.attempt import Attempt, HostAmounts, Program
 from cotenant.controller.manifests.base_pod import base_pod, contract_of
 from cotenant.controller.manifests.worker_pod import pod
 from cotenant.controller.settings import Settings
@@ -39,6 +39,16 @@ def test_the_contract_tells_every_pod_the_whole_world_and_its_own_place_in_it() 
         grace_s=45,
         platform={"cpuMilli": 1500, "scratchMib": 51200},
     )
+
+
+def test_the_contract_names_a_chief_only_if_the_job_does() -> None:
+    led = attempt(chief=HostAmounts(cpu_milli=9000, memory_mib=8192))
+    assert contract_of(led, 1, SETTINGS).platform == {
+        "cpuMilli": 1500,
+        "chief": True,
+        "chiefCpuMilli": 9000,
+        "scratchMib": 51200,
+    }
 
 
 LINUX_LETS = 128 * 1024

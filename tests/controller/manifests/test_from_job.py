@@ -8,10 +8,10 @@ import pytest
 
 from cotenant import contract
 from cotenant.api.conversion.placements import from_placement, to_placement
-from cotenant.api.conversion.to_core import parse_job
+from cotenant.api.conversion.to_core import parse_job, to_job
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.controller.manifests.attempt import CpuPod, EvaluatorProgram, GpuFacts
+from cotenant.controller.manifests.attempt import CpuPod, EvaluatorProgram, GpuFacts, HostAmounts
 from cotenant.controller.manifests.base_pod import contract_of
 from cotenant.controller.manifests.from_job import attempt_of, program_of
 from cotenant.controller.manifests.worker_pod import pod
@@ -31,6 +31,33 @@ def test_what_a_job_says_of_its_servers_reaches_their_pods() -> None:
         "cpuMilli": 1000,
         "scratchMib": 51200,
     }
+
+
+@pytest.mark.parametrize(
+    ("chief", "made"),
+    [
+        (None, None),
+        ({}, HostAmounts(cpu_milli=2000, memory_mib=8192, scratch_mib=1024)),
+        (
+            {"resources": {"cpu": 8, "scratch": "5Gi"}},
+            HostAmounts(cpu_milli=8000, memory_mib=8192, scratch_mib=5120),
+        ),
+    ],
+    ids=["none", "by name alone", "with amounts"],
+)
+def test_what_a_job_says_of_its_chief_reaches_the_pod_of_rank_0(
+    chief: dict[str, Any] | None, made: HostAmounts | None
+) -> None:
+    spec = {"resources": {"cpu": 2, "memory": "8Gi", "scratch": "1Gi"}} | ({} if chief is None else {"chief": chief})
+    job = parse_job(job_document(**spec))
+    found = attempt_of(job, TrainingJobStatus(attempts=1), placement_on(("n1", 2), ("n2", 1)), {}, SETTINGS)
+    assert (found.cpu_milli, found.chief) == (2000, made)
+    head, other = found.amounts_on(0), found.amounts_on(1)
+    assert head.cpu_milli == 2000 + (made.cpu_milli if made else 2000)
+    assert other == HostAmounts(cpu_milli=2000, memory_mib=8192, scratch_mib=1024)
+    assert contract_of(found, 0, SETTINGS).platform.get("chief", False) is (made is not None)
+    counted = [to_job(job).host_amounts(node.ranks) for node in found.placement.nodes]
+    assert counted == [(head.cpu_milli, head.memory_mib), (other.cpu_milli, other.memory_mib)]
 
 
 DEFAULT = CpuPod(cpu_milli=1000, memory_mib=4096)

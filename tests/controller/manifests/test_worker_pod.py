@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from cotenant import contract
-from cotenant.controller.manifests.attempt import Program
+from cotenant.controller.manifests.attempt import HostAmounts, Program
 from cotenant.controller.manifests.base_pod import contract_of
 from cotenant.controller.manifests.worker_pod import pod
 from tests.controller.builders import attempt
@@ -114,6 +114,23 @@ def test_the_pod_of_the_second_node_is_this_one() -> None:
 def test_the_head_pod_has_more_room_for_ray_and_asks_for_all_of_its_ranks() -> None:
     resources = pod(attempt(), 0, SETTINGS, SIMULATED).pod["spec"]["containers"][0]["resources"]
     assert resources == {"requests": {"memory": "4864Mi", "cpu": "3000m"}, "limits": {"memory": "4864Mi"}}
+
+
+def test_the_pod_of_a_chief_asks_for_its_amounts_and_those_of_the_ranks_beside_it() -> None:
+    led = attempt(scratch_mib=1000, chief=HostAmounts(cpu_milli=9000, memory_mib=8192, scratch_mib=5000))
+    first, second = (pod(led, rank, SETTINGS, SIMULATED).pod["spec"] for rank in (0, 1))
+    assert first["containers"][0]["resources"]["requests"] == {
+        "cpu": "10500m",
+        "memory": f"{8192 + 2048 + SETTINGS.reserve_head_mib}Mi",
+        "ephemeral-storage": "6000Mi",
+    }
+    assert first["containers"][0]["resources"]["limits"]["memory"] == f"{8192 + 2048 + SETTINGS.reserve_head_mib}Mi"
+    assert first["volumes"][0]["emptyDir"] == {"sizeLimit": "6000Mi"}
+    assert second == pod(attempt(scratch_mib=1000), 1, SETTINGS, SIMULATED).pod["spec"] | {
+        "containers": second["containers"]
+    }
+    alone = pod(attempt(scratch_mib=1000), 1, SETTINGS, SIMULATED).pod["spec"]["containers"][0]
+    assert second["containers"][0]["resources"] == alone["resources"]
 
 
 def test_scratch_space_that_a_job_names_is_asked_for_and_bounds_its_tmp() -> None:

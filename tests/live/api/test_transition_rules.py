@@ -45,6 +45,7 @@ FIXED = {
     "minWorkers": 1,
     "gpu": {"count": 2},
     "resources": {"cpu": "2"},
+    "chief": {"resources": {"cpu": "4"}},
     "topology": {"level": "rack"},
     "spread": {"level": "node"},
     "runtime": {"entrypoint": "train:other"},

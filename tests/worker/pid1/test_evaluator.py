@@ -92,6 +92,26 @@ def test_the_ranks_are_told_that_they_are_workers() -> None:
     assert rank_environment(job, group, group.ranks[0])["COTENANT_ROLE"] == "worker"
 
 
+def test_rank_0_alone_is_told_that_it_is_the_chief() -> None:
+    job = contract([2], command=("python", "train.py"), platform={"chief": True})
+    group = WorkerGroup(0, assign_ranks(job, {0: "10.0.0.1"}), "10.0.0.1", 24001, 24002)
+    assert [rank_environment(job, group, each)["COTENANT_ROLE"] for each in group.ranks] == ["chief", "worker"]
+
+
+def test_it_knows_the_chief_and_is_none() -> None:
+    env = environment(evaluated(platform={"chief": True}))
+    cluster = json.loads(env["TF_CONFIG"])["cluster"]
+    assert (env["COTENANT_ROLE"], len(cluster["chief"]), len(cluster["worker"])) == ("evaluator", 1, 2)
+
+
+@pytest.mark.parametrize(("rank", "field"), [(0, "chief.resources.memory"), (1, "resources.memory")])
+def test_a_chief_without_memory_is_told_of_its_own(rank: int, field: str) -> None:
+    job = contract([2], command=("x",), platform={"chief": True})
+    said = "rank {} was killed by the kernel: out of host memory. Ask for more in {}"
+    finish = Finish(137, "OutOfMemory", said.format(rank, "resources.memory"), rank=rank)
+    assert told_of(job, finish) == replace(finish, message=said.format(rank, field))
+
+
 def test_a_job_without_one_has_none() -> None:
     with pytest.raises(ContractError, match="evaluator: the job has none"):
         as_job_of_one(contract([1], command=("python", "train.py")))

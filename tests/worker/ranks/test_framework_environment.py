@@ -29,6 +29,14 @@ def test_tensorflow_gets_the_address_of_every_worker_and_its_own_index() -> None
         }
 
 
+def test_tensorflow_has_a_chief_of_its_own_if_the_job_names_rank_0_so() -> None:
+    job, group = contract([2, 1], platform={"chief": True}), group_of([2, 1])
+    found = [json.loads(framework_environment.tensorflow(job, group, each)["TF_CONFIG"]) for each in group.ranks]
+    cluster = {"chief": ["10.0.0.1:23000"], "worker": ["10.0.0.1:23001", "10.0.0.2:23000"]}
+    tasks = [("chief", 0), ("worker", 0), ("worker", 1)]
+    assert found == [{"cluster": cluster, "task": {"type": role, "index": index}} for role, index in tasks]
+
+
 def test_tensorflow_alone_is_in_no_cluster() -> None:
     group = group_of([1])
     assert framework_environment.tensorflow(contract([1]), group, group.ranks[0]) == {}

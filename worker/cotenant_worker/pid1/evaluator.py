@@ -13,10 +13,19 @@ from typing import Final
 from cotenant.contract import Contract, ContractError, PodGrant, RankGrant, Role
 from cotenant_worker.host import layout
 from cotenant_worker.ranks.environment import role_of
+from cotenant_worker.ranks.framework_environment import tensorflow_roles
 from cotenant_worker.supervision.commands import Finish
 
 _OF_RANKS: Final = frozenset(
-    {"parameterServer", "gpuVisibility", "gpuProcesses", "tracking", "hangTimeoutSeconds", "stallTimeoutSeconds"}
+    {
+        "parameterServer",
+        "gpuVisibility",
+        "gpuProcesses",
+        "tracking",
+        "chief",
+        "hangTimeoutSeconds",
+        "stallTimeoutSeconds",
+    }
 )
 """Options that concern ranks alone. Two pods that write to one run of a tracker would mix their steps, and an evaluator
 makes no steps while it waits for a checkpoint.
@@ -47,8 +56,11 @@ def as_job_of_one(contract: Contract) -> Contract:
 
 
 def told_of(contract: Contract, finish: Finish) -> Finish:
-    """The verdict in words of the pod's role: an evaluator is no rank, and has resources of its own."""
-    if role_of(contract) != Role.EVALUATOR:
+    """The verdict in words of the role: an evaluator is no rank, and it and a chief have resources of their own."""
+    role = role_of(contract, finish.rank)
+    if role == Role.CHIEF:
+        return replace(finish, message=finish.message.replace(" resources.memory", " chief.resources.memory"))
+    if role != Role.EVALUATOR:
         return finish
     message = re.sub(r"\brank 0\b", "the evaluator", finish.message)
     message = message.replace(" resources.memory", " evaluator.resources.memory")
@@ -57,6 +69,5 @@ def told_of(contract: Contract, finish: Finish) -> Finish:
 
 def tensorflow_cluster(contract: Contract) -> dict[str, list[str]]:
     """The ranks as TensorFlow's cluster, by the names of their pods: their addresses are not known here."""
-    return {
-        "worker": [f"{pod.host}:{layout.TF_PORT + local}" for pod in contract.pods for local, _ in enumerate(pod.ranks)]
-    }
+    ranks = [f"{pod.host}:{layout.TF_PORT + local}" for pod in contract.pods for local, _ in enumerate(pod.ranks)]
+    return tensorflow_roles(contract, ranks)

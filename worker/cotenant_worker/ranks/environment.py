@@ -135,11 +135,15 @@ def base_environment(
 
 
 def threads_of_a_rank(contract: Contract, available: int) -> int:
-    """Threads of one rank: the CPUs that the job requests for a worker, at most those that exist.
+    """Threads of each rank of this pod: the CPUs that the job requests for a worker, at most those that exist.
+
+    A chief that is alone in its pod has those that are requested for it.
 
     A pod without a CPU limit sees all cores of its node, which it shares with other jobs.
     """
     asked = int(contract.platform.get("cpuMilli", 1000))
+    if [one.rank for one in contract.pods[contract.node_rank].ranks] == [0]:
+        asked = int(contract.platform.get("chiefCpuMilli", asked))
     return max(1, min(asked // 1000, available))
 
 
@@ -187,7 +191,7 @@ def rank_environment(contract: Contract, group: WorkerGroup, assignment: RankAss
         "ROLE_RANK": str(assignment.rank),
         "ROLE_WORLD_SIZE": str(group.size),
         "ROLE_NAME": "default",
-        "COTENANT_ROLE": role_of(contract),
+        "COTENANT_ROLE": role_of(contract, assignment.rank),
         "MASTER_ADDR": group.master_addr,
         "MASTER_PORT": str(group.master_port),
         "TORCHELASTIC_RESTART_COUNT": str(group.restart_count),
@@ -205,7 +209,7 @@ def rank_environment(contract: Contract, group: WorkerGroup, assignment: RankAss
         layout.ENV_GENERATION: str(group.generation),
         layout.ENV_GPU_MEM: str(min((gpu.memory_mib for gpu in grant.gpus), default=0) << 20),
         # An evaluator looks for the newest checkpoint again and again: none is chosen for it.
-        layout.ENV_RESUME_FROM: "" if role_of(contract) == Role.EVALUATOR else group.resume_from,
+        layout.ENV_RESUME_FROM: "" if role_of(contract, assignment.rank) == Role.EVALUATOR else group.resume_from,
     }
     if contract.servers:
         env["COTENANT_PS_ADDRS"] = ",".join(f"{host}:{layout.SERVER_PORT}" for host in contract.servers)
@@ -226,9 +230,10 @@ def rank_environment(contract: Contract, group: WorkerGroup, assignment: RankAss
 _TORCHRUN: Final = re.compile("RANK|WORLD_SIZE|LOCAL_(RANK|WORLD_SIZE)|NODE_RANK|(GROUP|ROLE|TORCHELASTIC)_.*")
 
 
-def role_of(contract: Contract) -> str:
-    """What the program of a rank is to the job: `worker`, or `evaluator`."""
-    return str(contract.platform.get("role", Role.WORKER.value))
+def role_of(contract: Contract, rank: int | None) -> str:
+    """What the program of a rank is to the job: `worker`, `chief` or `evaluator`."""
+    of_rank = Role.CHIEF if rank == 0 and contract.platform.get("chief") else Role.WORKER
+    return str(contract.platform.get("role", of_rank.value))
 
 
 def starts_its_own_ranks(contract: Contract, grant: RankGrant) -> bool:

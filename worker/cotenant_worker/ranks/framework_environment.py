@@ -33,8 +33,14 @@ def tensorflow(contract: Contract, group: WorkerGroup, assignment: RankAssignmen
     workers = [at(each.ip, layout.TF_PORT + each.local_rank) for each in group.ranks]
     if len(workers) == 1:
         return {}
-    task = {"type": "worker", "index": assignment.rank}
-    return {"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": task})}
+    cluster = tensorflow_roles(contract, workers)
+    tasks = [{"type": role, "index": index} for role, there in cluster.items() for index in range(len(there))]
+    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": tasks[assignment.rank]})}
+
+
+def tensorflow_roles(contract: Contract, ranks: list[str]) -> dict[str, list[str]]:
+    """TensorFlow's cluster of the ranks with these addresses. Role by role, they are in the order of ranks."""
+    return {"chief": ranks[:1], "worker": ranks[1:]} if contract.platform.get("chief") else {"worker": ranks}
 
 
 def jax(group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:

@@ -13,15 +13,18 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from cotenant.api.advice.near_names import nearest
+from cotenant.api.resources.job_spec.chiefs import ChiefResources
 from cotenant.api.resources.job_spec.evaluators import Evaluator
 from cotenant.api.resources.job_spec.machine import GpuSpec
-from cotenant.api.resources.job_spec.profile import GpuBounds, ProfileBounds, ProfileSpec
-from cotenant.api.resources.job_spec.runtime import Runtime
+from cotenant.api.resources.job_spec.profile import GpuBounds, ProfileBounds, ProfileSpec, ResourceBounds
+from cotenant.api.resources.job_spec.runtime import Resources, Runtime
 from cotenant.api.resources.training_profiles import ClusterTrainingProfile, TrainingProfile
 from cotenant.api.resources.trainingjob_status import ProfileStatus
 from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
+from cotenant.api.scalars.quantities import mib_up
 from cotenant.api.validation.problems import DocumentError, Problem
 from cotenant.api.validation.rules import Model
+from cotenant.core.model.formatting import format_gpus, format_mib
 
 Profile: TypeAlias = TrainingProfile | ClusterTrainingProfile
 SHOWN: Final = 8
@@ -116,6 +119,8 @@ def resolved(spec: TrainingJobSpec, profile: ProfileSpec) -> TrainingJobSpec:
             found["min_workers"] = profile.min_workers
     if spec.resources_given is None:
         found["resources_given"] = profile.resources
+        if spec.chief is None or spec.chief.resources is None:
+            found["chief"] = profile.chief or spec.chief
     if spec.topology is None:
         found["topology"] = profile.topology
     if spec.spread is None:
@@ -183,6 +188,10 @@ def _broken_bounds(spec: TrainingJobSpec, bounds: ProfileBounds, name: str) -> I
         several = f"shares of {spec.gpu.count}" if (spec.gpu.count or 1) > 1 else "a share of one"
         asked = several if spec.gpu.is_share else str(spec.gpu.count)
         yield Problem("spec.gpu.count", f"{asked} was given; {at} {gpus.min} to {gpus.max} GPUs per worker")
+    if spec.resources_given is not None and bounds.resources is not None:
+        yield from _above("spec.resources", spec.resources_given, bounds.resources, at)
+    if spec.chief is not None and spec.chief.resources is not None and (most := bounds.chief or bounds.resources):
+        yield from _above("spec.chief.resources", spec.chief.resources, most, at)
     yield from _outside("spec.gpu.classes", spec.gpu.classes, bounds.classes, at)
     yield from _outside("spec.gpu.zones", spec.gpu.zones, bounds.zones, at)
     image = spec.runtime.image
@@ -193,6 +202,17 @@ def _broken_bounds(spec: TrainingJobSpec, bounds: ProfileBounds, name: str) -> I
 def _is_within(gpu: GpuSpec, gpus: GpuBounds) -> bool:
     """Shares, of any number of GPUs, count as less than one. No one gets shares of more GPUs than the maximum."""
     return gpus.min <= (0 if gpu.is_share else gpu.count or 1) and (gpu.count or 0) <= gpus.max
+
+
+def _above(field: str, given: Resources | ChiefResources, most: ResourceBounds, at: str) -> Iterator[Problem]:
+    if given.cpu is not None and most.cpu is not None and given.cpu > most.cpu:
+        asked, limit = format_gpus(given.cpu), format_gpus(most.cpu)
+        yield Problem(f"{field}.cpu", f"{asked} was given; {at} at most {limit}")
+    for name in ("memory", "scratch"):
+        amount, bound = getattr(given, name), getattr(most, name)
+        if amount is not None and bound is not None and amount > bound:
+            asked, limit = format_mib(mib_up(amount)), format_mib(mib_up(bound))
+            yield Problem(f"{field}.{name}", f"{asked} was given; {at} at most {limit}")
 
 
 def _outside(field: str, given: Sequence[str], allowed: Sequence[str], at: str) -> Iterator[Problem]:

@@ -101,9 +101,10 @@ def to_job(
     *,
     priority_classes: Mapping[str, int] | None = None,
     excluded_nodes: frozenset[str] = frozenset(),
+    reserve_mib: int = 0,
 ) -> core.Job:
     """Job of the core. `priority_classes` is name → priority. Raises `DocumentError` for a class that is not among
-    them.
+    them. `reserve_mib`: memory of the node that the operator adds for each rank.
     """
     spec, status, metadata = job.spec, job.status, job.metadata
     phase = status.phase or Phase.PENDING
@@ -122,7 +123,9 @@ def to_job(
         gpu=sized(to_gpu_request(spec.gpu), status, placement) if spec.gpu.auto_size else to_gpu_request(spec.gpu),
         asked_memory_mib=mib_up(spec.gpu.memory) if spec.gpu.auto_size and spec.gpu.memory is not None else None,
         cpu_milli=spec.resources.cpu,
-        memory_mib=mib_up(spec.resources.memory),
+        memory_mib=mib_up(spec.resources.memory) + reserve_mib,
+        chief_cpu_milli=spec.chief_resources.cpu if spec.chief else None,
+        chief_memory_mib=mib_up(spec.chief_resources.memory) + reserve_mib if spec.chief else None,
         topology=core.Topology(spec.topology.level, spec.topology.mode) if spec.topology else None,
         spread=core.Spread(spec.spread.level, spec.spread.mode, spec.spread.max_workers or 1) if spec.spread else None,
         distinct_gpus=spec.runtime.collective is not Collective.GLOO,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from cotenant.api.resources.job_spec.checkpoints import Checkpoint
+from cotenant.api.resources.job_spec.chiefs import Chief
 from cotenant.api.resources.job_spec.data import DATA_APART, DATA_IN_VOLUMES, MAX_DATA, StagedData
 from cotenant.api.resources.job_spec.evaluators import Evaluator
 from cotenant.api.resources.job_spec.machine import (
@@ -54,8 +55,8 @@ class TrainingJobSpec(Model):
     """
     profile: ObjectName | None = None
     """A TrainingProfile of the namespace, otherwise a ClusterTrainingProfile: defaults for `workers`, `minWorkers`,
-    `gpu`, `resources`, `topology`, `spread`, and for image, framework and parameter servers of the runtime. What it
-    stood for when the job was first seen is in `status.profile`, and counts from then on.
+    `gpu`, `resources`, `chief`, `topology`, `spread`, and for image, framework and parameter servers of the runtime.
+    What it stood for when the job was first seen is in `status.profile`, and counts from then on.
     """
     workers_given: Annotated[int, *whole(1, MAX_WORKERS)] | None = Field(default=None, alias="workers")
     """Number of ranks. They start together or not at all. Default: 1, or that of the profile."""
@@ -65,6 +66,8 @@ class TrainingJobSpec(Model):
     """GPUs of each worker. It may be left out only with a profile that names them."""
     resources_given: Resources | None = Field(default=None, alias="resources")
     """CPU and memory of the node for each worker. Default: one CPU and 4Gi, or those of the profile."""
+    chief: Chief | None = None
+    """Rank 0 as a role of its own, with other CPU and memory than the other ranks. `{}` gives it the name alone."""
     topology: TopologySpec | None = None
     spread: SpreadSpec | None = None
     runtime: Runtime
@@ -168,6 +171,11 @@ class TrainingJobSpec(Model):
         return Resources() if self.resources_given is None else self.resources_given
 
     @property
+    def chief_resources(self) -> Resources:
+        """What rank 0 asks for."""
+        return self.resources if self.chief is None else self.chief.asked(self.resources)
+
+    @property
     def gpu(self) -> GpuSpec:
         """GPUs of each worker. Raises ValueError if a profile that names them was not filled in yet."""
         if self.gpu_given is None:
@@ -192,6 +200,7 @@ FIXED_FIELDS = (
     "workers",
     "gpu",
     "resources",
+    "chief",
     "runtime",
     "evaluator",
     "data",

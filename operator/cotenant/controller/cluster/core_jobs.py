@@ -154,13 +154,12 @@ class CoreJobs:
         gone = self.missing_class(record)
         kept = {gone: self._kept_priority(record)} if gone else {}
         try:
-            read = to_job(job, priority_classes=classes | kept, excluded_nodes=excluded)
+            # The launcher's own memory is part of the pod's request. Counted for each rank, it is never too little.
+            read = to_job(job, priority_classes=classes | kept, excluded_nodes=excluded, reserve_mib=self._reserve_mib)
             read = self._cache.volumes.place(read, job, mounted)
         except DocumentError as error:
             problem = "; ".join(str(one) for one in error.problems)
             return CoreReading(None, problem, job, excluded, classes, mounted)
-        # The launcher's own memory is part of the pod's request; counted for each worker, which is never too little.
-        read = replace(read, memory_mib=read.memory_mib + self._reserve_mib)
         return CoreReading(read, None, job, excluded, classes, mounted)
 
     def _kept_priority(self, record: JobRecord) -> int:

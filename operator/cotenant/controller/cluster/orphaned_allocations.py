@@ -28,6 +28,12 @@ def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:
     nodes = tuple(pod.worker.placement for pod in ordered if pod.worker and pod.worker.placement)
     placement = Placement(nodes=nodes)
     workers = max(1, placement.workers)
+    # The pod of rank 0 may ask for more than its ranks would alone: then it is a chief's.
+    head = ordered[0] if nodes[0].ranks and nodes[0].ranks[0].rank == 0 else None
+    equal = ordered[1:] if head and ordered[1:] else ordered
+    ranks = max(1, sum(len(node.ranks) for node in nodes[-len(equal) :]))
+    cpu, memory = sum(map(_cpu_milli, equal)) // ranks, sum(map(_memory_mib, equal)) // ranks
+    beside = len(nodes[0].ranks) - 1
     return Job(
         key=key,
         uid=ordered[0].worker.job.uid if ordered[0].worker else "",
@@ -36,11 +42,22 @@ def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:
         workers_min=workers,
         workers_max=workers,
         gpu=GpuRequest(),
-        cpu_milli=sum(pod.cpu_milli - pod.added_cpu_milli for pod in ordered) // workers,
-        memory_mib=sum(pod.memory_mib - pod.added_memory_mib for pod in ordered) // workers,
+        cpu_milli=cpu,
+        memory_mib=memory,
+        chief_cpu_milli=_cpu_milli(head) - beside * cpu if head else None,
+        chief_memory_mib=_memory_mib(head) - beside * memory if head else None,
         submitted_at=0.0,
         placement=placement,
         admitted_at=0.0,
         preemptible=False,
         evicting=True,
     )
+
+
+def _cpu_milli(pod: PodRecord) -> int:
+    """What the operator requested. What admission added is counted at the node."""
+    return pod.cpu_milli - pod.added_cpu_milli
+
+
+def _memory_mib(pod: PodRecord) -> int:
+    return pod.memory_mib - pod.added_memory_mib

@@ -62,6 +62,15 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostAmounts:
+    """What ranks ask for of their node, besides GPUs."""
+
+    cpu_milli: int
+    memory_mib: int
+    scratch_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFacts:
     memory_mib: int
     simulated: bool
@@ -86,6 +95,8 @@ class Attempt:
     """Per worker."""
     scratch_mib: int = 0
     """Per worker, in /tmp; 0: what the operator gives every pod."""
+    chief: HostAmounts | None = None
+    """Of rank 0, in a job that names it the chief; None: as every worker."""
     grace_s: int = 30
     """Seconds between SIGTERM and SIGKILL."""
     gpus: Mapping[str, GpuFacts] = field(default_factory=dict)
@@ -96,6 +107,17 @@ class Attempt:
 
     def pod_name(self, node_rank: int) -> str:
         return pod_name(self.job, self.number, node_rank, nodes=len(self.placement.nodes), servers=self.servers)
+
+    def amounts_on(self, node_rank: int) -> HostAmounts:
+        """What the ranks of a node ask for together. Raises IndexError for a pod without ranks."""
+        ranks = self.placement.nodes[node_rank].ranks
+        head = self.chief if ranks[0].rank == 0 else None
+        equal = len(ranks) - (head is not None)
+        return HostAmounts(
+            cpu_milli=equal * self.cpu_milli + (head.cpu_milli if head else 0),
+            memory_mib=equal * self.memory_mib + (head.memory_mib if head else 0),
+            scratch_mib=equal * self.scratch_mib + (head.scratch_mib if head else 0),
+        )
 
     @property
     def evaluator_rank(self) -> int:

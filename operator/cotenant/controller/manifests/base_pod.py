@@ -146,6 +146,7 @@ def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contrac
         platform={
             **program.platform,
             "cpuMilli": attempt.cpu_milli,
+            **({"chief": True, "chiefCpuMilli": attempt.chief.cpu_milli} if attempt.chief else {}),
             **({"scratchMib": scratch} if (scratch := scratch_mib(attempt, node_rank, settings)) else {}),
         },
     )
@@ -166,9 +167,8 @@ def _evaluator(attempt: Attempt, domain: str) -> contract.EvaluatorSpec | None:
 
 def scratch_mib(attempt: Attempt, node_rank: int, settings: Settings) -> int:
     """Size of /tmp in MiB, for all ranks of a pod together; 0 where nothing limits it."""
-    nodes = attempt.placement.nodes
-    ranks = len(nodes[node_rank].ranks) if node_rank < len(nodes) else 0
-    return ranks * attempt.scratch_mib or settings.scratch_mib
+    asked = attempt.amounts_on(node_rank).scratch_mib if node_rank < len(attempt.placement.nodes) else 0
+    return asked or settings.scratch_mib
 
 
 def _grant(attempt: Attempt, gpu: GrantedGpu) -> contract.GpuGrant:

@@ -13,12 +13,19 @@ from cotenant.api.resources.job_spec.checkpoints import Checkpoint
 from cotenant.api.resources.job_spec.data import volume_of
 from cotenant.api.resources.job_spec.env_vars import EnvVar
 from cotenant.api.resources.job_spec.evaluators import Evaluator
-from cotenant.api.resources.job_spec.runtime import Runtime
+from cotenant.api.resources.job_spec.runtime import Resources, Runtime
 from cotenant.api.resources.job_spec.volumes import ClaimSource, Code, Volume
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.scalars.quantities import mib_up
-from cotenant.controller.manifests.attempt import Attempt, CpuPod, EvaluatorProgram, GpuFacts, Program
+from cotenant.controller.manifests.attempt import (
+    Attempt,
+    CpuPod,
+    EvaluatorProgram,
+    GpuFacts,
+    HostAmounts,
+    Program,
+)
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import Placement
 
@@ -34,6 +41,7 @@ def attempt_of(
     settings: Settings,
 ) -> Attempt:
     spec = job.spec
+    each = _amounts(spec.resources)
     return Attempt(
         namespace=job.metadata.namespace or "default",
         job=job.metadata.name or "",
@@ -42,12 +50,21 @@ def attempt_of(
         number=status.attempts,
         placement=placement,
         program=program_of(job, settings),
-        cpu_milli=spec.resources.cpu,
-        memory_mib=mib_up(spec.resources.memory),
-        scratch_mib=mib_up(spec.resources.scratch) if spec.resources.scratch is not None else 0,
+        cpu_milli=each.cpu_milli,
+        memory_mib=each.memory_mib,
+        scratch_mib=each.scratch_mib,
+        chief=_amounts(spec.chief_resources) if spec.chief else None,
         grace_s=min(spec.grace_period, settings.max_grace_period_s),
         gpus=gpus,
         servers=(status.placement.servers or 0) if status.placement else 0,
+    )
+
+
+def _amounts(resources: Resources) -> HostAmounts:
+    return HostAmounts(
+        cpu_milli=resources.cpu,
+        memory_mib=mib_up(resources.memory),
+        scratch_mib=mib_up(resources.scratch) if resources.scratch is not None else 0,
     )
 
 

@@ -61,13 +61,13 @@ def is_reserved(name: str) -> bool:
 
 def _resources(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str, Any]:
     """Requests and limits: what the ranks ask for, and what the launcher and Ray need beside them."""
-    ranks = len(attempt.placement.nodes[node_rank].ranks)
+    asked = attempt.amounts_on(node_rank)
     reserve = settings.reserve_head_mib if node_rank == 0 else settings.reserve_mib
-    requests = {"memory": f"{ranks * attempt.memory_mib + reserve}Mi"}
-    if attempt.cpu_milli:
-        requests["cpu"] = f"{ranks * attempt.cpu_milli}m"
-    if attempt.scratch_mib:
-        requests["ephemeral-storage"] = f"{ranks * attempt.scratch_mib}Mi"
+    requests = {"memory": f"{asked.memory_mib + reserve}Mi"}
+    if asked.cpu_milli:
+        requests["cpu"] = f"{asked.cpu_milli}m"
+    if asked.scratch_mib:
+        requests["ephemeral-storage"] = f"{asked.scratch_mib}Mi"
     limit = _memory_limit_mib(attempt, node_rank, settings)
     resources = {"requests": requests} | ({"limits": {"memory": f"{limit}Mi"}} if limit else {})
     return with_amounts(resources, attempt.counted, settings.scratch_mib)
@@ -75,9 +75,8 @@ def _resources(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str
 
 def _memory_limit_mib(attempt: Attempt, node_rank: int, settings: Settings) -> int:
     """Limit of the pod in MiB; 0 where the tenant named no memory, so that the pod has none."""
-    ranks = len(attempt.placement.nodes[node_rank].ranks)
     reserve = settings.reserve_head_mib if node_rank == 0 else settings.reserve_mib
-    return ranks * attempt.memory_mib + reserve if attempt.memory_mib else 0
+    return attempt.amounts_on(node_rank).memory_mib + reserve if attempt.memory_mib else 0
 
 
 def program_volumes(attempt: Attempt, limit_mib: int, scratch_limit_mib: int) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -56,11 +55,12 @@ def proposed_job(
         same = status.profile is not None and status.profile.name == parsed.spec.profile
         whole = with_profile(parsed, status.profile if same else meaning_of(parsed, cache.profiles.known))
         avoided = frozenset(one.node for one in status.excluded_nodes if one.until.timestamp() > now)
-        job = to_job(whole, priority_classes=dict(cache.priority_classes), excluded_nodes=avoided)
+        classes = dict(cache.priority_classes)
+        job = to_job(whole, priority_classes=classes, excluded_nodes=avoided, reserve_mib=reserve_mib)
         job = cache.volumes.place(job, whole, cache.volumes.mounted(namespace, whole.spec))
     except DocumentError as error:
         raise ProposalError("; ".join(str(one) for one in error.problems)) from error
-    return replace(job, memory_mib=job.memory_mib + reserve_mib)
+    return job
 
 
 def _manifest(spec: Mapping[str, Any], namespace: str, user: str, now: float) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class RankLine:
     was given.
     """
     peak: str
+    is_chief: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,7 @@ def job_view(document: Mapping[str, Any], seen: Sequence[tuple[float, int]]) -> 
     row = job_row(dict(document))
     status = document.get("status") or {}
     progress = status.get("progress") or {}
-    ranks = _ranks(status.get("placement") or {}, progress)
+    ranks = _ranks(status.get("placement") or {}, progress, has_chief=_has_chief(document))
     levels = status.get("isolationLevels") or ({"memory": status["isolation"]} if status.get("isolation") else {})
     return JobView(
         row=row,
@@ -100,7 +101,14 @@ def job_view(document: Mapping[str, Any], seen: Sequence[tuple[float, int]]) -> 
     )
 
 
-def _ranks(placement: Mapping[str, Any], progress: Mapping[str, Any]) -> list[RankLine]:
+def _has_chief(document: Mapping[str, Any]) -> bool:
+    """True if the job names rank 0 its chief, itself or by its profile."""
+    spec, profile = document["spec"], (document.get("status") or {}).get("profile") or {}
+    of_profile = (profile.get("spec") or {}).get("chief") if spec.get("resources") is None else None
+    return spec.get("chief") is not None or of_profile is not None
+
+
+def _ranks(placement: Mapping[str, Any], progress: Mapping[str, Any], *, has_chief: bool) -> list[RankLine]:
     sees, peaks = progress.get("observedGpus") or {}, progress.get("memoryPeakMiB") or {}
     lines = []
     for part in placement.get("nodes") or ():
@@ -118,6 +126,7 @@ def _ranks(placement: Mapping[str, Any], progress: Mapping[str, Any]) -> list[Ra
                     uuids=", ".join(given),
                     sees="" if sorted(really) == sorted(given) else ", ".join(really),
                     peak=show_mib(int(peaks[number])) if number in peaks else "",
+                    is_chief=has_chief and int(rank["rank"]) == 0,
                 )
             )
     return sorted(lines, key=lambda line: line.rank)

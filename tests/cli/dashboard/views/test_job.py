@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cotenant.dashboard.views.job import HIGH, RANKS, WIDE, event_lines, job_view
 from tests.cli.dashboard.played_cluster import NOW, at, job, share
 
@@ -38,6 +40,25 @@ def test_ranks_have_their_gpus_and_say_when_they_see_others() -> None:
         (0, "512Mi · 0.25", "g0", "other", ""),
         (1, "80Gi · 1", "g1", "", "2Gi"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "profile", "chiefs"),
+    [
+        ({}, {}, [False, False]),
+        ({"chief": {}}, {}, [True, False]),
+        ({}, {"chief": {}}, [True, False]),
+        ({"resources": {"cpu": 1}}, {"chief": {}}, [False, False]),
+    ],
+    ids=["none", "of the job", "of the profile", "not for a job with resources of its own"],
+)
+def test_rank_0_is_shown_as_the_chief_if_it_is_one(
+    spec: dict[str, Any], profile: dict[str, Any], chiefs: list[bool]
+) -> None:
+    placement = {"nodes": [{"node": "n", "ranks": [share("g0", 0), share("g1", 1)]}]}
+    document = job("red", "a", "Running", placement=placement, profile={"spec": profile})
+    document["spec"] |= spec
+    assert [one.is_chief for one in job_view(document, ()).ranks] == chiefs
 
 
 def test_what_the_evaluator_does_is_on_the_page() -> None:

@@ -215,7 +215,8 @@ def test_a_stolen_token_makes_no_job(people: People, metadata: Document, says: s
 
 SPEC: dict[str, Any] = {
     "queue": "blue", "priority": 5, "priorityClassName": "high", "profile": "large", "workers": 2, "minWorkers": 1,
-    "gpu": {"classes": ["H100"]}, "resources": {"cpu": "9"}, "topology": {"level": "node", "mode": "Preferred"},
+    "gpu": {"classes": ["H100"]}, "resources": {"cpu": "9"},
+    "chief": {"resources": {"cpu": "9"}}, "topology": {"level": "node", "mode": "Preferred"},
     "spread": {"level": "node", "mode": "Preferred"},
     "runtime": {"image": "registry.example/other"}, "evaluator": {"command": ["id"]},
     "expectedRuntime": "1h", "maxRuntime": "1h",

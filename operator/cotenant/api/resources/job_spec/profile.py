@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import Field
 
+from cotenant.api.resources.job_spec.chiefs import Chief
 from cotenant.api.resources.job_spec.evaluators import EvaluatorShape
 from cotenant.api.resources.job_spec.machine import (
     MAX_GPUS_PER_WORKER,
@@ -18,6 +19,7 @@ from cotenant.api.resources.job_spec.machine import (
 )
 from cotenant.api.resources.job_spec.parameter_servers import ParameterServer
 from cotenant.api.resources.job_spec.runtime import Framework, Image, Resources
+from cotenant.api.scalars.amounts import CpuAmount, HostMemory
 from cotenant.api.scalars.fields import LabelValue, Str, bounded, text, whole
 from cotenant.api.validation.rules import Model, Rule
 
@@ -67,6 +69,14 @@ class GpuBounds(Model):
     )
 
 
+class ResourceBounds(Model):
+    """The most CPU and memory of the node, and space in /tmp, that one rank asks for."""
+
+    cpu: CpuAmount | None = None
+    memory: HostMemory | None = None
+    scratch: HostMemory | None = None
+
+
 class ProfileBounds(Model):
     """Bounds on a job that names the profile. Fields that are not named here are free."""
 
@@ -74,6 +84,10 @@ class ProfileBounds(Model):
     """Bounds of workers and of minWorkers."""
     gpus: GpuBounds | None = None
     """GPUs per worker."""
+    resources: ResourceBounds | None = None
+    """The most of each that a job may ask for in `resources`."""
+    chief: ResourceBounds | None = None
+    """The same of rank 0, in `chief.resources`. Default: as for `resources`."""
     classes: Annotated[tuple[LabelValue, ...], Field(max_length=MAX_NAMES)] = ()
     """GPU classes. A job that names none may get any of these."""
     zones: Annotated[tuple[LabelValue, ...], Field(max_length=MAX_NAMES)] = ()
@@ -103,6 +117,8 @@ class ProfileSpec(Model):
     gpu: GpuSpec | None = None
     """A job that writes `gpu` sets the amount itself. Classes and zones that it leaves out come from here."""
     resources: Resources | None = None
+    chief: Chief | None = None
+    """Of jobs that leave out `resources`. A job that says `chief.resources` sets them itself."""
     topology: TopologySpec | None = None
     spread: SpreadSpec | None = None
     runtime: ProfileRuntime | None = None

@@ -43,8 +43,7 @@ def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
             return None
         role = contract.role
         grant = contract.pods[contract.node_rank] if role is Role.WORKER else None
-        asked = contract.platform.get("cpuMilli")
-        cpu_milli = None if grant is None or asked is None else int(asked) * len(grant.ranks)
+        cpu_milli = None if grant is None else _requested_cpu(grant, contract.platform)
         placement = None if grant is None else _placement(grant, spec.get("nodeName") or _wanted_node(spec))
     except (ContractError, IndexError, TypeError, ValueError, RecursionError):
         return None
@@ -56,6 +55,14 @@ def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
         role=role,
         cpu_milli=cpu_milli,
     )
+
+
+def _requested_cpu(grant: PodGrant, platform: Mapping[str, Any]) -> int | None:
+    """Milli-CPU of the pod's ranks together; a chief asks for an amount of its own."""
+    asked = platform.get("cpuMilli")
+    if asked is None:
+        return None
+    return sum(int(platform.get("chiefCpuMilli", asked)) if one.rank == 0 else int(asked) for one in grant.ranks)
 
 
 def on_node(identity: PodIdentity | None, spec: Mapping[str, Any]) -> PodIdentity | None:

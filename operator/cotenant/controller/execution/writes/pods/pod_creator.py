@@ -221,12 +221,13 @@ def _unsettled_pods(attempt: Attempt, missing: Container[str]) -> dict[str, PodR
     job, pods = JobId(attempt.namespace, attempt.job, attempt.uid), {}
     for rank, node in enumerate(attempt.placement.nodes):
         if (name := attempt.pod_name(rank)) in missing:
-            workers = len(node.ranks)
-            cpu_milli, memory_mib = attempt.cpu_milli * workers, attempt.memory_mib * workers
-            identity = PodIdentity(job=job, attempt=attempt.number, node_rank=rank, placement=node, cpu_milli=cpu_milli)
+            asked = attempt.amounts_on(rank)
+            identity = PodIdentity(
+                job=job, attempt=attempt.number, node_rank=rank, placement=node, cpu_milli=asked.cpu_milli
+            )
             pods[name] = PodRecord(
                 namespace=job.namespace, name=name, uid="", version=0, worker=identity, queue_label=attempt.queue,
-                node=node.node, cpu_milli=cpu_milli, memory_mib=memory_mib,
+                node=node.node, cpu_milli=asked.cpu_milli, memory_mib=asked.memory_mib,
             )  # fmt: skip
     return pods
 
