@@ -213,6 +213,17 @@ def test_a_rank_takes_as_many_threads_as_its_job_asked_cpus_for(
     assert env["OMP_NUM_THREADS"] == threads
 
 
+@pytest.mark.parametrize(
+    ("ranks", "threads"),
+    [([1, 1], ["8", "2"]), ([2], ["2"])],
+    ids=["a chief alone in its pod has its own", "a chief beside a worker has the worker's"],
+)
+def test_a_chief_takes_threads_by_its_own_cpus(ranks: list[int], threads: list[str]) -> None:
+    platform = {"cpuMilli": 2000, "chief": True, "chiefCpuMilli": 8000}
+    jobs = [replace(contract(ranks), platform=platform, node_rank=rank) for rank in range(len(ranks))]
+    assert [base_environment({}, job, cpus=96)["OMP_NUM_THREADS"] for job in jobs] == threads
+
+
 def test_a_user_cannot_choose_rank_or_gpus() -> None:
     job = contract([1])
     group = group_of(job)

@@ -23,6 +23,7 @@ _OF_RANKS: Final = frozenset(
         "gpuProcesses",
         "tracking",
         "chief",
+        "chiefCpuMilli",
         "hangTimeoutSeconds",
         "stallTimeoutSeconds",
     }

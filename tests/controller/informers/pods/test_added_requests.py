@@ -16,12 +16,14 @@ PROXY = {"name": "proxy", "resources": {"requests": {"cpu": "100m", "memory": "1
 TWO_RANKS = placement_on(("n1", 2)).nodes[0]
 
 
-def document(cpu_per_rank: int | None, **spec: Any) -> dict[str, Any]:
+def document(cpu_per_rank: int | None, chief: int | None = None, **spec: Any) -> dict[str, Any]:
     """A pod of two ranks that requests 2 CPU and 1 GiB, for which the operator wrote so much CPU."""
     made = pod_document(0, placement=TWO_RANKS)
     grant = contract_of(0, 1, TWO_RANKS)
     if cpu_per_rank is not None:
         grant.platform["cpuMilli"] = cpu_per_rank
+    if chief is not None:
+        grant.platform["chiefCpuMilli"] = chief
     (container,) = made["spec"]["containers"]
     container["env"] = [{"name": name, "value": text} for name, text in grant.to_environment().items()]
     made["spec"] |= spec
@@ -35,11 +37,13 @@ def document(cpu_per_rank: int | None, **spec: Any) -> dict[str, Any]:
         (document(None), (0, 0)),
         (document(0), (2000, 0)),
         (document(1500), (0, 0)),
+        (document(500, chief=1500), (0, 0)),
+        (document(500, chief=1000), (500, 0)),
         (document(1000, initContainers=[PROXY | {"restartPolicy": "Always"}]), (100, 128)),
         (document(1000, overhead={"cpu": "250m", "memory": "160Mi"}), (250, 160)),
     ],
     ids=["as it was written", "of a release that did not say", "a LimitRange's default", "less than was written",
-         "a sidecar", "the overhead of a RuntimeClass"],
+         "a chief beside a worker", "more than both ask for", "a sidecar", "the overhead of a RuntimeClass"],
 )  # fmt: skip
 def test_what_was_added_is_told_apart_from_what_was_written(made: dict[str, Any], added: tuple[int, int]) -> None:
     found = read_pod(made)
