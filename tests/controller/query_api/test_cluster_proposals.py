@@ -136,7 +136,7 @@ def test_a_setting_is_that_of_the_operator(name: str) -> None:
     cluster, command = proposed(setting=name, value="7")
     assert (getattr(cluster.policy, name), command) == (
         7,
-        f"helm upgrade … --reuse-values --set operator.settings.{name}=7",
+        f"helm upgrade … --reset-then-reuse-values --set operator.settings.{name}=7",
     )
     assert cluster.policy != DEFAULT
 

@@ -242,4 +242,4 @@ def _of_setting(spec: Mapping[str, Any]) -> ClusterProposal:
         policy = replace(situation.policy, **{name: changed})
         return ChangedCluster(snapshot=situation.snapshot, policy=policy)
 
-    return ClusterProposal(change, f"helm upgrade … --reuse-values --set operator.settings.{name}={value}")
+    return ClusterProposal(change, f"helm upgrade … --reset-then-reuse-values --set operator.settings.{name}={value}")
