@@ -45,6 +45,12 @@ if __name__ == "__main__":
     parser.add_argument("--bad-batch", type=int, default=-1)
     options = parser.parse_args()
     config = LaunchConfig(
-        min_nodes=1, max_nodes=1, nproc_per_node=2, run_id="own", rdzv_backend="c10d", rdzv_endpoint="localhost:0"
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=2,
+        run_id="own",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,  # After a restart, gloo may find the addresses of the last attempt in the agent's store.
     )
     elastic_launch(config, train)(options)
