@@ -79,6 +79,10 @@ PLATFORMS: Final = (
     Platform("GKE Cloud DNS, NodeLocal DNSCache", labelled("cloud.google.com/gke-")),
     Platform("private GKE", labelled("cloud.google.com/gke-")),
     Platform(
+        "EKS: roles for service accounts", labelled("eks.amazonaws.com/"),
+        "no role at the ServiceAccount `default` of tenants' namespaces",
+    ),
+    Platform(
         "EKS with an overlay network", labelled("eks.amazonaws.com/"),
         "if the control plane does not reach pods: operator.hostNetwork=true and query.port=8444",
     ),
@@ -105,13 +109,17 @@ PLATFORMS: Final = (
 )  # fmt: skip
 NOT_SEEN: Final = frozenset(
     [
+        "API Priority and Fairness",
+        "LimitRanges, sidecars and RuntimeClasses that add requests of CPU and memory to a job's pod",
         "Pod Security `restricted`",
+        "a parent chart with this one as a dependency",
+        "images by digest alone (Kyverno, Binary Authorization)",
         "namespaces that deny all traffic; quotas that count limits; an APIService that is cut off",
         "a mesh played by a MutatingAdmissionPolicy",
         "private registries of tenants",
     ]
 )
-"""Rows that concern a tenant's namespace or a job, and need nothing of the installation."""
+"""Rows of which a cluster shows no trace: they concern a namespace, a job or the way of the installation."""
 
 
 def platforms(cluster: SeenCluster) -> Iterator[Diagnosis]:
