@@ -98,7 +98,13 @@ def test_the_table_is_what_the_chart_grants(render: Callable[..., dict[tuple[str
 
 
 @pytest.fixture(scope="module")
-def cluster(local_cluster: Cluster, install: Callable[..., Any]) -> Iterator[Cluster]:
+def before(local_cluster: Cluster) -> int:
+    """Requests that are of other tests on the same cluster."""
+    return len(list(requests(local_cluster)))
+
+
+@pytest.fixture(scope="module")
+def cluster(local_cluster: Cluster, before: int, install: Callable[..., Any]) -> Iterator[Cluster]:
     labels = {"cotenant.dev/tenant": "true", "pod-security.kubernetes.io/enforce": "restricted"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM, "labels": labels}}
     with install(local_cluster, VALUES, wait=True):
@@ -166,11 +172,6 @@ def requests(cluster: Cluster) -> Iterator[Request]:
         right = Right(account, named(asked.get("apiGroup", ""), resource), event["verb"])
         done = event.get("responseStatus", {}).get("code", 0) < 300
         yield Request(right, asked.get("namespace", ""), asked.get("name", ""), done)
-
-
-def used(cluster: Cluster) -> set[Right]:
-    """What the two accounts have asked for."""
-    return {one.right for one in requests(cluster) if one.right.account}
 
 
 def foreign_writes(seen: list[Request]) -> list[Request]:
@@ -261,16 +262,16 @@ def wait_for(true: Callable[[], bool], state: Callable[[], str], seconds: float 
     wait_until(true, state, seconds=seconds)
 
 
-def test_what_is_used_is_in_the_table_and_what_is_in_the_table_is_used(cluster: Cluster) -> None:
-    rights, found = table(), used(cluster)
+def test_what_is_used_is_in_the_table_and_what_is_in_the_table_is_used(cluster: Cluster, before: int) -> None:
+    rights, found = table(), {one.right for one in list(requests(cluster))[before:] if one.right.account}
     rare = {right for right, why in rights.items() if why.startswith("rare:")}
     assert sorted(found - rights.keys()) == [], "used, and not in the table"
     assert sorted(rights.keys() - rare - found) == [], "in the table, and not used"
 
 
-def test_no_write_touches_what_others_made(cluster: Cluster) -> None:
+def test_no_write_touches_what_others_made(cluster: Cluster, before: int) -> None:
     """Neither in a tenant's namespace nor elsewhere, however close its name is; and elsewhere nothing is made."""
-    seen = list(requests(cluster))
+    seen = list(requests(cluster))[before:]
     theirs = {
         (one.namespace, one.right.resource) for one in seen if not one.right.account and one.right.verb == "create"
     }

@@ -384,17 +384,24 @@ async def test_the_status_of_a_queue_says_what_is_held(tenant: Tenant) -> None:
     assert (status["borrowed"], status["running"], status["namespaces"]) == ("0", 1, [tenant.namespace])
 
 
-async def test_a_foreign_service_in_the_way_is_named_and_left_alone(tenant: Tenant) -> None:
+async def test_a_foreign_service_in_the_way_is_named_and_left_alone_and_the_job_starts_when_it_is_gone(
+    tenant: Tenant,
+) -> None:
+    async def refusal() -> str:
+        conditions = (await tenant.status("long-12")).get("conditions") or ()
+        return next((str(one["message"]) for one in conditions if one["type"] == "StartBlocked"), "")
+
     body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "long-12"}, "spec": {"ports": [{"port": 1}]}}
     await tenant.kube.create(SERVICES, body, tenant.namespace)
     try:
         await tenant.submit("long-12", workers=6)
-        status = await tenant.wait_phase("long-12", "Failed")
+        message = await tenant.wait(refusal, what="the job says what is in its way")
         found = await tenant.kube.get(SERVICES, "long-12", tenant.namespace)
-        assert "services/long-12 exists and does not belong to this job" in status["message"]
+        assert "services/long-12 exists and does not belong to this job" in message
         assert found.done
     finally:
         await tenant.kube.delete(SERVICES, "long-12", tenant.namespace)
+    await tenant.wait_phase("long-12", "Running")
 
 
 async def test_a_restart_of_the_operator_is_not_noticed_by_running_jobs(tenant: Tenant) -> None:
