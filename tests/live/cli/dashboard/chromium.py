@@ -33,6 +33,8 @@ FLAGS: Final = (
 )
 START_S: Final = 60.0
 CALL_S: Final = 30.0
+SHOWN: Final = 2000
+"""Characters of a page's text in a failure."""
 
 
 class Chromium:
@@ -85,8 +87,13 @@ class Chromium:
         patience = Patience(most_s)
         while not await self.evaluate(f"document.body !== null && ({expression})"):
             if patience.exhausted():
-                raise TimeoutError(f"not within {patience}: {expression}")
+                raise TimeoutError(f"not within {patience}: {expression}\n{await self._describe()}")
             await asyncio.sleep(0.05)
+
+    async def _describe(self) -> str:
+        """Where the page is, what it shows, and what the browser complained of."""
+        shown = await self.evaluate("`${location.href} ${document.readyState}\\n${document.body?.innerText}`")
+        return "\n".join((str(shown)[:SHOWN], *self.complaints))
 
     async def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):

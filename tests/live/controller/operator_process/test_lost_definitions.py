@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
 
 NAMESPACE, GPUS = "undefined", 4
+LOST = (TRAINING_JOBS, QUEUES)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -32,7 +33,7 @@ async def test_the_same_operator_goes_on_when_the_definitions_are_back(tenant: T
     await tenant.submit("before", workers=GPUS)
     await tenant.wait_phase("before", "Running")
     leader = await tenant.leader()
-    lost = [f"{resource.plural}.cotenant.dev" for resource in (TRAINING_JOBS, QUEUES)]
+    lost = [f"{resource.plural}.cotenant.dev" for resource in LOST]
     for name in lost:
         await tenant.kube.delete(CRDS, name)
 
@@ -41,11 +42,12 @@ async def test_the_same_operator_goes_on_when_the_definitions_are_back(tenant: T
         return not any(left) and not await tenant.pods()
 
     async def noticed() -> bool:
-        """kopf gives up when a watch is not served any more."""
-        return "Watcher for queues.v1beta1.cotenant.dev@none has failed" in (tenant.logs / f"{leader}.log").read_text()
+        """kopf gives up at the first watch that is not served any more, of the one kind or of the other."""
+        log = (tenant.logs / f"{leader}.log").read_text()
+        return any(f"Watcher for {one.plural}.v1beta1.cotenant.dev@none has failed" in log for one in LOST)
 
     await tenant.wait(gone, what="the definitions are gone, and with the jobs their pods")
-    await tenant.wait(noticed, what="the operator has lost the watch of queues")
+    await tenant.wait(noticed, what="the operator has lost a watch")
     await prepare(tenant.kube, NAMESPACE, GPUS)
     await tenant.submit("after", workers=GPUS)
     await tenant.wait_phase("after", "Running")
