@@ -26,6 +26,7 @@ PEER_LOST = names.EXIT_PEER_LOST
 DRAINED = Disruption("Drained", "was evicted, as `kubectl drain` does")
 KUBELET = Disruption("EndedByKubelet", "was ended by the kubelet: low on memory", by_kubelet=True)
 GONE = Exit(code=137, reason="ContainerStatusUnknown", at=T0, runtime_message="The container could not be located")
+UNSEEN = Exit(code=255, reason="Unknown", at=T0)
 REFUSED = Exit(
     code=-1, reason="UnexpectedAdmissionError", runtime_message="Allocate failed: requested 600, available 0"
 )
@@ -47,6 +48,14 @@ CASES = [
     Case("killed by a signal", (pod(0, end=exited(137, rank=0)),), AttemptOutcome.FAILED),
     Case("killed from outside, and no word", (pod(0, end=exited(137)),), AttemptOutcome.PLATFORM_FAULT),
     Case("gone with its node's power", (pod(0, end=GONE),), AttemptOutcome.PLATFORM_FAULT),
+    Case("gone with its node's container runtime", (pod(0, end=UNSEEN),), AttemptOutcome.PLATFORM_FAULT),
+    Case("a program's own 255", (pod(0, end=Exit(code=255, reason="Error", at=T0)),), AttemptOutcome.FAILED),
+    Case(
+        "the runtime of one node went, and its peer lost it",
+        (pod(0, end=exited(PEER_LOST)), pod(1, end=UNSEEN)),
+        AttemptOutcome.PLATFORM_FAULT,
+        culprit=1,
+    ),
     Case("over its quota", (pod(0, end=exited(names.EXIT_QUOTA)),), AttemptOutcome.FAILED),
     Case("Ray died", (pod(0, end=exited(names.EXIT_RAY_DIED)),), AttemptOutcome.PLATFORM_FAULT),
     Case("no rendezvous", (pod(0, end=exited(names.EXIT_RENDEZVOUS_TIMEOUT)),), AttemptOutcome.PLATFORM_FAULT),
@@ -295,6 +304,7 @@ def test_a_server_has_memory_of_its_own_to_ask_for() -> None:
     ("end", "message"),
     [
         (Exit(code=-1, reason="Evicted", at=T0), "was ended by the platform (Evicted)"),
+        (UNSEEN, "was ended by the platform (Unknown)"),
         (exited(7), "ended with 7 and left no message"),
         (Exit(code=7, reason="Error", at=T0, runtime_message="no such file"), "ended with 7: no such file"),
         (Exit(code=7, reason="Error", at=T0, runtime_message="x" * 501), f"ended with 7: {'x' * 500}"),

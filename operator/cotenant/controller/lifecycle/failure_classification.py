@@ -208,8 +208,10 @@ _RESOURCES: Mapping[contract.Role | None, str] = {
     contract.Role.PARAMETER_SERVER: "spec.runtime.parameterServer.resources",
     contract.Role.EVALUATOR: "spec.evaluator.resources",
 }
-_UNKNOWN = "ContainerStatusUnknown"
-"""The kubelet's reason, with code 137, for a container that ended while the kubelet was down: the node lost power."""
+_UNKNOWN = frozenset({"ContainerStatusUnknown", "Unknown"})
+"""Reasons for a container of which nobody saw the end, because its node lost power or its runtime was started anew. The
+first is the kubelet's, with code 137; the second is containerd's, with code 255.
+"""
 
 
 def _describe_exit(pod: PodRecord, ended: Exit) -> str:
@@ -220,7 +222,7 @@ def _describe_exit(pod: PodRecord, ended: Exit) -> str:
         return f"the kubelet of node {pod.node} refused pod {pod.name} ({ended.reason}): {quoted}"
     if ended.reason in NEVER_STARTED and is_runtime_fault(quoted):
         return f"the container runtime of node {pod.node} could not start pod {pod.name}: {quoted or ended.reason}"
-    if ended.code == -1 or ended.reason == _UNKNOWN:
+    if ended.code == -1 or ended.reason in _UNKNOWN:
         return f"pod {pod.name} was ended by the platform ({ended.reason})" + (f": {quoted}" if quoted else "")
     if _killed_from_outside(pod):
         on = f" on node {pod.node}" if pod.node else ""
@@ -243,6 +245,11 @@ def _killed_from_outside(pod: PodRecord) -> bool:
     return ended is not None and ended.code == 137 and ended.termination is None and ended.reason != "OOMKilled"
 
 
+def _ended_unseen(pod: PodRecord) -> bool:
+    """True if the container ended with its node or its runtime. A launcher that ends by itself leaves a message."""
+    return pod.exit is not None and pod.exit.termination is None and pod.exit.reason in _UNKNOWN
+
+
 def is_runtime_fault(words: str) -> bool:
     """True if the runtime's words blame the node for a container that did not start.
 
@@ -258,7 +265,7 @@ def _outcome(pod: PodRecord) -> AttemptOutcome:
     code = _code(pod)
     if pod.exit is not None and pod.exit.reason in NEVER_STARTED and is_runtime_fault(pod.exit.runtime_message):
         return AttemptOutcome.NEVER_STARTED
-    if code in names.PLATFORM_FAULTS or code == -1 or _killed_from_outside(pod):
+    if code in names.PLATFORM_FAULTS or code == -1 or _killed_from_outside(pod) or _ended_unseen(pod):
         return AttemptOutcome.PLATFORM_FAULT
     if code == names.EXIT_PREEMPTED:
         return AttemptOutcome.EXTERNAL_DISRUPTION
