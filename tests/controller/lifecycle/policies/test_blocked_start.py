@@ -22,6 +22,8 @@ NO_CPU = "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu."
 OTHER_ZONE = "Unschedulable: 0/2 nodes are available: 1 node(s) had volume node affinity conflict."
 NO_CLAIM = 'Unschedulable: 0/1 nodes are available: persistentvolumeclaim "data" not found.'
 CDI = "CreateContainerError: failed to inject CDI devices: unresolvable CDI devices"
+FOR_AMD64 = "ErrImagePull: failed to pull and unpack image: no match for platform in manifest: not found"
+FOR_AMD64_CRIO = 'ErrImagePull: no image found in image index for architecture arm64, variant "v8", OS linux'
 SURE, BRIEFLY = SETTINGS.exclude_s, UNSURE_S
 
 
@@ -37,6 +39,8 @@ def unbound(waiting: str) -> PodRecord:
         (pod(0, waiting="ImagePullBackOff: 401 Unauthorized"), {}),
         (pod(0, waiting="InvalidImageName: no"), {}),
         (pod(0, waiting="ErrImagePull: dial tcp: i/o timeout"), {"n1": BRIEFLY}),
+        (pod(0, waiting=FOR_AMD64), {"n1": SURE}),
+        (pod(0, waiting=FOR_AMD64_CRIO), {"n1": SURE}),
         (pod(0, waiting='CreateContainerConfigError: secret "key" not found'), {}),
         (pod(0, waiting=CDI), {"n1": SURE}),
         (unbound(NO_CPU), {"n1": SURE}),
@@ -48,6 +52,7 @@ def unbound(waiting: str) -> PodRecord:
     ],
     ids=["an image that is not there", "as containerd says it",
          "a wrong pull secret", "no name of an image", "a registry that is silent",
+         "an image for other processors", "as CRI-O says it",
          "a missing Secret", "devices that cannot be injected", "a node that is full",
          "a disk of another zone", "a missing claim", "a gate that a webhook set",
          "an error of the kube-scheduler", "a server"],

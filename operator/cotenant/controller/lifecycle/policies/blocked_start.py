@@ -38,10 +38,14 @@ RUNTIME_FAILED: Final = "RuntimeFailed"
 """Prefix of the reason for an excluded node whose container runtime could not start a container."""
 UNSCHEDULABLE: Final = "Unschedulable"
 """The kube-scheduler's reason for a pod that no node can take, by what it knows of the nodes."""
-_ANY_NODE: Final = re.compile(
-    r"not ?found|manifest unknown|unauthorized|denied|InvalidImageName|no match for platform", re.I
-)
+_ANY_NODE: Final = re.compile(r"not ?found|manifest unknown|unauthorized|denied|InvalidImageName", re.I)
 """Words in the message of a pull that would fail on every node."""
+_OTHER_ARCHITECTURE: Final = re.compile(
+    r"no match for platform|no matching manifest for|no image found in .*architecture"
+)
+"""Words of containerd, Docker and CRI-O if the image is not built for the node's processor. It may be for that of other
+nodes.
+"""
 _OF_THE_VOLUME: Final = re.compile(r"volume node affinity")
 """Words of the kube-scheduler if a volume of the pod cannot be mounted on the node."""
 _OF_THE_POD: Final = re.compile(r"persistentvolumeclaim|unbound immediate|resourceclaim", re.I)
@@ -160,6 +164,8 @@ def _blamed_for(pod: PodRecord, node: str) -> Blamed:
         return Blamed() if _OF_THE_POD.search(pod.waiting) else Blamed(sure={node: pod.waiting})
     if reason == "CreateContainerError" and is_runtime_fault(pod.waiting):
         return runtime_failed(node, pod.waiting.partition(": ")[2])
+    if "Image" in reason and _OTHER_ARCHITECTURE.search(pod.waiting):
+        return Blamed(sure={node: pod.waiting})
     if "Image" in reason and not _ANY_NODE.search(pod.waiting):
         return Blamed(unsure={node: pod.waiting})
     return Blamed()
