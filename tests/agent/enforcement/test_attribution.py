@@ -1,4 +1,4 @@
-"""Twelve ways in which nodes write a pod into a cgroup path, and PIDs that are used again."""
+"""Ways in which nodes write a pod into a cgroup path, and PIDs that are used again."""
 
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,14 @@ POD = ProcessOwner(OwnerKind.POD, UID, CID)
         pytest.param(f"0::/kubepods.slice/kubepods-pod{SLICE_UID}.slice/crio-{CID}.scope", POD, id="CRI-O"),
         pytest.param(
             f"0::/kubepods.slice/kubepods-pod{SLICE_UID}.slice/crio-{CID}.scope/container", POD, id="CRI-O with crun"
+        ),
+        pytest.param(
+            f"0::/system.slice/containerd.service/kubepods-burstable-pod{SLICE_UID}.slice:cri-containerd:{CID}",
+            POD,
+            id="containerd without systemd, under a kubelet with it",
+        ),
+        pytest.param(
+            f"11:memory:/kubepods-besteffort-pod{SLICE_UID}.slice:cri-containerd:{CID}", POD, id="the same in version 1"
         ),
         pytest.param(f"0::/kubepods/burstable/pod{UID}/{CID}", POD, id="cgroupfs"),
         pytest.param(f"0::/kubepods/pod{UID}/{CID}", POD, id="cgroupfs, guaranteed"),

@@ -15,6 +15,7 @@ POD = "kubepods-burstable-pod11111111_1111_1111_1111_111111111111.slice"
     [
         f"kubepods.slice/kubepods-burstable.slice/{POD}/cri-containerd-{ID}.scope",
         f"kubepods.slice/kubepods-burstable.slice/{POD}/crio-{ID}.scope",
+        f"system.slice/containerd.service/{POD}:cri-containerd:{ID}",
         f"kubepods/burstable/pod11111111-1111-1111-1111-111111111111/{ID}",
         f"system.slice/kind.scope/kubelet.slice/kubelet-kubepods.slice/{POD}/cri-containerd-{ID}.scope",
     ],

@@ -7,6 +7,7 @@ read-only.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,10 @@ DEPTH_MAX: Final = 8
 
 ID_MIN: Final = 24
 """Hex digits of a container's ID. containerd and CRI-O have 64; no part of a pod's own name has as many as this."""
+
+
+NAME_BEFORE: Final = re.compile(r".*[-:]")
+"""What stands before the ID in a name: `cri-containerd-`, or `kubepods-pod….slice:cri-containerd:`."""
 
 
 class ContainerCgroups:
@@ -41,7 +46,7 @@ class ContainerCgroups:
             if len(path.relative_to(self._root).parts) >= DEPTH_MAX:
                 folders.clear()
             for name in folders:
-                container = name.removesuffix(".scope").rpartition("-")[2]
+                container = NAME_BEFORE.sub("", name.removesuffix(".scope"))
                 if len(container) >= ID_MIN and set(container) <= set("0123456789abcdef"):
                     found.setdefault(container, path / name)
         return found
