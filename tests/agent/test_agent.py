@@ -372,6 +372,20 @@ def test_a_level_that_fell_while_no_agent_ran_is_named_and_outlives_the_next_res
     assert again.turn(after=60.0)[0]["conditions"] == [fell]
 
 
+def test_a_gpu_that_the_driver_does_not_list_is_named_in_a_condition_until_it_is_listed() -> None:
+    world = World()
+    world.turn()
+    listed = world.inventory
+    world.inventory = replace(listed, unreadable=("GPU 1: Unknown Error",))
+    (written,) = world.turn(after=15.0)
+    (condition,) = written["conditions"]
+    assert (condition["type"], condition["reason"]) == ("GPUsUnreadable", "SomeNotListed")
+    assert (condition["message"][-21:], written["health"]) == (" GPU 1: Unknown Error", "1 more cannot be listed")
+    world.inventory = listed
+    (written,) = world.turn(after=15.0)
+    assert (written["conditions"], written["health"]) == ([], "healthy")
+
+
 def test_an_administrator_takes_a_gpu_out_and_gives_it_back() -> None:
     world = World()
     world.turn()

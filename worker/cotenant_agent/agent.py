@@ -28,7 +28,7 @@ from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.drains import read_drains
 from cotenant_agent.gpus.readings import GpuInventory, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
-from cotenant_agent.reports import isolation_conditions, node_status, published_limits
+from cotenant_agent.reports import isolation_conditions, node_status, published_limits, unreadable_gpus
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, GPUNodeClient, error_summary
 from cotenant_agent.reports.node_view import NodeObserver, NodeView
 from cotenant_agent.reports.reset_turns import ResetTurns, published
@@ -109,9 +109,10 @@ class Agent:
             self.view = self._observer.with_xids(self.view)
         assert self.view is not None
         document = node_status.build(self.view)
-        self.conditions = document["conditions"] = isolation_conditions.reconciled(
-            self.conditions, self._levels, self.view, document
-        )
+        self.conditions = document["conditions"] = [
+            *isolation_conditions.reconciled(self.conditions, self._levels, self.view, document),
+            *unreadable_gpus.conditions(self.conditions, taken.inventory.unreadable, document["heartbeat"]),
+        ]
         self._levels = document["isolationLevels"]
         document["heartbeatSeconds"] = self._heartbeat_s
         if self._writer is not None:

@@ -6,7 +6,7 @@
  *   mps 0 ..., graphics 0 ...                                          the same for the other two lists
  *   error 0 15, fail 0 <function> <code>                               every call on GPU 0 / one function fails
  *   xid 0 79                                                           one event, delivered once per line number
- *   linked 0 1 | mig 0 1 | remap 0 pending failed | ecc 0 n | clocks 0 mask | recovery 0 n | load 0 percent
+ *   linked 0 1 | mig 0 1 | remap 0 pending failed | pages 0 pending | ecc 0 n | clocks 0 mask | recovery 0 n | load 0 percent
  *   power 0 milliwatts | heat 0 degrees
  *   mode 0 3                                                           its compute mode: 0 for all, 3 for one process
  *   driver 0 615.71.09                                                 the driver's version
@@ -26,6 +26,7 @@
 #define NOT_SUPPORTED 3
 #define TOO_SMALL 7
 #define TIMEOUT 10
+#define LOST 15
 #define LINE 512
 
 typedef unsigned int u32;
@@ -266,6 +267,10 @@ int nvmlDeviceGetRemappedRows(device *d, u32 *corrected, u32 *uncorrected, u32 *
   *corrected = *uncorrected = 0;
   return sscanf(rest, "%u %u", pending, failed) == 2 ? OK : INVALID;
 }
+int nvmlDeviceGetRetiredPagesPendingStatus(device *d, u32 *pending) {
+  MOOD(d);
+  return number("pages", d->index, pending);
+}
 int nvmlDeviceGetCurrentClocksEventReasons(device *d, u64 *reasons) {
   u32 value = 0;
   int code;
@@ -286,17 +291,24 @@ int nvmlDeviceGetFieldValues(device *d, int n, field_value *values) {
 }
 #endif
 
-/* Events: line k of all `xid` lines is delivered once, in order. */
-static int delivered;
+/* Events: line k of all `xid` lines is delivered once, in order. A GPU that is lost ends every wait of a set with it. */
+static int delivered, registered[16];
 typedef struct { device *device; u64 type, data; u32 gi, ci; } event_data;
-int nvmlEventSetCreate(int **set) { static int one; *set = &one; return OK; }
+int nvmlEventSetCreate(int **set) { static int one; memset(registered, 0, sizeof registered); *set = &one; return OK; }
 int nvmlEventSetFree(int *set) { (void)set; return OK; }
-int nvmlDeviceRegisterEvents(device *d, u64 types, int *set) { (void)types; (void)set; MOOD(d); return OK; }
+int nvmlDeviceRegisterEvents(device *d, u64 types, int *set) {
+  (void)types; (void)set;
+  MOOD(d);
+  registered[d->index] = 1;
+  return OK;
+}
 int nvmlEventSetWait_v2(int *set, event_data *data, u32 timeout) {
   (void)set;
   for (u32 waited = 0;; waited += 10) {
     int seen = 0;
     char rest[LINE];
+    for (int index = 0; index < count_gpus(); index++)
+      if (registered[index] && mood(__func__, index) == LOST) return LOST;
     for (int index = 0; index < count_gpus(); index++)
       for (int nth = 0; find("xid", index, nth, rest); nth++)
         if (seen++ == delivered) {

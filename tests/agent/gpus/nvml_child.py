@@ -1,6 +1,6 @@
 """Runs the agent's NVML source in a process of its own, on whatever libnvidia-ml.so.1 the loader finds first.
 
-One request per line on stdin: `inventory`, `links are old` (the next inventory looks at NVLink again), `samples`,
+One request per line on stdin: `inventory`, `a minute passes` (the next inventory looks again), `samples`,
 `limit UUID CGROUP`, `reset UUID` or `xid`; on stdout the answers as JSON, one per line.
 """
 
@@ -15,8 +15,8 @@ from cotenant_agent.gpus.readings import AskedLimit, GpuSourceError
 def answer(source: NvmlSource, request: str) -> object:
     if request == "inventory":
         return dataclasses.asdict(source.inventory())
-    if request == "links are old":
-        source._links_read_at = -float("inf")
+    if request == "a minute passes":
+        source._looked_at = -float("inf")
         return None
     if request == "samples":
         return [dataclasses.asdict(sample) for sample in source.samples()]

@@ -172,8 +172,13 @@ def test_faults_spread_over_hours_make_no_suspect() -> None:
         ),
         pytest.param(
             HealthSigns(remap_pending=True),
-            "RemapPending: a remapped memory row takes effect with a reset when the jobs are done",
+            "RemapPending: remapped or retired memory takes effect with a reset when the jobs are done",
             id="remap pending",
+        ),
+        pytest.param(
+            HealthSigns(unreadable="Unknown Error"),
+            "Unreadable: the driver cannot read the GPU: Unknown Error",
+            id="an error of the driver",
         ),
         pytest.param(HealthSigns(ecc_uncorrected=9), "", id="counted errors alone"),
         pytest.param(HealthSigns(throttled=True), "", id="heat alone"),

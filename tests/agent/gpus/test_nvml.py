@@ -22,6 +22,7 @@ WELL = {
     "recovery_action": None,
     "remap_pending": False,
     "remap_failed": False,
+    "unreadable": "",
     "ecc_uncorrected": None,
     "throttled": False,
 }
@@ -58,6 +59,7 @@ def test_the_inventory_names_every_gpu_with_its_links(nvml: Callable[..., Any]) 
         "simulated": False,
         "driver_version": "580.65.06",
         "gpus": [gpu("GPU-a", 0, peers=["GPU-b"]), gpu("GPU-b", 1, peers=["GPU-a"], mig=True)],
+        "unreadable": [],
     }
 
 
@@ -66,15 +68,20 @@ def test_links_are_read_again_and_what_is_lost_has_none(nvml: Callable[..., Any]
     seen = []
     for changed in (("linked 0 1",), (), ("linked 0 1",)):
         process.state(*TWO_H100, *changed)
-        process.ask("links are old")
+        process.ask("a minute passes")
         seen.append([one["peers"] for one in process.ask("inventory")["gpus"]])
     assert seen == [[["GPU-b"], ["GPU-a"]], [[], []], [["GPU-b"], ["GPU-a"]]]
     process.state(*TWO_H100)
     assert [one["peers"] for one in process.ask("inventory")["gpus"]] == [["GPU-b"], ["GPU-a"]], "not at every look"
 
 
-def test_a_node_without_gpus_has_an_empty_inventory(nvml: Callable[..., Any]) -> None:
-    assert nvml("").ask("inventory") == {"simulated": False, "driver_version": "580.65.06", "gpus": []}
+def test_a_node_without_gpus_has_an_empty_inventory_until_there_are_some(nvml: Callable[..., Any]) -> None:
+    process = nvml("")
+    assert process.ask("inventory")["gpus"] == []
+    process.state(*TWO_H100)
+    assert process.ask("inventory")["gpus"] == [], "not at every look"
+    process.ask("a minute passes")
+    assert [one["uuid"] for one in process.ask("inventory")["gpus"]] == ["GPU-a", "GPU-b"]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +120,8 @@ def test_a_node_without_gpus_has_an_empty_inventory(nvml: Callable[..., Any]) ->
             id="the newest sample of a process that is there",
         ),
         pytest.param(("remap 0 1 0",), sample("GPU-a", signs={"remap_pending": True}), id="a pending remap"),
+        pytest.param(("pages 0 1",), sample("GPU-a", signs={"remap_pending": True}), id="a page that is to be retired"),
+        pytest.param(("pages 0 0",), sample("GPU-a"), id="no page is to be retired"),
         pytest.param(("remap 0 0 1",), sample("GPU-a", signs={"remap_failed": True}), id="a failed remap"),
         pytest.param(("ecc 0 3",), sample("GPU-a", signs={"ecc_uncorrected": 3}), id="uncorrected errors"),
         pytest.param(("recovery 0 1",), sample("GPU-a", signs={"recovery_action": 1}), id="a recovery action"),
@@ -141,9 +150,44 @@ def test_one_gpu_out_of_reach_does_not_hide_the_other(
     assert [found["uuid"] for found in process.ask("inventory")["gpus"]] == ["GPU-a", "GPU-b"]
 
 
-def test_a_gpu_lost_before_the_start_does_not_hide_the_other(nvml: Callable[..., Any]) -> None:
-    process = nvml(*TWO_H100, "fail 0 nvmlDeviceGetHandleByIndex_v2 15")
-    assert process.ask("inventory")["gpus"] == [gpu("GPU-b", 1)]
+def test_one_gpu_that_cannot_be_read_does_not_hide_the_other(nvml: Callable[..., Any]) -> None:
+    process = nvml(*TWO_H100)
+    process.ask("inventory")
+    process.state(*TWO_H100, "error 0 999")
+    assert process.ask("samples") == [
+        sample("GPU-a", used_mib=None, signs={"unreadable": "Unknown Error"}),
+        sample("GPU-b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        pytest.param("fail 0 nvmlDeviceGetHandleByIndex_v2 15", "GPU 0: GPU is lost", id="lost, without a name"),
+        pytest.param("fail 0 nvmlDeviceGetHandleByIndex_v2 999", "GPU 0: Unknown Error", id="an unknown error"),
+        pytest.param("fail 0 nvmlDeviceGetName 15", "GPU 0 (GPU-a): it is lost", id="lost in between"),
+        pytest.param("fail 0 nvmlDeviceGetName 16", "GPU 0 (GPU-a): it needs a reset", id="to be reset"),
+        pytest.param("fail 0 nvmlDeviceGetName 999", "GPU 0 (GPU-a): Unknown Error", id="without a name for people"),
+    ],
+)
+def test_a_gpu_that_cannot_be_listed_hides_no_other_and_is_looked_for_again(
+    nvml: Callable[..., Any], broken: str, why: str
+) -> None:
+    process = nvml(*TWO_H100, broken)
+    seen = process.ask("inventory")
+    assert (seen["gpus"], seen["unreadable"]) == ([gpu("GPU-b", 1)], [why])
+    assert process.ask("samples") == [sample("GPU-b")]
+    process.state(*TWO_H100)
+    process.ask("a minute passes")
+    seen = process.ask("inventory")
+    assert (seen["gpus"], seen["unreadable"]) == ([gpu("GPU-a", 0), gpu("GPU-b", 1)], [])
+
+
+def test_if_no_gpu_can_be_listed_the_source_says_why(nvml: Callable[..., Any]) -> None:
+    broken = [f"fail {index} nvmlDeviceGetName 999" for index in (0, 1)]
+    assert nvml(*TWO_H100, *broken).ask("inventory") == {
+        "refused": "NVML cannot list the GPUs: GPU 0 (GPU-a): Unknown Error; GPU 1 (GPU-b): Unknown Error"
+    }
 
 
 def test_an_old_driver_tells_less_and_breaks_nothing(nvml: Callable[..., Any]) -> None:
@@ -165,10 +209,18 @@ def test_an_event_is_told_once_with_its_gpu(nvml: Callable[..., Any]) -> None:
     assert process.ask("xid") is None
 
 
+def test_a_lost_gpu_keeps_no_events_of_the_others_back(nvml: Callable[..., Any]) -> None:
+    process = nvml(*TWO_H100)
+    process.ask("inventory")
+    assert process.ask("xid") is None
+    process.state(*TWO_H100, "error 0 15", "xid 1 48")
+    assert [process.ask("xid") for _ in range(2)] == [None, {"uuid": "GPU-b", "code": 48}]
+
+
 def test_a_failing_driver_is_an_error_that_names_the_call(nvml: Callable[..., Any]) -> None:
     process = nvml(*TWO_H100)
     process.ask("inventory")
-    process.state(*TWO_H100, "error 0 999")
+    process.state(*TWO_H100, "error 0 999", "error 1 999")
     assert process.ask("samples") == {"refused": "NVML cannot read the GPUs: Unknown Error"}
 
 
@@ -233,6 +285,36 @@ def test_instances_stand_in_the_place_of_their_gpu(nvml: Callable[..., Any]) -> 
          "product": "NVIDIA H100 80GB HBM3 MIG 3g.40gb"} | part,
         gpu("GPU-b", 1, peers=["GPU-a"]),
     ]  # fmt: skip
+
+
+def uuids(inventory: Any) -> list[str]:
+    return [one["uuid"] for one in inventory["gpus"]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "want"),
+    [
+        pytest.param(PARTITIONED, PARTITIONED[:2], ["MIG-1", "GPU-b"], id="an instance was removed"),
+        pytest.param(PARTITIONED[:2], PARTITIONED, ["MIG-1", "MIG-2", "GPU-b"], id="an instance was made"),
+        pytest.param(PARTITIONED, PARTITIONED[:1], ["GPU-a", "GPU-b"], id="all instances were removed"),
+        pytest.param(PARTITIONED, (), ["GPU-a", "GPU-b"], id="MIG was turned off"),
+        pytest.param((), PARTITIONED, ["MIG-1", "MIG-2", "GPU-b"], id="MIG was turned on"),
+        pytest.param(
+            PARTITIONED, (*PARTITIONED[:2], "fail 0 nvmlDeviceGetMigMode 999"), ["MIG-1", "MIG-2", "GPU-b"],
+            id="what cannot be read stays as it was",
+        ),
+    ],
+)  # fmt: skip
+def test_a_changed_layout_of_mig_is_seen_without_a_restart(
+    nvml: Callable[..., Any], before: tuple[str, ...], after: tuple[str, ...], want: list[str]
+) -> None:
+    process = nvml(*TWO_H100, *before)
+    seen = uuids(process.ask("inventory"))
+    process.state(*TWO_H100, *after)
+    assert uuids(process.ask("inventory")) == seen, "not at every look"
+    process.ask("a minute passes")
+    assert uuids(process.ask("inventory")) == want
+    assert [one["uuid"] for one in process.ask("samples")] == want
 
 
 def test_an_instance_has_its_own_memory_and_processes_and_the_health_of_its_gpu(nvml: Callable[..., Any]) -> None:

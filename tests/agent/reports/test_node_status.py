@@ -156,8 +156,21 @@ WELL = {"healthy": True, "health": ""}
     ],
     ids=["no GPUs", "all are well", "one is slow", "two are ill", "many reasons"],
 )
-def test_the_health_of_all_gpus_is_one_phrase(gpus: list[dict[str, Any]], text: str) -> None:
+def test_the_health_of_all_listed_gpus_is_one_phrase(gpus: list[dict[str, Any]], text: str) -> None:
     assert node_status.health_summary(gpus) == text
+
+
+@pytest.mark.parametrize(
+    ("gpus", "text"),
+    [
+        ([], "2 more cannot be listed"),
+        ([WELL, WELL], "2 more cannot be listed"),
+        ([SICK, WELL], "1 of 2 ill: GpuLost; 2 more cannot be listed"),
+    ],
+    ids=["none is listed", "the others are well", "one of the others is ill"],
+)
+def test_the_phrase_counts_gpus_that_are_not_listed(gpus: list[dict[str, Any]], text: str) -> None:
+    assert node_status.health_summary(gpus, ("GPU 2: Unknown Error", "GPU 3: GPU is lost")) == text
 
 
 READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}

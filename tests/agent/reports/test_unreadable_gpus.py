@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_agent.reports.unreadable_gpus import MESSAGE_CHARS_MAX, patch
+from cotenant_agent.reports.unreadable_gpus import MESSAGE_CHARS_MAX, conditions, patch
 
 LOWERED = {"type": "MemoryIsolationLowered", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 TOLD = {"type": "GPUsUnreadable", "status": "True", "message": "old", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -34,6 +34,23 @@ def test_gpus_that_were_published_and_the_heartbeat_are_left_alone() -> None:
         "conditions",
         "health",
     }
+
+
+@pytest.mark.parametrize(
+    ("before", "unreadable", "want"),
+    [
+        pytest.param([TOLD], (), [], id="all GPUs are listed"),
+        pytest.param([LOWERED], ("GPU 3: Unknown Error",), [("GPU 3: Unknown Error", "2026-01-01T00:01:00Z")],
+                     id="one is not"),
+        pytest.param([TOLD], ("GPU 3: a", "GPU 4: b"), [("GPU 3: a; GPU 4: b", "2026-01-01T00:00:00Z")],
+                     id="two are not, since earlier"),
+    ],
+)  # fmt: skip
+def test_a_running_agent_names_the_gpus_that_the_driver_does_not_list(
+    before: list[Any], unreadable: tuple[str, ...], want: list[tuple[str, str]]
+) -> None:
+    found = conditions(before, unreadable, "2026-01-01T00:01:00Z")
+    assert [(one["message"].partition("handed out: ")[2], one["lastTransitionTime"]) for one in found] == want
 
 
 def test_a_long_reason_fits_the_schema() -> None:

@@ -244,13 +244,15 @@ def _bad_signs(signs: HealthSigns) -> Iterable[tuple[str, str]]:
         yield "GpuLost", "the driver cannot reach the GPU; the node needs a reboot"
     if signs.reset_required:
         yield "ResetRequired", RESET
+    if signs.unreadable:
+        yield "Unreadable", f"the driver cannot read the GPU: {signs.unreadable}"
     if signs.recovery_action:
         what = RECOVERY_ACTIONS.get(signs.recovery_action, f"action {signs.recovery_action}")
         yield "RecoveryAction", f"the driver asks to {what}"
     if signs.remap_failed:
         yield "RemapFailed", "a memory row could not be remapped; the GPU should be replaced"
     if signs.remap_pending:
-        yield "RemapPending", "a remapped memory row takes effect with a reset when the jobs are done"
+        yield "RemapPending", "remapped or retired memory takes effect with a reset when the jobs are done"
 
 
 DRAINING_ACTIONS: Final = frozenset({1, 2, 4, 6, 7})

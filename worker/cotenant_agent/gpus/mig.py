@@ -1,7 +1,7 @@
 """MIG instances: parts of a GPU that the hardware separates, listed like smaller GPUs.
 
-The partition is static: an administrator makes it, and the agent reads it once at its start. The class of an instance
-is that of its GPU with the profile: `H100-1g.10gb`.
+An administrator makes them, or a program such as NVIDIA's MIG manager. The class of an instance is that of its GPU with
+the profile: `H100-1g.10gb`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,31 @@ from typing import Any, Final
 
 import pynvml
 
+from cotenant_agent.gpus.nvml_queries import decoded, query
+
 PROFILE: Final = re.compile(r"\bMIG (\S+)$")
 MIB_PER_GB: Final = 1024
 
 
+def is_enabled(handle: Any) -> bool:
+    mode = query(pynvml.nvmlDeviceGetMigMode, handle)
+    return mode is not None and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+
+
 def instance_handles(handle: Any) -> Iterator[Any]:
     """Handles of the instances of this GPU, in the driver's order; none if it has no MIG."""
-    try:
-        slots = pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)
-    except pynvml.NVMLError:
-        return
-    for slot in range(slots):
+    for slot in range(query(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
         try:
             yield pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, slot)
         except pynvml.NVMLError_NotFound:
             continue
+
+
+def uuids_of(uuid: str, handle: Any) -> set[str]:
+    """UUIDs of what can be handed out of this GPU: of its instances, or its own if it has no MIG."""
+    if not is_enabled(handle):
+        return {uuid}
+    return {decoded(query(pynvml.nvmlDeviceGetUUID, instance)) for instance in instance_handles(handle)}
 
 
 def profile_of(product: str, memory_mib: int, slices: int | None) -> str:

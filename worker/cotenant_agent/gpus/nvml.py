@@ -1,7 +1,7 @@
 """The real source: NVML through nvidia-ml-py (`import pynvml`), opened once for the agent's life.
 
-A value that cannot be read becomes None (`nvml_queries`). A GPU that cannot be reached becomes a sign, not an
-exception.
+A value that cannot be read becomes None (`nvml_queries`). A GPU that cannot be reached or read becomes a sign, not an
+exception. Only if all GPUs fail, the driver is the cause.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -40,8 +40,10 @@ from cotenant_agent.gpus.readings import (
     XidEvent,
 )
 
-LINKS_INTERVAL_S: Final = 60.0
-"""Pause between two looks at NVLink. It takes a call for each pair of GPUs, and links rarely change."""
+LOOK_INTERVAL_S: Final = 60.0
+"""Pause between two looks at NVLink, which take a call for each pair of GPUs, and at the layouts of MIG. Both rarely
+change.
+"""
 INDEX_STEP: Final = 100
 """Instances of GPU 0 are numbered from 100, those of GPU 1 from 200. No driver has more GPUs or instances."""
 FAMILY: Final = re.compile(r"\b(GB\d{3}|GH\d{3}|[ABHLTVPK]\d{1,4}[A-Z]{0,2})\b")
@@ -71,7 +73,7 @@ class NvmlSource:
         self._handles: dict[str, Any] = {}
         """Handles of everything that can be handed out: GPUs, or instances of partitioned GPUs."""
         self._inventory: GpuInventory | None = None
-        self._links_read_at = 0.0
+        self._looked_at = 0.0
         self._signs_of: dict[str, Any] = {}
         """Instance → handle of its GPU, whose health it shares."""
         self._events: Any = None
@@ -81,51 +83,77 @@ class NvmlSource:
         self._resetting = False
 
     def inventory(self) -> GpuInventory:
-        """Read once. A GPU that is lost later stays listed as unhealthy. Only NVLink is read again."""
+        """Read once. A GPU that is lost later stays listed as unhealthy. Read again if MIG is changed, and while a GPU
+        cannot be listed or none is there.
+        """
         known, now = self._inventory, time.monotonic()
-        if known is None:
-            try:
-                known = self._discover()
-            except pynvml.NVMLError as error:
-                raise GpuSourceError(f"NVML cannot list the GPUs: {error}") from error
-        elif now - self._links_read_at >= LINKS_INTERVAL_S:
-            gpus = (gpu if gpu.parent else replace(gpu, peers=self._peers(gpu.uuid)) for gpu in known.gpus)
-            known = replace(known, gpus=tuple(gpus))
-        else:
+        if known is not None and now - self._looked_at < LOOK_INTERVAL_S:
             return known
-        self._inventory, self._links_read_at = known, now
-        return known
+        try:
+            if known is not None and (known.unreadable or not known.gpus):
+                self._reopened()  # the library finds GPUs when it is opened
+            if known is None or self._inventory is None or self._has_new_layout(known):
+                known = self._discover()
+        except pynvml.NVMLError as error:
+            raise GpuSourceError(f"NVML cannot list the GPUs: {error}") from error
+        gpus = (gpu if gpu.parent else replace(gpu, peers=self._peers(gpu.uuid)) for gpu in known.gpus)
+        self._inventory, self._looked_at = replace(known, gpus=tuple(gpus)), now
+        return self._inventory
+
+    def _has_new_layout(self, known: GpuInventory) -> bool:
+        """True if MIG was turned on or off, or if instances were made or removed."""
+        for uuid, handle in self._physical.items():
+            before = {gpu.uuid for gpu in known.gpus if uuid in (gpu.uuid, gpu.parent) and not gpu.mig}
+            try:
+                if mig.uuids_of(uuid, handle) != before:
+                    return True
+            except (GpuLostError, pynvml.NVMLError):
+                continue
+        return False
 
     def _peers(self, uuid: str) -> tuple[str, ...]:
         near, others = self._physical[uuid], self._physical.items()
         return tuple(sorted(other for other, far in others if other != uuid and linked(near, far)))
 
     def _discover(self) -> GpuInventory:
-        handles = {}
+        """All GPUs that can be listed. One that cannot keeps no other from being handed out."""
+        handles, unreadable = dict[str, tuple[int, Any]](), list[str]()
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 handles[decoded(pynvml.nvmlDeviceGetUUID(handle))] = (index, handle)
-            except pynvml.NVMLError_GpuIsLost:
-                continue  # a GPU that was lost before we came has no UUID to name it by
+            except pynvml.NVMLError as error:
+                unreadable.append(f"GPU {index}: {error}")
         self._physical = {uuid: handle for uuid, (_, handle) in handles.items()}
-        self._handles = {}
+        self._handles, self._signs_of = {}, {}
         gpus: list[Gpu] = []
         for uuid, (index, handle) in handles.items():
-            whole = self._facts(uuid, index, handle)
-            instances = {part.uuid: (part, at) for part, at in instances_of(whole, handle)} if whole.mig else {}
-            gpus += [part for part, _ in instances.values()] or [whole]
-            self._handles |= {part.uuid: at for part, at in instances.values()} or {uuid: handle}
-            self._signs_of |= dict.fromkeys(instances, handle)
+            try:
+                gpus += self._parts(uuid, index, handle)
+            except (GpuLostError, pynvml.NVMLError) as error:
+                del self._physical[uuid]
+                unreadable.append(f"GPU {index} ({uuid}): {error}")
+        if unreadable and not gpus:
+            raise GpuSourceError(f"NVML cannot list the GPUs: {'; '.join(unreadable)}")
         return GpuInventory(
-            simulated=False, gpus=tuple(gpus), driver_version=decoded(query(pynvml.nvmlSystemGetDriverVersion) or "")
+            simulated=False,
+            gpus=tuple(gpus),
+            driver_version=decoded(query(pynvml.nvmlSystemGetDriverVersion) or ""),
+            unreadable=tuple(unreadable),
         )
+
+    def _parts(self, uuid: str, index: int, handle: Any) -> list[Gpu]:
+        """What of this GPU can be handed out: its MIG instances, or itself."""
+        whole = self._facts(uuid, index, handle)
+        instances = {part.uuid: (part, at) for part, at in instances_of(whole, handle)} if whole.mig else {}
+        self._handles |= {part.uuid: at for part, at in instances.values()} or {uuid: handle}
+        self._signs_of |= dict.fromkeys(instances, handle)
+        return [part for part, _ in instances.values()] or [whole]
 
     def _facts(self, uuid: str, index: int, handle: Any) -> Gpu:
         product = decoded(query(pynvml.nvmlDeviceGetName, handle))
         memory = memory_of(handle)
         pci = query(pynvml.nvmlDeviceGetPciInfo, handle)
-        mode = query(pynvml.nvmlDeviceGetMigMode, handle)
         return Gpu(
             uuid=uuid,
             index=index,
@@ -133,17 +161,23 @@ class NvmlSource:
             memory_mib=memory.usable_mib if memory else 0,
             product=product,
             pci_bus_id=decoded(pci.busId) if pci is not None else "",
-            mig=mode is not None and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE,
-            peers=self._peers(uuid),
+            mig=mig.is_enabled(handle),
             numa_node=query(pynvml.nvmlDeviceGetNumaNodeId, handle),
             minor=query(pynvml.nvmlDeviceGetMinorNumber, handle),
         )
 
     def samples(self) -> tuple[GpuSample, ...]:
-        try:
-            return tuple(self._sample(uuid, handle) for uuid, handle in self._handles.items())
-        except pynvml.NVMLError as error:
+        found, failed = [], dict[str, pynvml.NVMLError]()
+        for uuid, handle in self._handles.items():
+            try:
+                found.append(self._sample(uuid, handle))
+            except pynvml.NVMLError as error:
+                failed[uuid] = error
+                found.append(GpuSample(uuid=uuid, signs=HealthSigns(unreadable=str(error))))
+        if failed and len(failed) == len(found):  # the driver fails, and not a GPU
+            error = next(iter(failed.values()))
             raise GpuSourceError(f"NVML cannot read the GPUs: {error}") from error
+        return tuple(found)
 
     def _sample(self, uuid: str, handle: Any) -> GpuSample:
         try:
@@ -178,6 +212,9 @@ class NvmlSource:
             event = pynvml.nvmlEventSetWait_v2(self._events, int(timeout_s * 1000))
         except pynvml.NVMLError_Timeout:
             return None
+        except pynvml.NVMLError_GpuIsLost:
+            self._events = None  # one lost GPU ends all waits: the next one is for the events of the others
+            return None
         except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError) as error:
             raise GpuSourceError(f"NVML cannot wait for events: {error}") from error
         try:
@@ -194,14 +231,18 @@ class NvmlSource:
         return None if handle is None else self._limits.read(handle, asked.cgroup)
 
     def reset(self, uuid: str) -> str:
+        return self._reopened(lambda: reset_device(uuid))
+
+    def _reopened(self, while_closed: Callable[[], str] = lambda: "") -> str:
+        """Close the library, and open it again after `while_closed`, whose result is returned."""
         self._resetting = True
         with self._waiting:
             try:
                 pynvml.nvmlShutdown()
-                error = reset_device(uuid)
+                error = while_closed()
                 pynvml.nvmlInit()
             except pynvml.NVMLError as failure:
-                raise GpuSourceError(f"NVML does not come back after a reset: {failure}") from failure
+                raise GpuSourceError(f"NVML does not open again: {failure}") from failure
             finally:
                 # Handles and events are those of the library that was closed.
                 self._inventory, self._events, self._resetting = None, None, False
@@ -212,8 +253,8 @@ class NvmlSource:
         for handle in self._physical.values():
             try:
                 query(pynvml.nvmlDeviceRegisterEvents, handle, pynvml.nvmlEventTypeXidCriticalError, events)
-            except GpuLostError:
-                continue
+            except (GpuLostError, pynvml.NVMLError):
+                continue  # the next polls show what is wrong with it
         return events
 
 

@@ -34,6 +34,9 @@ class GpuLostError(Exception):
 
     reset_required: bool
 
+    def __str__(self) -> str:
+        return "it needs a reset" if self.reset_required else "it is lost"
+
 
 def query(call: Callable[..., T], *args: Any) -> T | None:
     """The result of `call`; None if this driver or product has none. Raises GpuLostError, or NVMLError for an
@@ -127,6 +130,7 @@ def is_exclusive(handle: Any) -> bool | None:
 
 def signs_of(handle: Any) -> HealthSigns:
     rows = query(pynvml.nvmlDeviceGetRemappedRows, handle)
+    pages = query(pynvml.nvmlDeviceGetRetiredPagesPendingStatus, handle) if rows is None else None
     ecc = query(
         pynvml.nvmlDeviceGetTotalEccErrors,
         handle,
@@ -136,7 +140,7 @@ def signs_of(handle: Any) -> HealthSigns:
     clocks = query(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
     return HealthSigns(
         recovery_action=recovery_action_of(handle),
-        remap_pending=bool(rows and rows[2]),
+        remap_pending=bool(rows and rows[2]) or pages == pynvml.NVML_FEATURE_ENABLED,
         remap_failed=bool(rows and rows[3]),
         ecc_uncorrected=ecc,
         throttled=bool(clocks and clocks & THROTTLES),

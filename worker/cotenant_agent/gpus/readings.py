@@ -42,6 +42,8 @@ class GpuInventory:
     simulated: bool
     gpus: tuple[Gpu, ...]
     driver_version: str = ""
+    unreadable: tuple[str, ...] = ()
+    """GPUs that the driver finds and cannot list, each with the reason. They are looked for again."""
 
     @property
     def resource(self) -> str:
@@ -65,8 +67,11 @@ class HealthSigns:
 
     lost: bool = False
     reset_required: bool = False
+    unreadable: str = ""
+    """The driver's words, if it cannot read this GPU and reads others."""
     recovery_action: int | None = None
     remap_pending: bool = False
+    """A row of memory waits to be remapped, or a page of it to be retired."""
     remap_failed: bool = False
     ecc_uncorrected: int | None = None
     throttled: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from math import ceil
 from typing import Any, Final
@@ -28,7 +28,7 @@ HEARTBEATS_PER_S: Final = 100
 STRANGERS_MAX: Final = 64
 """Strangers in one status. The GPUs of further ones are not handed out either."""
 SHOWN_CODES_MAX: Final = 3
-MIG_REASON: Final = "MigEnabled: partitioned by MIG and without instances; make some, then restart the agent"
+MIG_REASON: Final = "MigEnabled: partitioned by MIG and without instances; make some, or turn MIG off"
 NOT_OFFERED: Final = "NotOffered: the device plugin has fewer healthy devices than this node had"
 
 
@@ -66,7 +66,7 @@ def build(view: NodeView) -> dict[str, Any]:
         "isolationLevels": levels,
         "summary": summary(view.inventory.gpus),
         "node": view.node_condition,
-        "health": health_summary(gpus),
+        "health": health_summary(gpus, view.inventory.unreadable),
         "gpus": gpus,
         "violations": [
             {
@@ -144,8 +144,16 @@ def summary(gpus: Iterable[Gpu]) -> str:
     return ", ".join(f"{count} × {name}{sizes[gib]}" for (name, gib), count in sorted(kinds.items())) or "no GPUs"
 
 
-def health_summary(gpus: Iterable[Mapping[str, Any]]) -> str:
-    """One phrase for a table: `2 of 8 ill: GpuLost`, `1 of 8 slow`, or `healthy`."""
+def health_summary(gpus: Iterable[Mapping[str, Any]], unreadable: Collection[str] = ()) -> str:
+    """One phrase for a table: `2 of 8 ill: GpuLost`, `1 of 8 slow`, `1 more cannot be listed`, or `healthy`."""
+    of_listed = _health_of_listed(gpus)
+    if not unreadable:
+        return of_listed
+    before = "" if of_listed in {"", "healthy"} else f"{of_listed}; "
+    return f"{before}{len(unreadable)} more cannot be listed"
+
+
+def _health_of_listed(gpus: Iterable[Mapping[str, Any]]) -> str:
     entries = list(gpus)
     ill = [gpu for gpu in entries if not gpu["healthy"]]
     warned = [gpu for gpu in entries if gpu["healthy"] and gpu["health"]]

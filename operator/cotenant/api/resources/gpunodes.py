@@ -238,7 +238,7 @@ class GPUNodeStatus(StatusModel):
     """The best level that this node can enforce, for each dimension."""
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
     """`MemoryIsolationLowered` and `ComputeIsolationLowered`: true while the node enforces less than it did, with the
-    reason. `GPUsUnreadable`: true while the agent cannot read the driver, with the reason.
+    reason. `GPUsUnreadable`: true while the agent cannot read the driver, or GPUs of its node, with the reason.
     """
     gpus: tuple[GpuStatus, ...] = ()
     """Every GPU of the node."""
