@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from cotenant.controller.client.kube import PODS, TRAINING_JOBS, Outcome, Reply
+from cotenant.controller.client.kube import EVENTS, PODS, TRAINING_JOBS, FailedWebhookError, Outcome, Reply
 from cotenant.controller.execution.containment.containment import Containment
 from cotenant.controller.execution.writes.executor import Executor
 from cotenant.controller.execution.writes.pods import pod_creator
@@ -88,6 +89,39 @@ async def test_a_job_that_has_to_leave_for_another_leaves_though_that_cannot_be_
     await end_pods(replica.kube)
     await run(replica, 60.0)
     assert (leaving, phase(replica.kube, "omega")) == (["!bad-1-0"], "Starting")
+
+
+def webhook_away() -> None:
+    raise FailedWebhookError('failed calling webhook "jobs.example.com": no endpoints available for service "jobs"')
+
+
+@pytest.mark.parametrize("suspended", [False, True], ids=["a job that is to start", "a job that is to end"])
+async def test_a_webhook_that_is_away_is_told_with_pauses_and_nothing_is_lost_when_it_is_back(suspended: bool) -> None:
+    replica = Replica()
+    recording = asyncio.create_task(replica.operator.event_recorder.run())
+    if suspended:
+        submit(replica.kube, "bad", workers=2)
+        await run(replica, 5.0)
+        await start_pods(replica.kube)
+        await run(replica, 5.0)
+        suspend(replica)
+    else:
+        submit(replica.kube, "bad", workers=2)
+    before = len(await granted(replica.kube))
+    replica.kube.faults.add(*(Fault(call=COMMIT, first=webhook_away) for _ in range(1000)))
+    submit(replica.kube, "omega", workers=1)
+    await run(replica, 60.0)
+    told = [event["message"] for event in (await replica.kube.list(EVENTS)).items if event["reason"] == "Quarantined"]
+    recording.cancel()
+    assert [message.count('failed calling webhook "jobs.example.com"') for message in told] == [1]
+    assert (phase(replica.kube, "omega"), len(await granted(replica.kube))) == ("Starting", before + 1)
+    assert 1000 - len(replica.kube.faults.pending) < 40, "writes that were tried"
+    replica.kube.faults.pending.clear()
+    await run(replica, 90.0)
+    await end_pods(replica.kube) if suspended else await start_pods(replica.kube)
+    await run(replica, 30.0)
+    assert phase(replica.kube, "bad") == ("Suspended" if suspended else "Running")
+    assert quarantined(replica) == 0.0
 
 
 async def test_orphans_that_cannot_be_ended_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

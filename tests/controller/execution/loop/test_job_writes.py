@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cotenant.controller.client.kube import RefusedError, UnreachableError
+from cotenant.controller.client.kube import FailedWebhookError, RefusedError, UnreachableError
 from cotenant.controller.execution.containment.containment import Containment
 from cotenant.controller.execution.loop.job_writes import DRAIN_S, JobWrites
 from cotenant.controller.execution.loop.work_queue import WorkQueue
@@ -48,6 +48,7 @@ async def end(outcome: ExecutionResult | BaseException) -> ExecutionResult:
         pytest.param(UnreachableError("no answer"), [], NOW + RETRY_S, [], None, id="no answer: soon"),
         pytest.param(ValueError("a defect"), [JOB], None, [1], "ExecutionFailed", id="a defect: contained"),
         pytest.param(RefusedError("too large (413)"), [JOB], None, [1], "WriteRefused", id="refused: contained"),
+        pytest.param(FailedWebhookError("no"), [JOB], None, [1], "WriteRefused", id="a silent webhook: contained"),
     ],
 )
 async def test_a_job_is_looked_at_again_when_its_write_has_ended(

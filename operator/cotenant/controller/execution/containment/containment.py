@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from functools import partial
 
-from cotenant.controller.client.kube import RefusedError
+from cotenant.controller.client.kube import FailedWebhookError, RefusedError
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId, JobRecord
@@ -63,7 +63,7 @@ class Containment:
 
     def contain(self, job: JobId, stage: Stage, error: BaseException, now: float) -> None:
         """Put the job into quarantine, or extend its quarantine."""
-        if isinstance(error, RefusedError):
+        if isinstance(error, RefusedError | FailedWebhookError):
             stage, why = Stage.REFUSAL, str(error)
         else:
             why = error_text(error)

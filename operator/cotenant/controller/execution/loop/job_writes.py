@@ -1,7 +1,7 @@
 """Writes in progress, at most one for each job. When one ends, its job is looked at again.
 
 If the API server does not answer, the write is tried again soon, by the replica that leads then. Any other failure is
-contained to the job.
+contained to the job, also that a webhook does not answer, which may concern this job alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from cotenant.controller.client.kube import UnreachableError
+from cotenant.controller.client.kube import FailedWebhookError, UnreachableError
 from cotenant.controller.execution.containment.containment import Containment
 from cotenant.controller.execution.loop.work_queue import WorkQueue
 from cotenant.controller.execution.writes.executor import RETRY_S, ExecutionResult
@@ -53,6 +53,9 @@ class JobWrites:
         result = ExecutionResult()
         try:
             result = await write
+        except FailedWebhookError as error:
+            undo()
+            self.containment.contain(job, Stage.REFUSAL, error, self.clock())
         except UnreachableError as error:
             if self.leadership.held:  # else it is another replica's to do now
                 log.warning("%s: %s; tried again soon", job, error)

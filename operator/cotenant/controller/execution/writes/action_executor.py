@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.controller.client.kube import FencedError, RefusedError, UnreachableError
+from cotenant.controller.client.kube import FailedWebhookError, FencedError, RefusedError, UnreachableError
 from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.execution.writes.admission_message import admission_message
 from cotenant.controller.execution.writes.event_recorder import EventRecorder
@@ -131,8 +131,8 @@ class ActionExecutor:
         """Write the status that commits an action. If the write fails, the assumption of the action is taken back."""
         try:
             written = await self.executor.write(record, status)
-        except FencedError:
-            self.cluster.resolve_assumption(record.id, action, None)  # it was never sent
+        except (FencedError, FailedWebhookError):
+            self.cluster.resolve_assumption(record.id, action, None)  # it was not sent, or not taken
             raise
         except UnreachableError:
             self.memories[record.id].uncertain = action

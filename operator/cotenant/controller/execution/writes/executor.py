@@ -17,6 +17,7 @@ from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import (
     SECRETS,
     TRAINING_JOBS,
+    FailedWebhookError,
     Kube,
     Outcome,
     RefusedError,
@@ -105,7 +106,7 @@ class Executor:
     async def report_quarantine(self, record: JobRecord, quarantine: Quarantine) -> ExecutionResult:
         """Write the condition for a quarantine that begins or ends. If the write is refused, record only an Event."""
         status = with_condition(record.status, quarantine, self.clock())
-        with contextlib.suppress(RefusedError):
+        with contextlib.suppress(RefusedError, FailedWebhookError):
             await self.write(record, status)
         if quarantine.lifted:
             event = EventToRecord(reason="QuarantineLifted", message="the operator gets on with the job again")

@@ -11,6 +11,7 @@ import pytest
 
 from cotenant.controller.client.kube import (
     TRAINING_JOBS,
+    FailedWebhookError,
     FencedError,
     UnreachableError,
 )
@@ -31,6 +32,10 @@ from tests.support.api_faults import Fault
 
 pytestmark = pytest.mark.looptime
 ALL = {"red/train": ["GPU-n1-0", "GPU-n1-1", "GPU-n2-0", "GPU-n2-1"]}
+
+
+def webhook_away() -> None:
+    raise FailedWebhookError('failed calling webhook "jobs.example.com": no endpoints available')
 
 
 def uncertain(replica: Replica) -> Action | None:
@@ -90,6 +95,13 @@ async def test_an_admission_that_was_fenced_is_forgotten() -> None:
     with pytest.raises(FencedError):
         await replica.operator.loop.action_executor.admit(record, action)
     assert (uncertain(replica), replica.held(), writes(replica.kube)) == (None, {}, [])
+
+
+async def test_an_admission_that_a_silent_webhook_keeps_from_being_written_is_forgotten() -> None:
+    replica, record, action = await decided(Fault(call=COMMIT, first=webhook_away))
+    with pytest.raises(FailedWebhookError):
+        await replica.operator.loop.action_executor.admit(record, action)
+    assert (uncertain(replica), replica.held(), await granted(replica.kube)) == (None, {}, {})
 
 
 async def test_an_eviction_is_written_down_before_its_pods_are_asked_to_end() -> None:
