@@ -28,6 +28,7 @@ from cotenant.controller.leader.definitions import Definitions
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.leader.lease_thread import LeaseThread
+from cotenant.controller.manifests.cluster_domain import with_domain
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.answers import Answers
 from cotenant.controller.query_api.api_service import ApiServiceKeeper
@@ -51,7 +52,7 @@ STOP_S = 5.0
 
 async def run(settings: Settings) -> int:
     """Run until a signal (0) or until a part fails (1)."""
-    metrics = Metrics()
+    metrics, settings = Metrics(), with_domain(settings, _resolv_conf())
     lease_kube = RestKube(in_flight=2, on_call=metrics.count_call, retry=RetryPolicy(attempts=2, call_timeout_s=3.0))
     elector = LeaderElector(
         lease_kube, namespace=settings.namespace, name=settings.lease_name, identity=settings.identity
@@ -94,6 +95,13 @@ async def run(settings: Settings) -> int:
         finally:
             for server in servers:
                 await server.cleanup()
+
+
+def _resolv_conf() -> str:
+    try:
+        return Path("/etc/resolv.conf").read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 async def _until(part: Coroutine[Any, Any, None], stopped: asyncio.Event) -> None:

@@ -206,7 +206,7 @@ class Settings(BaseModel):
         "ports that DNS servers listen on, as a NetworkPolicy sees them: those of the pods, not the Service's",
     )
     egress_cidrs: Networks = setting("", "networks that workers may reach besides their own job, comma separated")
-    cluster_domain: str = setting("cluster.local", "DNS domain of the cluster")
+    cluster_domain: str = setting("", "DNS domain of the cluster; empty: that of the operator's own pod")
 
     @property
     def price_list(self) -> PriceList:

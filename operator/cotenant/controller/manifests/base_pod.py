@@ -12,6 +12,7 @@ from cotenant import contract, names
 from cotenant.api.scalars.networks import listed
 from cotenant.controller.client.kube import Document
 from cotenant.controller.manifests.attempt import Attempt
+from cotenant.controller.manifests.cluster_domain import USUAL
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import WHOLE, GrantedGpu
 
@@ -111,7 +112,7 @@ def _token(attempt: Attempt) -> list[dict[str, Any]]:
 def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contract.Contract:
     """Contract of one pod: all pods of the attempt with their ranks and GPUs, and which of them this one is."""
     program = attempt.program
-    domain = f"{attempt.job}.{attempt.namespace}.svc.{settings.cluster_domain}"
+    domain = f"{attempt.job}.{attempt.namespace}.svc.{settings.cluster_domain or USUAL}"
     return contract.Contract(
         job=attempt.job,
         namespace=attempt.namespace,

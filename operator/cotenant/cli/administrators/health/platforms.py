@@ -112,6 +112,7 @@ NOT_SEEN: Final = frozenset(
         "API Priority and Fairness",
         "LimitRanges, sidecars and RuntimeClasses that add requests of CPU and memory to a job's pod",
         "Pod Security `restricted`",
+        "a DNS domain other than `cluster.local`",
         "a parent chart with this one as a dependency",
         "images by digest alone (Kyverno, Binary Authorization)",
         "namespaces that deny all traffic; quotas that count limits; an APIService that is cut off",
