@@ -8,6 +8,8 @@ from cotenant.controller.cluster.nodes.taints import untolerated_taint
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
+SLA = {"key": "sla", "value": "950", "effect": "NoSchedule"}
+
 
 @pytest.mark.parametrize(
     ("taints", "tolerations", "key"),
@@ -19,6 +21,12 @@ GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
         ([GPU], [{"key": "nvidia.com/gpu", "value": "present"}], None),
         ([GPU], [{"key": "nvidia.com/gpu", "value": "absent"}], "nvidia.com/gpu"),
         ([GPU], [{"operator": "Exists"}], None),
+        ([SLA], [{"key": "sla", "operator": "Gt", "value": "900"}], None),
+        ([SLA], [{"key": "sla", "operator": "Gt", "value": "950"}], "sla"),
+        ([SLA], [{"key": "sla", "operator": "Lt", "value": "951"}], None),
+        ([SLA], [{"key": "sla", "operator": "Lt", "value": "950"}], "sla"),
+        ([SLA | {"value": "high"}], [{"key": "sla", "operator": "Gt", "value": "900"}], "sla"),
+        ([SLA], [{"key": "sla", "operator": "Gt", "value": "0900"}], "sla"),
         ([GPU | {"effect": "PreferNoSchedule"}], [], None),
         ([GPU, {"key": "down", "effect": "NoExecute"}], [{"key": "nvidia.com/gpu", "operator": "Exists"}], "down"),
     ],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+"""Values that the operators `Gt` and `Lt` of a toleration compare. They match no other value."""
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -20,9 +23,19 @@ def untolerated_taint(taints: Iterable[Mapping[str, Any]], tolerations: Iterable
 def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     if toleration.get("effect") not in {None, "", taint.get("effect")}:
         return False
-    exists = toleration.get("operator") == "Exists"
+    operator = toleration.get("operator") or "Equal"
     if not toleration.get("key"):
-        return exists
+        return bool(operator == "Exists")
     if toleration["key"] != taint.get("key"):
         return False
-    return exists or (toleration.get("value") or "") == (taint.get("value") or "")
+    value, bound = str(taint.get("value") or ""), str(toleration.get("value") or "")
+    match operator:
+        case "Exists":
+            return True
+        case "Gt" | "Lt" if not (WHOLE.fullmatch(value) and WHOLE.fullmatch(bound)):
+            return False
+        case "Gt":
+            return int(value) > int(bound)
+        case "Lt":
+            return int(value) < int(bound)
+    return value == bound
