@@ -21,6 +21,8 @@ NVIDIA_OFF = "turn it off on this node by the label nvidia.com/gpu.deploy.device
     [
         pytest.param(SHOWN, "", id="all, however healthy"),
         pytest.param(SHOWN | {"nvidia.com/gpu": "0"}, "", id="NVIDIA's plugin was here once"),
+        pytest.param(SHOWN | {"nvidia.com/hostdev": "8"}, "", id="network devices of NVIDIA's Network Operator"),
+        pytest.param(SHOWN | {"nvidia.com/gpu.memory": "80"}, "", id="a figure that somebody wrote beside it"),
         pytest.param(
             {}, "the Node shows no gpu.cotenant.dev/memory.GPU-A, 1000 were offered to the kubelet", id="nothing"
         ),

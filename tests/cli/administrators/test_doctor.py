@@ -35,7 +35,10 @@ def well() -> Seen:
     return {
         "version": {"major": "1", "minor": "36+"},
         "frontProxy": {},
-        "nodes": {"items": [named("n1", status={"capacity": {"nvidia.com/gpu": "8"}}), named("n2")]},
+        "nodes": {"items": [
+            named("n1", status={"capacity": {"nvidia.com/gpu": "8"}}),
+            named("n2", status={"capacity": {"nvidia.com/hostdev": "2"}}),  # network devices
+        ]},
         "runtimeClasses": {"items": [named("nvidia")]},
         "namespaces": {"items": [{"metadata": {"name": "red", "labels": {"cotenant.dev/tenant": "true"}}}]},
         "crds": {"items": [{"metadata": {}, "spec": crd | {"names": {"plural": kind}}} for kind in KINDS]},
@@ -117,6 +120,10 @@ def of_agent(**status: Any) -> Callable[[Seen], object]:
             ("Error", "RuntimeClass nvidia", "no pod can have GPUs"),
         ),
         (lambda seen: seen["gpuNodes"].update(items=[]), ("Error", "node n1", "has GPUs and no agent")),
+        (
+            lambda seen: seen["nodes"]["items"][1]["status"].update(capacity={"nvidia.com/mig-1g.10gb": "7"}),
+            ("Error", "node n2", "has GPUs and no agent"),
+        ),
         (of_agent(heartbeat="2026-01-01T11:55:00Z"), ("Error", "node n1", "not been heard for 300 s")),
         (of_agent(heartbeat=None), ("Error", "node n1", "never been heard")),
         (of_agent(heartbeat="2026-01-01T12:01:00Z"), ("Warning", "node n1", "clock is 60 s ahead")),

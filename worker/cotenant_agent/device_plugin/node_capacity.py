@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cotenant.api.conversion.device_shares import WHOLE
 from cotenant_agent.device_plugin.offered_shares import OfferedShares
 
-NVIDIA: Final = "nvidia.com/"
-"""Resources of NVIDIA's own plugin: `nvidia.com/gpu`, `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.10gb`."""
+NVIDIA: Final = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)")
+"""Resources of NVIDIA's own plugin for GPUs: `nvidia.com/gpu`, `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.10gb`. Its
+Network Operator offers network devices in the same domain, such as `nvidia.com/hostdev`.
+"""
 
 
 def disagreement(node: Mapping[str, Any], offered: Iterable[OfferedShares]) -> str:
     """How the published amounts differ from the offered ones; empty if the kubelet has published all of them."""
     capacity: Mapping[str, Any] = (node.get("status") or {}).get("capacity") or {}
-    others = sorted(name for name, amount in capacity.items() if name.startswith(NVIDIA) and str(amount) != "0")
+    others = sorted(name for name, amount in capacity.items() if NVIDIA.fullmatch(name) and str(amount) != "0")
     if others:
         return (
             f"NVIDIA's device plugin offers the same GPUs ({', '.join(others)}): turn it off on this node by the label"

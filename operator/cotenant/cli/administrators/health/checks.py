@@ -31,7 +31,8 @@ HEARTBEAT_S: Final = 15
 HEARTBEATS_MISSED: Final = 4
 CLOCK_S: Final = 5.0
 """Two clocks may differ by this many seconds."""
-GPU_RESOURCE: Final = "nvidia.com/gpu"
+GPU_RESOURCE: Final = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)")
+"""Resources as which NVIDIA's device plugin offers GPUs, in each of its modes."""
 
 
 class Severity(StrEnum):
@@ -182,7 +183,7 @@ def gpu_nodes(cluster: SeenCluster) -> set[str]:
         labels = node["metadata"].get("labels") or {}
         capacity = (node.get("status") or {}).get("capacity") or {}
         annotated = names.ANNOTATION_SIMULATED_GPUS in (node["metadata"].get("annotations") or {})
-        if labels.get(names.LABEL_NVIDIA_PRESENT) == "true" or GPU_RESOURCE in capacity or annotated:
+        if labels.get(names.LABEL_NVIDIA_PRESENT) == "true" or any(map(GPU_RESOURCE.fullmatch, capacity)) or annotated:
             found.add(node["metadata"]["name"])
     return found
 
