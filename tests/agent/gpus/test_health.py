@@ -34,10 +34,10 @@ def cordoned(health: NodeHealth) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("code", "uuid", "want"),
     [
-        *[pytest.param(code, "a", {}, id=f"{code}: a program's own fault") for code in (13, 31, 43, 45, 94)],
+        *[pytest.param(code, "a", {}, id=f"{code}: a program's own fault") for code in (13, 31, 43, 45, 94, 109)],
         *[
             pytest.param(code, "a", {"a": [f"XID{code}"]}, id=f"{code}: this GPU")
-            for code in (46, 48, 62, 63, 64, 95, 109, 110, 119, 120, 136, 140, 143, 158)
+            for code in (46, 48, 62, 63, 64, 95, 110, 119, 120, 136, 140, 143, 158)
         ],
         pytest.param(74, "a", {"a": ["XID74"], "b": ["XID74"]}, id="74: NVLink takes the peers along"),
         pytest.param(79, "a", {"a": ["XID79"], "b": ["XID79"], "c": ["XID79"]}, id="79: off the bus, the whole node"),
@@ -50,7 +50,7 @@ def test_an_event_cordons_as_far_as_it_reaches(code: int, uuid: str | None, want
     assert cordoned(apply_xid(NodeHealth(), XidEvent(uuid, code, 10.0), GPUS, ["pod-1"])) == want
 
 
-DRAINING = (46, 48, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 158, 79)
+DRAINING = (46, 48, 62, 64, 95, 110, 119, 120, 136, 140, 143, 158, 79)
 
 
 def drained(health: NodeHealth) -> list[str]:
@@ -241,6 +241,11 @@ def test_the_administrator_lifts_a_cordon_and_what_is_still_wrong_returns() -> N
 def test_a_suspect_that_was_uncordoned_starts_from_nothing() -> None:
     health = apply_xid(uncordon(suspect(), ["a"]), XidEvent("a", 31, 4.0), GPUS, ["blue-y"], JOBS)
     assert cordoned(health) == {}
+
+
+def test_a_cordon_that_an_older_agent_made_of_a_programs_fault_is_dropped() -> None:
+    written = "XID109: context switch timeout; the GPU needs a reset | XID48: double-bit memory error"
+    assert [cordon.code for cordon in restored_cordons(written, 9.0, rebooted=False)] == ["XID48"]
 
 
 @pytest.mark.parametrize(

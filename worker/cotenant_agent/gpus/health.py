@@ -71,6 +71,7 @@ XIDS: Final[Mapping[int, XidRule]] = {
     43: XidRule(XidScope.APP, "the GPU stopped processing a program"),
     45: XidRule(XidScope.APP, "a program was cleaned up after an earlier fault"),
     94: XidRule(XidScope.APP, "contained memory error: the program must restart"),
+    109: XidRule(XidScope.APP, "a program kept the GPU from switching to another in time"),
     46: XidRule(XidScope.GPU, f"the GPU stopped processing; {RESET}", drains=True),
     48: XidRule(XidScope.GPU, f"double-bit memory error; {RESET}", drains=True),
     62: XidRule(XidScope.GPU, f"internal micro-controller halt; {RESET}", drains=True),
@@ -81,7 +82,6 @@ XIDS: Final[Mapping[int, XidRule]] = {
         XidScope.NODE, "the GPU has fallen off the bus; the node needs a reboot", ClearedBy.MANUAL, drains=True
     ),
     95: XidRule(XidScope.GPU, f"uncontained memory error; {RESET}", drains=True),
-    109: XidRule(XidScope.GPU, f"context switch timeout; {RESET}", drains=True),
     110: XidRule(XidScope.GPU, f"security fault; {RESET}", drains=True),
     119: XidRule(XidScope.GPU, f"GSP firmware timeout; {RESET}", drains=True),
     120: XidRule(XidScope.GPU, f"GSP firmware error; {RESET}", drains=True),
@@ -90,7 +90,9 @@ XIDS: Final[Mapping[int, XidRule]] = {
     143: XidRule(XidScope.GPU, f"GPU initialisation error; {RESET}", drains=True),
     158: XidRule(XidScope.GPU, f"GPU fatal timeout; {RESET}", drains=True),
 }
-"""XID → its meaning. 154 (recovery action changed) is missing: the next poll reads the recovery action itself."""
+"""XID → its meaning. 109 comes of programs under load too, so NVIDIA's device plugin ignores it; if the GPU needs a
+reset, the driver's recovery action says so. 154 (recovery action changed) is missing: the next poll reads that action.
+"""
 
 RECOVERY_ACTIONS: Final = {
     1: "reset the GPU",
@@ -297,7 +299,7 @@ def restored_cordons(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon
     for part in reason.split(SEPARATOR):
         code, _, text = part.partition(": ")
         rule = XIDS.get(int(code[3:])) if code.startswith("XID") and code[3:].isdigit() else None
-        if rule is not None and not rebooted:
+        if rule is not None and rule.scope is not XidScope.APP and not rebooted:
             drains = rule.drains and f"({SEEN_ON} " not in text
             found.append(Cordon(code, text, now, rule.clears, drains=drains))
         elif code == names.HEALTH_DRAINED:
