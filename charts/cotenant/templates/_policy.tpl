@@ -23,6 +23,12 @@ request.userInfo.username in ['system:serviceaccount:kube-system:generic-garbage
 (k.startsWith('cotenant.dev/') || (k == 'app.kubernetes.io/managed-by' && {{ . }}[k] == 'cotenant'))
 {{- end }}
 
+{{/* In CEL: a peer of a NetworkPolicy is the operator. */}}
+{{- define "cotenant.operatorPeer" -}}
+peer.?namespaceSelector.?matchLabels.orValue({}) == {'kubernetes.io/metadata.name': '{{ .Release.Namespace }}'}
+{{- range .Values.operator.settings.operator_cidrs | default "" | nospace | splitList "," | compact }} || peer.?ipBlock.?cidr == optional.of('{{ . }}'){{ end }}
+{{- end }}
+
 {{/* Longest grace of a deletion that somebody who is not an administrator may ask for, in seconds. */}}
 {{- define "cotenant.maxGraceSeconds" -}}
 {{ .Values.operator.settings.max_grace_period_s | default 600 | int64 }}

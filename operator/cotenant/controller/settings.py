@@ -206,6 +206,9 @@ class Settings(BaseModel):
         "ports that DNS servers listen on, as a NetworkPolicy sees them: those of the pods, not the Service's",
     )
     egress_cidrs: Networks = setting("", "networks that workers may reach besides their own job, comma separated")
+    operator_cidrs: Networks = setting(
+        "", "networks from which the operator asks for progress, where it has the network of its node; comma separated"
+    )
     cluster_domain: str = setting("", "DNS domain of the cluster; empty: that of the operator's own pod")
 
     @property

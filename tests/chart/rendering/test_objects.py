@@ -298,12 +298,22 @@ def test_rendering_twice_gives_the_same_and_no_kind_that_gitops_leaves_out(
 def test_the_api_of_questions_listens_where_firewalls_of_managed_clusters_are_open(render: Render) -> None:
     port = render()["Service", "cotenant-query"]["spec"]["ports"][0]["targetPort"]
     assert port == 10250
-    own = render({"query": {"port": 8444}, "operator": {"hostNetwork": True}})
+    operator = {"hostNetwork": True, "settings": {"operator_cidrs": "10.0.0.0/16, fd00::/64"}}
+    own = render({"query": {"port": 8444}, "operator": operator})
     spec = own["Deployment", "cotenant-operator"]["spec"]["template"]["spec"]
     assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
     assert own["Service", "cotenant-query"]["spec"]["ports"][0]["targetPort"] == 8444
+    for what in ("cotenant-operator-networkpolicies", "cotenant-operator-base-networkpolicies"):
+        (rule,) = [
+            str(one["expression"])
+            for one in own["ValidatingAdmissionPolicy", what]["spec"]["validations"]
+            if "ingress" in one["expression"]
+        ]
+        assert [f"cidr == optional.of('{one}')" in rule for one in ("10.0.0.0/16", "fd00::/64")] == [True, True]
     with pytest.raises(ValueError, match="whose kubelet has 10250"):
         render({"operator": {"hostNetwork": True}})
+    with pytest.raises(ValueError, match=r"operator\.settings\.operator_cidrs"):
+        render({"query": {"port": 8444}, "operator": {"hostNetwork": True}})
 
 
 def test_openshift_is_known_by_its_value_and_agents_get_a_constraint_of_their_own(render: Render) -> None:

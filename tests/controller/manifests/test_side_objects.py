@@ -109,6 +109,20 @@ def test_jobs_may_ask_the_dns_of_the_usual_platforms_and_nothing_else_there(
     assert [one for one in asked + refused if allowed(made, *one)] == asked
 
 
+@pytest.mark.parametrize("of_a_job", [True, False], ids=["of a job", "the base"])
+def test_an_operator_on_the_network_of_its_node_is_let_in_by_its_address(of_a_job: bool) -> None:
+    settings = Settings(namespace="system", operator_cidrs="10.0.0.0/16, fd00::/64")
+    made = network_policy(attempt(), settings) if of_a_job else base_network_policy("red", settings)
+    assert made["spec"]["ingress"][-1] == {
+        "from": [
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "system"}}},
+            {"ipBlock": {"cidr": "10.0.0.0/16"}},
+            {"ipBlock": {"cidr": "fd00::/64"}},
+        ],
+        "ports": [{"protocol": "TCP", "port": 8099}],
+    }
+
+
 def test_the_base_network_policy_lets_dns_and_the_operators_progress_pass_and_is_of_no_job() -> None:
     made = base_network_policy("red", Settings(namespace="system", egress_cidrs="10.9.0.0/16"))
     own = network_policy(attempt(), Settings(namespace="system", egress_cidrs="10.9.0.0/16"))

@@ -91,14 +91,15 @@ def base_network_policy(namespace: str, settings: Settings) -> Document:
 
 def _closed(pods: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Rules of pods that only the operator reaches, and that reach DNS and what the administrator opened."""
-    operator = {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.namespace}}}
+    operator: list[dict[str, Any]] = [{"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.namespace}}}]
+    operator += _networks(listed(settings.operator_cidrs))  # a selector finds no pod that has the network of its node
     egress: list[dict[str, Any]] = [_dns(settings)]
     if networks := listed(settings.egress_cidrs):
         egress.append({"to": _networks(networks)})
     return {
         "podSelector": pods,
         "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"from": [operator], "ports": [{"protocol": "TCP", "port": names.PROGRESS_PORT}]}],
+        "ingress": [{"from": operator, "ports": [{"protocol": "TCP", "port": names.PROGRESS_PORT}]}],
         "egress": egress,
     }
 

@@ -118,5 +118,5 @@ def unavailable(condition: dict[str, Any], port: int) -> str:
         f"the API server does not reach the operator's APIService {NAME} ({said}). Until it does, Kubernetes ends no"
         f" namespace of this cluster. Let the control plane reach TCP port {port} of pods on their nodes (private GKE:"
         " 443 and 10250 are open); where it reaches no pod network (EKS with an overlay) set operator.hostNetwork=true"
-        " and another query.port; or set query.enabled=false (docs/platforms.md)"
+        ", another query.port and operator.settings.operator_cidrs; or set query.enabled=false (docs/platforms.md)"
     )

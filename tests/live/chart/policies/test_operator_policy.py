@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 
+NODES_NETWORK = "10.0.0.0/16"
+"""Where an operator is that has the network of its node."""
 TENANT = {"Impersonate-User": "alice", "Impersonate-Group": "system:masters"}
 
 
@@ -51,7 +53,7 @@ TENANT = {"Impersonate-User": "alice", "Impersonate-Group": "system:masters"}
 def server(api_server: Cluster, install: Callable[..., Any]) -> Iterator[Server]:
     """Tenant namespaces need not be restricted here, so that nobody but the policies under test refuses."""
     values = {
-        "operator": {"replicas": 1},
+        "operator": {"replicas": 1, "settings": {"operator_cidrs": NODES_NETWORK}},
         "agent": {"simulate": True},
         "admission": {"requireRestricted": False, "exemptUsers": ["restorer"]},
     }
@@ -88,6 +90,9 @@ MADE: dict[str, Callable[[], Document]] = {
     "a NetworkPolicy": lambda: network_policy(attempt(), SETTINGS),
     "a NetworkPolicy with networks": lambda: network_policy(
         attempt(), SETTINGS.model_copy(update={"egress_cidrs": "10.0.0.0/8", "dns_namespace": ""})
+    ),
+    "a NetworkPolicy for a node's network": lambda: network_policy(
+        attempt(), SETTINGS.model_copy(update={"operator_cidrs": NODES_NETWORK})
     ),
     "a base NetworkPolicy": lambda: base_network_policy(TEAM, SETTINGS),
 }
@@ -219,6 +224,7 @@ def name_elsewhere(service: Document) -> None:
 
 
 ANYWHERE: list[Document] = [{"namespaceSelector": {}}]
+ALL_ADDRESSES: list[Document] = [{"ipBlock": {"cidr": "0.0.0.0/0"}}]
 SIDE_ATTACKS: dict[str, tuple[str, Change, str]] = {
     "a token of an account": ("a token", token_of_an_account, TOKEN),
     "another name": ("a token", with_metadata(name="registry"), TOKEN),
@@ -235,6 +241,8 @@ SIDE_ATTACKS: dict[str, tuple[str, Change, str]] = {
     "one direction": ("a NetworkPolicy", with_spec(policyTypes=["Egress"], ingress=[]), REACH),
     "from everywhere": ("a NetworkPolicy", with_spec(ingress=[{}]), REACH),
     "from every namespace": ("a NetworkPolicy", with_spec(ingress=[{"from": ANYWHERE}]), REACH),
+    "from every address": ("a NetworkPolicy", with_spec(ingress=[{"from": ALL_ADDRESSES}]), REACH),
+    "a base from every address": ("a base NetworkPolicy", with_spec(ingress=[{"from": ALL_ADDRESSES}]), BASE),
     "all pods of a namespace": ("a base NetworkPolicy", with_spec(podSelector={}), BASE),
     "a base for one direction": ("a base NetworkPolicy", with_spec(policyTypes=["Egress"], ingress=[]), BASE),
     "a base from everywhere": ("a base NetworkPolicy", with_spec(ingress=[{}]), BASE),

@@ -84,7 +84,8 @@ PLATFORMS: Final = (
     ),
     Platform(
         "EKS with an overlay network", labelled("eks.amazonaws.com/"),
-        "if the control plane does not reach pods: operator.hostNetwork=true and query.port=8444",
+        "if the control plane does not reach pods: operator.hostNetwork=true, query.port=8444 and"
+        " operator.settings.operator_cidrs",
     ),
     Platform(
         "Argo CD, Flux", installed("argoproj.io", "fluxcd.io"), "let the APIService through, if the tool leaves it out"
