@@ -68,6 +68,19 @@ affinity:
 {{- end -}}
 {{- end }}
 
+{{/* Nodes of Linux, for which alone the images are built, and among these the ones of a selector in the values. */}}
+{{- define "cotenant.onLinux" -}}
+nodeSelector:
+  {{- . | default dict | merge (dict "kubernetes.io/os" "linux") | toYaml | nindent 2 }}
+{{- end }}
+
+{{/* SELinux' type of the containers that have parts of the host, as a field of a security context; empty: the runtime's own. */}}
+{{- define "cotenant.seLinuxOptions" -}}
+{{- with .Values.agent.seLinuxType | default (eq (include "cotenant.openshift" .) "true" | ternary "spc_t" "") -}}
+seLinuxOptions: {type: {{ . }}} # the usual one may read nothing of the host, nor speak with the kubelet
+{{- end }}
+{{- end }}
+
 {{/* "true" where shares of compute are held by MPS: a pod gets its namespace with its ResourceClaim. */}}
 {{- define "cotenant.mps" -}}
 {{- if and .Values.agent.mps.enabled (not .Values.agent.dra.enabled) }}

@@ -339,6 +339,42 @@ def test_the_kubelet_makes_no_folder_below_a_root_that_may_be_read_only(render: 
     assert [path for path in made if not path.startswith(("/run/", "/var/"))] == []
 
 
+def test_no_pod_of_the_chart_goes_to_a_node_of_another_system_than_linux(render: Render) -> None:
+    values: dict[str, Any] = {
+        "operator": {"nodeSelector": {"pool": "system"}},
+        "dashboard": {"enabled": True},
+        "agent": {"dra": {"enabled": True}, "mps": {"enabled": True}},
+    }
+    workloads = [one for (kind, _), one in render(values).items() if kind in {"Deployment", "DaemonSet"}]
+    selectors = {one["metadata"]["name"]: one["spec"]["template"]["spec"]["nodeSelector"] for one in workloads}
+    linux = {"kubernetes.io/os": "linux"}
+    assert selectors == {
+        "cotenant-operator": linux | {"pool": "system"},
+        "cotenant-dashboard": linux,
+        "cotenant-agent": linux,
+        "cotenant-mps": linux,
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        pytest.param({}, [None, None], id="the runtime's own type"),
+        pytest.param({"agent": {"seLinuxType": "spc_t"}}, ["spc_t", "spc_t"], id="a type of the administrator's"),
+        pytest.param({"openshift": {"enabled": True}}, ["spc_t", "spc_t"], id="OpenShift"),
+        pytest.param({"agent": {"seLinuxType": "spc_t", "simulate": True}}, [None], id="nothing of the host is used"),
+    ],
+)
+def test_what_uses_the_host_may_do_so_under_selinux(
+    render: Render, values: dict[str, Any], want: list[str | None]
+) -> None:
+    simulated = values.get("agent", {}).get("simulate", False)
+    shared = {} if simulated else {"dra": {"enabled": True}, "mps": {"enabled": True}}
+    objects = render(values | {"agent": values.get("agent", {}) | shared})
+    pods = [one["spec"]["template"]["spec"] for (kind, _), one in sorted(objects.items()) if kind == "DaemonSet"]
+    assert [pod["securityContext"].get("seLinuxOptions", {}).get("type") for pod in pods] == want
+
+
 def test_agents_are_for_linux_and_their_rollout_is_the_administrators_to_set(render: Render) -> None:
     every_node = render({"agent": {"nodeSelector": {"kubernetes.io/os": "linux"}}})["DaemonSet", "cotenant-agent"]
     assert every_node["spec"]["template"]["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}

@@ -84,7 +84,10 @@ def test_its_contract_names_its_role_behind_ranks_and_servers(servers: int) -> N
 def test_it_goes_where_the_job_says_and_rather_not_to_gpus() -> None:
     there = CpuPod(cpu_milli=500, memory_mib=1024, node_selector={"pool": "cpu"}, tolerate_gpu_taints=True)
     spec = evaluator_pod.pod(evaluated(served(), replace(OWN, pod=there)), SETTINGS)["spec"]
-    assert (spec["nodeSelector"], spec["tolerations"]) == ({"pool": "cpu"}, SETTINGS.toleration_list)
+    assert (spec["nodeSelector"], spec["tolerations"]) == (
+        {"pool": "cpu", "kubernetes.io/os": "linux"},
+        SETTINGS.toleration_list,
+    )
     assert set(spec["affinity"]) == {"nodeAffinity"}
     assert set(spec["affinity"]["nodeAffinity"]) == {"preferredDuringSchedulingIgnoredDuringExecution"}
 

@@ -22,12 +22,14 @@ WITHOUT_GPUS = (
 )
 """Variables of the container, after all others."""
 
+LINUX = {"kubernetes.io/os": "linux"}
+"""Label of nodes that the launcher runs on. The kube-scheduler does not ask for an image's system."""
+
 
 def place(made: Document, wanted: CpuPod, settings: Settings) -> None:
     """Add to the pod which nodes it may run on, and which it prefers."""
     made["spec"]["affinity"] = {"nodeAffinity": _preferably_without_gpus()}
-    if wanted.node_selector:
-        made["spec"]["nodeSelector"] = dict(wanted.node_selector)
+    made["spec"]["nodeSelector"] = dict(wanted.node_selector) | LINUX
     tolerated = settings.server_toleration_list + (settings.toleration_list if wanted.tolerate_gpu_taints else [])
     if tolerated:
         made["spec"]["tolerations"] = tolerated

@@ -97,6 +97,11 @@ PLATFORMS: Final = (
         running("Talos", "Container-Optimized OS", "Bottlerocket", "Flatcar"),
     ),
     Platform(
+        "hosts that enforce SELinux: RHEL, Rocky, Fedora, SUSE",
+        running("Red Hat Enterprise Linux", "Rocky Linux", "Fedora", "SUSE", "AlmaLinux", "CentOS"),
+        "agent.seLinuxType=spc_t, if they enforce SELinux",
+    ),
+    Platform(
         "NVIDIA's GPU Operator", installed("nvidia.com"),
         'agent.nodeSelector: {nvidia.com/gpu.deploy.client: "true"}',
     ),
@@ -114,6 +119,7 @@ NOT_SEEN: Final = frozenset(
         "LimitRanges, sidecars and RuntimeClasses that add requests of CPU and memory to a job's pod",
         "Pod Security `restricted`",
         "a DNS domain other than `cluster.local`",
+        "nodes of Windows beside those of Linux",
         "a parent chart with this one as a dependency",
         "images by digest alone (Kyverno, Binary Authorization)",
         "namespaces that deny all traffic; quotas that count limits; an APIService that is cut off",
