@@ -105,15 +105,87 @@ def test_a_policy_without_a_reason_ends_no_job(tenancy: Tenancy) -> None:
 
 def _is_refused(tenancy: Tenancy) -> bool:
     """An API server takes a moment to heed a policy."""
-    metadata = {"name": "later-try", "namespace": "default"}
+    return "try again" in _dry_run(tenancy, _pod("later-try"))
+
+
+def _pod(name: str) -> Document:
     spec = {"containers": [{"name": "c", "image": "tools"}]}
-    pod: Document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-    return "try again" in _dry_run(tenancy, pod)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
 def _dry_run(tenancy: Tenancy, document: Document) -> str:
-    command = tenancy.cluster.command("kubectl", "create", "--dry-run=server", "-f", "-")
-    return subprocess.run(command, input=json.dumps(document), capture_output=True, text=True, check=False).stderr
+    """What the API server makes of it, or says against it."""
+    command = tenancy.cluster.command("kubectl", "create", "--dry-run=server", "-o", "json", "-f", "-")
+    done = subprocess.run(command, input=json.dumps(document), capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def test_a_pod_that_a_queueing_system_gates_is_told_and_starts_once_it_is_let_go(tenancy: Tenancy) -> None:
+    group = "admissionregistration.k8s.io"
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
+    gate = 'Object{spec: Object.spec{schedulingGates: [Object.spec.schedulingGates{name: "queue.example.com/wait"}]}}'
+    policy: Document = {
+        "apiVersion": f"{group}/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": "gates"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {"resourceRules": rules},
+            "matchConditions": [{"name": "workers", "expression": "object.metadata.name.startsWith('gated-')"}],
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": gate}}],
+        },
+    }
+    binding = {"kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": "gates"}}
+    tenancy.apply(policy, policy | binding)
+    try:
+        tenancy.wait(lambda: "queue.example.com" in _dry_run(tenancy, _pod("gated-try")), what="pods are gated")
+        tenancy.apply(training_job("gated"))
+        held = blocked(tenancy, "gated", "SchedulingGated", "scheduling gates queue.example.com/wait")
+        assert not held["status"].get("excludedNodes")
+    finally:
+        for kind in ("mutatingadmissionpolicybinding", "mutatingadmissionpolicy"):
+            tenancy.cluster.kubectl("delete", kind, "gates")
+    tenancy.wait_phase("gated", "Succeeded")
+
+
+def test_a_webhook_that_keeps_statuses_from_being_written_is_told_by_an_event_and_stops_nobody_else(
+    tenancy: Tenancy,
+) -> None:
+    """Somebody else's, for jobs of one namespace, whose Service has no endpoints."""
+    rule = {"apiGroups": ["cotenant.dev"], "apiVersions": ["*"], "operations": ["UPDATE"],
+            "resources": ["trainingjobs/status"]}  # fmt: skip
+    webhook = {
+        "name": "jobs.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team-a"}},
+        "clientConfig": {"service": {"name": "nowhere", "namespace": "default", "path": "/"}},
+        "rules": [rule],
+    }
+    configuration: Document = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "away"},
+        "webhooks": [webhook],
+    }
+
+    def told() -> str:
+        events = tenancy.get("events", "-n", "team-a", "--field-selector", "reason=Quarantined")["items"]
+        return " ".join(one["message"] for one in events if one["involvedObject"]["name"] == "unwritten")
+
+    tenancy.apply(configuration)
+    try:
+        tenancy.apply(training_job("unwritten"))
+        said = tenancy.wait(told, seconds=90, what="an Event says what keeps the status from being written")
+        assert 'failed calling webhook "jobs.example.com"' in said
+        tenancy.apply(training_job("neighbour", "team-b"))
+        tenancy.wait_phase("neighbour", "Succeeded", namespace="team-b")
+        assert "placement" not in tenancy.job("unwritten").get("status", {})
+    finally:
+        tenancy.cluster.kubectl("delete", "validatingwebhookconfiguration", "away")
+    tenancy.wait_phase("unwritten", "Succeeded")
 
 
 def test_an_image_that_is_not_there_holds_no_gpus_and_blames_no_node(tenancy: Tenancy) -> None:
