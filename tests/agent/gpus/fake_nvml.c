@@ -6,7 +6,7 @@
  *   mps 0 ..., graphics 0 ...                                          the same for the other two lists
  *   error 0 15, fail 0 <function> <code>                               every call on GPU 0 / one function fails
  *   xid 0 79                                                           one event, delivered once per line number
- *   linked 0 1 | mig 0 1 | remap 0 pending failed | pages 0 pending | ecc 0 n | clocks 0 mask | recovery 0 n | load 0 percent
+ *   linked 0 1 | mig 0 1 | remap 0 pending failed | pages 0 pending | fabric 0 state | ecc 0 n | clocks 0 mask | recovery 0 n | load 0 percent
  *   power 0 milliwatts | heat 0 degrees
  *   mode 0 3                                                           its compute mode: 0 for all, 3 for one process
  *   driver 0 615.71.09                                                 the driver's version
@@ -266,6 +266,12 @@ int nvmlDeviceGetRemappedRows(device *d, u32 *corrected, u32 *uncorrected, u32 *
   if (!find("remap", d->index, 0, rest)) return NOT_SUPPORTED;
   *corrected = *uncorrected = 0;
   return sscanf(rest, "%u %u", pending, failed) == 2 ? OK : INVALID;
+}
+typedef struct { u32 version; unsigned char cluster[16]; u32 status, clique, state, health; } fabric_info;
+int nvmlDeviceGetGpuFabricInfoV(device *d, fabric_info *info) {
+  MOOD(d);
+  info->status = OK;
+  return number("fabric", d->index, &info->state);
 }
 int nvmlDeviceGetRetiredPagesPendingStatus(device *d, u32 *pending) {
   MOOD(d);

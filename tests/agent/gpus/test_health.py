@@ -238,6 +238,15 @@ def test_the_administrator_lifts_a_cordon_and_what_is_still_wrong_returns() -> N
     assert apply_signs(health, "a", HealthSigns(lost=True), 1.0).reason("a").startswith("GpuLost")
 
 
+def test_a_fabric_that_is_not_set_up_is_a_warning_until_it_is() -> None:
+    seen = []
+    health = NodeHealth()
+    for fabric_up in (True, False, None):
+        health = apply_signs(health, "a", replace(WELL, fabric_up=fabric_up), 0.0)
+        seen.append((health.reason("a"), health.warning("a", 0.0).partition(":")[0]))
+    assert seen == [("", ""), ("", "FabricDown"), ("", "")]
+
+
 def test_a_suspect_that_was_uncordoned_starts_from_nothing() -> None:
     health = apply_xid(uncordon(suspect(), ["a"]), XidEvent("a", 31, 4.0), GPUS, ["blue-y"], JOBS)
     assert cordoned(health) == {}

@@ -23,6 +23,7 @@ WELL = {
     "remap_pending": False,
     "remap_failed": False,
     "unreadable": "",
+    "fabric_up": None,
     "ecc_uncorrected": None,
     "throttled": False,
 }
@@ -120,6 +121,9 @@ def test_a_node_without_gpus_has_an_empty_inventory_until_there_are_some(nvml: C
             id="the newest sample of a process that is there",
         ),
         pytest.param(("remap 0 1 0",), sample("GPU-a", signs={"remap_pending": True}), id="a pending remap"),
+        pytest.param(("fabric 0 3",), sample("GPU-a", signs={"fabric_up": True}), id="a fabric that is up"),
+        pytest.param(("fabric 0 2",), sample("GPU-a", signs={"fabric_up": False}), id="a fabric in progress"),
+        pytest.param(("fabric 0 0",), sample("GPU-a"), id="no fabric"),
         pytest.param(("pages 0 1",), sample("GPU-a", signs={"remap_pending": True}), id="a page that is to be retired"),
         pytest.param(("pages 0 0",), sample("GPU-a"), id="no page is to be retired"),
         pytest.param(("remap 0 0 1",), sample("GPU-a", signs={"remap_failed": True}), id="a failed remap"),

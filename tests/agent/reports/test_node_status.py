@@ -150,7 +150,7 @@ WELL = {"healthy": True, "health": ""}
     [
         ([], ""),
         ([WELL, WELL], "healthy"),
-        ([WELL, SLOW], "1 of 2 slow: Slow"),
+        ([WELL, SLOW], "1 of 2 warned: Slow"),
         ([SICK, SLOW, WELL, SICK], "2 of 4 ill: GpuLost"),
         ([SICK | {"health": f"XID{n}: …"} for n in (79, 48, 62, 63)], "4 of 4 ill: XID48, XID62, XID63 and 1 more"),
     ],

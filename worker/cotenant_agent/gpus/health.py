@@ -24,6 +24,11 @@ SIGNS_GOOD_S: Final = 300.0
 DRIVER_GOOD_S: Final = 600.0
 THROTTLED_S: Final = 300.0
 SEPARATOR: Final = " | "
+FABRIC_DOWN: Final = "FabricDown"
+FABRIC_TEXT: Final = (
+    "its NVLink fabric is not set up, so programs of CUDA may end with error 802 (system not yet initialized); see that"
+    " nvidia-fabricmanager runs on the node, in the driver's version"
+)
 SEEN_ON: Final = "seen on"
 SUSPECT_JOBS, SUSPECT_TENANTS = 3, 2
 SUSPECT_WINDOW_S: Final = 3600.0
@@ -142,6 +147,8 @@ class NodeHealth:
     """GPU UUID → its cordons, oldest first."""
     faults: tuple[AppFault, ...] = ()
     throttled_since: Mapping[str, float] = field(default_factory=dict)
+    fabric_down: frozenset[str] = frozenset()
+    """UUIDs of GPUs whose NVLink fabric is not set up. It cordons nothing: there are drivers that set up none."""
     slow: Mapping[str, str] = field(default_factory=dict)
     """GPU UUID → what a job found, as the operator passes it on. It cordons nothing."""
 
@@ -159,6 +166,8 @@ class NodeHealth:
         found = [f"{names.HEALTH_SLOW}: {self.slow[gpu_uuid]}"] if gpu_uuid in self.slow else []
         if since is not None and now - since >= THROTTLED_S:
             found.append(f"Throttled: slowed down by heat or power for {int(now - since) // 60} min")
+        if gpu_uuid in self.fabric_down:
+            found.append(f"{FABRIC_DOWN}: {FABRIC_TEXT}")
         return SEPARATOR.join(found)
 
 
@@ -234,7 +243,8 @@ def apply_signs(health: NodeHealth, gpu_uuid: str, signs: HealthSigns, now: floa
         throttled.setdefault(gpu_uuid, now)
     else:
         throttled.pop(gpu_uuid, None)
-    return replace(health, cordons=cordons, throttled_since=throttled)
+    fabric_down = health.fabric_down - {gpu_uuid} | ({gpu_uuid} if signs.fabric_up is False else frozenset())
+    return replace(health, cordons=cordons, throttled_since=throttled, fabric_down=fabric_down)
 
 
 def _first(known: float | None, now: float) -> float:

@@ -5,6 +5,7 @@ An old driver lacks functions, a product lacks features, a container lacks right
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -143,8 +144,18 @@ def signs_of(handle: Any) -> HealthSigns:
         remap_pending=bool(rows and rows[2]) or pages == pynvml.NVML_FEATURE_ENABLED,
         remap_failed=bool(rows and rows[3]),
         ecc_uncorrected=ecc,
+        fabric_up=is_fabric_up(handle),
         throttled=bool(clocks and clocks & THROTTLES),
     )
+
+
+def is_fabric_up(handle: Any) -> bool | None:
+    """False while the fabric of NVSwitches is not set up; None for a GPU without one."""
+    info = pynvml.c_nvmlGpuFabricInfoV_t()
+    answered = query(pynvml.nvmlDeviceGetGpuFabricInfoV, handle, ctypes.byref(info))
+    if answered is None or info.state == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED:
+        return None
+    return bool(info.state == pynvml.NVML_GPU_FABRIC_STATE_COMPLETED and info.status == pynvml.NVML_SUCCESS)
 
 
 def recovery_action_of(handle: Any) -> int | None:

@@ -74,6 +74,8 @@ class HealthSigns:
     """A row of memory waits to be remapped, or a page of it to be retired."""
     remap_failed: bool = False
     ecc_uncorrected: int | None = None
+    fabric_up: bool | None = None
+    """False if the GPU has an NVLink fabric that is not set up, which programs of CUDA need."""
     throttled: bool = False
     """Slowed by heat or by the power brake."""
 

@@ -145,7 +145,7 @@ def summary(gpus: Iterable[Gpu]) -> str:
 
 
 def health_summary(gpus: Iterable[Mapping[str, Any]], unreadable: Collection[str] = ()) -> str:
-    """One phrase for a table: `2 of 8 ill: GpuLost`, `1 of 8 slow`, `1 more cannot be listed`, or `healthy`."""
+    """One phrase for a table: `2 of 8 ill: GpuLost`, `1 of 8 warned: Slow`, `1 more cannot be listed`, or `healthy`."""
     of_listed = _health_of_listed(gpus)
     if not unreadable:
         return of_listed
@@ -162,7 +162,7 @@ def _health_of_listed(gpus: Iterable[Mapping[str, Any]]) -> str:
         return "healthy" if entries else ""
     more = f" and {len(codes) - SHOWN_CODES_MAX} more" if len(codes) > SHOWN_CODES_MAX else ""
     shown = ", ".join(codes[:SHOWN_CODES_MAX]) + more
-    return f"{len(ill or warned)} of {len(entries)} {'ill' if ill else 'slow'}: {shown}"
+    return f"{len(ill or warned)} of {len(entries)} {'ill' if ill else 'warned'}: {shown}"
 
 
 def node_condition(node: Mapping[str, Any]) -> str:
