@@ -23,7 +23,7 @@ from cotenant.controller.informers.job_memory import CoreReading, JobMemories
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.quarantine import Stage
 from cotenant.controller.informers.volume_index import MountedClaim
-from cotenant.controller.lifecycle.policies.blocked_start import paused_until
+from cotenant.controller.lifecycle.policies.blocked_start import avoided, paused_until
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import HOLDING, Phase
 from cotenant.core.model.objects import GpuRequest, Job, Placement
@@ -45,7 +45,7 @@ class CoreJobs:
         """
         if record.job is None:
             return CoreReading(None, record.problem)
-        excluded = frozenset(one.node for one in record.status.excluded_nodes if one.until.timestamp() > now)
+        excluded = avoided(record.status, record.generation, now)
         classes, memory = self._cache.priority_classes, self._memories[record.id]
         last = memory.reading
         mounted = self._cache.volumes.mounted(record.namespace, record.job.spec)

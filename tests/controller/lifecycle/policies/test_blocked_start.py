@@ -10,7 +10,15 @@ from cotenant.api.resources.trainingjob_status import BlockedStart, TrainingJobS
 from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.policies import blocked_start
-from cotenant.controller.lifecycle.policies.blocked_start import LASTING_S, PAUSE_MAX_S, PAUSE_MIN_S, STUCK_S, UNSURE_S
+from cotenant.controller.lifecycle.policies.blocked_start import (
+    IMAGE_S,
+    LASTING_S,
+    PAUSE_MAX_S,
+    PAUSE_MIN_S,
+    STUCK_S,
+    UNSURE_S,
+    avoided,
+)
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.controller.lifecycle.status_transitions import finished
 from cotenant.controller.lifecycle.termination import Eviction
@@ -39,8 +47,8 @@ def unbound(waiting: str) -> PodRecord:
         (pod(0, waiting="ImagePullBackOff: 401 Unauthorized"), {}),
         (pod(0, waiting="InvalidImageName: no"), {}),
         (pod(0, waiting="ErrImagePull: dial tcp: i/o timeout"), {"n1": BRIEFLY}),
-        (pod(0, waiting=FOR_AMD64), {"n1": SURE}),
-        (pod(0, waiting=FOR_AMD64_CRIO), {"n1": SURE}),
+        (pod(0, waiting=FOR_AMD64), {"n1": IMAGE_S}),
+        (pod(0, waiting=FOR_AMD64_CRIO), {"n1": IMAGE_S}),
         (pod(0, waiting='CreateContainerConfigError: secret "key" not found'), {}),
         (pod(0, waiting=CDI), {"n1": SURE}),
         (unbound(NO_CPU), {"n1": SURE}),
@@ -152,3 +160,17 @@ def test_excluded_nodes_are_kept_until_their_time_and_the_newest_reason_counts()
     second = blocked_start.excluded(TrainingJobStatus(excluded_nodes=first), {"n2": "dead"}, T0 + 20, T0 + 9)
     assert [(one.node, one.reason) for one in second] == [("n1", "late"), ("n2", "dead")]
     assert blocked_start.excluded(TrainingJobStatus(excluded_nodes=first), {}, T0 + 20, T0 + 10) == ()
+
+
+def test_an_image_of_other_processors_is_held_against_a_node_until_the_job_is_edited() -> None:
+    given = observed(admitted(Phase.STARTING, *ONE), pod(0, waiting=FOR_AMD64), now=T0 + STUCK_S)
+    ending = blocked_start.ending(given, SETTINGS)
+    assert isinstance(ending, Eviction)
+    status, generation = TrainingJobStatus(**ending.fields), given.record.generation
+    soon, late = given.now + IMAGE_S - 1, given.now + IMAGE_S + 1
+    found = [
+        avoided(status, generation, soon),
+        avoided(status, generation + 1, soon),
+        avoided(status, generation, late),
+    ]
+    assert found == [{"n1"}, frozenset(), frozenset()]

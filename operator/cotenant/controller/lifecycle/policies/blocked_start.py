@@ -33,14 +33,20 @@ UNSURE_S: Final = 60.0
 """How long a node is avoided if the cause may lie elsewhere, such as in a registry that does not answer."""
 LASTING_S: Final = 86_400.0
 """How long a node is avoided that cannot mount the job's volume: a disk does not change its zone."""
+IMAGE_S: Final = 21_600.0
+"""How long a node is avoided whose processor the job's image is not built for, unless the job is edited. Such nodes are
+found one by one, and pools of them are large.
+"""
 REFUSED: Final = "PodRefused"
 RUNTIME_FAILED: Final = "RuntimeFailed"
 """Prefix of the reason for an excluded node whose container runtime could not start a container."""
+OTHER_PROCESSOR: Final = "ImageForOtherProcessors"
+"""Prefix of the reason for an excluded node whose processor the image is not built for."""
 UNSCHEDULABLE: Final = "Unschedulable"
 """The kube-scheduler's reason for a pod that no node can take, by what it knows of the nodes."""
 _ANY_NODE: Final = re.compile(r"not ?found|manifest unknown|unauthorized|denied|InvalidImageName", re.I)
 """Words in the message of a pull that would fail on every node."""
-_OTHER_ARCHITECTURE: Final = re.compile(
+_NOT_BUILT_FOR_IT: Final = re.compile(
     r"no match for platform|no matching manifest for|no image found in .*architecture"
 )
 """Words of containerd, Docker and CRI-O if the image is not built for the node's processor. It may be for that of other
@@ -54,10 +60,14 @@ _OF_THE_POD: Final = re.compile(r"persistentvolumeclaim|unbound immediate|resour
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blamed:
-    """Nodes to avoid, each with the reason: `sure` for `exclude_s`, `lasting` for a day, `unsure` briefly."""
+    """Nodes to avoid, each with the reason.
+
+    `sure` counts for `exclude_s`, `lasting` for a day, `image` for some hours, `unsure` for a minute.
+    """
 
     sure: Mapping[str, str] = field(default_factory=dict)
     lasting: Mapping[str, str] = field(default_factory=dict)
+    image: Mapping[str, str] = field(default_factory=dict)
     unsure: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -107,9 +117,10 @@ def blocked(
         last_transition_time=o.now,
         observed_generation=o.record.generation,
     )
-    avoided = o.status
-    for nodes, for_s in ((blamed.sure, settings.exclude_s), (blamed.lasting, LASTING_S), (blamed.unsure, UNSURE_S)):
-        avoided = avoided.model_copy(update={"excluded_nodes": excluded(avoided, nodes, o.now + for_s, o.now)})
+    blamed_on = o.status
+    of_node = ((blamed.sure, settings.exclude_s), (blamed.lasting, LASTING_S), (blamed.unsure, UNSURE_S))
+    for nodes, for_s in (*of_node, (blamed.image, IMAGE_S)):
+        blamed_on = blamed_on.model_copy(update={"excluded_nodes": excluded(blamed_on, nodes, o.now + for_s, o.now)})
     return Eviction(
         event=event,
         kind=kind,
@@ -119,7 +130,7 @@ def blocked(
             **fields,
             "blocked_start": start,
             "conditions": with_condition(o.status, condition),
-            "excluded_nodes": avoided.excluded_nodes,
+            "excluded_nodes": blamed_on.excluded_nodes,
         },
     )
 
@@ -130,6 +141,16 @@ def paused_until(status: TrainingJobStatus, generation: int) -> float | None:
     if start is None or start.generation != generation:
         return None
     return unix_seconds(start.retry_at)
+
+
+def avoided(status: TrainingJobStatus, generation: int, now: float) -> frozenset[str]:
+    """The nodes that the job avoids now. An edit of its spec may have named another image."""
+    edited = status.blocked_start is not None and status.blocked_start.generation != generation
+    return frozenset(
+        one.node
+        for one in status.excluded_nodes
+        if one.until.timestamp() > now and not (edited and one.reason.startswith(OTHER_PROCESSOR))
+    )
 
 
 def excluded(status: TrainingJobStatus, nodes: Mapping[str, str], until: float, now: float) -> tuple[ExcludedNode, ...]:
@@ -164,8 +185,8 @@ def _blamed_for(pod: PodRecord, node: str) -> Blamed:
         return Blamed() if _OF_THE_POD.search(pod.waiting) else Blamed(sure={node: pod.waiting})
     if reason == "CreateContainerError" and is_runtime_fault(pod.waiting):
         return runtime_failed(node, pod.waiting.partition(": ")[2])
-    if "Image" in reason and _OTHER_ARCHITECTURE.search(pod.waiting):
-        return Blamed(sure={node: pod.waiting})
+    if "Image" in reason and _NOT_BUILT_FOR_IT.search(pod.waiting):
+        return Blamed(image={node: f"{OTHER_PROCESSOR}: {pod.waiting}"})
     if "Image" in reason and not _ANY_NODE.search(pod.waiting):
         return Blamed(unsure={node: pod.waiting})
     return Blamed()
