@@ -19,7 +19,7 @@ POD_PATH: Final = re.compile(
     r"pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?"
     r"[/:](?:(?:cri-containerd|crio|docker)[-:])?(?P<container>[0-9a-f]{64})(?:\.scope)?(?:/|$)"
 )
-"""Colons: the kubelet names slices of systemd, and containerd makes the cgroups itself (`SystemdCgroup` is off)."""
+"""Colons: the kubelet names slices of systemd, and containerd, whose SystemdCgroup is off, makes the cgroups."""
 
 MAX_REMEMBERED: Final = 4096
 

@@ -26,7 +26,7 @@ def with_domain(settings: Settings, resolv_conf: str) -> Settings:
 
 
 def domain_in(text: str, namespace: str) -> str:
-    """The domain in the search list of a pod of this namespace: `NAMESPACE.svc.DOMAIN`. Empty if it is not there."""
+    """The domain in the search list of a pod of this namespace: "NAMESPACE.svc.DOMAIN". Empty if it is not there."""
     prefix = f"{namespace}.svc."
     for line in text.splitlines():
         words = line.split()
