@@ -99,6 +99,7 @@ CLAIM = {PodGpu("c", "GPU-b"): 8192}
         pytest.param(replace(IDLE, used_mib=LEFTOVER_MIB - 1), {}, {}, id="no more than the driver needs"),
         pytest.param(replace(IDLE, used_mib=None), {}, {}, id="memory that is not shown"),
         pytest.param(replace(IDLE, processes=(GpuProcess(7, None),)), {}, {}, id="a process shows"),
+        pytest.param(replace(IDLE, shows_processes=False), {}, {}, id="no process would show"),
         pytest.param(IDLE, CLAIM, {}, id="a claim holds it"),
         pytest.param(replace(IDLE, uuid="GPU-a"), {}, {}, id="a pod holds it"),
     ],

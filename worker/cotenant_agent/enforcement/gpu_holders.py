@@ -114,7 +114,7 @@ def leftovers(samples: Iterable[GpuSample], holders: Holders, claimed: Usage) ->
     A program that hangs in the kernel keeps its memory, and no list of the driver has it.
     """
     held = {uuid for holder in holders.values() for uuid in holder.grant.quota_mib} | {one.gpu_uuid for one in claimed}
-    free = (one for one in samples if not one.processes and one.uuid not in held)
+    free = (one for one in samples if one.shows_processes and not one.processes and one.uuid not in held)
     return {one.uuid: used for one in free if (used := one.used_mib or 0) >= LEFTOVER_MIB}
 
 
