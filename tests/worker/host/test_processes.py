@@ -27,6 +27,10 @@ async def child() -> ChildProcess:
         pytest.param([b"bad value: 'a\rb'\r"], ["bad value: 'a\\rb'"], id="a carriage return in a message"),
         pytest.param([b"\r100 %\r"], ["100 %"], id="a bar that was drawn once"),
         pytest.param([b"\xff text"], ["\N{REPLACEMENT CHARACTER} text"], id="no UTF-8"),
+        pytest.param(
+            [b"\x1b[1;31mValueError\x1b[0m: bad\x00 \x1b]0;x\x07batch"], ["ValueError: bad  batch"], id="colors"
+        ),
+        pytest.param([b"\x1b[2K10 %\r\x1b[2K50 %\r\x1b[2K100 %"], ["100 %"], id="a bar of rich's"),
         pytest.param([b"x" * 600], ["x" * 500], id="a long line"),
         pytest.param([b"%d" % n for n in range(300)], [str(n) for n in range(200, 300)], id="a flood"),
     ],

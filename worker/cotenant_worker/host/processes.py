@@ -19,12 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from cotenant_worker.host.output_lines import MAX_UNENDED_BYTES, PrefixedLines, as_text
 from cotenant_worker.host.procfs import descendants
 
 _TAIL_LINES: Final = 100
 """Enough for a traceback through a deep library, of which `traceback_excerpt` makes an excerpt."""
-_MAX_UNENDED_BYTES: Final = 1 << 16
-"""Bytes that are kept of a line without an end, such as a progress bar."""
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _log_turn: Final = asyncio.Lock()
 """Lines of two ranks do not mix."""
@@ -49,21 +48,11 @@ class ChildProcess:
     def record_output(self, lines: Sequence[bytes]) -> None:
         """Keep the last lines, and the final state of a progress bar. A flood of output costs little."""
         last = [line for line in lines[-2 * _TAIL_LINES :] if line.strip()][-_TAIL_LINES:]
-        self.tail.extend(_shown(line).decode(errors="replace")[:500] for line in last)
+        self.tail.extend(as_text(line)[:500] for line in last)
 
     def signal(self, number: int, *, group: bool = False) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number) if group else os.kill(self.pid, number)
-
-
-def _shown(line: bytes) -> bytes:
-    """The final state of a line that was drawn repeatedly.
-
-    A line with a single carriage return inside is text (such as an error that quotes a file of Windows), and is kept
-    whole.
-    """
-    drawn = [part for part in line.split(b"\r") if part.strip()]
-    return rb"\r".join(drawn) if len(drawn) <= 2 else drawn[-1]
 
 
 class ChildWatcher:
@@ -176,22 +165,24 @@ async def forward_output(descriptor: int, child: ChildProcess, prefix: str) -> N
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
     )
     rest = b""
-    while chunk := await reader.read(1 << 16):
+    prefixed = PrefixedLines(prefix.encode()) if prefix else None
+    while True:
+        try:
+            async with asyncio.timeout(prefixed.timeout_s(loop.time()) if prefixed else None):
+                chunk = await reader.read(1 << 16)
+        except TimeoutError:
+            await write_log(prefixed.add(b"", loop.time()) if prefixed else b"")
+            continue
+        if not chunk:
+            break
         lines = (rest + chunk).split(b"\n")
-        rest = lines.pop()
+        rest = lines.pop()[-MAX_UNENDED_BYTES:]
         child.record_output(lines)
-        if prefix:
-            if len(rest) > _MAX_UNENDED_BYTES:
-                lines.append(rest)
-                rest = b""
-            await write_log(b"".join(prefix.encode() + line + b"\n" for line in lines))
-        else:
-            await write_log(chunk)
-            rest = rest[-_MAX_UNENDED_BYTES:]
+        await write_log(prefixed.add(chunk, loop.time()) if prefixed else chunk)
     if rest:
         child.record_output([rest])
-        # The launcher's own output, which comes next, begins a line.
-        await write_log((prefix.encode() + rest if prefix else b"") + b"\n")
+    # The launcher's own output, which comes next, begins a line.
+    await write_log(prefixed.end() if prefixed else b"\n" if rest else b"")
     transport.close()
 
 
