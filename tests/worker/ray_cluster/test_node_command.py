@@ -12,8 +12,8 @@ from cotenant_worker.host import layout
 from cotenant_worker.ray_cluster.node_command import ray_environment, start_command
 from tests.support.pod_sandbox import contract, uuid_of
 
-HEAD = ["--head", "--port", "6379", "--include-dashboard", "false", "--no-monitor"]
-MEMBER = ["--address", "10.0.0.1:6379"]
+HEAD = ["--head", "--port", "22379", "--include-dashboard", "false", "--no-monitor"]
+MEMBER = ["--address", "10.0.0.1:22379"]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_node_is_started_by_this_command(
         *("--node-ip-address", "10.0.0.9", "--num-cpus", cpus, "--num-gpus", gpus),
         *("--resources", f'{{"w{node}": 1}}', "--object-store-memory", "80000000"),
         *("--include-log-monitor", log_monitor, "--disable-usage-stats"),
-        *("--node-manager-port", "6380", "--object-manager-port", "6381", "--runtime-env-agent-port", "6382"),
+        *("--node-manager-port", "22380", "--object-manager-port", "22381", "--runtime-env-agent-port", "22382"),
         *("--min-worker-port", "20000", "--max-worker-port", "20099"),
     ]
 

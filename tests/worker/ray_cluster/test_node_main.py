@@ -25,7 +25,7 @@ def test_every_flag_that_a_pod_gets_is_understood(node: int, mode: str) -> None:
     ]
     chosen = node_main.parse_flags(command[5:])
     assert (chosen.head, chosen.resources, chosen.node_ip_address) == (node == 0, {f"w{node}": 1}, "10.0.0.2")
-    assert (chosen.port, chosen.address) == ((6379, None) if node == 0 else (None, "10.0.0.1:6379"))
+    assert (chosen.port, chosen.address) == ((22379, None) if node == 0 else (None, "10.0.0.1:22379"))
 
 
 @pytest.mark.parametrize(

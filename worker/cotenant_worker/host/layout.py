@@ -24,10 +24,11 @@ ENV_SECRET: Final = "COTENANT_SECRET"
 """Known only to the ranks of one attempt (`hmac_handshake`)."""
 ENV_GENERATION: Final = "COTENANT_RESTART"
 
-RAY_PORT: Final = 6379
-NODE_MANAGER_PORT: Final = 6380
-OBJECT_MANAGER_PORT: Final = 6381
-RUNTIME_ENV_PORT: Final = 6382
+RAY_PORT: Final = 22379
+"""Not Ray's own 6379: a program may start a Redis there, or a Ray of its own (`ray start --head`)."""
+NODE_MANAGER_PORT: Final = 22380
+OBJECT_MANAGER_PORT: Final = 22381
+RUNTIME_ENV_PORT: Final = 22382
 WORKER_PORTS: Final = (20000, 20099)
 TF_PORT: Final = 23000
 """TensorFlow needs every worker's port before it starts: this port plus the rank's index in its pod."""

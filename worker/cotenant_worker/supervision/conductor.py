@@ -49,8 +49,10 @@ from cotenant_worker.supervision.watchdog import Watchdog
 from cotenant_worker.supervision.worker_group import WorkerGroup
 
 _TICK_S = 0.1
-_PORTS = range(24000, 30000)
-"""Below the ephemeral range, so that no outgoing connection takes the port before the rank binds it."""
+_PORTS = range(24000, 29400)
+"""Below the ephemeral range, so that no outgoing connection takes the port before the rank binds it, and below 29400
+and 29500, where launchers of a program's own meet.
+"""
 
 
 class Pods(Protocol):
