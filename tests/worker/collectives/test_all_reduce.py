@@ -60,6 +60,14 @@ def test_what_cannot_change_in_place_is_refused(value: Any, op: Op, why: str) ->
         all_reduce.all_reduce(value, op, in_place=True)
 
 
+@pytest.mark.parametrize("world", ["1", "2"], ids=["alone", "in a job"])
+@pytest.mark.parametrize("value", [{"loss": 1.0}, None, "text"], ids=lambda value: type(value).__name__)
+def test_what_is_no_number_is_refused_on_a_laptop_too(monkeypatch: pytest.MonkeyPatch, world: str, value: Any) -> None:
+    monkeypatch.setenv("WORLD_SIZE", world)
+    with pytest.raises(TypeError, match=f"not {type(value).__name__}; call it for each value in it"):
+        all_reduce.all_reduce(value)
+
+
 def test_an_unknown_operation_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="op must be sum, mean, max, min or prod, not 'avg'"):
         all_reduce.all_reduce(1, "avg")  # type: ignore[arg-type]

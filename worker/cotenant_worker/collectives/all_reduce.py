@@ -33,6 +33,9 @@ def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
         raise ValueError(f"op must be sum, mean, max, min or prod, not {op!r}")
     if in_place:
         _check_in_place(value, op)
+    elif not (isinstance(value, bool | int | float | list | tuple) or hasattr(value, "shape")):
+        kind = type(value).__name__
+        raise TypeError(f"all_reduce takes numbers, arrays and tensors, not {kind}; call it for each value in it")
     if _world() == 1 and _default_group() is None:
         return value if in_place else _copy(value)
     torch = _torch()
