@@ -241,6 +241,13 @@ def test_a_handler_of_the_programs_own_is_kept() -> None:
     assert signal.getsignal(signal.SIGTERM) is own
 
 
+def test_a_program_that_trains_in_a_thread_names_itself_because_it_cannot_take_the_signal_over(rank: Rank) -> None:
+    thread = threading.Thread(target=reporting.should_stop)
+    thread.start()
+    thread.join()
+    assert (rank.counters["listener"], signal.getsignal(signal.SIGTERM)) == (os.getpid(), signal.SIG_DFL)
+
+
 def test_rank_0_saves_and_reports_it(rank: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
 

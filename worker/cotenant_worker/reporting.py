@@ -151,9 +151,15 @@ def stop_requested() -> bool:
 
 
 def _listen() -> None:
-    """Take SIGTERM over from the default action (death), never from a handler of the program."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+    """Take SIGTERM over from the default action (death), never from a handler of the program. Only the main thread can:
+    for a program that trains in another one, the launcher is told not to send it.
+    """
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+    if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: _noticed.set())
+    else:
+        launcher.set_counter("listener", os.getpid())
 
 
 # -- checkpoints ---------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -217,7 +218,17 @@ def test_a_kill_of_its_own_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     environment = rank_env(tmp_path / "state", tmp_path) | environment_for_errors(1, 2)
     command = [sys.executable, "-c", f"import os, signal, subprocess\n{deed}"]
     subprocess.run(command, env=environment, check=False, start_new_session=True)
-    assert killed_itself(1, 2) is noted
+    ended_at = time.monotonic()
+    assert killed_itself(1, 2, ended_at) is noted
+    assert not killed_itself(1, 2, ended_at + 60), "a helper that had ended itself long before"
+    assert not killed_itself(1, 2, ended_at - 60), "a helper that ended itself because the rank had ended"
+
+
+def test_a_note_that_is_none_of_the_shims_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path / "state"))
+    environment_for_errors(1, 2)
+    (tmp_path / "state" / "errors-1-2" / "7.own-kill").write_text("now")
+    assert not killed_itself(1, 2, time.monotonic())
 
 
 def test_a_program_that_is_through_names_the_threads_that_keep_it(

@@ -88,6 +88,24 @@ def test_the_members_of_a_rank_are_told_by_what_they_do_with_sigterm(proc: Path)
     assert procfs.rank_members(2, 9, ["RANK=0"]) == [Member(8, 2, "")]  # it went between two looks
 
 
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        pytest.param("python3 -u /code/train.py --lr 1", "train.py", id="a script"),
+        pytest.param("python3 -X dev -W error -m package.module --lr 1", "package.module", id="a module"),
+        pytest.param("python3 -c import", "", id="typed"),
+        pytest.param("python3", "", id="piped"),
+        pytest.param("bash -c train.py", "", id="not Python"),
+    ],
+)
+def test_what_a_python_runs_is_told(proc: Path, command: str, script: str) -> None:
+    process(proc, 3, 2, session=3)
+    (proc / "3" / "status").write_text("Name:\tit")
+    (proc / "3" / "exe").symlink_to(f"/usr/bin/{command.split(maxsplit=1)[0]}")
+    (proc / "3" / "cmdline").write_text(command.replace(" ", "\0"))
+    assert [each.script for each in procfs.rank_members(2, 3, ["RANK=0"])] == [script]
+
+
 def test_this_process_is_there() -> None:
     stat = procfs.read_stat(os.getpid())
     assert stat is not None

@@ -39,6 +39,8 @@ def carrier(name: str) -> Member:
 
 TIMEOUT, TINI, DUMB_INIT, SCRIPT = map(carrier, ("timeout", "tini", "dumb-init", "script"))
 PARALLEL = Member(10, 1, "parallel", "perl", heeds=True)
+MPIRUN = carrier("mpirun")
+DEEPSPEED = Member(10, 1, "python", "python3.11", "deepspeed.launcher.launch", heeds=True)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,9 @@ PARALLEL = Member(10, 1, "parallel", "perl", heeds=True)
         pytest.param([SCRIPT, bash(11, 10), plain(12, 11)], [10], id="a terminal on which nobody heeds"),
         pytest.param([plain(10, 1, "xargs"), saver(11, 10), saver(12, 10)], [10, 11, 12], id="xargs, and what it runs"),
         pytest.param([PARALLEL, saver(11, 10), saver(12, 10)], [11, 12], id="GNU parallel would kill a moment later"),
+        pytest.param([MPIRUN, saver(11, 10), saver(12, 10)], [11, 12], id="mpirun would kill at once"),
+        pytest.param([MPIRUN, plain(11, 10)], [10], id="mpirun, and nobody heeds"),
+        pytest.param([DEEPSPEED, saver(11, 10), loader(12, 11)], [11], id="deepspeed would tell loader workers too"),
         pytest.param([plain(10, 1, ignores=True), plain(11, 10)], [11], id="what is below one that ignores it"),
         pytest.param([plain(10, 1, ignores=True)], [], id="one that ignores it"),
         pytest.param([saver(12, 1), plain(13, 1, "tail")], [12, 13], id="orphans are first processes"),
@@ -95,6 +100,23 @@ def test_a_program_that_a_wrapper_starts_meanwhile_is_asked_too() -> None:
     departure = Departure()
     assert departure.due([plain(10, 1), saver(11, 10)], 0.0) == [11]
     assert departure.due([plain(10, 1), saver(12, 10)], 1.0) == [12]
+
+
+def test_a_profiler_writes_when_its_program_has_ended_and_is_asked_if_nobody_heeds() -> None:
+    departure = Departure()
+    nsys, trains = Member(10, 1, "nsys", "nsys", heeds=True), saver(11, 10)
+    assert departure.due([nsys, trains], 0.0) == [11]
+    assert departure.due([nsys], 60.0) == []
+    assert Departure().due([nsys, plain(11, 10)], 0.0) == [10]
+
+
+def test_a_process_that_learns_of_it_without_a_signal_gets_none_and_has_its_time() -> None:
+    departure = Departure()
+    wrapper, trains = plain(10, 1), plain(11, 10)
+    assert departure.due([wrapper, trains], 0.0, listener=11) == []
+    assert departure.due([wrapper, trains], 20.0, listener=11) == []
+    assert departure.due([wrapper], 20.1, listener=11) == []
+    assert departure.due([wrapper], 20.0 + MOMENT_S, listener=11) == [10]
 
 
 TRAIN = """
@@ -130,6 +152,20 @@ for _ in range(2):
     multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,), daemon=True).start()
 runpy.run_path("train.py")
 """
+IN_A_THREAD = """
+import os, threading, time
+from cotenant_worker import should_stop
+def train():
+    while not should_stop():
+        open("ready", "w").close()
+        time.sleep(0.02)
+    time.sleep(0.5)
+    print("saving", flush=True)
+    open(os.environ["COTENANT_CHECKPOINT_DIR"] + "/model.pt", "w").write("x")
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+"""
 PER_GPU = """
 import os, subprocess, sys
 gpus = [dict(os.environ, CUDA_VISIBLE_DEVICES=str(gpu)) for gpu in range(2)]
@@ -146,7 +182,7 @@ with concurrent.futures.ProcessPoolExecutor(2) as pool:
 MAKEFILE = "train:\n\tcd . && python train.py\n\techo and on\n"
 FILES = {"train.py": TRAIN, "wrapper.py": WRAPPER, "passes_on.py": PASSES_ON, "spawns.py": SPAWNS}
 FILES |= {"helpers.py": FORKED_HELPERS, "apart.py": APART, "run.sh": "python train.py\necho and on\n"}
-FILES |= {"per_gpu.py": PER_GPU, "pool.py": POOL, "Makefile": MAKEFILE}
+FILES |= {"per_gpu.py": PER_GPU, "pool.py": POOL, "Makefile": MAKEFILE, "thread.py": IN_A_THREAD}
 
 
 def job_of(tmp_path: Path, *command: str) -> Contract:
@@ -180,6 +216,8 @@ def job_of(tmp_path: Path, *command: str) -> Contract:
         pytest.param(("python", "helpers.py"), id="forked helpers of its own"),
         pytest.param(("python", "pool.py"), id="a pool of processes"),
         pytest.param(("python", "per_gpu.py"), id="a process for each GPU"),
+        pytest.param(("python", "thread.py"), id="should_stop() in a thread"),
+        pytest.param(("mpirun", "--allow-run-as-root", "-np", "1", "python", "train.py"), id="mpirun"),
         pytest.param(
             ("bash", "-c", "python - <<'END'\nimport runpy\nrunpy.run_path('train.py')\nEND"), id="a document"
         ),
@@ -190,6 +228,10 @@ def job_of(tmp_path: Path, *command: str) -> Contract:
         pytest.param(("xargs", "-a", "Makefile", "-n1", "python", "train.py"), id="xargs"),
         pytest.param(("script", "-qec", "cd . && python train.py", "/dev/null"), id="a terminal"),
         pytest.param(("stdbuf", "-oL", "nice", "taskset", "-c", "0", "python", "train.py"), id="stdbuf, nice, taskset"),
+        pytest.param(("perf", "record", "-q", "-o", "/dev/null", "python", "train.py"), id="perf"),
+        pytest.param(("strace", "-f", "-o", "/dev/null", "python", "train.py"), id="strace"),
+        pytest.param(("numactl", "--interleave=all", "python", "train.py"), id="numactl"),
+        pytest.param(("flock", "lock", "python", "train.py"), id="flock"),
         pytest.param(("tini", "--", "bash", "run.sh"), id="tini"),
         pytest.param(("dumb-init", "bash", "-c", "cd . ; python train.py; :"), id="dumb-init"),
         pytest.param(("parallel", "-u", "-j1", "python", "train.py", ":::", "1", "2"), id="GNU parallel"),

@@ -7,6 +7,7 @@ import pytest
 
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.supervision.failure_cause import RankExit
+from cotenant_worker.supervision.rank_error import RankError
 from cotenant_worker.supervision.supervisor import GroupState, Supervisor
 from cotenant_worker.supervision.worker_group import RankAssignment
 from tests.support.pod_sandbox import contract
@@ -36,6 +37,29 @@ def test_ranks_start_once_every_pod_is_there() -> None:
     supervisor = Supervisor(contract([1, 1]), 0.0)
     assert supervisor.pod_ready(1, "10.0.0.2", 1.0) == []
     assert supervisor.pod_ready(0, "10.0.0.1", 2.0) == [Start(0, members(0, 1), 0)]
+
+
+def test_a_failure_that_a_shell_hides_is_told_with_the_end() -> None:
+    supervisor = running(1)
+    error = RankError("ValueError", "bad batch", "train.py:3", 1.0, 9, 0.5, by_child=True)
+    [finish] = supervisor.rank_exited(ended(0, error=error), 2.0)
+    assert isinstance(finish, Finish)
+    assert (finish.code, finish.reason) == (0, "Completed")
+    assert finish.message == (
+        "the program ended with 0; but a process of rank 0 had just failed: ValueError: bad batch (train.py:3). A shell"
+        " script that begins with 'set -eo pipefail' ends with its code"
+    )
+
+
+@pytest.mark.parametrize(
+    "exit_",
+    [
+        pytest.param(ended(0), id="nothing failed"),
+        pytest.param(ended(0, error=RankError("E", "", "", 1.0, 9, 0.5)), id="the program went on after it"),
+    ],
+)
+def test_an_end_without_a_hidden_failure_says_no_more(exit_: RankExit) -> None:
+    assert running(1).rank_exited(exit_, 2.0) == [Finish(0, "Completed", "the program ended with 0")]
 
 
 def test_a_pod_that_does_not_come_is_named() -> None:

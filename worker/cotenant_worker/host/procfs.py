@@ -64,6 +64,8 @@ class Member:
     """The name it gives itself: `ps -o comm`."""
     program: str = ""
     """Name of the file that it runs, without folder; for a script of a shell: the shell."""
+    script: str = ""
+    """Of Python: the name of its script without folder, or of its module."""
     heeds: bool = False
     """True if it has a handler for SIGTERM, or waits for it."""
     ignores: bool = False
@@ -106,10 +108,22 @@ def _member(pid: int, parent: int) -> Member:
         parent,
         facts.get("Name", ""),
         program or facts.get("Name", ""),
+        _script(_strings(pid, "cmdline")) if program.startswith("python") else "",
         heeds=_has(waited_for, signal.SIGTERM),
         ignores=_has(_mask(facts, "SigIgn"), signal.SIGTERM),
         in_background=_has(_mask(facts, "SigIgn"), signal.SIGQUIT),
     )
+
+
+def _script(words: list[bytes]) -> str:
+    """What a command of Python runs: `train.py`, or `package.module` after `-m`; empty for what is typed."""
+    rest = iter(os.fsdecode(word) for word in words[1:])
+    for word in rest:
+        if word in ("-X", "-W"):
+            next(rest, "")
+        elif word in ("-c", "-m") or not word.startswith("-"):
+            return next(rest, "") if word == "-m" else "" if word == "-c" else os.path.basename(word)
+    return ""
 
 
 def _status(pid: int) -> str:

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Final
 
 _INT64: Final = struct.Struct("<q")
-_COUNTERS: Final = ("calls", "stop_at", "step", "sequence", "saved_step")
+_COUNTERS: Final = ("calls", "stop_at", "step", "sequence", "saved_step", "listener")
 _SIZE: Final = 64
 
 
 class SharedCounters:
-    """Counters of one rank. `calls`, `step`, `sequence`, `saved_step` belong to the rank, `stop_at` to the launcher."""
+    """Counters of one rank. `stop_at` belongs to the launcher, all others to the rank. `listener` is the PID of a
+    process that learns of a stop by its safe points and cannot take SIGTERM over.
+    """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         if create:

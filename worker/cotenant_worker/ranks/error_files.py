@@ -16,6 +16,8 @@ from cotenant_worker.supervision.rank_error import MAX_BYTES, RankError, first_f
 _MAX_FILES = 64
 _MAX_PID_DIGITS = 12
 _TORCH = "torch.json"
+_SHORTLY_S = 5.0
+"""A shell ends so soon after the program that killed itself."""
 
 
 def environment_for_errors(rank: int, generation: int) -> dict[str, str]:
@@ -49,11 +51,22 @@ def lingering(rank: int, generation: int, pid: int) -> Lingering | None:
     return Lingering(rank, generation, error, threads)
 
 
-def killed_itself(rank: int, generation: int) -> bool:
-    """True if a process of this rank has sent it SIGKILL, as the shim saw it."""
+def killed_itself(rank: int, generation: int, ended_at: float) -> bool:
+    """True if one of its own processes sent it the SIGKILL that ended it at `ended_at` (monotonic), as the shim saw it.
+
+    Helpers kill themselves too: some when they are done, others because the rank has ended.
+    """
     with contextlib.suppress(OSError), os.scandir(layout.errors_dir(rank, generation)) as entries:
-        return any(entry.name.endswith(".own-kill") for entry in islice(entries, _MAX_FILES))
+        notes = [entry.name for entry in islice(entries, _MAX_FILES) if entry.name.endswith(".own-kill")]
+        return any(ended_at - _SHORTLY_S <= _sent_at(rank, generation, note) <= ended_at for note in notes)
     return False
+
+
+def _sent_at(rank: int, generation: int, note: str) -> float:
+    try:
+        return float(_content(layout.errors_dir(rank, generation) / note))
+    except ValueError:
+        return 0.0
 
 
 def _content(path: Path) -> bytes:

@@ -10,8 +10,9 @@ judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
   `xargs` and `find -exec`, which start one program after the other, are asked like a shell.
 - A shell of `script` or `dumb-init` is spared while a process below it heeds: when it ends, they end all it started.
 - A process that heeds nothing is spared while one below it heeds, for its end may end its children.
-- A carrier of signals (`timeout`, `tini`, `dumb-init`, GNU parallel) is spared too: it would signal a whole group,
-  loader workers too, or one process twice, or kill it a moment later.
+- A carrier of signals (`timeout`, `tini`, `dumb-init`, GNU parallel, `mpirun`, DeepSpeed's launcher) is spared too: it
+  would signal a whole group, loader workers too, or one process twice, or kill it a moment later.
+- A profiler (`nsys`, `perf`) is spared too, and after its program has ended: then it writes what it has seen.
 - Everything else is asked once no process that heeds is left.
 
 A process whose parent has gone is asked like a first one.
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from cotenant_worker.host.procfs import Member
@@ -32,10 +33,16 @@ MOMENT_S: Final = 2.0
 """Time in which a wrapper ends by itself after its program has ended."""
 _CARRIERS: Final = frozenset(
     {"timeout", "tini", "tini-static", "docker-init", "dumb-init", "catatonit", "script", "parallel"}
+    | {"mpirun", "mpiexec", "orterun", "prterun"}
+    | {"deepspeed", "deepspeed.launcher.runner", "deepspeed.launcher.launch", "horovodrun"}
 )
 """They wait, and pass signals on: some to a whole group, some twice, some to a shell alone. A program may take a second
-signal for "at once". GNU parallel is Perl by this name; it kills after a third of a second.
+signal for "at once". GNU parallel is Perl by this name; it kills after a third of a second, Open MPI's launchers at
+once, horovodrun after five. DeepSpeed's tells one rank after the other, each with its loader workers.
 """
+_WRITE_AT_THE_END: Final = frozenset(
+    {"nsys", "nsys-launcher", "ncu", "perf", "py-spy", "rocprof", "rocprofv3", "vtune"}
+)
 _ENDS_ALL: Final = frozenset({"dumb-init", "script"})
 """When the process that they started ends, all that it started gets a signal too: a second SIGTERM, or SIGHUP."""
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "busybox", "zsh", "ksh", "mksh", "fish", "csh", "tcsh"})
@@ -51,13 +58,20 @@ class Departure:
     _heeded_until: float | None = None
     """When a process that heeds was last seen; None if none ever was."""
 
-    def due(self, members: Sequence[Member], now: float) -> list[int]:
-        """PIDs to ask now. `members` are the remaining processes of the rank."""
+    def due(self, members: Sequence[Member], now: float, listener: int = 0) -> list[int]:
+        """PIDs to ask now. `members` are the remaining processes of the rank. `listener` knows of it without a signal,
+        and would die of one: `should_stop()` in another thread than the main one.
+        """
+        self._asked.add(listener)
+        members = [replace(each, heeds=each.heeds or each.pid == listener) for each in members]
         wanted = whom_to_ask(members)
-        if any(each.heeds and (each.pid in self._asked or each in wanted) for each in members):
+        told = [each for each in members if each.pid in self._asked or each in wanted]
+        if any(each.heeds and each.program not in _WRITE_AT_THE_END for each in told):
             self._heeded_until = now
         if self._heeded_until is not None and now < self._heeded_until + MOMENT_S:
             wanted = [each for each in wanted if each.heeds or _is_shell(each)]
+        if self._heeded_until is not None:
+            wanted = [each for each in wanted if each.program not in _WRITE_AT_THE_END]
         found = [each.pid for each in wanted if each.pid not in self._asked]
         self._asked.update(found)
         return found
@@ -77,7 +91,7 @@ def _below(member: Member, children: dict[int, list[Member]], *, spared: bool = 
     started = [child for child in children[member.pid] if child.name != LOADER_WORKER]
     if member.program in _SHELLS and member.heeds:
         started = [child for child in started if not child.in_background]
-    elif member.heeds and not _is_shell(member) and not {member.program, member.name} & _CARRIERS:
+    elif member.heeds and not _is_shell(member) and not _names(member) & (_CARRIERS | _WRITE_AT_THE_END):
         return [member]
     ends_all = member.program in _ENDS_ALL
     below = [found for child in started for found in _below(child, children, spared=ends_all)]
@@ -87,6 +101,10 @@ def _below(member: Member, children: dict[int, list[Member]], *, spared: bool = 
     if _is_shell(member) and not member.ignores:
         return [member, *below]
     return below if member.ignores else [member]
+
+
+def _names(member: Member) -> set[str]:
+    return {member.program, member.name, member.script}
 
 
 def _is_shell(member: Member) -> bool:

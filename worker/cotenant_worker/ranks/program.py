@@ -7,11 +7,12 @@ In a command that begins with another launcher, the program follows later (`fore
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from cotenant.contract import Contract
 from cotenant_worker.ranks.foreign_launchers import (
@@ -22,6 +23,11 @@ from cotenant_worker.ranks.foreign_launchers import (
 )
 
 ProgramKind: TypeAlias = Literal["script", "module", "entrypoint", "exec"]
+
+
+_KILLED: Final = re.compile(r"\bKilled\b(?!.*\btimeout\b)")
+"""What a shell prints if SIGKILL ended a process: `run.sh: line 2: 7 Killed python train.py`."""
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,18 @@ class Program:
                 at += 1
             at += 1
         return replace(self, argv=(*self.argv[:at], f"{self.local_rank_option}={local_rank}", *self.argv[at:]))
+
+    def code_and_signal(self, status: int, tail: Sequence[str]) -> tuple[int | None, int | None]:
+        """Exit code or signal of its first process. A shell exits with 128 + n if signal n ended its command."""
+        if status < 0:
+            return None, -status
+        path = Path(self.argv[0])
+        shell = path.name in _SHELLS or path.suffix == ".sh"
+        if status - 128 == signal.SIGKILL and shell and not any(_KILLED.search(line) for line in tail[-5:]):
+            return status, None  # `exit 137`, or a limit of time of its own
+        if self.kind == "exec" and not path.name.startswith("python") and status - 128 in set(signal.Signals):
+            return None, status - 128
+        return status, None
 
     def command(self, python: str) -> tuple[str, ...]:
         """The program as a command line, for a start without the fork server."""

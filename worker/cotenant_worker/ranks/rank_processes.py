@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -38,6 +37,7 @@ from cotenant_worker.ranks.program import Program, preloads, program_of, source_
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.lingering_ranks import Lingering
 from cotenant_worker.supervision.messages import RankExited
+from cotenant_worker.supervision.rank_error import RankError
 from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
 _LOOK_S: Final = 0.05
@@ -205,7 +205,7 @@ class LocalRanks:
         run.kill()
         if self.running.get(run.assignment.rank) is run:
             del self.running[run.assignment.rank]
-        code, number = (1, None) if run.failed else _code_and_signal(status, self.program, tuple(run.child.tail))
+        code, number = (1, None) if run.failed else self.program.code_and_signal(status, tuple(run.child.tail))
         ended = RankExit(
             rank=run.assignment.rank,
             generation=run.generation,
@@ -214,15 +214,21 @@ class LocalRanks:
             at=at,
             stopped=run.stopped,
             oom=oom_kills() > run.oom_kills_before,
-            own_kill=killed_itself(run.assignment.rank, run.generation),
+            own_kill=killed_itself(run.assignment.rank, run.generation, at),
             worked=max(run.counters.get("step"), run.counters.get("calls")) > 0,
             sequence=run.counters.get("sequence"),
             tail=tuple(run.child.tail),
             home=self._code_directories,
-            error=error_of(run.assignment.rank, run.generation, run.child.pid) if status else None,
+            error=self._error_of(run, status),
             left_behind=left,
         )
         self._emit_exit(ended)
+
+    def _error_of(self, run: RunningRank, status: int) -> RankError | None:
+        """The failure that ended a rank, or that its shell hides by ending with 0."""
+        if status == 0 and self.program.kind != "exec":
+            return None
+        return error_of(run.assignment.rank, run.generation, run.child.pid)
 
     def _emit_exit(self, ended: RankExit) -> None:
         self.emit(RankExited(ended, age_s=time.monotonic() - ended.at))
@@ -270,31 +276,10 @@ async def _depart(run: RunningRank) -> None:
     """Ask the processes of a rank to leave, and wait until none is left or the rank is killed."""
     departure = Departure()
     while members := run.tree.members():
-        pids = [each.pid for each in members] if run.stopped else departure.due(members, time.monotonic())
+        listener = run.counters.get("listener")
+        pids = [each.pid for each in members] if run.stopped else departure.due(members, time.monotonic(), listener)
         for pid in pids:
             run.tree.signal(pid, signal.SIGKILL if run.stopped else signal.SIGTERM)
         await asyncio.sleep(_LOOK_S)
     if run.child.alive and not run.stopped:  # it has only just been forked
         run.child.signal(signal.SIGTERM)
-
-
-def _code_and_signal(status: int, program: Program, tail: Sequence[str]) -> tuple[int | None, int | None]:
-    """Exit code or signal of a rank's first process. A shell exits with 128 + n if signal n ended its command."""
-    if status < 0:
-        return None, -status
-    if status - 128 == signal.SIGKILL and _is_shell(program) and not any(_KILLED.search(line) for line in tail[-5:]):
-        return status, None  # `exit 137`, or a limit of time of its own
-    python = Path(program.argv[0]).name.startswith("python")
-    if program.kind == "exec" and not python and status - 128 in set(signal.Signals):
-        return None, status - 128
-    return status, None
-
-
-_KILLED: Final = re.compile(r"\bKilled\b(?!.*\btimeout\b)")
-"""What a shell prints if SIGKILL ended a process: `run.sh: line 2: 7 Killed python train.py`."""
-_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
-
-
-def _is_shell(program: Program) -> bool:
-    path = Path(program.argv[0])
-    return path.name in _SHELLS or path.suffix == ".sh"

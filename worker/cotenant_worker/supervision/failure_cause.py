@@ -149,6 +149,20 @@ def first_cause(exits: Sequence[RankExit]) -> FailureCause:
     return _describe((by_signal or own or failed)[0], collateral=not own)
 
 
+def hidden_failure(exit_: RankExit) -> str:
+    """What failed just before a rank ended with 0, as a shell does after `python train.py | tee log`; empty if nothing
+    did.
+    """
+    if exit_.code != 0 or exit_.stopped or exit_.error is None or not exit_.error.by_child:
+        return ""
+    line, frame = _recorded(exit_.error, exit_.home)
+    where = f" ({frame})" if frame else ""
+    return (
+        f"; but a process of rank {exit_.rank} had just failed: {line}{where}. A shell script that begins with"
+        " 'set -eo pipefail' ends with its code"
+    )
+
+
 def _left_early(first: RankExit, victim: RankExit) -> FailureCause:
     where = f" after {first.sequence} collectives" if first.sequence >= 0 else ""
     return FailureCause(

@@ -12,7 +12,13 @@ from enum import StrEnum
 from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
-from cotenant_worker.supervision.failure_cause import EVERY_RANK_HINT, FailureCause, RankExit, first_cause
+from cotenant_worker.supervision.failure_cause import (
+    EVERY_RANK_HINT,
+    FailureCause,
+    RankExit,
+    first_cause,
+    hidden_failure,
+)
 from cotenant_worker.supervision.leave_budget import leave_budget_s
 from cotenant_worker.supervision.worker_group import RankAssignment, assign_ranks
 
@@ -192,7 +198,8 @@ class Supervisor:
 
     def _completed(self) -> list[Command]:
         who = f"all {len(self.ranks)} ranks" if len(self.ranks) > 1 else "the program"
-        return self._finish(Finish(0, "Completed", f"{who} ended with 0"))
+        hidden = next(filter(None, map(hidden_failure, self.exits.values())), "")
+        return self._finish(Finish(0, "Completed", f"{who} ended with 0{hidden}"))
 
     def _restart_or_finish(self, cause: FailureCause, now: float) -> list[Command]:
         """Start again in place after this cause of a failure, or end the attempt."""

@@ -112,7 +112,8 @@ def _note_own_kill():
     with contextlib.suppress(Exception):
         path = _path()
         if path:
-            os.close(os.open(f"{path[: -len('.json')]}.own-kill", os.O_WRONLY | os.O_CREAT, 0o600))
+            with open(f"{path[: -len('.json')]}.own-kill", "w") as file:
+                file.write(str(time.monotonic()))
 
 
 def after_multiprocessing(module):
