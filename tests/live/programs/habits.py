@@ -174,6 +174,19 @@ print(__doc__, __main__.Config is Config, pickle.loads(pickle.dumps(Config)) is 
 print(inspect.getsource(Config), typing.get_type_hints(Config), sys.modules["__main__"].__file__ == __file__)
 print(sorted(runpy.run_path("other.py"))[-1])
 '''
+LOOKS_BELOW = """
+import inspect, os, runpy, sys
+def names(): return [os.path.basename(each.filename) for each in inspect.stack()]
+print(names(), names.__module__)
+if __name__ == "__main__":
+    runpy.run_path(__file__)
+"""
+PRINTS_IN_COLORS = """
+import sys
+def hook(kind, error, trace): print(f"\\x1b[1;31m{kind.__name__}\\x1b[0m: {error}\\x00", file=sys.stderr)
+sys.excepthook = hook
+raise ValueError("bad batch")
+"""
 GROUPS = """
 def load(index):
     raise ValueError(f"shard {index}")
@@ -263,6 +276,9 @@ HABITS = (
     Habit("reads its input", "import sys\nprint(repr(sys.stdin.read()))\ninput('go on? ')"),
     Habit("sends its output elsewhere", REDIRECTS),
     Habit("looks at itself", LOOKS_AT_ITSELF, files={"other.py": "Z_LAST = 1\n"}),
+    Habit("looks at the calls below it", LOOKS_BELOW),
+    Habit("looks at the calls below it, as a module", LOOKS_BELOW, ("python", "-m", "train")),
+    Habit("prints its errors in colors", PRINTS_IN_COLORS),
     Habit(
         "saves beside where it stands",
         "import os\nos.mkdir('runs')\nos.chdir('runs')\nopen('a.pt', 'w').close()\nprint(os.listdir('../runs'))",

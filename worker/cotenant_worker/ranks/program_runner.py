@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import faulthandler
+import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -81,6 +82,7 @@ def _run_script(argv: tuple[str, ...]) -> None:
         raise SystemExit(2)
     sys.argv = list(argv)
     sys.orig_argv = [sys.executable, "-u", *argv]
+    _hide_frames_of_ours("<frozen runpy>")
     if not sys.flags.safe_path:
         _prepend_to_path(str(path.resolve().parent))
         _forget_hidden(path.resolve().parent)
@@ -89,6 +91,23 @@ def _run_script(argv: tuple[str, ...]) -> None:
     module.__loader__ = importlib.machinery.SourceFileLoader("__main__", name)
     code = compile(path.read_bytes(), name, "exec", dont_inherit=True)  # of this module nothing: no future statement
     exec(code, module.__dict__)  # noqa: S102 - running it is the purpose
+
+
+def _hide_frames_of_ours(*below: str) -> None:
+    """Let `inspect.stack()` end with the program, whose file many take from there: `inspect.stack()[-1].filename`.
+    `below` names more files without frames under plain Python.
+    """
+    ours = (__file__, str(Path(__file__).with_name("fork_server.py")))
+    original = inspect.getouterframes
+
+    @functools.wraps(original)
+    def getouterframes(frame: Any, context: int = 1) -> list[inspect.FrameInfo]:
+        found = original(frame, context)
+        while below and found and found[-1].filename in (*ours, *below):
+            found.pop()
+        return [each for each in found if each.filename not in ours]
+
+    inspect.getouterframes = getouterframes
 
 
 def _needs_interpreter(path: Path) -> bool:
@@ -110,6 +129,7 @@ def _run_module(argv: tuple[str, ...]) -> None:
     if spec is None or spec.loader is None or spec.origin is None:
         print(f"cotenant: no module named {argv[0]!r} on {sys.path[:3]}", file=sys.stderr)  # noqa: T201
         raise SystemExit(1)
+    _hide_frames_of_ours()  # those of runpy are there under plain Python too
     sys.argv = [spec.origin, *argv[1:]]
     sys.orig_argv = [sys.executable, "-u", "-m", *argv]
     module = _become_main(spec.origin, spec)
