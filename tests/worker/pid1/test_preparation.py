@@ -99,6 +99,32 @@ async def test_the_folder_for_checkpoints_is_there_and_empty_before_any_rank_sta
     assert (folder.is_dir(), list(folder.iterdir())) == (True, [])
 
 
+async def test_a_folder_that_another_pod_makes_and_that_is_seen_late_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a parallel file system: mkdir says that it exists, and a look that it does not."""
+    make, looks, waited = Path.mkdir, iter([True, True]), []
+
+    def mkdir(path: Path, **options: Any) -> None:
+        make(path, **options)
+        if next(looks, False):
+            raise FileExistsError(17, "File exists")
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    monkeypatch.setattr("time.sleep", waited.append)
+    job = contract([1], checkpoint=CheckpointSpec(str(tmp_path / "job")))
+    assert await preparation.prepare_checkpoint_folder(job) is None
+    assert len(waited) == 2
+
+
+async def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    (tmp_path / "job").touch()
+    ended = await preparation.prepare_checkpoint_folder(contract([1], checkpoint=CheckpointSpec(str(tmp_path / "job"))))
+    assert ended is not None
+    assert ended.message.endswith("Not a directory")
+
+
 async def test_a_folder_that_cannot_be_written_ends_the_attempt_before_it_trains(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     path = str(tmp_path / "file" / "job")

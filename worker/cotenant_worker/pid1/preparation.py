@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from pathlib import Path
+from typing import Final
 
 from cotenant import names
 from cotenant.contract import Contract
@@ -15,6 +17,10 @@ from cotenant_worker.ranks.memory_limits import memory_limits_of
 from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.ray_cluster.processes import RayProcesses
 from cotenant_worker.supervision.commands import Finish
+
+_LOOKS: Final = 10
+_LOOK_S: Final = 0.2
+"""Another pod makes the same folder at the same time. A parallel file system may show it here a moment later."""
 
 
 def publish_choices(contract: Contract, board: ProgressBoard, command_warning: str) -> None:
@@ -43,7 +49,12 @@ async def prepare_checkpoint_folder(contract: Contract) -> Finish | None:
 
 
 def _write_into(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    for _ in range(_LOOKS):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            break
+        except FileExistsError:
+            time.sleep(_LOOK_S)
     with tempfile.TemporaryFile(dir=folder) as file:  # unnamed: no other rank's listing of steps shows it
         file.write(b"0")
 
