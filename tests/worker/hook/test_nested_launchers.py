@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from cotenant_worker.host import layout
         pytest.param(2, 1, 1, 2, "ranks", id="two processes in each of two ranks with a GPU: they are these ranks"),
         pytest.param(1, 1, 1, 2, "ranks", id="one process in each"),
         pytest.param(4, 2, 1, 8, "ranks", id="four on each of two machines"),
+        pytest.param(1, 2, 8, 2, "ranks", id="one process on each of two machines"),
         pytest.param(8, 2, 8, 2, "", id="a rank is a machine with eight GPUs, and they meet"),
         pytest.param(8, 1, 8, 2, "isolated", id="two machines that do not meet"),
         pytest.param(8, 1, 8, 1, "", id="one machine"),
@@ -57,8 +60,74 @@ def test_a_torchrun_in_a_script_becomes_the_rank(tmp_path: Path, how: str) -> No
     assert f"cotenant: torchrun has no ranks to start here: rank 1 of 2 runs {program}" in errors
 
 
+@pytest.mark.parametrize(
+    ("notice", "limit", "waits"),
+    [
+        pytest.param('{"seconds": 295.0}', 30, 295, id="as long as the pod has"),
+        pytest.param('{"seconds": 5.0}', 30, 30, id="at least its own default"),
+        pytest.param('{"seconds": 295.0}', 60, 60, id="what the program says itself"),
+        pytest.param("", 30, 30, id="nobody asked the pod to leave"),
+        pytest.param("{", 30, 30, id="a notice that is none"),
+    ],
+)
+def test_torchs_agent_leaves_its_workers_the_time_of_the_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notice: str, limit: int, waits: int
+) -> None:
+    closed: list[tuple[Any, ...]] = []
+    api = SimpleNamespace(PContext=type("PContext", (), {"close": lambda _self, *given: closed.append(given)}))
+    if notice:
+        (tmp_path / "preempt").write_text(notice)
+    monkeypatch.setenv("COTENANT_PREEMPT_FILE", str(tmp_path / "preempt"))
+    nested_launchers.after_worker_processes(api)
+    api.PContext().close(15, limit)
+    assert closed == [(15, waits)]
+
+
+def test_torchs_agent_is_the_one_that_is_patched() -> None:
+    """Its default is what the shim takes for "not set"."""
+    from torch.distributed.elastic.multiprocessing.api import PContext
+
+    default = inspect.signature(PContext.close).parameters["timeout"].default
+    assert default == nested_launchers._AGENTS_DEFAULT_S
+
+
 class ReplacedError(Exception):
     """This process would be another program now."""
+
+
+@pytest.mark.parametrize(
+    ("world", "hosts", "becomes"),
+    [
+        pytest.param("2", None, True, id="a rank of two"),
+        pytest.param("1", None, False, id="the only rank"),
+        pytest.param("2", "hosts", False, id="by way of mpirun"),
+    ],
+)
+def test_accelerate_for_one_process_becomes_the_rank_with_its_own_place_and_accelerates_settings(
+    monkeypatch: pytest.MonkeyPatch, world: str, hosts: str | None, becomes: bool
+) -> None:
+    """Its configuration is of another machine: it has GPUs by number and a meeting place."""
+    place = {"COTENANT_RANK": "1", "RANK": "1", "WORLD_SIZE": world, "MASTER_ADDR": "10.0.0.1"}
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(nested_launchers, "_place", {"CUDA_VISIBLE_DEVICES": "GPU-1", "MASTER_ADDR": "10.0.0.1"})
+    made = {**place, "CUDA_VISIBLE_DEVICES": "0,1", "MASTER_ADDR": "127.0.0.1", "ACCELERATE_MIXED_PRECISION": "bf16"}
+    began: list[Any] = []
+
+    def become(_: str, command: list[str], env: dict[str, str]) -> None:
+        began.append((command, env))
+        raise ReplacedError
+
+    monkeypatch.setattr(os, "execvpe", become)
+    launch = SimpleNamespace(
+        simple_launcher=lambda _: began.append("as typed"),
+        prepare_simple_launcher_cmd_env=lambda _: (["python", "train.py"], made),
+    )
+    nested_launchers.after_accelerate(launch)
+    with contextlib.suppress(ReplacedError):
+        launch.simple_launcher(SimpleNamespace(mpirun_hostfile=hosts))
+    own = {"CUDA_VISIBLE_DEVICES": "GPU-1", "MASTER_ADDR": "10.0.0.1", "ACCELERATE_MIXED_PRECISION": "bf16"}
+    assert began == ([(["python", "train.py"], {**place, **own})] if becomes else ["as typed"])
 
 
 class DeepSpeed:
@@ -74,11 +143,11 @@ class DeepSpeed:
         for name, value in {**place, "COTENANT_POD_RANKS": "1", "CUDA_VISIBLE_DEVICES": gpus}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(launcher, "warn", lambda _, text: self.warned.append(text))
-        monkeypatch.setattr(os, "execvp", self._exec)
+        monkeypatch.setattr(os, "execvpe", self._exec)
         self.runner = SimpleNamespace(parse_args=lambda _: SimpleNamespace(**{**defaults, **asked}), main=self._main)
         nested_launchers.after_deepspeed(self.runner)
 
-    def _exec(self, _: str, command: list[str]) -> None:
+    def _exec(self, _: str, command: list[str], env: dict[str, str]) -> None:
         self.replaced_by = command
         raise ReplacedError
 

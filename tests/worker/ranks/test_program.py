@@ -40,12 +40,12 @@ TORCH = Preloads(("torch", "torch.distributed"), ("torch._dynamo",))
             Program("script", ("train.py", "--x"), "accelerate", (("ACCELERATE_MIXED_PRECISION", "bf16"),)),
         ),
         (
-            ("accelerate", "launch", "--mixed-precision=fp16", "--num_processes=2", "--use_fsdp", "-m", "pkg.train"),
-            Program("module", ("pkg.train",), "accelerate", (("ACCELERATE_MIXED_PRECISION", "fp16"),), ("--use_fsdp",)),
+            ("accelerate", "launch", "--mixed-precision=fp16", "--num_processes=2", "--multi_gpu", "-m", "pkg.train"),
+            Program("module", ("pkg.train",), "accelerate", (("ACCELERATE_MIXED_PRECISION", "fp16"),)),
         ),
         (
-            ("accelerate", "launch", "--config_file", "my.yaml", "python", "train.py", "--use_fsdp"),
-            Program("script", ("train.py", "--use_fsdp"), "accelerate", (), ("--config_file",)),
+            ("accelerate", "launch", "--main_process_port", "0", "python", "train.py", "--use_fsdp"),
+            Program("script", ("train.py", "--use_fsdp"), "accelerate"),
         ),
         (
             ("accelerate-launch", "--mixed_precision=bf16", "train.py"),
@@ -60,10 +60,27 @@ def test_launchers_are_taken_off_and_python_is_recognised(command: tuple[str, ..
     assert program_of(replace(contract([4]), command=command), PYTHON) == want
 
 
-def test_an_option_without_effect_is_said_and_one_that_only_places_ranks_is_not() -> None:
-    command = ("accelerate", "launch", "--gpu_ids", "0,1", "--use_deepspeed", "--zero_stage=2", "train.py")
-    warning = "accelerate: --use_deepspeed --zero_stage=2 has no effect here; say it in the program or in the job"
-    assert program_of(replace(contract([1]), command=command), PYTHON).warning == warning
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        pytest.param("--gpu_ids 0,1 --num_processes 8", None, id="where the ranks run"),
+        pytest.param("--mixed_precision bf16", None, id="what the program reads"),
+        pytest.param("--config_file fsdp.yaml", "--config_file fsdp.yaml", id="a configuration"),
+        pytest.param("--multi_gpu --use_fsdp --num_processes=8", "--use_fsdp --num_processes=8", id="a way to train"),
+        pytest.param("--use_deepspeed --no_python", None, id="a program that is not Python"),
+    ],
+)
+@pytest.mark.parametrize("program", ["train.py --lr 1", "-m pkg.train --lr 1", "python train.py --lr 1"])
+@pytest.mark.parametrize("launcher", ["accelerate launch", "accelerate-launch", "python -m accelerate.commands.launch"])
+def test_accelerate_itself_makes_variables_of_options_that_only_it_understands(
+    launcher: str, options: str, kept: str | None, program: str
+) -> None:
+    command = tuple(f"{launcher} {options} {program}".split())
+    found = program_of(replace(contract([8]), command=command), PYTHON)
+    plain = program.removeprefix("python ")
+    one = f"{launcher} {kept} --num_processes=1 --num_machines=1 --machine_rank=0 --gpu_ids=all {plain}"
+    assert (found.kind, found.warning) == ("exec" if kept else "module" if "pkg" in program else "script", "")
+    assert found.argv == (tuple(one.split()) if kept else tuple(plain.removeprefix("-m ").split()))
 
 
 def test_an_entrypoint_is_a_program_too() -> None:
@@ -81,6 +98,8 @@ def test_without_a_warm_process_the_same_program_starts_cold() -> None:
     ("source", "framework", "want"),
     [
         ("import os\nimport yaml\nfrom tqdm import tqdm\nimport torch", "", TORCH),
+        ("import gymnasium as gym\nimport wandb\nimport torch", "", TORCH),
+        ("import timm", "", TORCH),
         ("import os, sys, torch as t", "", TORCH),
         ("import isaacgym\nimport torch", "pytorch", Preloads()),
         ("import isaacgym, torch", "", Preloads()),

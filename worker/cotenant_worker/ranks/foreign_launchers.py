@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from cotenant.contract import Contract
 
@@ -178,10 +179,22 @@ _ACCELERATE_PLACEMENT = re.compile(
 """Options about where ranks run and who starts them, which do not concern the program."""
 
 
+_ONE_PROCESS: Final = ("--num_processes=1", "--num_machines=1", "--machine_rank=0", "--gpu_ids=all")
+
+
+def as_one_process(command: Sequence[str], behind: Unwrapped) -> tuple[str, ...]:
+    """The command line of accelerate for one process, which is the rank that it runs in."""
+    program = behind.argv[1:]  # without the interpreter, which accelerate adds
+    typed = [argument for argument in command[: -len(program)] if option_name(argument) != "multi_gpu"]
+    if PYTHON.match(Path(typed[-1]).name):
+        typed.pop()
+    return (*typed, *_ONE_PROCESS, *program)
+
+
 def accelerate_options(arguments: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """(variables of the program, options that would change it and are not supported)."""
+    """(variables of the program, options that only accelerate itself understands)."""
     environment: list[tuple[str, str]] = []
-    unused: list[str] = []
+    others: list[str] = []
     for index, argument in enumerate(arguments):
         if not argument.startswith("-"):
             continue
@@ -190,5 +203,5 @@ def accelerate_options(arguments: Sequence[str]) -> tuple[tuple[tuple[str, str],
             value = argument.partition("=")[2] or (arguments[index + 1] if index + 1 < len(arguments) else "")
             environment.append((_ACCELERATE_VARIABLES[name], value))
         elif not _ACCELERATE_PLACEMENT.match(name):
-            unused.append(argument)
-    return tuple(environment), tuple(unused)
+            others.append(argument)
+    return tuple(environment), tuple(others)

@@ -19,6 +19,7 @@ from cotenant_worker.ranks.foreign_launchers import (
     PYTHON,
     Unwrapped,
     accelerate_options,
+    as_one_process,
     program_behind,
 )
 
@@ -39,20 +40,10 @@ class Program:
     """The launcher that was removed."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of that launcher, except those of the place in the group."""
-    unused_options: tuple[str, ...] = ()
-    """Options of that launcher that change the program and that Cotenant does not support."""
     local_rank_option: str = ""
     """An option that every rank gets, with its LOCAL_RANK."""
-    too_few_ranks: str = ""
-    """A warning if the launcher was asked for more ranks than there are, or would start its own in every rank."""
-
-    @property
-    def warning(self) -> str:
-        """Warning for the tenant if parts of the command line have no effect; otherwise empty."""
-        unused = (
-            f"{self.launcher}: {' '.join(self.unused_options)} has no effect here; say it in the program or in the job"
-        )
-        return "; ".join(text for text in (self.too_few_ranks, unused if self.unused_options else "") if text)
+    warning: str = ""
+    """For the tenant: the launcher was asked for more ranks than there are, or would start its own in every rank."""
 
     def for_rank(self, local_rank: str) -> Program:
         """This program with the arguments of one rank."""
@@ -95,12 +86,15 @@ def program_of(contract: Contract, python: str) -> Program:
     program = replace(
         program,
         local_rank_option=behind.local_rank_option,
-        too_few_ranks=too_few_ranks_warning(contract, behind) or repeated_launch_warning(contract),
+        warning=too_few_ranks_warning(contract, behind) or repeated_launch_warning(contract),
     )
     if not behind.launcher.startswith("accelerate"):
         return program
-    environment, unused = accelerate_options(behind.options)
-    return replace(program, environment=environment, unused_options=unused)
+    environment, others = accelerate_options(behind.options)
+    if others and not behind.has_option("no_python"):
+        # It makes variables of them, and of its configuration, before it starts the only process that it is asked for.
+        return replace(program, kind="exec", argv=as_one_process(contract.command, behind))
+    return replace(program, environment=environment)
 
 
 def too_few_ranks_warning(contract: Contract, behind: Unwrapped) -> str:
@@ -181,10 +175,15 @@ _SETS_VARIABLES = re.compile(
 _LINE_THAT_SETS = re.compile(rf"^.*(?:{_SETS_VARIABLES.pattern}).*$", re.MULTILINE)
 _PRELOADABLE = ("numpy", "torch", "torchvision", "sklearn")
 """Modules that are safe to import before a fork: they start no threads and touch no GPU until they are used."""
-_BRING_TORCH = frozenset({"accelerate", "lightning", "pytorch_lightning", "transformers"})
+_BRING_TORCH = frozenset(
+    {"accelerate", "diffusers", "lightning", "peft", "pytorch_lightning", "timm", "torch_geometric", "torchaudio"}
+    | {"torchmetrics", "transformers", "trl"}
+)
 _NEUTRAL = frozenset(
-    {"PIL", "absl", "click", "cotenant_worker", "datasets", "einops", "fire", "hydra", "matplotlib", "omegaconf"}
-    | {"pandas", "ray", "requests", "rich", "scipy", "tqdm", "typer", "tyro", "yaml"}
+    {"PIL", "absl", "click", "cotenant_worker", "datasets", "einops", "evaluate", "fire", "gym", "gymnasium", "h5py"}
+    | {"huggingface_hub", "hydra", "imageio", "joblib", "loguru", "matplotlib", "ml_collections", "networkx", "nltk"}
+    | {"omegaconf", "pandas", "psutil", "ray", "requests", "rich", "safetensors", "scipy", "seaborn", "sentencepiece"}
+    | {"tabulate", "tensorboard", "tensorboardX", "termcolor", "tokenizers", "tqdm", "typer", "tyro", "wandb", "yaml"}
 )
 """Libraries that do not mind whether torch was imported before them. Others do: isaacgym fails then, comet_ml cannot
 log, open3d and faiss bring libraries in another order.

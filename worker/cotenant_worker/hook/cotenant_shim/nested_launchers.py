@@ -3,11 +3,14 @@ start are there already.
 
 A command that begins with a launcher is unwrapped before anything starts; one inside a script shows only when it runs.
 A rank with several GPUs may well start a process on each of them; what cannot be meant is more processes than GPUs.
+One that does start processes leaves them the pod's time to save.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import json
 import os
 import sys
 
@@ -21,6 +24,12 @@ _MEET = {
     "deepspeed": "ask for a worker on each GPU and let the command begin with deepspeed",
 }
 """Launcher → what to do about several of it that do not meet."""
+_PLACE = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT")
+_place = {name: os.environ[name] for name in _PLACE if name in os.environ}
+"""A rank's place, before a launcher puts its own there, as accelerate does by its configuration."""
+
+
+_AGENTS_DEFAULT_S = 30
 
 
 def classify(processes, nodes, gpus, world):
@@ -31,7 +40,7 @@ def classify(processes, nodes, gpus, world):
     """
     if world < 2:
         return ""
-    if processes > max(1, gpus) or (processes == 1 and nodes == 1):
+    if processes > max(1, gpus) or processes == 1:
         return JOB_RANKS
     return ISOLATED if nodes == 1 else ""
 
@@ -46,6 +55,41 @@ def after_launcher(api):
         return original(self, *args)
 
     api.elastic_launch.__call__ = launch
+
+
+def after_worker_processes(api):
+    """Let torch's agent wait for its workers for as long as the pod has to leave. By default it kills them after 30 s,
+    whatever the grace period is (pytorch/pytorch#119856). A limit that the program sets stays.
+    """
+    original = api.PContext.close
+
+    @functools.wraps(original)
+    def close(self, death_sig=None, timeout=_AGENTS_DEFAULT_S):
+        own = timeout != _AGENTS_DEFAULT_S
+        return original(self, death_sig, timeout if own else max(timeout, _seconds_to_leave()))
+
+    api.PContext.close = close
+
+
+def _seconds_to_leave():
+    """The seconds that this pod was given to leave; 0 if nobody asked it to."""
+    path = os.environ.get("COTENANT_PREEMPT_FILE", "/nowhere")
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(path) as file:
+        return int(json.load(file)["seconds"])
+    return 0
+
+
+def after_accelerate(launch):
+    """The launcher of accelerate for one process: it would give the rank a meeting place of its own."""
+    original = launch.simple_launcher
+
+    def simple_launcher(args):
+        prepare = getattr(launch, "prepare_simple_launcher_cmd_env", None)  # a version before 0.14 has none
+        if prepare and "COTENANT_RANK" in os.environ and not getattr(args, "mpirun_hostfile", None):
+            _become_rank("accelerate", 1, 1, *prepare(args))
+        return original(args)
+
+    launch.simple_launcher = simple_launcher
 
 
 def after_deepspeed(runner):
@@ -76,8 +120,10 @@ def _visible_gpus():
     return [part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part]
 
 
-def _become_rank(name, processes, nodes, command):
-    """Replace this process by the program; returns where the launcher should go on."""
+def _become_rank(name, processes, nodes, command, variables=os.environ):
+    """Replace this process by the program; returns where the launcher should go on. `variables` are those that the
+    launcher has for it.
+    """
     env = os.environ
     world = int(env.get("WORLD_SIZE", "1"))
     found = classify(processes, nodes, len(_visible_gpus()), world)
@@ -86,7 +132,7 @@ def _become_rank(name, processes, nodes, command):
         shown = " ".join(part for part in command[1:] if part != "-u")[:200]
         log_line(f"{name} has no ranks to start here: rank {env['RANK']} of {world} runs {shown}")
         sys.stdout.flush()
-        os.execvp(command[0], command)
+        os.execvpe(command[0], command, {**variables, **_place})
     if found == ISOLATED:
         text = f"each of the {world} ranks starts a {name} of {processes} processes that meets no other: {_MEET[name]}"
         log_line(text)
