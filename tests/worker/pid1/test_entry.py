@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import cotenant
+import cotenant_worker
 from cotenant.contract import ContractError, PodGrant, RankGrant
 from cotenant_worker.pid1.entry import check
 from tests.support.pod_sandbox import contract
@@ -51,6 +53,17 @@ def test_what_does_not_hold_is_refused_by_the_fields_name(
     with pytest.raises(ContractError) as refused:
         check(contract(pods, **fields), env)
     assert str(refused.value).startswith(why)
+
+
+def test_a_path_of_the_programs_may_name_the_folders_of_our_packages(tmp_path: Path) -> None:
+    """As in a checkout that is not installed. Of other folders there process 1 takes nothing."""
+    ours = {Path(module.__file__ or "").parents[1] for module in (cotenant, cotenant_worker)}
+    (tmp_path / "selectors.py").write_text("raise ImportError('the one of the program')")
+    path = ":".join(map(str, (tmp_path, *ours)))
+    job = contract([1], command=("true",), platform={"codePath": str(tmp_path)})
+    with launched(tmp_path, job.to_json(), PYTHONPATH=path) as pod:
+        code, log, _ = pod.finish()
+    assert code == 0, log
 
 
 @pytest.mark.parametrize("given", [None, "C.UTF-8"])
