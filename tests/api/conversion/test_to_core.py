@@ -81,6 +81,7 @@ def test_a_job_with_everything_becomes_a_core_job() -> None:
         memory_mib=1054,
         chief_cpu_milli=6000,
         chief_memory_mib=1054,
+        added_memory_mib=100,
         topology=core.Topology("rack", core.TopologyMode.REQUIRED),
         spread=core.Spread("node", core.TopologyMode.REQUIRED, 2),
         distinct_gpus=False,

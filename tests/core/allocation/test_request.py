@@ -70,6 +70,7 @@ DIFFERENT: dict[str, Any] = {
     "memory_mib": 1,
     "chief_cpu_milli": 1,
     "chief_memory_mib": 1,
+    "added_memory_mib": 1,
     "topology": Topology("rack", TopologyMode.PREFERRED),
     "spread": Spread("node", TopologyMode.PREFERRED),
     "distinct_gpus": False,

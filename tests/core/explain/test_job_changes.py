@@ -188,17 +188,41 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
         lambda job: job.chief_memory < 5000,
         [("its chief asked for at most 4992 MiB of memory", (("spec.chief.resources.memory", '"4992Mi"'),))],
     ),
-    "no CPU at all is asked for where that alone helps": (
+    "no document asks for no CPU and no memory at all": (
+        make_job("a", cpu_milli=4000, memory_mib=1000),
+        NOWHERE,
+        lambda job: job.cpu_milli == 0 or job.memory_mib == 0,
+        [],
+    ),
+    "the least CPU that is asked for": (
         make_job("a", cpu_milli=4000),
         NOWHERE,
-        lambda job: job.cpu_milli == 0,
-        [("a worker asked for at most 0 CPU", (("spec.resources.cpu", '"0m"'),))],
+        lambda job: job.cpu_milli <= 100,
+        [("a worker asked for at most 0.1 CPU", (("spec.resources.cpu", '"100m"'),))],
     ),
     "the most memory in steps of 64 MiB": (
         make_job("a", cpu_milli=100, memory_mib=1000),
         NOWHERE,
         lambda job: job.memory_mib <= 700,
         [("a worker asked for at most 640 MiB of memory", (("spec.resources.memory", '"640Mi"'),))],
+    ),
+    "the document asks for no memory of the operator's own": (
+        make_job("a", cpu_milli=100, memory_mib=1768, added_memory_mib=768),
+        NOWHERE,
+        lambda job: job.memory_mib <= 1468,
+        [("a worker asked for at most 640 MiB of memory", (("spec.resources.memory", '"640Mi"'),))],
+    ),
+    "nor does its chief": (
+        make_job("a", memory_mib=1768, chief_memory_mib=9768, added_memory_mib=768),
+        NOWHERE,
+        lambda job: job.chief_memory <= 5768,
+        [("its chief asked for at most 4992 MiB of memory", (("spec.chief.resources.memory", '"4992Mi"'),))],
+    ),
+    "memory that the operator adds alone is no reason to ask for less": (
+        make_job("a", cpu_milli=0, memory_mib=768, added_memory_mib=768),
+        NOWHERE,
+        lambda job: job.memory_mib < 768,
+        [],
     ),
     "less CPU is enough where less memory would be too": (
         make_job("a", cpu_milli=200, memory_mib=1000),

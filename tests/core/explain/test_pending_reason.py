@@ -75,6 +75,22 @@ def test_gpus_whose_nodes_lack_cpu_are_named_with_what_one_worker_asks() -> None
     assert dict(verdict.evidence) == {"asked": 1, "available": 0, "cpu_milli": 4_500, "memory_mib": 2_048}
 
 
+def test_memory_that_the_operator_adds_is_named_beside_what_a_worker_asks() -> None:
+    jobs = [
+        make_job("old", memory_mib=6_000, placement=make_placement(("n1", [[0]]))),
+        make_job("new", cpu_milli=1_000, memory_mib=2_816, added_memory_mib=768, chief_memory_mib=4_864),
+    ]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1", host_mib=8_000)], queues=[RED], jobs=jobs))
+
+    verdict = plan.verdicts["red/new"]
+    assert verdict.message.endswith(
+        "(one worker asks 1 CPUs and 2 GiB, and 1 CPU and 4 GiB of memory for the chief, to which 768 MiB for "
+        "Cotenant's launcher are added)."
+    )
+    assert dict(verdict.evidence)["memory_mib"] == 2_048
+
+
 def test_what_a_chief_asks_is_named_too() -> None:
     jobs = [
         make_job("old", cpu_milli=6_000, placement=make_placement(("n1", [[0]]))),

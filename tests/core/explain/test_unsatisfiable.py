@@ -57,6 +57,13 @@ def test_nodes_without_a_rack_label_are_not_one_rack() -> None:
             id="memory",
         ),
         pytest.param(
+            make_job("a", memory_mib=512 * 1024 + 768, added_memory_mib=768),
+            "Needs 1 GPU; even an empty cluster holds only 0 of 1 such worker:"
+            " a worker is on one node and asks for 512 GiB of memory,"
+            " to which 768 MiB for Cotenant's launcher are added, and no node has more than 512 GiB of memory.",
+            id="memory with that of the launcher",
+        ),
+        pytest.param(
             make_job("a", workers=3, spread=Spread("node", TopologyMode.REQUIRED)),
             "Needs 3 workers × 1 GPU; even an empty cluster holds only 2 of 3 such workers"
             " with at most 1 worker on one node.",

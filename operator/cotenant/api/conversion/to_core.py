@@ -126,6 +126,7 @@ def to_job(
         memory_mib=mib_up(spec.resources.memory) + reserve_mib,
         chief_cpu_milli=spec.chief_resources.cpu if spec.chief else None,
         chief_memory_mib=mib_up(spec.chief_resources.memory) + reserve_mib if spec.chief else None,
+        added_memory_mib=reserve_mib,
         topology=core.Topology(spec.topology.level, spec.topology.mode) if spec.topology else None,
         spread=core.Spread(spec.spread.level, spec.spread.mode, spec.spread.max_workers or 1) if spec.spread else None,
         distinct_gpus=spec.runtime.collective is not Collective.GLOO,

@@ -96,6 +96,7 @@ def request_key(job: Job) -> RequestKey:
         job.memory_mib,
         job.chief_cpu_milli,
         job.chief_memory_mib,
+        job.added_memory_mib,
         job.topology,
         job.spread,
         job.distinct_gpus,

@@ -16,7 +16,7 @@ from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.search import headroom
 from cotenant.core.explain.binding_quota import BindingQuota, binding_quota
 from cotenant.core.explain.inadmissible import exceeded
-from cotenant.core.explain.unsatisfiable import amounts_of_chief, one_node, where_claims_can_be_mounted
+from cotenant.core.explain.unsatisfiable import added_memory, amounts_of_chief, one_node, where_claims_can_be_mounted
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import (
     counted,
@@ -129,13 +129,15 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
     if wanted.spread is not None and (refusal := _not_so_far_apart(nodes, request, wanted, (start, evidence))):
         return refusal
     if max_workers(nodes, without_cpu) >= request.workers:
+        asked_mib = job.memory_mib - job.added_memory_mib
         return Refusal(
             reason=Reason.WAITING_FOR_CPU_OR_MEMORY,
             message=(
                 f"{start}: the GPUs are there, but their nodes lack CPU or memory (one worker asks"
-                f" {job.cpu_milli / 1000:g} CPUs and {format_mib(job.memory_mib)}{amounts_of_chief(job)})."
+                f" {job.cpu_milli / 1000:g} CPUs and {format_mib(asked_mib)}{amounts_of_chief(job)}"
+                f"{added_memory(job)})."
             ),
-            evidence=(*evidence, ("cpu_milli", job.cpu_milli), ("memory_mib", job.memory_mib)),
+            evidence=(*evidence, ("cpu_milli", job.cpu_milli), ("memory_mib", asked_mib)),
         )
     names = ", ".join(sorted(reserved_for))
     ahead = f"; places are kept for {names}, which comes first" if names else ""

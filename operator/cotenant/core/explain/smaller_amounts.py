@@ -21,38 +21,42 @@ _HOST_STEP = 64
 
 def less_for_the_chief(job: Job, starts: Starts) -> Iterator[SpecChange]:
     """Less CPU or memory of rank 0, down to what every rank has."""
-    cpu, host = job.chief_cpu, job.chief_memory
+    cpu, added = job.chief_cpu, job.added_memory_mib
+    host = job.chief_memory - added
 
     def with_cpu(units: int) -> Job:
         return replace(job, chief_cpu_milli=units * _CPU_STEP)
 
     def with_memory(units: int) -> Job:
-        return replace(job, chief_memory_mib=units * _HOST_STEP)
+        return replace(job, chief_memory_mib=units * _HOST_STEP + added)
 
-    least_cpu, least_host = -(-job.cpu_milli // _CPU_STEP), -(-job.memory_mib // _HOST_STEP)
+    least_cpu, least_host = -(-job.cpu_milli // _CPU_STEP), -(-(job.memory_mib - added) // _HOST_STEP)
     if (most := _largest(with_cpu, _below(cpu, _CPU_STEP), starts, least=least_cpu)) is not None:
         words = f"its chief asked for at most {format_gpus(most.chief_cpu)} CPU"
         yield SpecChange(words, (("spec.chief.resources.cpu", f'"{most.chief_cpu}m"'),), most)
     elif (most := _largest(with_memory, _below(host, _HOST_STEP), starts, least=least_host)) is not None:
-        words = f"its chief asked for at most {format_mib(most.chief_memory)} of memory"
-        yield SpecChange(words, (("spec.chief.resources.memory", f'"{most.chief_memory}Mi"'),), most)
+        asked = most.chief_memory - added
+        words = f"its chief asked for at most {format_mib(asked)} of memory"
+        yield SpecChange(words, (("spec.chief.resources.memory", f'"{asked}Mi"'),), most)
 
 
 def less_cpu_or_memory(job: Job, starts: Starts) -> Iterator[SpecChange]:
-    cpu, host = job.cpu_milli, job.memory_mib
+    cpu, added = job.cpu_milli, job.added_memory_mib
+    host = job.memory_mib - added
 
     def with_cpu(units: int) -> Job:
         return replace(job, cpu_milli=units * _CPU_STEP)
 
     def with_memory(units: int) -> Job:
-        return replace(job, memory_mib=units * _HOST_STEP)
+        return replace(job, memory_mib=units * _HOST_STEP + added)
 
-    if cpu and (most := _largest(with_cpu, _below(cpu, _CPU_STEP), starts)) is not None:
+    if cpu and (most := _largest(with_cpu, _below(cpu, _CPU_STEP), starts, least=1)) is not None:
         words = f"a worker asked for at most {format_gpus(most.cpu_milli)} CPU"
         yield SpecChange(words, (("spec.resources.cpu", f'"{most.cpu_milli}m"'),), most)
-    elif host and (most := _largest(with_memory, _below(host, _HOST_STEP), starts)) is not None:
-        words = f"a worker asked for at most {format_mib(most.memory_mib)} of memory"
-        yield SpecChange(words, (("spec.resources.memory", f'"{most.memory_mib}Mi"'),), most)
+    elif host and (most := _largest(with_memory, _below(host, _HOST_STEP), starts, least=1)) is not None:
+        asked = most.memory_mib - added
+        words = f"a worker asked for at most {format_mib(asked)} of memory"
+        yield SpecChange(words, (("spec.resources.memory", f'"{asked}Mi"'),), most)
 
 
 def fewer_workers(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChange]:
@@ -162,7 +166,7 @@ def _less_of_both(job: Job, starts: Starts) -> SpecChange | None:
     return SpecChange(words, (memory.written(size), _COMPUTE.written(compute)), most)
 
 
-def _largest(changed: Callable[[int], Job], most: int, starts: Starts, *, least: int = 0) -> Job | None:
+def _largest(changed: Callable[[int], Job], most: int, starts: Starts, *, least: int) -> Job | None:
     """The job with the largest amount from `least` to `most` with which it starts; None if it does not start even with
     the least."""
     if most < least or not starts(changed(least)):

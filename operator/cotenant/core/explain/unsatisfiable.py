@@ -137,7 +137,16 @@ def amounts_of_chief(job: Job) -> str:
     """Clause with the CPU and memory of rank 0; empty if they are those of every worker."""
     if (job.chief_cpu, job.chief_memory) == (job.cpu_milli, job.memory_mib):
         return ""
-    return f", and {_of_cpu(job.chief_cpu)} and {_of_memory(job.chief_memory)} for the chief"
+    return f", and {_of_cpu(job.chief_cpu)} and {_of_memory(job.chief_memory - job.added_memory_mib)} for the chief"
+
+
+def added_memory(job: Job) -> str:
+    """Clause with the memory that the operator adds to what each rank asks for; empty if it adds none."""
+    return (
+        f", to which {format_mib(job.added_memory_mib)} for Cotenant's launcher are added"
+        if job.added_memory_mib
+        else ""
+    )
 
 
 def _of_cpu(milli: int) -> str:
@@ -196,12 +205,12 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
 def _binding_resource(nodes: FitCache, request: Request) -> str:
     """Clause that names CPU or memory or both, if the GPUs alone would suffice. `nodes`: nothing is held there."""
     job = request.job
-    cpu, memory = _of_cpu(job.cpu_milli), _of_memory(job.memory_mib)
+    cpu, memory = _of_cpu(job.cpu_milli), _of_memory(job.memory_mib - job.added_memory_mib)
     tries = ((True, False, cpu), (False, True, memory), (True, True, f"{cpu} and {memory}"))
     for without_cpu, without_memory, amount in tries:
         relaxed = _without(request, cpu=without_cpu, memory=without_memory)
         if _largest_gang(nodes, relaxed) >= request.workers:
-            each = f"{amount} for each worker{amounts_of_chief(job)}"
+            each = f"{amount} for each worker{amounts_of_chief(job)}{added_memory(job) if without_memory else ''}"
             return f": there are GPUs enough, but not with {each} beside them; ask for less of it"
     return ""
 
@@ -254,14 +263,19 @@ def _bottleneck(inventory: Inventory, job: Job) -> str:
     if all(node.pods < 1 for node in nodes):
         return ": pods of others take all places of the nodes, whose kubelets take no more pods"
     cpu, memory = max(node.cpu_milli for node in nodes), max(node.memory_mib for node in nodes)
-    needs: tuple[tuple[str, int, int, Callable[[int], str]], ...] = (
-        ("a worker", job.gpu.count, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
-        ("a worker", job.cpu_milli, cpu, _of_cpu),
-        ("a worker", job.memory_mib, memory, _of_memory),
-        ("the chief", job.chief_cpu, cpu, _of_cpu),
-        ("the chief", job.chief_memory, memory, _of_memory),
+    added = job.added_memory_mib
+    needs: tuple[tuple[str, int, int, int, Callable[[int], str]], ...] = (
+        ("a worker", job.gpu.count, 0, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
+        ("a worker", job.cpu_milli, 0, cpu, _of_cpu),
+        ("a worker", job.memory_mib - added, added, memory, _of_memory),
+        ("the chief", job.chief_cpu, 0, cpu, _of_cpu),
+        ("the chief", job.chief_memory - added, added, memory, _of_memory),
     )
-    for who, need, largest, amount in needs:
-        if need > largest:
-            return f": {who} is on one node and asks for {amount(need)}, and no node has more than {amount(largest)}"
+    for who, asked, more, largest, amount in needs:
+        if asked + more > largest:
+            beside = added_memory(job) if more else ""
+            return (
+                f": {who} is on one node and asks for {amount(asked)}{beside}, and no node has more than"
+                f" {amount(largest)}"
+            )
     return ""

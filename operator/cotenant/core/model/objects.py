@@ -209,6 +209,8 @@ class Job:
     """Of rank 0; None: as every worker."""
     chief_memory_mib: int | None = None
     """Of rank 0, host memory; None: as every worker."""
+    added_memory_mib: int = 0
+    """The part of `memory_mib`, and of the chief's, that the operator adds for its launcher: nobody asked for it."""
     topology: Topology | None = None
     spread: Spread | None = None
     distinct_gpus: bool = True
