@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pytest
@@ -20,7 +20,7 @@ from cotenant.controller.lifecycle.failure_classification import (
     pod_lost,
 )
 from cotenant.controller.lifecycle.policies.retries import exit_message
-from tests.controller.builders import T0, exited, pod, server
+from tests.controller.builders import T0, exited, placement_on, pod, server
 
 PEER_LOST = names.EXIT_PEER_LOST
 DRAINED = Disruption("Drained", "was evicted, as `kubectl drain` does")
@@ -268,6 +268,23 @@ def test_what_the_kernel_did_is_said_in_words() -> None:
     ending = classify({0: pod(0, end=Exit(code=137, reason="OOMKilled", at=T0))}, 1, T0)
     assert isinstance(ending, AttemptEnd)
     assert ending.exit.message == "pod train-1-0 used more memory than it has; ask for more in spec.resources.memory"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "field"),
+    [
+        (1, "spec.chief.resources.memory"),
+        (3, "spec.chief.resources.memory, or in spec.resources.memory for the other ranks in it"),
+    ],
+    ids=["of its own", "with other ranks"],
+)
+def test_a_chief_that_ran_out_of_memory_is_told_which_field_is_the_chiefs(ranks: int, field: str) -> None:
+    first = pod(0, end=OOM)
+    assert first.worker is not None
+    chief = replace(first.worker, has_chief=True, placement=placement_on(("n1", ranks)).nodes[0])
+    ending = classify({0: replace(first, worker=chief)}, 1, T0)
+    assert isinstance(ending, AttemptEnd)
+    assert ending.exit.message == f"pod train-1-0 used more memory than it has; ask for more in {field}"
 
 
 def test_the_pod_and_the_node_are_those_of_the_rank_that_failed_whichever_pod_ends_first() -> None:

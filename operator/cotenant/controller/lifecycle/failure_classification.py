@@ -151,9 +151,9 @@ def has_filled_its_scratch(pod: PodRecord) -> bool:
 
 def _scratch_exit(pod: PodRecord) -> ExitStatus:
     assert pod.exit is not None
-    field = "resources.memory" if "cotenant-shm" in pod.exit.eviction else "resources.scratch"
+    amount = "memory" if "cotenant-shm" in pod.exit.eviction else "scratch"
     said = pod.exit.eviction.strip().rstrip(".")
-    message = f"pod {pod.name} was evicted by its kubelet: {said}. Ask for more in spec.{field}"
+    message = f"pod {pod.name} was evicted by its kubelet: {said}. Ask for more in {_where_to_ask(pod, amount)}"
     return exit_status(pod).model_copy(update={"reason": "ScratchFull", "message": message})
 
 
@@ -216,7 +216,7 @@ first is the kubelet's, with code 137; the second is containerd's, with code 255
 
 def _describe_exit(pod: PodRecord, ended: Exit) -> str:
     if ended.reason == "OOMKilled":
-        return f"pod {pod.name} used more memory than it has; ask for more in {_RESOURCES[pod.role]}.memory"
+        return f"pod {pod.name} used more memory than it has; ask for more in {_where_to_ask(pod, 'memory')}"
     quoted = ended.runtime_message[:QUOTE_CHARS_MAX]
     if is_refused_by_kubelet(pod):
         return f"the kubelet of node {pod.node} refused pod {pod.name} ({ended.reason}): {quoted}"
@@ -230,6 +230,15 @@ def _describe_exit(pod: PodRecord, ended: Exit) -> str:
             f"pod {pod.name}{on} was killed from outside (SIGKILL to its first process, which nothing in it can send)"
         )
     return f"pod {pod.name} ended with {ended.code}" + (f": {quoted}" if quoted else " and left no message")
+
+
+def _where_to_ask(pod: PodRecord, amount: str) -> str:
+    """The fields of the job that say how much of `amount` the pod has."""
+    field = f"{_RESOURCES[pod.role]}.{amount}"
+    if pod.worker is None or not pod.worker.has_chief:
+        return field
+    others = pod.worker.placement is not None and len(pod.worker.placement.ranks) > 1
+    return f"spec.chief.resources.{amount}" + (f", or in {field} for the other ranks in it" if others else "")
 
 
 def _code(pod: PodRecord) -> int:

@@ -93,6 +93,21 @@ def test_an_evaluator_holds_no_gpu() -> None:
     assert found == PodIdentity(job=JOB_ID, attempt=1, node_rank=1, placement=None, role=Role.EVALUATOR)
 
 
+@pytest.mark.parametrize(
+    ("node_rank", "platform", "has_chief"),
+    [(0, {"chief": True}, True), (1, {"chief": True}, False), (0, {}, False), (0, {"chief": "x"}, False)],
+    ids=["its pod", "another pod", "a job without one", "nonsense"],
+)
+def test_the_pod_of_rank_0_has_the_chief(node_rank: int, platform: dict[str, Any], has_chief: bool) -> None:
+    document, nodes = pod_document(node_rank), placement_on(("n1", 1), ("n2", 1)).nodes
+    own = contract_of(node_rank, 1, nodes[node_rank])
+    env = replace(own, platform=platform).to_environment()
+    document["spec"]["containers"][0]["env"] = [{"name": name, "value": text} for name, text in env.items()]
+    found = identity_of(document)
+    assert found is not None
+    assert found.has_chief is has_chief
+
+
 def test_a_contract_of_a_pod_behind_all_others_is_nobodys() -> None:
     document = pod_document(1, evaluator=True)
     own = replace(contract_of(1, 1, PLACED, evaluator=True), evaluator=None)
