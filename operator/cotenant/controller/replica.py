@@ -194,7 +194,7 @@ class Operator:
             settings=self.settings,
             leadership=self.leadership,
             resync=self.feed.resync,
-            verdict_throttle=VerdictThrottle(memories, rewrite_s=self.settings.verdict_s),
+            verdict_throttle=VerdictThrottle(memories, rewrite_s=self.settings.verdict_s, namespaces=cache.namespaces),
             explained=self.start_estimates.explained,
             on_plan=self._on_plan,
             on_decision=self.decision_recorder.on_decision,

@@ -46,6 +46,24 @@ def test_a_verdict_is_written_when_its_reason_is_new_and_reworded_only_now_and_t
     assert written == [1, 0, 0, 1, 1]
 
 
+def test_a_verdict_names_no_job_of_another_namespace_and_is_not_written_again_for_that() -> None:
+    verdict = told("places are kept for blue/secret and red/own")["red/train"]
+    verdict = replace(
+        verdict, ahead="1 job of its queue: blue/secret (it is older)", evidence=(("for", "blue/secret"),)
+    )
+    throttle = VerdictThrottle(JobMemories(), rewrite_s=30, namespaces={"red": {}, "blue": {}})
+    ((record, written),) = throttle.verdicts_to_write(
+        {"red/train": verdict}, {"red/train": read_job(job_document())}, T0
+    )
+    assert (written.message, written.ahead) == (
+        "places are kept for a job of another tenant and red/own",
+        "1 job of its queue: a job of another tenant (it is older)",
+    )
+    assert written.evidence == (("for", "a job of another tenant"),)
+    assert record.key == "red/train"
+    assert throttle.verdicts_to_write({"red/train": verdict}, {"red/train": waits(written)}, T0 + 60) == []
+
+
 def chosen(verdicts: dict[str, Verdict], jobs: dict[str, JobRecord]) -> int:
     """So many are written when nothing was written lately."""
     return len(VerdictThrottle(JobMemories(), rewrite_s=30).verdicts_to_write(verdicts, jobs, T0 + 100))

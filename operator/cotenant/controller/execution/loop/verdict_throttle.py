@@ -7,10 +7,11 @@ one comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import PendingStatus
+from cotenant.controller.execution.writes.jobs_of_others import verdict_in
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.core.model.lifecycle import Phase
@@ -22,8 +23,9 @@ REWRITES_PER_CYCLE_MAX = 50
 
 
 class VerdictThrottle:
-    def __init__(self, memories: JobMemories, *, rewrite_s: float) -> None:
-        self._memories = memories
+    def __init__(self, memories: JobMemories, *, rewrite_s: float, namespaces: Collection[str] = ()) -> None:
+        """`namespaces`: all that there are. A verdict names no job of another namespace than its own job's."""
+        self._memories, self._namespaces = memories, namespaces
         self._rewrite_s = rewrite_s
         self._last: Mapping[JobKey, Verdict] = {}
 
@@ -50,14 +52,18 @@ class VerdictThrottle:
             if record.phase is not Phase.PENDING or not is_idle(key):
                 continue
             if _new_reason(record, verdict):
-                worth_it.append((record, verdict))
+                worth_it.append((record, verdict_in(record.namespace, verdict, self._namespaces)))
             elif not _new_message(record.status.pending, verdict):
                 memory.shown = verdict, record
             elif rewrites < REWRITES_PER_CYCLE_MAX and (
                 self._has_rested(record, now) or _is_first_estimate(record.status.pending, verdict)
             ):
-                rewrites += 1
-                worth_it.append((record, verdict))
+                told = verdict_in(record.namespace, verdict, self._namespaces)
+                if _new_message(record.status.pending, told):
+                    rewrites += 1
+                    worth_it.append((record, told))
+                else:
+                    memory.shown = verdict, record
         return worth_it
 
     def note_written(

@@ -17,6 +17,7 @@ from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.execution.writes.admission_message import admission_message
 from cotenant.controller.execution.writes.event_recorder import EventRecorder
 from cotenant.controller.execution.writes.executor import ExecutionResult, Executor, retry_at
+from cotenant.controller.execution.writes.jobs_of_others import said_in
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord
@@ -69,7 +70,8 @@ class ActionExecutor:
 
     async def evict(self, record: JobRecord, action: Evict) -> ExecutionResult:
         """Commit the eviction, then end the pods."""
-        kind, message = action.kind.value, action.message
+        kind, message = action.kind.value, self._said(record, action.message)
+        favoured = None if action.in_favour_of is None else self._said(record, action.in_favour_of)
         try:
             known = final_progress(record.status.progress, (), state="stopping", now=self.clock())
             status = status_transitions.evicting(
@@ -78,7 +80,7 @@ class ActionExecutor:
                 kind=kind,
                 message=message,
                 now=self.clock(),
-                in_favour_of=action.in_favour_of,
+                in_favour_of=favoured,
             )
             return await self._commit_departure(record, action, status, EventToRecord(reason=kind, message=message))
         except UnreachableError:
@@ -89,18 +91,19 @@ class ActionExecutor:
 
     async def resize(self, record: JobRecord, action: Resize) -> ExecutionResult:
         """Commit the new placement of an elastic job. Its next attempt starts when the pods of this one are gone."""
+        message = self._said(record, action.message)
         size = record.size_placed(action.placement)
         status = plan_transitions.resized(
             record.status.model_copy(update=size),
             action.placement,
             isolation=self.cluster.nodes.verify_isolation(action.placement).levels,
-            message=action.message,
+            message=message,
             milli=self.cluster.nodes.held_milli(record.placement) if record.placement else 0,
             gpu_class=self.cluster.nodes.gpu_class_of(record.placement) if record.placement else "",
             now=self.clock(),
             servers=record.servers,
         )
-        event = EventToRecord(reason="Resized", message=action.message)
+        event = EventToRecord(reason="Resized", message=message)
         return await self._commit_departure(record, action, status, event)
 
     async def call_back(self, record: JobRecord) -> ExecutionResult:
@@ -118,6 +121,10 @@ class ActionExecutor:
             event = EventToRecord(reason=reason.value, message=verdict.message, warning=reason.needs_change)
             self.event_recorder.record(record, event)
         return ExecutionResult()
+
+    def _said(self, record: JobRecord, text: str) -> str:
+        """The text as readers of the job may see it."""
+        return said_in(record.namespace, text, self.cache.namespaces)
 
     async def _commit_departure(
         self, record: JobRecord, action: Evict | Resize, status: TrainingJobStatus, event: EventToRecord

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from cotenant.controller.client.kube import (
+    NAMESPACES,
     TRAINING_JOBS,
     FailedWebhookError,
     FencedError,
@@ -160,3 +161,16 @@ async def test_what_an_uncertain_commit_has_written_is_known_before_the_watch_sa
         await replica.operator.loop.action_executor.admit(record, action)
     await replica.operator.loop.executor.resolve_uncertain(record, action)
     assert (record_of(replica).version > record.version, record_of(replica).phase) == (True, Phase.STARTING)
+
+
+async def test_an_eviction_names_the_job_that_it_is_for_only_in_the_namespace_of_both() -> None:
+    for other, said in (("red/urgent", "red/urgent"), ("blue/urgent", "a job of another tenant")):
+        replica, record = await running()
+        replica.kube.put(NAMESPACES, {"metadata": {"name": "blue", "uid": "n"}})
+        replica.observe()
+        evict = Evict(
+            job="red/train", kind=EvictionKind.RECLAIMED, in_favour_of=other, message=f"Makes room for {other}."
+        )
+        await replica.operator.loop.action_executor.evict(record, evict)
+        told = status(replica.kube)
+        assert (told["eviction"]["inFavourOf"], told["message"]) == (said, f"Makes room for {said}.")
