@@ -83,12 +83,34 @@ def test_a_job_is_a_line_with_its_place_and_its_start() -> None:
 @pytest.mark.parametrize(
     ("status", "cells"),
     [
-        ({"user": "ann", "nodes": ["n1", "n2", "n3", "n4"]}, ("ann", "n1,n2,n3 and 1 more", "")),
-        ({"nodes": ["n1"], "wouldStartIf": "x"}, ("", "n1", "x")),
-        ({}, ("", "", "")),
+        (
+            {"user": "ann", "nodes": ["n1", "n2", "n3", "n4"]},
+            ("ann", "", "", "", "", "", "n1,n2,n3 and 1 more", ""),
+        ),
+        ({"nodes": ["n1"], "wouldStartIf": "x"}, ("", "", "", "", "", "", "n1", "x")),
+        ({"roles": {"worker": 2}, "waitedSeconds": 90, "leftSeconds": 7200}, ("", "", "90s", "2h", "", "", "", "")),
+        (
+            {"roles": {"chief": 1, "worker": 3, "parameter-server": 2, "evaluator": 1}, "evaluator": "Restarting"},
+            ("", "chief, 3 workers, 2 parameter servers, evaluator (Restarting)", "", "", "", "", "", ""),
+        ),
+        (
+            {"roles": {"worker": 1, "evaluator": 1}, "evaluator": "Running"},
+            ("", "worker, evaluator", "", "", "", "", "", ""),
+        ),
+        (
+            {"use": {"measuredGPUs": 4, "idleGPUs": 1, "memoryPeakMiB": 12_595, "memoryHeldMiB": 40_960}},
+            ("", "", "", "", "1 of 4", "12.3 of 40.0 GiB", "", ""),
+        ),
+        (
+            {"use": {"memoryPeakMiB": 0, "memoryHeldMiB": 40_960}},
+            ("", "", "", "", "", "0.0 of 40.0 GiB", "", ""),
+        ),
+        ({}, ("", "", "", "", "", "", "", "")),
     ],
 )
-def test_wide_lines_say_whose_a_job_is_and_where_it_lies(status: dict[str, Any], cells: tuple[str, ...]) -> None:
+def test_wide_lines_say_whose_a_job_is_what_it_does_and_where_it_lies(
+    status: dict[str, Any], cells: tuple[str, ...]
+) -> None:
     assert ps.wide_cells(status) == cells
 
 
@@ -176,3 +198,23 @@ def test_jobs_that_are_set_aside_come_last_with_what_brings_them_back() -> None:
         "broken: workers must be 1 or more; back in line when its spec is mended",
         "stopped: spec.suspend is true: the job waits until it is set to false; kubectl cotenant resume red/stopped",
     ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "left"),
+    [
+        ([], ["runs", "waits", "other"]),
+        (["--waiting"], ["waits", "other"]),
+        (["--queue", "team-a"], ["runs", "waits"]),
+        (["--user", "ann"], ["runs", "other"]),
+        (["--queue", "team-a", "--user", "ann", "--waiting"], []),
+    ],
+)
+def test_a_list_of_jobs_is_narrowed_by_queue_user_and_standing(flags: list[str], left: list[str]) -> None:
+    args = main.build_parser().parse_args(["ps", *flags])
+    jobs = {
+        "runs": {"standing": "Admitted", "queue": "team-a", "user": "ann"},
+        "waits": {"standing": "Waiting", "queue": "team-a", "user": "bob"},
+        "other": {"standing": "Waiting", "queue": "team-b", "user": "ann"},
+    }
+    assert [name for name, status in jobs.items() if ps.chosen(status, args)] == left

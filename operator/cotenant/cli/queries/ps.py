@@ -16,18 +16,32 @@ from cotenant.cli.terminal.output import about_when, printed, table
 from cotenant.cli.terminal.watch import show
 
 HEADER = ("NAME", "STANDING", "QUEUE", "ASKS", "PLACE", "STARTS ABOUT", "REASON", "AGE")
-WIDE: Final = ("USER", "NODES", "WOULD START IF")
+WIDE: Final = ("USER", "ROLES", "WAITED", "TIME LEFT", "IDLE GPUS", "GPU MEMORY", "NODES", "WOULD START IF")
 NODES_SHOWN: Final = 3
+GIB: Final = 1024
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    cluster_verb(
+    parser = cluster_verb(
         verbs,
         "ps",
         run,
         "jobs that hold GPUs, wait for them or are set aside, with place in line and start",
         all_namespaces=True,
         watched=True,
+    )
+    parser.add_argument("--queue", metavar="QUEUE", help="of this queue alone")
+    parser.add_argument("--user", metavar="USER", help="of this user alone, as in -o wide")
+    parser.add_argument("--waiting", action="store_true", help="those that wait alone")
+
+
+def chosen(status: Mapping[str, Any], args: argparse.Namespace) -> bool:
+    """True if the flags leave this job in the list."""
+    of_queue = args.queue in {None, status["queue"]}
+    return (
+        of_queue
+        and args.user in {None, status.get("user", "")}
+        and (status["standing"] == "Waiting" or not args.waiting)
     )
 
 
@@ -37,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
     def answer() -> str:
         found = connection.get(f"{within}/explanations")
+        found["items"] = [one for one in found["items"] if chosen(one["status"], args)]
         jobs = sorted(found["items"], key=order)
         return printed(
             found,
@@ -64,7 +79,28 @@ def as_table(jobs: Sequence[Mapping[str, Any]], now: datetime, *, wide: bool, na
 def wide_cells(status: Mapping[str, Any]) -> tuple[str, ...]:
     nodes = status.get("nodes") or []
     shown = ",".join(nodes[:NODES_SHOWN]) + (f" and {len(nodes) - NODES_SHOWN} more" if nodes[NODES_SHOWN:] else "")
-    return status.get("user", ""), shown, status.get("wouldStartIf", "")
+    times = (_length(status[name]) if name in status else "" for name in ("waitedSeconds", "leftSeconds"))
+    more = (*times, *_use(status.get("use") or {}), shown, status.get("wouldStartIf", ""))
+    return status.get("user", ""), _roles(status), *more
+
+
+def _roles(status: Mapping[str, Any]) -> str:
+    """`chief, 3 workers, evaluator (Restarting)`; empty if all ranks are alike and nothing runs beside them."""
+    roles = status.get("roles") or {}
+    if set(roles) <= {"worker"}:
+        return ""
+    shown = [
+        role.replace("-", " ") if count == 1 else f"{count} {role.replace('-', ' ')}s" for role, count in roles.items()
+    ]
+    state = status.get("evaluator", "")
+    return ", ".join(shown) + (f" ({state})" if state not in ("", "Running") else "")
+
+
+def _use(use: Mapping[str, Any]) -> tuple[str, str]:
+    """GPUs on which nothing computes now; memory of the fullest."""
+    idle = f"{use['idleGPUs']} of {use['measuredGPUs']}" if "idleGPUs" in use else ""
+    held = use.get("memoryHeldMiB")
+    return idle, f"{use['memoryPeakMiB'] / GIB:.1f} of {held / GIB:.1f} GiB" if held else ""
 
 
 def aside(jobs: Sequence[Mapping[str, Any]], *, namespaces: bool) -> Iterator[str]:
@@ -109,7 +145,10 @@ def cells(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
 
 
 def _age(since: str, now: datetime) -> str:
-    seconds = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
+    return _length(max(0, int((now - datetime.fromisoformat(since)).total_seconds())))
+
+
+def _length(seconds: int) -> str:
     unit, name = next(((unit, name) for unit, name in _UNITS if seconds >= 2 * unit), (1, "s"))
     return f"{seconds // unit}{name}"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -12,12 +13,14 @@ from aiohttp import web
 
 from cotenant import names
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.query_api import documents
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.cluster_proposals import cluster_proposal
 from cotenant.controller.query_api.front_proxy import Caller
-from cotenant.controller.query_api.jobs_aside import aside_status, elsewhere, jobs_aside
+from cotenant.controller.query_api.jobs.aside import aside_status, elsewhere, jobs_aside
+from cotenant.controller.query_api.jobs.observations import observed, use_now
 from cotenant.controller.query_api.proposals import ProposalError, annotated_user, proposed_job, spec_of
 from cotenant.controller.query_api.questions import NoSituationError, Questions, Subject
 from cotenant.core.model.lifecycle import Phase
@@ -65,7 +68,9 @@ class Answers:
         )
         if about is not None:
             seen = about.as_seen(await self.access.sees(caller, about.namespaces))
-            status = documents.explanation_status(seen) | elsewhere(self.cache.jobs.get(key))
+            record = self.cache.jobs.get(key)
+            status = documents.explanation_status(seen) | elsewhere(record)
+            status |= (await self._observed([record])).get(key, {}) if record is not None else {}
             return documents.answer("Explanation", name, namespace, status)
         record = self.cache.jobs.get(key)
         if record is None:
@@ -101,13 +106,20 @@ class Answers:
 
         found, decided = await self.questions.ask(annotated_user(caller.user), listed)
         sees = await self.access.sees(caller, {one for about in found for one in about.namespaces})
-        answered = documents.explanation_list([one.as_seen(sees) for one in found])
+        records = [record for about in found if (record := self.cache.jobs.get(about.job)) is not None]
+        answered = documents.explanation_list([one.as_seen(sees) for one in found], await self._observed(records))
         aside = islice(jobs_aside(self.cache, namespace, decided), LISTED_MAX - len(found))
         answered["items"] += [
             documents.answer("Explanation", one.name, one.namespace, aside_status(one, self.cache.priority_classes))
             for one in aside
         ]
         return answered
+
+    async def _observed(self, records: Sequence[JobRecord]) -> dict[JobKey, documents.Document]:
+        """What is seen of each of these jobs now."""
+        use = await asyncio.to_thread(use_now, records, dict(self.cache.nodes.gpu_nodes))
+        now = time.time()
+        return {record.key: observed(record, use, now) for record in records}
 
     async def what_if(self, request: web.Request, caller: Caller) -> documents.Document:
         """Play a proposed job, or a change of one that waits."""

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from cotenant import names
 from cotenant.core.model.formatting import format_gpus, shown_evidence
+from cotenant.core.model.objects import JobKey
 from cotenant.query.cluster_change import ClusterWhatIf, MovedStart, UnbackedGuarantee
 from cotenant.query.explanation import Explanation
 from cotenant.query.job_move import MovePlan
@@ -83,11 +84,13 @@ def explanation_status(about: Explanation) -> Document:
     return kept | {"priority": about.priority, "needsChange": about.needs_change}
 
 
-def explanation_list(found: Iterable[Explanation]) -> Document:
+def explanation_list(found: Iterable[Explanation], observed: Mapping[JobKey, Document]) -> Document:
+    """The answers as items. `observed`: what is seen of a job besides."""
     items = []
     for about in found:
         namespace, _, name = about.job.partition("/")
-        items.append(answer("Explanation", name, namespace, explanation_status(about)))
+        status = explanation_status(about) | observed.get(about.job, {})
+        items.append(answer("Explanation", name, namespace, status))
     return {"apiVersion": API_VERSION, "kind": "ExplanationList", "metadata": {}, "items": items}
 
 

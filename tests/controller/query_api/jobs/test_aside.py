@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.controller.client.kube import TRAINING_JOBS
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.query_api.jobs_aside import aside_status, elsewhere, jobs_aside
+from cotenant.controller.query_api.jobs.aside import aside_status, elsewhere, jobs_aside
 from tests.controller.execution.replica import new_kube, submit
 
 QUARANTINED = {
