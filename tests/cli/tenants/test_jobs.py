@@ -8,6 +8,7 @@ import pytest
 
 from cotenant.cli import main
 from cotenant.cli.tenants.retry import again, next_name
+from cotenant.controller.client.kube import SWEEPS
 from tests.cli.tenants.cluster import PlayedCluster
 
 
@@ -201,3 +202,42 @@ def test_what_is_the_tenants_own_is_copied_and_nothing_else() -> None:
 def test_the_next_name_is_the_first_number_that_is_free(name: str, taken: tuple[str, ...], new: str) -> None:
     assert next_name(name, taken.__contains__) == new
     assert len(new) <= 50
+
+
+SWEEP = {"metadata": {"name": "lr", "namespace": "red", "uid": "s"}, "spec": {}, "status": {"phase": "Running"}}
+
+
+@pytest.mark.parametrize(
+    ("verb", "before", "said"),
+    [
+        ("stop", False, "sweep red/lr: its trials save and end, and it begins no other."),
+        ("stop", True, "sweep red/lr was stopped before."),
+        ("resume", True, "sweep red/lr: its trials wait for their places again."),
+        ("resume", False, "sweep red/lr was not stopped: it is Running."),
+    ],
+)
+def test_a_sweep_is_stopped_and_resumed_as_a_whole(
+    cluster: PlayedCluster, capsys: pytest.CaptureFixture[str], verb: str, before: bool, said: str
+) -> None:
+    cluster.kube.put(SWEEPS, SWEEP | {"spec": {"suspend": before}})
+    assert main.main([verb, "sw/lr"]) == 0
+    assert capsys.readouterr().out.splitlines() == [said]
+    stored = cluster.kube.stored(SWEEPS, "lr", "red")
+    assert stored is not None
+    assert stored["spec"]["suspend"] is (verb == "stop")
+
+
+@pytest.mark.parametrize(
+    ("words", "phase", "said"),
+    [
+        (["stop", "sweep/red/lr"], "Succeeded", "has finished (Succeeded): more trials by a larger spec.maxTrials"),
+        (["stop", "sw/lr", "--wait"], "Running", "watch the trials with `kubectl cotenant sweep sw/lr -w`"),
+    ],
+)
+def test_a_sweep_that_cannot_be_stopped_so_says_what_to_do(
+    cluster: PlayedCluster, capsys: pytest.CaptureFixture[str], words: list[str], phase: str, said: str
+) -> None:
+    cluster.kube.put(SWEEPS, SWEEP | {"status": {"phase": phase}})
+    assert main.main(words) == 1
+    assert said in capsys.readouterr().err
+    assert cluster.writes == []

@@ -1,4 +1,4 @@
-"""Reading and writing TrainingJobs: fetch one document, change one field, wait for a phase."""
+"""Reading and writing TrainingJobs: fetch one document, change one field, wait for a phase. Sweeps stop as one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, UserError
 from cotenant.cli.terminal.connection import Connection, connect, job_named
-from cotenant.sdk.job_paths import jobs_path
+from cotenant.sdk.job_paths import jobs_path, object_path
 
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 EVERY_S: Final = 1.0
@@ -67,6 +67,30 @@ def suspend(connection: Connection, name: JobName, job: Document, wanted: bool) 
     """Write `spec.suspend` of exactly this job. A newer job with the same name is not changed."""
     body = {"metadata": {"uid": job["metadata"]["uid"]}, "spec": {"suspend": wanted}}
     return connection.patch(name.path, body)
+
+
+def is_sweep(text: str) -> bool:
+    return text.startswith(("sw/", "sweep/"))
+
+
+def suspend_sweep(args: argparse.Namespace, text: str, wanted: bool) -> None:
+    """Write `spec.suspend` of the named sweep, and print what that does to its trials. Raises UserError."""
+    if args.wait:
+        raise UserError(f"--wait is for jobs: watch the trials with `kubectl cotenant sweep {text} -w`", EXIT_REFUSED)
+    given, name = job_named(text.partition("/")[2])
+    connection = connect(args)
+    namespace = given or connection.namespace
+    path = object_path("sweeps", namespace, name)
+    sweep = connection.read(path)
+    phase, shown = phase_of(sweep), f"sweep {namespace}/{name}"
+    if phase in FINISHED:
+        raise UserError(f"{shown} has finished ({phase}): more trials by a larger spec.maxTrials", EXIT_REFUSED)
+    if bool(sweep["spec"].get("suspend")) == wanted:
+        print(f"{shown} was stopped before." if wanted else f"{shown} was not stopped: it is {phase}.")
+        return
+    connection.patch(path, {"metadata": {"uid": sweep["metadata"]["uid"]}, "spec": {"suspend": wanted}})
+    does = "its trials save and end, and it begins no other." if wanted else "its trials wait for their places again."
+    print(f"{shown}: {does}")
 
 
 def wait_for(

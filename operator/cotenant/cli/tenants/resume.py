@@ -5,18 +5,31 @@ from __future__ import annotations
 import argparse
 
 from cotenant.cli.errors import EXIT_REFUSED, UserError
-from cotenant.cli.tenants.jobs import add_wait, named, phase_of, refuse_finished, refuse_session, suspend, wait_for
+from cotenant.cli.tenants.jobs import (
+    add_wait,
+    is_sweep,
+    named,
+    phase_of,
+    refuse_finished,
+    refuse_session,
+    suspend,
+    suspend_sweep,
+    wait_for,
+)
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = cluster_verb(verbs, "resume", run, "let a job that was stopped go on")
-    parser.add_argument("jobs", metavar="JOB", nargs="+", help="NAME, or NAMESPACE/NAME")
+    parser.add_argument("jobs", metavar="JOB", nargs="+", help="NAME, or NAMESPACE/NAME; sw/NAME of a whole sweep")
     add_wait(parser, "it runs")
 
 
 def run(args: argparse.Namespace) -> int:
     for text in args.jobs:
+        if is_sweep(text):
+            suspend_sweep(args, text, False)
+            continue
         connection, name = named(args, text)
         job = connection.read(name.path)
         refuse_session(job, name, "resume")

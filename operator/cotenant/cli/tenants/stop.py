@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from cotenant.cli.tenants.jobs import (
     Document,
     add_wait,
+    is_sweep,
     named,
     phase_of,
     refuse_finished,
     refuse_session,
     suspend,
+    suspend_sweep,
     wait_for,
 )
 from cotenant.cli.terminal.cluster_verb import cluster_verb
@@ -23,12 +25,15 @@ HOLDING = ("Starting", "Running", "Evicting")
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = cluster_verb(verbs, "stop", run, "have a job save and end, and give its GPUs back, until it is resumed")
-    parser.add_argument("jobs", metavar="JOB", nargs="+", help="NAME, or NAMESPACE/NAME")
+    parser.add_argument("jobs", metavar="JOB", nargs="+", help="NAME, or NAMESPACE/NAME; sw/NAME of a whole sweep")
     add_wait(parser, "its GPUs are given back")
 
 
 def run(args: argparse.Namespace) -> int:
     for text in args.jobs:
+        if is_sweep(text):
+            suspend_sweep(args, text, True)
+            continue
         connection, name = named(args, text)
         job = connection.read(name.path)
         refuse_session(job, name, "stop")
