@@ -9,9 +9,10 @@ them on when a test wants it. `tests/controller/client/test_kube.py` holds the r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
@@ -54,6 +55,9 @@ class FakeKube:
         self.before_write = before_write
         self._objects: dict[tuple[Resource, str], Document] = {}
         self._events: list[tuple[Resource, Document, bool]] = []
+        self.logs: dict[tuple[str, str], list[bytes]] = {}
+        """(namespace, pod) → what it has printed."""
+        self.log_queries: list[dict[str, str]] = []
         self._version = 0
         self._history = WatchHistory()
 
@@ -78,6 +82,20 @@ class FakeKube:
         await self._call(f"WATCH {resource.plural}", lambda: None)
         async for events in self._history.watch(resource, version, name):
             yield [replace(one, document=_copy(one.document)) for one in events]
+
+    @contextlib.asynccontextmanager
+    async def log(self, pod: str, namespace: str, query: Mapping[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
+        """What `logs` has, one chunk at a time; 400 for a pod without a log."""
+
+        async def chunks() -> AsyncIterator[bytes]:
+            for one in self.logs[namespace, pod]:
+                yield one
+
+        await self._call(f"GET pods/{pod}/log", lambda: None)
+        self.log_queries.append(dict(query))
+        if (namespace, pod) not in self.logs:
+            raise kube.RefusedListError(f"log of {pod} refused (400): ContainerCreating", 400)
+        yield chunks()
 
     def end_watches(self, *, forget: bool = False) -> None:
         """As the server does from time to time; `forget`: and none can go on from a version of before."""

@@ -24,6 +24,7 @@ from cotenant.controller.client.kube import (
 )
 from cotenant.controller.client.rest import RestKube, RetryPolicy
 from cotenant.controller.composites.remote_clusters.connection import rest_connect
+from cotenant.controller.composites.remote_clusters.remote_questions import RemoteQuestions
 from cotenant.controller.leader.definitions import Definitions
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.leadership import Leadership
@@ -149,6 +150,7 @@ def _serve_questions(operator: Operator, review_kube: Kube) -> dict[str, Corouti
         access=access,
         address=(settings.host, settings.query_port),
         certificate=own.folder if own else Path(settings.query_certificate),
+        more=RemoteQuestions(pods=operator.remote_clusters.pods()).routes(),
     )
     endpoint = LeaderEndpoint(
         kube=operator.kube,

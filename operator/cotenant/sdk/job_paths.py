@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 from cotenant import names
@@ -38,6 +39,43 @@ def what_if(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def pods_query(uid: str, attempt: int) -> dict[str, str]:
     return {"labelSelector": f"{names.LABEL_JOB_UID}={uid},{names.LABEL_ATTEMPT}={attempt}"}
+
+
+@dataclass(frozen=True, slots=True)
+class PodPaths:
+    """Paths of the pods of a job and of their logs: here, or through the operator those on another cluster."""
+
+    namespace: str
+    job: str
+    uid: str
+    is_elsewhere: bool = False
+
+    @classmethod
+    def of(cls, job: Mapping[str, Any]) -> Self:
+        metadata, cluster = job["metadata"], (job.get("status") or {}).get("cluster") or {}
+        return cls(metadata["namespace"], metadata["name"], metadata["uid"], bool(cluster.get("attempts")))
+
+    @staticmethod
+    def attempts_of(job: Mapping[str, Any]) -> int:
+        """Number of the newest attempt, where the pods are."""
+        status = job.get("status") or {}
+        return int((status.get("cluster") or {}).get("attempts") or status.get("attempts") or 0)
+
+    def pods(self, attempt: int) -> tuple[str, dict[str, str]]:
+        """Path and query."""
+        if self.is_elsewhere:
+            return f"{self._there}/pods", {"attempt": str(attempt)}
+        return core_path(self.namespace, "pods"), pods_query(self.uid, attempt)
+
+    def pod(self, name: str) -> str:
+        return f"{self._there}/pods/{name}" if self.is_elsewhere else core_path(self.namespace, "pods", name)
+
+    def log(self, pod: str) -> str:
+        return f"{self._there}/log/{pod}" if self.is_elsewhere else f"{self.pod(pod)}/log"
+
+    @property
+    def _there(self) -> str:
+        return question_path(self.namespace, "remotejobs", self.job)
 
 
 def ranks_of(pod: Mapping[str, Any]) -> tuple[int, ...]:

@@ -58,6 +58,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ClusterRole", "cotenant-profile-viewer"),
         ("ClusterRole", "cotenant-queue-viewer"),
         ("ClusterRole", "cotenant-remote-jobs"),
+        ("ClusterRole", "cotenant-remote-logs"),
         ("ClusterRole", "cotenant-tenant-edit"),
         ("ClusterRole", "cotenant-tenant-view"),
         ("ClusterRoleBinding", "cotenant-agent"),

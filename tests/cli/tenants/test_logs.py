@@ -26,6 +26,15 @@ JOB = {
     },
 }
 
+ELSEWHERE: dict[str, Any] = {
+    **JOB,
+    "status": {
+        "phase": "Running",
+        "cluster": {"name": "west", "namespace": "red", "job": "train-1", "attempts": 2},
+    },
+}
+THERE = "/apis/query.cotenant.dev/v1alpha1/namespaces/red/remotejobs/train"
+
 
 class Pods:
     """Stands in for a Connection: pods with what they have printed, in chunks; `waits`: for a container to start."""
@@ -33,12 +42,14 @@ class Pods:
     def __init__(self, pods: dict[str, tuple[list[int], list[bytes]]], waits: int = 0) -> None:
         self.pods, self.waits = pods, waits
         self.selectors: list[str] = []
+        self.listed: list[str] = []
         self.asked: list[dict[str, Any]] = []
 
     def read(self, path: str) -> dict[str, Any]:
         if path.rsplit("/", maxsplit=1)[-1] in self.pods:
             return {"status": {"phase": "Succeeded"}}
-        self.selectors += parse_qs(urlsplit(path).query)["labelSelector"]
+        self.listed.append(urlsplit(path).path)
+        self.selectors += parse_qs(urlsplit(path).query).get("labelSelector", [])
         noted = {
             name: {names.ANNOTATION_PLACEMENT: json.dumps({"ranks": {str(rank): [] for rank in ranks}})}
             if ranks
@@ -54,7 +65,7 @@ class Pods:
         url = urlsplit(path)
         query = {key: one for key, (one,) in parse_qs(url.query).items()}
         self.asked.append({"path": url.path, "endless": endless, **query})
-        return iter(self.pods[url.path.split("/")[-2]][1])
+        return iter(next(one for name, (_, one) in self.pods.items() if name in url.path.split("/")))
 
 
 def show(pods: Pods, job: dict[str, Any], args: argparse.Namespace) -> int:
@@ -119,6 +130,17 @@ def test_a_pod_that_has_not_started_is_waited_for_where_its_log_is_followed(
         show(Pods({"train-3-0": ([0], [])}, waits=1), JOB, parsed())
 
 
+@pytest.mark.parametrize("flags", [(), ("-f",)], ids=["read", "followed"])
+def test_what_a_job_on_another_cluster_prints_is_asked_of_the_operator(
+    capsysbinary: pytest.CaptureFixture[bytes], flags: tuple[str, ...]
+) -> None:
+    core = Pods({"train-1-2-0": ([0], [b"2026-01-01T00:00:00.1Z a\n" if flags else b"a\n"])})
+    assert show(core, ELSEWHERE, parsed(*flags)) == 0
+    assert capsysbinary.readouterr().out == b"a\n"
+    assert core.listed[0] == f"{THERE}/pods"
+    assert {one["path"] for one in core.asked} == {f"{THERE}/log/train-1-2-0"}
+
+
 @pytest.mark.parametrize(
     ("flags", "lines", "end"),
     [
@@ -138,12 +160,7 @@ def test_of_an_attempt_whose_pods_are_gone_its_last_lines_are_printed(
     [
         (Pods({}), JOB, ("--attempt", "4"), "there is no attempt 4 of train: it has had 3 of them"),
         (Pods({}), {**JOB, "status": {"reason": "WaitingForGPUs"}}, (), "it has not started yet (WaitingForGPUs)"),
-        (
-            Pods({}),
-            {**JOB, "status": {"cluster": {"name": "west", "namespace": "red", "job": "train-1", "attempts": 1}}},
-            (),
-            "train ran on cluster west, whose pods are not here. There: kubectl cotenant logs red/train-1",
-        ),
+        (Pods({}), ELSEWHERE, ("--attempt", "3"), "there is no attempt 3 of train: it has had 2 of them"),
         (Pods({}), JOB, (), "the pods of attempt 3 are gone, and nothing is known of its end any more"),
         (Pods({"train-3-0": ([0], [])}), JOB, ("--rank", "7"), "attempt 3 of train has no rank 7"),
         (Pods({f"train-3-{n}": ([n], []) for n in range(65)}), JOB, (), "65 pods are too many to read at once"),

@@ -207,3 +207,14 @@ def test_a_person_who_says_no_keeps_the_job(
     cluster.job(status={"phase": "Running"}, checkpoint={"path": "s3://b"})
     assert main.main(["drill", "train"]) == 1
     assert cluster.writes == []
+
+
+@pytest.mark.parametrize("words", [["attach", "train"], ["port-forward", "train", "6006"]])
+def test_a_job_on_another_cluster_is_reached_there(
+    cluster: PlayedCluster, became: list[list[str]], capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    there = {"name": "west", "namespace": "far", "job": "train-1", "attempts": 1}
+    cluster.job(status={"phase": "Running", "cluster": there})
+    assert main.main(words) == 1
+    assert "red/train is on cluster west, as far/train-1: its pods are reached there" in capsys.readouterr().err
+    assert became == []

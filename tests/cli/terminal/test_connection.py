@@ -102,8 +102,21 @@ def test_the_namespace_and_the_person_are_those_of_kubectl(
         ((401, b'{"kind": "Status", "message": "Unauthorized"}'), (4, "Unauthorized")),
         ((503, b"service unavailable\n"), (5, "its leader may be changing: ask again in some seconds")),
         ((500, b"<html>"), (1, "refused the question (500): <html>")),
+        (
+            (502, b'{"kind": "Status", "reason": "BadGateway", "message": "cluster west: it does not answer"}'),
+            (5, "cotenant: cluster west: it does not answer"),
+        ),
     ],
-    ids=["no such API", "no such job", "may not", "may not see queues", "unknown", "no leader", "broken"],
+    ids=[
+        "no such API",
+        "no such job",
+        "may not",
+        "may not see queues",
+        "unknown",
+        "no leader",
+        "broken",
+        "another cluster",
+    ],
 )
 def test_every_refusal_has_a_sentence_and_an_exit_code(
     api: ApiServer,

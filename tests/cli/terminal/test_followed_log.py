@@ -53,7 +53,7 @@ class Server:
 
 
 def followed(server: Server, **query: str) -> list[bytes]:
-    return list(followed_log.follow(cast("Connection", server), POD, query, pause_s=0.0))
+    return list(followed_log.follow(cast("Connection", server), f"{POD}/log", query, pod=POD, pause_s=0.0))
 
 
 @pytest.mark.parametrize(

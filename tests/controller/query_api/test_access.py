@@ -44,7 +44,8 @@ class AuthorizingKube(FakeKube):
         spec = body["spec"]
         self.reviews.append(spec)
         asked = spec["resourceAttributes"]
-        line = f"{spec['user']} {asked['verb']} {asked['group']}/{asked['resource']} {asked['namespace']}".strip()
+        kind = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
+        line = f"{spec['user']} {asked['verb']} {asked['group']}/{kind} {asked['namespace']}".strip()
         return Reply(Outcome.DONE, {"status": {"allowed": line in self.allowed}})
 
 

@@ -13,13 +13,16 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from cotenant.controller.client.kube import CONFIG_MAPS, GPU_NODES, TRAINING_JOBS
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.answers import Answers
+from cotenant.controller.query_api.front_proxy import Caller
+from cotenant.controller.query_api.questions import ElsewhereError
 from cotenant.controller.query_api.record_answers import RecordAnswers
-from cotenant.controller.query_api.server import ROOT, QueryServer
+from cotenant.controller.query_api.server import ROOT, QueryServer, Route
 from cotenant.decision_log.capsule import Capsule, differences, replayed
 from cotenant.decision_log.runs import RunRecord
 from cotenant.decision_log.showback.charges import UsageCharge
@@ -197,6 +200,25 @@ async def test_every_question_has_its_document(tmp_path: Path) -> None:
         200,
         {"outcome": "Starts", "queue": "red", "asks": "4 workers × 1 GPU", "nodes": nodes, "needsChange": False},
     )
+
+
+async def test_what_others_answer_takes_the_right_to_its_subresource_and_may_be_a_stream(tmp_path: Path) -> None:
+    async def printed(request: web.Request, _: Caller) -> web.StreamResponse:
+        if request.query:
+            raise ElsewhereError("cluster west: it does not answer")
+        return web.json_response({"kind": "Printed"})
+
+    async with served(tmp_path) as served_:
+        await served_.server.close()
+        served_.server.more = (Route("GET", "/namespaces/{namespace}/a/b/log", "get", "a/log", printed),)
+        served_.server._proxy = None
+        await served_.server.look()
+        refused, _ = await served_.ask(f"{ROOT}/namespaces/red/a/b/log")
+        served_.kube.allowed.add("alice get query.cotenant.dev/a/log blue")
+        code, document = await served_.ask(f"{ROOT}/namespaces/blue/a/b/log")
+        failed, said = await served_.ask(f"{ROOT}/namespaces/blue/a/b/log?x=1")
+    assert (refused, code, document) == (403, 200, {"kind": "Printed"})
+    assert (failed, said["reason"], said["message"]) == (502, "BadGateway", "cluster west: it does not answer")
 
 
 ROOT_USER = {"X-Remote-User": "root", "X-Remote-Group": "admins"}

@@ -21,8 +21,9 @@ from cotenant.cli.terminal import followed_log
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect, job_named
 from cotenant.cli.terminal.plain_stream import byte_output
-from cotenant.sdk.job_paths import core_path, jobs_path, pods_query, ranks_of
+from cotenant.sdk.job_paths import PodPaths, jobs_path, ranks_of
 
+FINISHED: Final = frozenset({"Succeeded", "Failed"})
 STREAMS_MAX: Final = 64
 """At most this many pods are read at once."""
 PAUSE_S: Final = 1.0
@@ -101,21 +102,18 @@ def run(args: argparse.Namespace) -> int:
 def show(connection: Connection, job: Mapping[str, Any], args: argparse.Namespace) -> int:
     """Print one attempt of the job, from its pods, or from its status if the pods are gone."""
     status = job.get("status") or {}
-    metadata, last = job["metadata"], status.get("attempts", 0)
-    cluster = status.get("cluster")
-    if cluster is not None and cluster.get("attempts"):
-        there = f"kubectl cotenant logs {cluster['namespace']}/{cluster['job']}"
-        raise UserError(
-            f"{metadata['name']} ran on cluster {cluster['name']}, whose pods are not here. There: {there}", 3
-        )
+    metadata, last = job["metadata"], PodPaths.attempts_of(job)
+    cluster = status.get("cluster") or {}
     number = args.attempt or last - bool(args.previous)
     if not 1 <= number <= last:
         had = f"it has had {last} of them" if last else f"it has not started yet ({status.get('reason', 'Pending')})"
         raise UserError(f"there is no attempt {number or 1} of {metadata['name']}: {had}", 3)
-    pods = _pods(connection, metadata, number)
-    while args.follow and not pods and number == last and status.get("placement"):
+    place = PodPaths.of(job)
+    pods = _pods(connection, place, number)
+    goes_on = status.get("placement") or (cluster and status.get("phase") not in FINISHED)
+    while args.follow and not pods and number == last and goes_on:
         time.sleep(PAUSE_S)
-        pods = _pods(connection, metadata, number)
+        pods = _pods(connection, place, number)
     chosen = [pod for pod in pods if args.rank is None or args.rank in pod.ranks]
     if not pods:
         print("\n".join(kept_lines(status, number)))
@@ -128,7 +126,7 @@ def show(connection: Connection, job: Mapping[str, Any], args: argparse.Namespac
     printer = Printer(byte_output(), args.rank)
 
     def read(pod: WorkerPod) -> None:
-        printer.copy(pod, stream(connection, metadata["namespace"], pod, args), prefixed=several)
+        printer.copy(pod, stream(connection, place, pod, args), prefixed=several)
 
     _all_at_once(read, chosen)
     return 0
@@ -145,19 +143,18 @@ def kept_lines(status: Mapping[str, Any], number: int) -> Iterator[str]:
     print(f"cotenant: the pods of attempt {number} are gone; it ended so: {said}", file=sys.stderr)
 
 
-def stream(connection: Connection, namespace: str, pod: WorkerPod, args: argparse.Namespace) -> Iterator[bytes]:
+def stream(connection: Connection, place: PodPaths, pod: WorkerPod, args: argparse.Namespace) -> Iterator[bytes]:
     """Print what the pod has printed, and with `--follow` what it prints until it ends."""
     query = {"container": names.CONTAINER}
     query |= {"tailLines": str(args.tail)} if args.tail is not None else {}
-    path = core_path(namespace, "pods", pod.name)
     if args.follow:
-        return followed_log.follow(connection, path, query, pause_s=PAUSE_S)
-    return connection.stream(f"{path}/log?{urlencode(query)}", endless=False)
+        return followed_log.follow(connection, place.log(pod.name), query, pod=place.pod(pod.name), pause_s=PAUSE_S)
+    return connection.stream(f"{place.log(pod.name)}?{urlencode(query)}", endless=False)
 
 
-def _pods(connection: Connection, metadata: Mapping[str, Any], number: int) -> list[WorkerPod]:
-    query = urlencode(pods_query(metadata["uid"], number))
-    found = connection.read(f"{core_path(metadata['namespace'], 'pods')}?{query}")
+def _pods(connection: Connection, place: PodPaths, number: int) -> list[WorkerPod]:
+    path, query = place.pods(number)
+    found = connection.read(f"{path}?{urlencode(query)}")
     return sorted((pod_of(one) for one in found["items"]), key=lambda pod: (pod.ranks or (1 << 30,), pod.name))
 
 

@@ -19,6 +19,13 @@ def pod_of_rank(connection: Connection, name: JobName, rank: int) -> WorkerPod:
     """Pod of the rank in the running attempt. Raises UserError."""
     job = connection.read(name.path)
     status = job.get("status") or {}
+    cluster = status.get("cluster") or {}
+    if cluster.get("attempts"):
+        raise UserError(
+            f"{name} is on cluster {cluster['name']}, as {cluster['namespace']}/{cluster['job']}: its pods are reached"
+            " there, by an account of that cluster (`kubectl cotenant logs` works here)",
+            EXIT_REFUSED,
+        )
     query = urlencode(pods_query(job["metadata"]["uid"], status.get("attempts", 0)))
     found = connection.read(f"{core_path(name.namespace, 'pods')}?{query}")
     running = [one for one in found["items"] if (one.get("status") or {}).get("phase") == "Running"]

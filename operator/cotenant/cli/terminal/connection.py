@@ -171,6 +171,8 @@ def _refusal(code: int, text: bytes, *, is_question: bool) -> UserError:
         )
     if code in {429, 503, 504}:
         return UserError(f"the API server does not answer now ({message}): ask again in some seconds", EXIT_UNAVAILABLE)
+    if document.get("reason") == "BadGateway":  # the operator's word about another cluster
+        return UserError(message, EXIT_UNAVAILABLE)
     if code in {413, 422}:
         return UserError(message)
     if code >= 500 and not is_question:

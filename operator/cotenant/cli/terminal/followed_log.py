@@ -80,8 +80,8 @@ def whole_lines(chunks: Iterable[bytes], *, last_counts: bool) -> Iterator[bytes
         yield rest
 
 
-def follow(connection: Connection, pod: str, query: Mapping[str, str], *, pause_s: float) -> Iterator[bytes]:
-    """Lines of the pod at this path, each with its end, until its container ends. Raises UserError."""
+def follow(connection: Connection, log: str, query: Mapping[str, str], *, pod: str, pause_s: float) -> Iterator[bytes]:
+    """Lines of the log at this path, each with its end, until the container of its pod ends. Raises UserError."""
     position, over, failures = LogPosition(), False, 0
     while failures < FAILURES_MAX:
         asked = {**query, "follow": str(not over).lower(), "timestamps": "true", **position.query}
@@ -89,7 +89,7 @@ def follow(connection: Connection, pod: str, query: Mapping[str, str], *, pause_
             asked.pop("tailLines", None)
         before = (position.last, position.shown_then)
         try:
-            stream = connection.stream(f"{pod}/log?{urlencode(asked)}", endless=not over)
+            stream = connection.stream(f"{log}?{urlencode(asked)}", endless=not over)
             for line in position.new(whole_lines(stream, last_counts=over)):
                 yield line + b"\n"
             if over:

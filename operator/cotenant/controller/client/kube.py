@@ -7,7 +7,8 @@ over HTTP and puts every write before the `Fence`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias
@@ -121,7 +122,9 @@ class UnreachableError(ConnectionError):
 
 
 class RefusedListError(UnreachableError):
-    """The API server answers, and refuses the list: it does not know who asks (`code` 401), or they may not (403)."""
+    """The API server answers, and refuses the list or the log: it does not know who asks (`code` 401), or they may not
+    (403).
+    """
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -200,6 +203,15 @@ class Kube(Protocol):
         """Delete one object. With `uid`, a later object of the same name is left alone (CONFLICT); with `version`, one
         that has changed since.
         """
+
+
+class KubeWithLogs(Kube, Protocol):
+    """API server of another cluster, where the logs of pods are read too."""
+
+    def log(
+        self, pod: str, namespace: str, query: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """What a pod has printed, and goes on to print if the query follows it. Raises RefusedListError too."""
 
 
 def version_of(document: Mapping[str, Any]) -> int:

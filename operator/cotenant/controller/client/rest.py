@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,7 @@ from cotenant.controller.client.kube import (
     VersionGoneError,
     WatchEvent,
 )
+from cotenant.controller.client.log_stream import log_of
 from cotenant.controller.client.priority_semaphore import PrioritySemaphore
 from cotenant.controller.client.replies import is_final, is_of_a_webhook, read_reply
 from cotenant.controller.client.trimming import PackedPods
@@ -187,6 +189,13 @@ class RestKube:
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
         return await self._call("DELETE", resource.path(namespace, name), body=options)
+
+    def log(
+        self, pod: str, namespace: str, query: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        if self._session is None:
+            raise RuntimeError("RestKube is used outside of `async with`")
+        return log_of(self._session, self._configuration, (namespace, pod), query)
 
     async def _call(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None

@@ -55,7 +55,9 @@ class CallerAccess:
         known, until = self._known.get(key, (False, now))
         if now < until:
             return known
-        asked = {"group": group, "verb": verb, "resource": resource, "namespace": namespace}
+        plural, _, subresource = resource.partition("/")
+        asked = {"group": group, "verb": verb, "resource": plural, "namespace": namespace}
+        asked |= {"subresource": subresource} if subresource else {}
         async with self._reviews:
             answer = await self._review(caller, asked)
         self._known[key] = answer, now + REMEMBER_S

@@ -26,6 +26,8 @@ RESOURCES: Final = (
     ("advices", "Advice", True, ("get", "list")),
     ("clusterwhatifs", "ClusterWhatIf", False, ("create",)),
     ("explanations", "Explanation", True, ("get", "list")),
+    ("remotejobs/log", "RemotePod", True, ("get",)),
+    ("remotejobs/pods", "RemotePod", True, ("get",)),
     ("runs", "Run", True, ("get", "list")),
     ("showbacks", "Showback", True, ("list",)),
     ("offers", "Offer", True, ("list",)),

@@ -38,6 +38,14 @@ class TooManyQuestionsError(RuntimeError):
     """Too many questions wait to answer another one in time."""
 
 
+class NotNowError(RuntimeError):
+    """There is no answer yet: for example, a container that has not started has no log."""
+
+
+class ElsewhereError(RuntimeError):
+    """Another cluster, which has the answer, does not give it."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """The plan that questions are about, and values that several questions share."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,12 @@ from cotenant.controller.query_api.access import CallerAccess, UnknownAccessErro
 from cotenant.controller.query_api.answers import Answers, NotFoundError
 from cotenant.controller.query_api.front_proxy import CONFIG_MAP, NAMESPACE, Caller, FrontProxy
 from cotenant.controller.query_api.proposals import MissingJobError, ProposalError
-from cotenant.controller.query_api.questions import NoSituationError, TooManyQuestionsError
+from cotenant.controller.query_api.questions import (
+    ElsewhereError,
+    NoSituationError,
+    NotNowError,
+    TooManyQuestionsError,
+)
 from cotenant.controller.query_api.record_answers import RecordAnswers
 from cotenant.serving.certificate import ServingCertificate
 from cotenant.serving.sockets import listening
@@ -34,10 +39,12 @@ BODY_BYTES: Final = 256 * 1024
 LOOK_S: Final = 60.0
 """Pause between two reads of the aggregator's authority, which is renewed from time to time."""
 ROOT: Final = f"/apis/{documents.API_VERSION}"
-_Answer = Callable[[web.Request, Caller], Awaitable[documents.Document]]
+_Answer = Callable[[web.Request, Caller], Awaitable[documents.Document | web.StreamResponse]]
 _FAILURES: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (NotFoundError, 404, "NotFound"),
     (MissingJobError, 404, "NotFound"),
+    (NotNowError, 400, "BadRequest"),
+    (ElsewhereError, 502, "BadGateway"),
     (ProposalError, 422, "Invalid"),
     (web.HTTPRequestEntityTooLarge, 413, "RequestEntityTooLarge"),
     (TooManyQuestionsError, 429, "TooManyRequests"),
@@ -45,6 +52,17 @@ _FAILURES: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (UnknownAccessError, 503, "ServiceUnavailable"),
     (TimeoutError, 504, "Timeout"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A question: its method and path, the right that it takes, and who answers."""
+
+    method: str
+    path: str
+    verb: str
+    resource: str
+    answer: _Answer
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,6 +74,8 @@ class QueryServer:
     access: CallerAccess
     address: tuple[str, int]
     certificate: Path
+    more: Sequence[Route] = ()
+    """Questions that others answer."""
     _proxy: FrontProxy | None = None
     _serving: ServingCertificate | None = None
     _runner: web.AppRunner | None = None
@@ -135,13 +155,16 @@ class QueryServer:
             ("POST", own + "/whatifs", "create", "whatifs", answers.what_if),
         ):
             app.router.add_route(method, ROOT + path, self._respond(self._authorised(verb, resource, answer)))
+        for one in self.more:
+            respond = self._respond(self._authorised(one.verb, one.resource, one.answer))
+            app.router.add_route(one.method, ROOT + one.path, respond)
         app.router.add_route("*", "/{path:.*}", self._respond(_unknown))
         return app
 
-    def _respond(self, answer: _Answer) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _respond(self, answer: _Answer) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Answer the user that the aggregator names. Every failure becomes a Status."""
 
-        async def respond(request: web.Request) -> web.Response:
+        async def respond(request: web.Request) -> web.StreamResponse:
             if self._serving is not None:
                 self._serving.refresh()
             certificate = request.transport.get_extra_info("peercert") if request.transport else None
@@ -149,7 +172,8 @@ class QueryServer:
             if caller is None:
                 return _failed(401, "Unauthorized", "ask the API server: only its aggregator is answered here")
             try:
-                return web.json_response(await answer(request, caller))
+                found = await answer(request, caller)
+                return found if isinstance(found, web.StreamResponse) else web.json_response(found)
             except _ForbiddenError as error:
                 return _failed(403, "Forbidden", str(error))
             except tuple(kind for kind, _, _ in _FAILURES) as error:
@@ -162,7 +186,7 @@ class QueryServer:
         return respond
 
     def _authorised(self, verb: str, resource: str, answer: _Answer) -> _Answer:
-        async def checked(request: web.Request, caller: Caller) -> documents.Document:
+        async def checked(request: web.Request, caller: Caller) -> documents.Document | web.StreamResponse:
             namespace = request.match_info.get("namespace", "")
             if not await self.access.may(caller, verb, resource, namespace):
                 where = f' in the namespace "{namespace}"' if namespace else " at the cluster scope"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from cotenant import names
 from cotenant.sdk.errors import MissingObjectError, failure
-from cotenant.sdk.job_paths import core_path, pods_query, question_path, ranks_of
+from cotenant.sdk.job_paths import PodPaths, question_path, ranks_of
 from cotenant.sdk.objects.async_object import AsyncObject
 
 Document = dict[str, Any]
@@ -72,7 +72,8 @@ class AsyncRun(AsyncObject):
         document = await self.document()
         status = document.get("status") or {}
         query = {"container": names.CONTAINER, **({"tailLines": str(tail)} if tail is not None else {})}
-        pods = await self._pods(status, rank)
+        places = PodPaths.of(document)
+        pods = await self._pods(places, PodPaths.attempts_of(document), rank)
         if not pods:
             for line in (status.get("lastExit") or {}).get("tail") or ():
                 yield line
@@ -80,12 +81,11 @@ class AsyncRun(AsyncObject):
         if follow and len(pods) > 1:
             raise ValueError(f"{len(pods)} pods: name one of their ranks, such as logs(rank=0, follow=True)")
         for pod in pods:
-            path = core_path(self.namespace, "pods", pod, "log")
-            async for line in self.server.lines(path, query | ({"follow": "true"} if follow else {})):
+            async for line in self.server.lines(places.log(pod), query | ({"follow": "true"} if follow else {})):
                 yield line.decode(errors="replace")
 
-    async def _pods(self, status: Mapping[str, Any], rank: int | None) -> list[str]:
-        query = pods_query(self.uid, int(status.get("attempts") or 0))
-        found = (await self.server.request("GET", core_path(self.namespace, "pods"), query=query)).get("items") or []
+    async def _pods(self, places: PodPaths, attempt: int, rank: int | None) -> list[str]:
+        path, query = places.pods(attempt)
+        found = (await self.server.request("GET", path, query=query)).get("items") or []
         ranked = sorted((ranks_of(pod), pod["metadata"]["name"]) for pod in found)
         return [name for ranks, name in ranked if rank is None or rank in ranks]

@@ -147,6 +147,15 @@ async def test_logs_are_of_the_newest_attempt_in_the_order_of_ranks(served: Serv
         _ = [line async for line in run.logs(follow=True)]
 
 
+async def test_logs_of_a_job_on_another_cluster_are_asked_of_the_operator(served: ServedKube) -> None:
+    run = put(served, phase="Running", cluster={"name": "west", "namespace": "far", "job": "one-1", "attempts": 2})
+    there = "/apis/query.cotenant.dev/v1alpha1/namespaces/team-a/remotejobs/one"
+    served.answers[f"{there}/pods"] = {"items": [{"metadata": {"name": "one-1-2-0", "annotations": {}}}]}
+    served.printed["log"] = ["from there"]
+    assert [line async for line in run.logs()] == ["from there"]
+    assert served.asked[-1][0] == f"GET {there}/log/one-1-2-0"
+
+
 async def test_of_pods_that_are_gone_the_status_has_the_last_lines(served: ServedKube) -> None:
     run = put(served, phase="Failed", attempts=1, lastExit={"tail": ["a", "b"]})
     assert [line async for line in run.logs()] == ["a", "b"]

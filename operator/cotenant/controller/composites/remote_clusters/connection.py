@@ -10,12 +10,20 @@ from typing import TypeAlias, TypeVar
 
 from kubernetes.client import Configuration
 
-from cotenant.controller.client.kube import SECRETS, BeforeWrite, FencedError, Kube, Outcome, UnreachableError
+from cotenant.controller.client.kube import (
+    SECRETS,
+    BeforeWrite,
+    FencedError,
+    Kube,
+    KubeWithLogs,
+    Outcome,
+    UnreachableError,
+)
 from cotenant.controller.client.rest import RestKube, RetryPolicy
 from cotenant.controller.composites.remote_clusters.kubeconfig import configuration_of
 from cotenant.controller.composites.remote_clusters.trouble import Trouble, TroubleError, trouble_of
 
-Connect: TypeAlias = Callable[[Configuration], AbstractAsyncContextManager[Kube]]
+Connect: TypeAlias = Callable[[Configuration], AbstractAsyncContextManager[KubeWithLogs]]
 T = TypeVar("T")
 
 RETRY = RetryPolicy(attempts=3, call_timeout_s=5.0, max_backoff_s=1.0)
@@ -26,7 +34,7 @@ IN_FLIGHT = 4
 def rest_connect(before_write: BeforeWrite) -> Connect:
     """A client over HTTP. `before_write` refuses the writes of a replica that no longer leads."""
 
-    def connect(configuration: Configuration) -> AbstractAsyncContextManager[Kube]:
+    def connect(configuration: Configuration) -> AbstractAsyncContextManager[KubeWithLogs]:
         return RestKube(lambda: configuration, retry=RETRY, in_flight=IN_FLIGHT, before_write=before_write)
 
     return connect
@@ -42,11 +50,11 @@ class RemoteConnection:
         self._stack = contextlib.AsyncExitStack()
         self._open: tuple[str, str] | None = None
         """Name and version of the Secret that the client was made from."""
-        self._client: Kube | None = None
+        self._client: KubeWithLogs | None = None
         self._secret = ""
         self.server = ""
 
-    async def client(self, secret: str) -> Kube:
+    async def client(self, secret: str) -> KubeWithLogs:
         """The client for the cluster that this Secret describes."""
         self._secret = secret
         reply = await self._kube.get(SECRETS, secret, self._namespace)

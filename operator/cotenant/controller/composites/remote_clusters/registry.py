@@ -13,6 +13,7 @@ from cotenant.controller.client.kube import Kube, RefusedError, UnreachableError
 from cotenant.controller.composites.remote_clusters import steps
 from cotenant.controller.composites.remote_clusters.connection import Connect, RemoteConnection
 from cotenant.controller.composites.remote_clusters.keeper import RemoteKeeper
+from cotenant.controller.composites.remote_clusters.remote_pods import RemotePods
 from cotenant.controller.execution.writes.executor import Executor
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.leader.leadership import Leadership
@@ -69,6 +70,9 @@ class RemoteClusters:
             metrics=self.metrics,
             clock=self.clock,
         )
+
+    def pods(self) -> RemotePods:
+        return RemotePods(kube=self.kube, cache=self.cache, connect=self.connect, namespace=self.namespace)
 
     async def note_unregistered(self) -> None:
         """Tell the jobs on clusters whose RemoteCluster does not exist any more."""
