@@ -29,7 +29,7 @@ from cotenant.dashboard.reading.session_rows import session_row
 from cotenant.dashboard.reading.sources import Source
 from cotenant.dashboard.views.history import cost_of, history_view
 from cotenant.dashboard.views.line import line_view
-from cotenant.dashboard.views.money import money_view
+from cotenant.dashboard.views.money import budget_rows, money_view
 from cotenant.dashboard.views.overview import overview_view
 from cotenant.dashboard.views.queue_bars import local_view, tree_view
 from cotenant.dashboard.views.reliability import reliability_view, showback_view
@@ -180,16 +180,18 @@ def _showback(viewer: Viewer, wish: Wish, _: float) -> Drawn:
 
     none: list[Document] = []
     held = viewer.ask(("showbacks", scope.namespace), charges, none, LEDGER_S)
-    notes = problems_of(jobs) + ([f"no budgets: {queues.problem}"] if queues.problem else [])
+    local = viewer.follow(Scope(LOCAL_QUEUES, namespace_of(viewer, wish)), lambda document: document)
+    notes = problems_of(jobs) + ([f"no budgets: {local.problem}"] if queues.problem and local.problem else [])
     notes += [f"no ledger: {held.problem}"] if held.problem else []
 
     def shown() -> Mapping[str, Any]:
         return {
-            "view": showback_view(jobs.value.values(), queues.value.values(), wish),
-            "money": money_view(held.value, queues.value.values(), wish),
+            "view": showback_view(jobs.value.values(), wish),
+            "money": money_view(held.value, wish),
+            "budgets": budget_rows(queues.value.values(), local.value.values()),
         }
 
-    return Drawn([jobs, queues, held], shown, notes)
+    return Drawn([jobs, queues, local, held], shown, notes)
 
 
 def _requests(viewer: Viewer, wish: Wish, _: float) -> Drawn:

@@ -297,9 +297,15 @@ def _put_namespaced(server: FakeKube, tenant: str, now: datetime) -> None:
         "running": 4,
         "pending": 3,
         "quotas": quotas,
+        "budget": {"left": "689", "moneyLeft": "1723 EUR", "burnDown": "31 % spent, 52 % of the month over"},
     }
     server.put(kube.LOCAL_QUEUES, {"metadata": {"namespace": tenant, "name": tenant}, "status": local})
-    budget = {"spent": "310.5", "left": "689.5"}
+    budget = {
+        "spent": "310.5",
+        "left": "689.5",
+        "burnDown": "31 % spent, 52 % of the month over",
+        "money": {"spent": "776.25", "left": "1723.75", "currency": "EUR"},
+    }
     server.put(kube.QUEUES, {"metadata": {"name": tenant}, "status": {"budget": budget} if tenant == "speech" else {}})
     stored = server.stored(kube.TRAINING_JOBS, "train-1", tenant)
     uid = (stored or {"metadata": {"uid": ""}})["metadata"]["uid"]

@@ -104,7 +104,8 @@ async def test_the_views_show_what_objects_and_the_operator_say(browser: Browser
     assert "2 GPUs on gpu-node-4" in run
     assert "<dt>Cost</dt><dd>4.00 EUR</dd>" in run
     showback = await text(browser, "/showback")
-    assert "310.5" in showback
+    for part in ("310.5 GPU-hours", "689.5 GPU-hours", "1723.75 EUR", "31 % spent", "not in this period"):
+        assert part in showback
     assert ("in EUR" in showback, "250.00" in showback, "500.00" in showback) == (True, True, True)
 
 
@@ -121,6 +122,8 @@ async def test_a_tenant_sees_their_namespace_and_is_told_what_they_may_not(open_
     assert "speech/sweep-0" in (line := await text(browser, "/line"))
     assert "vision/sweep" not in line
     assert "cotenant-queue-viewer" in await text(browser, "/queues")
+    assert "689 GPU-hours" in (showback := await text(browser, "/showback"))
+    assert ("310.5" in showback, "no budgets" in showback) == (False, False)
     assert "cannot list" in await text(browser, "/line?namespace=vision")
     assert "There is no job" in await text(browser, "/jobs/vision/train-0")
 

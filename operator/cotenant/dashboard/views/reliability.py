@@ -7,9 +7,9 @@ that belongs to those that succeeded.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import WHOLE
@@ -118,11 +118,9 @@ class ShowbackRow:
 class ShowbackView:
     rows: Paged[ShowbackRow]
     total: ShowbackRow
-    budgets: tuple[tuple[str, str, str], ...]
-    """(queue, spent, left) in GPU-hours of the present period."""
 
 
-def showback_view(jobs: Iterable[JobRow], queues: Iterable[Mapping[str, Any]], wish: Wish) -> ShowbackView:
+def showback_view(jobs: Iterable[JobRow], wish: Wish) -> ShowbackView:
     rows: dict[tuple[str, str], ShowbackRow] = defaultdict(lambda: ShowbackRow(queue="", namespace=""))
     total = ShowbackRow(queue="all", namespace="")
     for job in jobs:
@@ -134,10 +132,5 @@ def showback_view(jobs: Iterable[JobRow], queues: Iterable[Mapping[str, Any]], w
             one.jobs += 1
             one.held_ms += job.gpu_ms
             one.holds_milli += job.milli
-    budgets = [
-        (queue["metadata"]["name"], str(budget.get("spent", "")), str(budget.get("left", "")))
-        for queue in queues
-        if (budget := (queue.get("status") or {}).get("budget"))
-    ]
     ordered = sorted(rows.values(), key=lambda row: (-row.held_ms, row.queue, row.namespace))
-    return ShowbackView(rows=paged(ordered, wish.page, ROWS), total=total, budgets=tuple(sorted(budgets)))
+    return ShowbackView(rows=paged(ordered, wish.page, ROWS), total=total)

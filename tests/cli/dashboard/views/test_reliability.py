@@ -39,11 +39,9 @@ def test_reliability_is_sums_of_what_jobs_say() -> None:
 
 def test_showback_adds_up_by_queue_and_namespace() -> None:
     other = JobRow(namespace="blue", name="x", queue="a", gpu_ms=9_000_000)
-    budget = {"metadata": {"name": "a"}, "status": {"budget": {"spent": "1", "left": "2"}}}
-    view = showback_view([*JOBS, other], [budget, {"metadata": {"name": "b"}}], Wish())
+    view = showback_view([*JOBS, other], Wish())
     assert [(one.namespace, one.jobs, one.gpu_hours, one.gpus) for one in view.rows.items] == [
         ("blue", 1, 2.5, 0),
         ("red", 4, 1.5, 2.5),
     ]
     assert (view.total.jobs, view.total.gpu_hours) == (5, 4.0)
-    assert view.budgets == (("a", "1", "2"),)
