@@ -6,6 +6,7 @@ cluster reach no other. What it may do in `west` is what docs/clusters.md gives 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -18,6 +19,14 @@ import psutil
 import pytest
 import yaml
 
+from cotenant.controller.client.credentials import load_configuration
+from cotenant.controller.client.kube import REMOTE_CLUSTERS
+from cotenant.controller.client.rest import RestKube
+from cotenant.controller.composites.remote_clusters.connection import rest_connect
+from cotenant.controller.composites.remote_clusters.remote_pods import RemotePods
+from cotenant.controller.composites.remote_clusters.trouble import TroubleError
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.status_reading import read_status
 from tests.live.e2e.tenancy import CHECKOUT, SYSTEM, Tenancy, product, training_job
 
 if TYPE_CHECKING:
@@ -139,6 +148,33 @@ def test_a_job_that_is_suspended_here_leaves_the_other_cluster(here: Tenancy, we
     suspended = here.wait_phase("held", "Suspended")
     assert (mirrors(west), suspended["status"].get("cluster")) == ([], None)
     assert west.get("pods", "-n", "team-a", "-l", "cotenant.dev/job")["items"] == []
+
+
+def test_what_it_prints_there_is_read_by_the_account_of_the_kubeconfig_if_it_may(here: Tenancy, west: Tenancy) -> None:
+    here.apply(*[one for one in yaml.safe_load_all(EXAMPLE.read_text()) if one["kind"] != "TrainingJob"])
+    says = "import time; print('hello from there', flush=True); time.sleep(3600)"
+    here.apply(training_job("prints", command=["python", "-c", says], gpu={"count": 1}, gracePeriod="5s"))
+    here.wait_phase("prints", "Running")
+    with pytest.raises(TroubleError, match="role cotenant-remote-logs"):
+        asyncio.run(printed(here, "prints"))
+    account = f"--serviceaccount={SYSTEM}:from-here"
+    west.cluster.kubectl("create", "clusterrolebinding", "logs", "--clusterrole=cotenant-remote-logs", account)
+    here.wait(lambda: b"hello from there\n" in asyncio.run(printed(here, "prints")), what="its lines are read")
+    here.cluster.kubectl("delete", "trainingjob", "prints", "-n", "team-a")
+
+
+async def printed(tenancy: Tenancy, name: str) -> bytes:
+    """What the first pod there has printed, as the operator here reads it."""
+    cluster, cache = read_status(status(tenancy, name)).status.cluster, ObjectCache()
+    assert cluster is not None
+    cache.put(REMOTE_CLUSTERS, tenancy.get("remotecluster", cluster.name))
+    connect = rest_connect(lambda _: None)
+    async with RestKube(lambda: load_configuration(str(tenancy.cluster.kubeconfig))) as kube:
+        pods = RemotePods(kube=kube, cache=cache, connect=connect, namespace=SYSTEM)
+        async with pods.of(cluster) as there:
+            first, *_ = await there.listed(cluster.attempts)
+            async with there.log(first["metadata"]["name"], {"tailLines": "5"}) as chunks:
+                return b"".join([chunk async for chunk in chunks])
 
 
 def test_a_secret_that_is_gone_is_named_and_one_that_is_there_again_works(here: Tenancy, west: Tenancy) -> None:
