@@ -70,7 +70,7 @@ def test_gpus_whose_nodes_lack_cpu_are_named_with_what_one_worker_asks() -> None
     assert verdict.reason == Reason.WAITING_FOR_CPU_OR_MEMORY
     assert verdict.message == (
         "Needs 1 GPU. Queue red allows it, but it does not fit now: the GPUs are there, but their nodes lack CPU or "
-        "memory (one worker asks 4.5 CPUs and 2 GiB)."
+        "memory (one worker asks for 4.5 CPU and 2 GiB of memory)."
     )
     assert dict(verdict.evidence) == {"asked": 1, "available": 0, "cpu_milli": 4_500, "memory_mib": 2_048}
 
@@ -85,8 +85,8 @@ def test_memory_that_the_operator_adds_is_named_beside_what_a_worker_asks() -> N
 
     verdict = plan.verdicts["red/new"]
     assert verdict.message.endswith(
-        "(one worker asks 1 CPUs and 2 GiB, and 1 CPU and 4 GiB of memory for the chief, to which 768 MiB for "
-        "Cotenant's launcher are added)."
+        "(one worker asks for 1 CPU and 2 GiB of memory, and 1 CPU and 4 GiB of memory for the chief, to which "
+        "768 MiB for Cotenant's launcher are added)."
     )
     assert dict(verdict.evidence)["memory_mib"] == 2_048
 
@@ -100,7 +100,7 @@ def test_what_a_chief_asks_is_named_too() -> None:
     plan = schedule(make_snapshot(nodes=[make_node("n1", cpu_milli=8_000)], queues=[RED], jobs=jobs))
 
     assert plan.verdicts["red/new"].message.endswith(
-        "(one worker asks 1 CPUs and 2 GiB, and 4 CPU and 2 GiB of memory for the chief)."
+        "(one worker asks for 1 CPU and 2 GiB of memory, and 4 CPU and 2 GiB of memory for the chief)."
     )
 
 
@@ -202,8 +202,8 @@ FOUR = [make_node("n1"), make_node("n2")]
         pytest.param(
             [held(node, (node, [[0]]), cpu_milli=64_000, memory_mib=512 * 1024) for node in ("n1", "n2")],
             make_job("new", cpu_milli=1_000, memory_mib=1_000), Reason.WAITING_FOR_CPU_OR_MEMORY,
-            "it does not fit now: the GPUs are there, but their nodes lack CPU or memory (one worker asks 1 CPUs and "
-            "1000 MiB).", id="nodes without any CPU and memory",
+            "it does not fit now: the GPUs are there, but their nodes lack CPU or memory (one worker asks for 1 CPU "
+            "and 1000 MiB of memory).", id="nodes without any CPU and memory",
         ),
     ],
 )  # fmt: skip

@@ -134,7 +134,7 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
             reason=Reason.WAITING_FOR_CPU_OR_MEMORY,
             message=(
                 f"{start}: the GPUs are there, but their nodes lack CPU or memory (one worker asks"
-                f" {job.cpu_milli / 1000:g} CPUs and {format_mib(asked_mib)}{amounts_of_chief(job)}"
+                f" for {format_gpus(job.cpu_milli)} CPU and {format_mib(asked_mib)} of memory{amounts_of_chief(job)}"
                 f"{added_memory(job)})."
             ),
             evidence=(*evidence, ("cpu_milli", job.cpu_milli), ("memory_mib", asked_mib)),
