@@ -38,6 +38,10 @@ class InvalidJobError(RequestRefusedError):
         self.problems = tuple(problems)
 
 
+class ClusterNeededError(CotenantError):
+    """This machine alone cannot do it."""
+
+
 class JobTimeoutError(CotenantError, TimeoutError):
     """The job has not ended in the caller's time. It goes on."""
 

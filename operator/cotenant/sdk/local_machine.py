@@ -26,6 +26,7 @@ from typing import Any, Final
 from cotenant.sdk.errors import JobTimeoutError, MissingObjectError, failure
 from cotenant.sdk.job import JobRequest
 from cotenant.sdk.local_reports import LocalReports
+from cotenant.sdk.objects.cluster_verbs import ClusterVerbs
 from cotenant.sdk.plan import SubmissionPlan
 
 NAMESPACE: Final = "local"
@@ -38,7 +39,7 @@ Document = dict[str, Any]
 
 
 @dataclass(slots=True)
-class LocalMachine:
+class LocalMachine(ClusterVerbs):
     namespace: str = NAMESPACE
     queue: str = NAMESPACE
     _runs: dict[str, LocalRun] = field(default_factory=dict)

@@ -8,10 +8,17 @@ from pathlib import Path
 import pytest
 
 from cotenant.sdk.client import Client
-from cotenant.sdk.errors import InvalidJobError, JobFailedError, JobTimeoutError, MissingObjectError
+from cotenant.sdk.errors import (
+    ClusterNeededError,
+    InvalidJobError,
+    JobFailedError,
+    JobTimeoutError,
+    MissingObjectError,
+)
 from cotenant.sdk.job import JobRequest
 from cotenant.sdk.local_machine import LocalMachine
 from cotenant.sdk.local_reports import mean_values
+from cotenant.sdk.objects.cluster_verbs import ClusterVerbs
 
 PROGRAM = """
 import sys
@@ -50,6 +57,17 @@ def test_a_job_runs_as_it_would_on_a_cluster(machine: LocalMachine, job: JobRequ
     assert (run.phase, machine.get("one").name) == ("Succeeded", "one")
     assert list(run.logs()) == ["rank 0 of 2 beside", "rank 1 of 2 beside"]
     assert run.status()["progress"] == {"step": 1, "of": 2, "metrics": {"loss": 0.5}}
+
+
+@pytest.mark.parametrize(
+    "verb", sorted(name for name, one in vars(Client).items() if callable(one) and not name.startswith("_"))
+)
+def test_every_verb_of_a_client_is_there_or_says_that_it_needs_a_cluster(machine: LocalMachine, verb: str) -> None:
+    found = getattr(machine, verb, None)
+    assert callable(found) or verb == "local"
+    if verb in vars(ClusterVerbs):
+        with pytest.raises(ClusterNeededError, match="needs a cluster"):
+            found("train")
 
 
 def test_the_rank_that_failed_is_named_and_the_others_are_asked_to_leave(
