@@ -72,6 +72,12 @@ def test_sweeps_are_a_table_with_their_best(sweep: PlayedCluster, capsys: pytest
     ]
 
 
+@pytest.mark.parametrize("words", [["sweep", "a/b/c"], ["stop", "sw/a/b/c"], ["resume", "sw/"]])
+def test_what_is_no_name_of_a_sweep_is_refused_as_that(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(words) == 2
+    assert "is not the name of a sweep: give NAME, or NAMESPACE/NAME" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["lr", "red/lr", "sw/lr"])
 def test_one_has_its_trials_from_the_best_on(
     sweep: PlayedCluster, name: str, capsys: pytest.CaptureFixture[str]

@@ -137,3 +137,8 @@ def test_a_period_is_counted_from_now(period: str, ends: str) -> None:
 def test_a_period_without_a_unit_is_refused(period: str) -> None:
     with pytest.raises(UserError, match="is no time from now"):
         quota.after(period, datetime(2030, 1, 1, tzinfo=UTC))
+
+
+def test_what_is_no_name_of_a_request_is_refused_as_that(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["quota", "approve", "a/b/c"]) == 2
+    assert "is not the name of a request: give NAME, or NAMESPACE/NAME" in capsys.readouterr().err

@@ -118,8 +118,8 @@ def _row(document: Mapping[str, Any], *, wide: bool) -> tuple[str, ...]:
 
 
 def run_answer(args: argparse.Namespace) -> int:
+    namespace, name = job_named(args.request, "request")
     connection = connect(args)
-    namespace, name = job_named(args.request)
     answer(connection, f"{namespace or connection.namespace}/{name}", args.decision, args.message, _earlier(args))
     return 0
 

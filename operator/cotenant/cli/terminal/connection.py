@@ -119,11 +119,13 @@ class Connection:
                 connection.close()
 
 
-def job_named(text: str) -> tuple[str, str]:
-    """(namespace or "", name) from NAME or NAMESPACE/NAME, with or without `tj/` in front. Raises UserError."""
+def job_named(text: str, kind: str = "job") -> tuple[str, str]:
+    """(namespace or "", name) from NAME or NAMESPACE/NAME, with or without `tj/` in front. `kind`: of what, for the
+    message. Raises UserError.
+    """
     namespace, _, name = text.removeprefix("trainingjob/").removeprefix("tj/").rpartition("/")
     if not name or "/" in namespace:
-        raise UserError(f"{text!r} is not the name of a job: give NAME, or NAMESPACE/NAME", EXIT_USAGE)
+        raise UserError(f"{text!r} is not the name of a {kind}: give NAME, or NAMESPACE/NAME", EXIT_USAGE)
     return namespace, name
 
 
