@@ -10,7 +10,7 @@ import pytest
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fitting import Tenancy
-from cotenant.core.placement.scoring import Scores
+from cotenant.core.placement.scoring import LOWEST, Scores
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
 from tests.core.placement.kept_fits import fit
@@ -57,7 +57,10 @@ def test_the_better_node_is(shape: Shape, found: Scores, better: int) -> None:
 def test_compute_counts_a_million_times_what_ten_milli_of_cpu_count_and_the_tightest_gpu_a_hundred_times_that() -> None:
     assert scores(Shape(), HELD).node.tolist() == [-1_200_006_400, -2_000_006_400]
     assert scores(SHARE, HELD).node.tolist() == [-1_200_006_400 - 20_000_000_000, -2_000_006_400 - 100_000_000_000]
-    assert scores(SHARE, HELD).gpu.tolist() == [[-200, -1_000], [-1_000, -1_000]]
+    assert scores(SHARE, HELD).gpu.tolist() == [
+        [-1_200_006_400 - 20_000_000_000, -1_200_006_400 - 100_000_000_000],
+        [-2_000_006_400 - 100_000_000_000, -2_000_006_400 - 100_000_000_000],
+    ]
 
 
 def test_a_node_is_as_tight_as_the_tightest_gpu_that_the_share_fits() -> None:
@@ -71,15 +74,15 @@ def test_idle_cpu_counts_up_to_all_but_one_of_its_steps() -> None:
 
 
 def test_a_node_is_scored_by_its_own_gpus_however_many_nodes_and_gpus_there_are() -> None:
-    """Two nodes of three GPUs; on the second no GPU fits. On one without GPUs there is nothing to be tight."""
+    """Two nodes of three GPUs; on the second no GPU fits. One without GPUs takes no share."""
     ledger = Ledger.of([make_node("n0", gpus=3), make_node("n1", gpus=3)])
     ledger.allocate(HELD)
     rows = np.array([0, 1])
     fits = np.array([[True, True, True], [False, False, False]])
-    tight = [-2_200_006_400 - 20_000_000_000, -3_000_006_400 - 100_000_000_000]
+    tight = [-2_200_006_400 - 20_000_000_000, LOWEST]
     assert BestFit().score(ledger, SHARE, rows, fits).node.tolist() == tight
     assert BestFit().score(ledger, Shape(), rows, fits).node.tolist() == [-2_200_006_400, -3_000_006_400]
 
     empty = Ledger.of([make_node("n0", gpus=0)])
     none = np.zeros((1, 0), dtype=np.bool_)
-    assert BestFit().score(empty, SHARE, np.array([0]), none).node.tolist() == [-6_400]
+    assert BestFit().score(empty, SHARE, np.array([0]), none).node.tolist() == [LOWEST]

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
+from cotenant.core.placement import Packing
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.scoring import LOWEST
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
-from tests.core.placement.kept_fits import GPU, HALF, SHARE, US, answers, cache
+from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, cache
 
 
 def test_of_equal_nodes_one_is_scored_once() -> None:
@@ -50,6 +51,16 @@ def test_after_a_change_the_one_new_state_is_scored_and_a_roll_back_costs_nothin
     assert scorer.scored == [[0], [1]]
 
 
+def test_a_state_is_scored_once_for_all_tenants() -> None:
+    """The second tenant may not share the first GPU of the second row."""
+    fit_cache, scorer = cache()
+    fit_cache.ledger.allocate(SHARE)
+    ours, theirs = (fit_cache.shape_fit(HALF, tenancy).node_scores.tolist() for tenancy in (US, THEM))
+
+    assert scorer.scored == [[0, 1]]
+    assert ours[1] > theirs[1] > theirs[0] == ours[0]
+
+
 def test_a_row_that_takes_none_has_the_lowest_score() -> None:
     fit_cache, _ = cache(2)
     fit_cache.ledger.allocate(replace(GPU, columns=(0, 1), memory_mib=(81_920,) * 2, compute_milli=(1_000,) * 2))
@@ -82,6 +93,19 @@ def test_answers_kept_through_changes_are_the_answers_of_a_new_cache(shape: Shap
         if number % step == 0:
             afresh = FitCache(fit_cache.ledger.copy(), BestFit()).shape_fit(shape, US)
             assert answers(fit_cache.shape_fit(shape, US)) == answers(afresh)
+
+
+@pytest.mark.parametrize("shape", [HALF, Shape(whole=False, count=2, memory_milli=300)])
+def test_scores_by_prices_after_changes_equal_those_of_a_new_cache(shape: Shape) -> None:
+    """Of one GPU, and of two, where the score depends on which GPUs fit together."""
+    ledger = Ledger.of([make_node(f"n{number}") for number in range(4)])
+    scorer = Packing().prepare(ledger, [(HALF, 1.0), (shape, 1.0)])
+    kept = FitCache(ledger, scorer)
+    for allocation, sign in STORY:
+        (ledger.allocate if sign > 0 else ledger.release)(allocation)
+        for tenancy in (US, THEM):
+            afresh = FitCache(ledger.copy(), scorer).shape_fit(shape, tenancy)
+            assert answers(kept.shape_fit(shape, tenancy)) == answers(afresh)
 
 
 def test_answers_stay_right_when_states_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.placement.scoring import Scorer, Scores, ScoreScope
+from cotenant.core.placement.scoring import LOWEST, Scorer, Scores, ScoreScope
 from cotenant.core.placement.shapes import Demand, Shape
 
 _STEP = 1_000_000
@@ -26,11 +26,12 @@ class BestFit:
         return self
 
     def scope(self, shape: Shape) -> ScoreScope:
-        return ScoreScope.NODE if shape.whole else ScoreScope.FIT
+        return ScoreScope.NODE if shape.whole else ScoreScope.GPU
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         free = ledger.free_compute[rows]
         node = -free.sum(axis=1) * _STEP - np.minimum(ledger.free_cpu[rows] // 10, _STEP - 1)
-        if not shape.whole and free.shape[1]:
-            node -= np.where(fit, free, 1000).min(axis=1) * _STEP * 100
-        return Scores(node=node, gpu=-free)
+        if shape.whole:
+            return Scores(node=node, gpu=-free)
+        gpu = node[:, None] - free * _STEP * 100
+        return Scores(node=np.where(fit, gpu, LOWEST).max(axis=1, initial=LOWEST), gpu=gpu)

@@ -12,14 +12,15 @@ dropped. Both change what is worked out again, and no score.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.placement.scoring import Scorer, ScoreScope
+from cotenant.core.placement.fitting import Rows, Tenancy
+from cotenant.core.placement.scoring import LOWEST, Scorer, ScoreScope
 from cotenant.core.placement.shapes import Shape, without_classes
 
 _STATES = 8_192
@@ -29,6 +30,26 @@ _ANSWERS = 12 << 20
 _UNKNOWN = -1
 _FEW = 8
 _Number = TypeVar("_Number", np.int64, np.bool_)
+
+
+class ScoredLedger(Protocol):
+    """A ledger with its scorer, its scores and its cached fits."""
+
+    ledger: Ledger
+    scorer: Scorer
+    book: ScoreBook
+
+    def fits(self, shape: Shape, tenancy: Tenancy, rows: Rows) -> BoolArray:
+        """[R, G] GPUs that may serve one of the shape's GPUs now."""
+        ...
+
+    def roomy(self, shape: Shape) -> BoolArray:
+        """[N, G] GPUs of any class that have what one of the shape's GPUs takes, whoever holds the rest."""
+        ...
+
+    def states(self) -> IntArray:
+        """[N] numbers of the states that the rows are in now."""
+        ...
 
 
 class ScoreBook:
@@ -69,39 +90,38 @@ class ScoreBook:
 
 
 class StateScores:
-    """Scores of one shape, one row per state in the order of first use."""
+    """Scores of one shape, one row per state in the order of first use. Of shapes whose scores depend on the set of
+    GPUs that fit, nothing is kept."""
 
-    __slots__ = ("_gpu", "_known", "_node", "_scorer", "_shape", "_slots", "_slots_of_fits", "scope")
+    __slots__ = ("_gpu", "_known", "_node", "_scorer", "_shape", "_slots", "scope")
 
     def __init__(self, scorer: Scorer, shape: Shape) -> None:
         self._scorer, self._shape, self.scope = scorer, shape, scorer.scope(shape)
         self._slots: IntArray = np.zeros(0, dtype=np.int64)
-        """State → its row in the answers, for shapes whose scores do not depend on the GPUs that fit."""
-        self._slots_of_fits: dict[int, int] = {}
-        """(State, GPUs that fit) → row in the answers, for the other shapes."""
+        """State → its row in the answers."""
         self._known = 0
         self._node: IntArray = np.zeros(0, dtype=np.int64)
         self._gpu: IntArray = np.zeros((0, 0), dtype=np.int64)
 
     @property
     def size(self) -> int:
-        return int(self._node.size + self._gpu.size + self._slots.size + 32 * len(self._slots_of_fits))
+        return int(self._node.size + self._gpu.size + self._slots.size)
 
-    def of(self, ledger: Ledger, rows: IntArray, states: IntArray, fits: BoolArray) -> tuple[IntArray, IntArray | None]:
+    def of(self, cache: ScoredLedger, rows: IntArray, fits: BoolArray) -> tuple[IntArray, IntArray | None]:
         """([R] score of each row, [R, G] scores of its GPUs, or None if all are equally good). `fits`: [R, G] GPUs that
-        may serve the request."""
+        may serve the request; the same for rows in one state."""
+        ledger, states = cache.ledger, cache.states().take(rows)
+        if self.scope is ScoreScope.FIT:
+            _, of, place = np.unique(states, return_index=True, return_inverse=True)
+            scores = self._scorer.score(ledger, self._shape, rows.take(of), fits.take(of, axis=0))
+            return scores.node.take(place), scores.gpu.take(place, axis=0)
+        slots = self._slots_of(cache, rows, states)
         if self.scope is ScoreScope.NODE:
-            slots = self._slots_by_state(ledger, rows, states, fits)
             return self._node.take(slots), None
-        slots = self._slots_by_fits(ledger, rows, states, fits)
-        return self._node.take(slots), self._gpu.take(slots, axis=0)
+        gpu = self._gpu.take(slots, axis=0)
+        return np.where(fits, gpu, LOWEST).max(axis=1, initial=LOWEST), gpu
 
-    def known_gpus(self, state: int, fits: BoolArray) -> IntArray | None:
-        """[G] scores of the GPUs of a row in this state; None if they are not worked out yet."""
-        slot = self._slots_of_fits.get(_questions([state], fits[None])[0], _UNKNOWN)
-        return None if slot == _UNKNOWN else self._gpu[slot]
-
-    def _slots_by_state(self, ledger: Ledger, rows: IntArray, states: IntArray, fits: BoolArray) -> IntArray:
+    def _slots_of(self, cache: ScoredLedger, rows: IntArray, states: IntArray) -> IntArray:
         most = int(states.max(initial=0))
         if most >= len(self._slots):
             self._slots = _longer(self._slots, 2 * most + 1, _UNKNOWN)
@@ -109,31 +129,19 @@ class StateScores:
         if int(slots.min(initial=0)) == _UNKNOWN:
             new = (slots == _UNKNOWN).nonzero()[0]
             unknown = states.take(new)
-            self._slots[unknown] = new  # of the rows in one state the last one written stands for all
+            self._slots[unknown[::-1]] = new[::-1]  # of the rows in one state the first one stands for all
             of = new[self._slots.take(unknown) == new]
-            self._slots[states.take(of)] = self._score(ledger, rows.take(of), fits.take(of, axis=0))
+            self._slots[states.take(of)] = self._score(cache, rows.take(of))
             slots = self._slots.take(states)
         return slots
 
-    def _slots_by_fits(self, ledger: Ledger, rows: IntArray, states: IntArray, fits: BoolArray) -> IntArray:
-        known, asked = self._slots_of_fits, _questions(states.tolist(), fits)
-        slots = [known.get(question, _UNKNOWN) for question in asked]
-        if _UNKNOWN in slots:
-            new: dict[int, int] = {}
-            for place, question in enumerate(asked):
-                if slots[place] == _UNKNOWN:
-                    new.setdefault(question, place)
-            places = list(new.values())
-            known.update(zip(new, self._score(ledger, rows[places], fits[places]).tolist(), strict=True))
-            slots = [known[question] for question in asked]
-        return np.array(slots, dtype=np.int64)
-
-    def _score(self, ledger: Ledger, rows: IntArray, fits: BoolArray) -> IntArray:
-        """Their places in the answers."""
-        scores = self._scorer.score(ledger, self._shape, rows, fits)
+    def _score(self, cache: ScoredLedger, rows: IntArray) -> IntArray:
+        """Their places in the answers. Scored with all GPUs that have room, whoever may share them."""
+        scores = self._scorer.score(cache.ledger, self._shape, rows, cache.roomy(self._shape).take(rows, axis=0))
         before, self._known = self._known, self._known + len(rows)
-        self._node = _filled(self._node, before, scores.node)
-        if self.scope is not ScoreScope.NODE:
+        if self.scope is ScoreScope.NODE:
+            self._node = _filled(self._node, before, scores.node)
+        else:
             self._gpu = _filled(self._gpu, before, scores.gpu)
         return np.arange(before, self._known)
 
@@ -144,13 +152,6 @@ def _states_of(packed: IntArray, rows: Sequence[int]) -> list[bytes]:
         return [packed[row].tobytes() for row in rows]
     content, size = packed.take(rows, axis=0).tobytes(), packed.shape[1] * packed.itemsize
     return [content[start : start + size] for start in range(0, len(content), size)]
-
-
-def _questions(states: list[int], fits: BoolArray) -> list[int]:
-    """A number for each pair of a state and GPUs that fit: a bit for each GPU, and the state above them."""
-    width = fits.shape[1]
-    bits = fits @ np.array([1 << column for column in range(width)], dtype=np.int64 if width < 63 else object)
-    return [state << width | fit for state, fit in zip(states, bits.tolist(), strict=True)]
 
 
 def _filled(array: IntArray, known: int, more: IntArray) -> IntArray:

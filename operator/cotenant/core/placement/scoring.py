@@ -39,14 +39,16 @@ class ScoreScope(Enum):
 
     NODE = "Node"
     """Nothing, as long as enough GPUs fit: the row's score is the same whichever they are, and so are its GPUs'."""
+    GPU = "Gpu"
+    """Nothing for each GPU. The row's score is the best of its GPUs that fit."""
     FIT = "Fit"
     """The set of GPUs that fit."""
 
 
 class Scorer(Protocol):
     def scope(self, shape: Shape) -> ScoreScope:
-        """What `score` reads of `fit`. If that is nothing (NODE), the shape is scored once for all tenants and class
-        options."""
+        """What `score` reads of `fit`. If it is not the set (NODE, GPU), the shape is scored once for all tenants and
+        class options."""
         ...
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:

@@ -9,36 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
-from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.placement.changed_rows import distinct_rows, few_rows
 from cotenant.core.placement.fitting import Rows, Tenancy, capacity
-from cotenant.core.placement.score_book import ScoreBook
-from cotenant.core.placement.scoring import LOWEST, Scorer, ScoreScope
+from cotenant.core.placement.score_book import ScoredLedger
+from cotenant.core.placement.scoring import LOWEST, ScoreScope
 from cotenant.core.placement.shapes import Shape
 
 _JUDGED = 512
 """States that are known to one shape and tenant."""
-
-
-class ScoredLedger(Protocol):
-    """A ledger with its scorer, its scores and its cached fits."""
-
-    ledger: Ledger
-    scorer: Scorer
-    book: ScoreBook
-
-    def fits(self, shape: Shape, tenancy: Tenancy, rows: Rows) -> BoolArray:
-        """[R, G] GPUs that may serve one of the shape's GPUs now."""
-        ...
-
-    def states(self) -> IntArray:
-        """[N] numbers of the states that the rows are in now."""
-        ...
 
 
 class ShapeFit:
@@ -103,12 +85,9 @@ class ShapeFit:
 
     def gpu_scores(self, row: int) -> IntArray:
         """[G] score of each GPU of the row."""
-        source = self._source
         if self._scope is ScoreScope.NODE:
             return np.zeros(self._fits.shape[1], dtype=np.int64)
-        known = source.book.answers(self._shape).known_gpus(int(source.states()[row]), self.fits(row))
-        if known is not None:
-            return known
+        self.refresh()
         _, gpu = self._answers(np.array([row]))
         return np.zeros(self._fits.shape[1], dtype=np.int64) if gpu is None else gpu[0]
 
@@ -199,10 +178,7 @@ class ShapeFit:
                 known.score = int(scores[row])
 
     def _answers(self, rows: IntArray) -> tuple[IntArray, IntArray | None]:
-        states = self._source.states().take(rows)
-        return self._source.book.answers(self._shape).of(
-            self._source.ledger, rows, states, self._fits.take(rows, axis=0)
-        )
+        return self._source.book.answers(self._shape).of(self._source, rows, self._fits.take(rows, axis=0))
 
     def _score(self, scores: IntArray, rows: IntArray) -> None:
         takes = self.capacity.take(rows) > 0

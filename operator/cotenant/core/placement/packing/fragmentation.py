@@ -92,7 +92,9 @@ class PackingScorer:
         return value
 
     def scope(self, shape: Shape) -> ScoreScope:
-        return ScoreScope.NODE if shape.whole and self._plain else ScoreScope.FIT
+        if shape.whole and self._plain:
+            return ScoreScope.NODE
+        return ScoreScope.GPU if shape.count == 1 else ScoreScope.FIT
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         able = (fit.sum(axis=1) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
