@@ -14,7 +14,6 @@ from cotenant.core.explain.smaller_amounts import (
     fewer_gpus,
     fewer_workers,
     less_cpu_or_memory,
-    less_for_the_chief,
     smaller_share,
 )
 from cotenant.core.explain.spec_change import SpecChange, Starts, Surroundings, with_gpu
@@ -30,7 +29,6 @@ def changes(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChan
     yield from _other_zone(job, around, starts)
     yield from _wider_sharing(job, starts)
     yield from _declared_runtime(job, around, starts)
-    yield from less_for_the_chief(job, starts)
     yield from less_cpu_or_memory(job, starts)
     yield from _ranks_together(job, starts)
     yield from fewer_workers(job, around, starts)

@@ -5,13 +5,14 @@ Searched by bisection, because less never needs more room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from cotenant.core.cycle.gallop import first_true
 from cotenant.core.explain.spec_change import SpecChange, Starts, Surroundings, with_gpu
-from cotenant.core.model.formatting import counted, format_gpus, format_mib
+from cotenant.core.model.formatting import counted, format_cpu, format_gpus, format_host_memory, format_mib
 from cotenant.core.model.objects import WHOLE, Job
 
 _MILLI_STEP = 10
@@ -19,44 +20,40 @@ _CPU_STEP = 100
 _HOST_STEP = 64
 
 
-def less_for_the_chief(job: Job, starts: Starts) -> Iterator[SpecChange]:
-    """Less CPU or memory of rank 0, down to what every rank has."""
-    cpu, added = job.chief_cpu, job.added_memory_mib
-    host = job.chief_memory - added
-
-    def with_cpu(units: int) -> Job:
-        return replace(job, chief_cpu_milli=units * _CPU_STEP)
-
-    def with_memory(units: int) -> Job:
-        return replace(job, chief_memory_mib=units * _HOST_STEP + added)
-
-    least_cpu, least_host = -(-job.cpu_milli // _CPU_STEP), -(-(job.memory_mib - added) // _HOST_STEP)
-    if (most := _largest(with_cpu, _below(cpu, _CPU_STEP), starts, least=least_cpu)) is not None:
-        words = f"its chief asked for at most {format_gpus(most.chief_cpu)} CPU"
-        yield SpecChange(words, (("spec.chief.resources.cpu", f'"{most.chief_cpu}m"'),), most)
-    elif (most := _largest(with_memory, _below(host, _HOST_STEP), starts, least=least_host)) is not None:
-        asked = most.chief_memory - added
-        words = f"its chief asked for at most {format_mib(asked)} of memory"
-        yield SpecChange(words, (("spec.chief.resources.memory", f'"{asked}Mi"'),), most)
-
-
 def less_cpu_or_memory(job: Job, starts: Starts) -> Iterator[SpecChange]:
-    cpu, added = job.cpu_milli, job.added_memory_mib
-    host = job.memory_mib - added
+    """Less CPU, else less memory: of rank 0, down to what every rank has, and of every rank."""
+    chief = ("chief_cpu_milli", job.chief_cpu, job.cpu_milli), ("chief_memory_mib", job.chief_memory, job.memory_mib)
+    every = ("cpu_milli", job.cpu_milli, 0), ("memory_mib", job.memory_mib, 0)
+    whose = (chief, "its chief", "spec.chief.resources"), (every, "a worker", "spec.resources")
+    changes = (_less_on_host(job, amounts, starts, who=who, path=path) for amounts, who, path in whose)
+    yield from (change for change in changes if change is not None)
 
-    def with_cpu(units: int) -> Job:
-        return replace(job, cpu_milli=units * _CPU_STEP)
 
-    def with_memory(units: int) -> Job:
-        return replace(job, memory_mib=units * _HOST_STEP + added)
+def _less_on_host(
+    job: Job, amounts: Sequence[tuple[str, int, int]], starts: Starts, *, who: str, path: str
+) -> SpecChange | None:
+    """`amounts`: (name in `Job`, what it is, the least that may be proposed), of CPU and of memory.
 
-    if cpu and (most := _largest(with_cpu, _below(cpu, _CPU_STEP), starts, least=1)) is not None:
-        words = f"a worker asked for at most {format_gpus(most.cpu_milli)} CPU"
-        yield SpecChange(words, (("spec.resources.cpu", f'"{most.cpu_milli}m"'),), most)
-    elif host and (most := _largest(with_memory, _below(host, _HOST_STEP), starts, least=1)) is not None:
-        asked = most.memory_mib - added
-        words = f"a worker asked for at most {format_mib(asked)} of memory"
-        yield SpecChange(words, (("spec.resources.memory", f'"{asked}Mi"'),), most)
+    Memory is proposed without what the operator adds to it.
+    """
+    kinds = (
+        ("cpu", _CPU_STEP, "m", format_cpu, 0),
+        ("memory", _HOST_STEP, "Mi", format_host_memory, job.added_memory_mib),
+    )
+    for (name, whole, least), (field, step, unit, shown, added) in zip(amounts, kinds, strict=True):
+        changed = partial(_with_amount, job, name, step, added)
+        most = _largest(changed, _below(whole - added, step), starts, least=max(1, -(-(least - added) // step)))
+        if most is not None:
+            amount = getattr(most, name) - added
+            written = ((f"{path}.{field}", f'"{amount}{unit}"'),)
+            return SpecChange(f"{who} asked for at most {shown(amount)}", written, most)
+    return None
+
+
+def _with_amount(job: Job, name: str, step: int, added: int, units: int) -> Job:
+    """The job with this amount at so many steps, and what is added to it."""
+    amounts: dict[str, Any] = {name: units * step + added}
+    return replace(job, **amounts)
 
 
 def fewer_workers(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChange]:

@@ -14,7 +14,8 @@ from cotenant.core.model.formatting import (
     describe_request,
     describe_spread,
     describe_worker,
-    format_gpus,
+    format_cpu,
+    format_host_memory,
     format_mib,
     join_or,
 )
@@ -137,7 +138,8 @@ def amounts_of_chief(job: Job) -> str:
     """Clause with the CPU and memory of rank 0; empty if they are those of every worker."""
     if (job.chief_cpu, job.chief_memory) == (job.cpu_milli, job.memory_mib):
         return ""
-    return f", and {_of_cpu(job.chief_cpu)} and {_of_memory(job.chief_memory - job.added_memory_mib)} for the chief"
+    cpu, memory = format_cpu(job.chief_cpu), format_host_memory(job.chief_memory - job.added_memory_mib)
+    return f", and {cpu} and {memory} for the chief"
 
 
 def added_memory(job: Job) -> str:
@@ -147,14 +149,6 @@ def added_memory(job: Job) -> str:
         if job.added_memory_mib
         else ""
     )
-
-
-def _of_cpu(milli: int) -> str:
-    return f"{format_gpus(milli)} CPU"
-
-
-def _of_memory(mib: int) -> str:
-    return f"{format_mib(mib)} of memory"
 
 
 def _restriction(job: Job) -> str:
@@ -205,7 +199,7 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
 def _binding_resource(nodes: FitCache, request: Request) -> str:
     """Clause that names CPU or memory or both, if the GPUs alone would suffice. `nodes`: nothing is held there."""
     job = request.job
-    cpu, memory = _of_cpu(job.cpu_milli), _of_memory(job.memory_mib - job.added_memory_mib)
+    cpu, memory = format_cpu(job.cpu_milli), format_host_memory(job.memory_mib - job.added_memory_mib)
     tries = ((True, False, cpu), (False, True, memory), (True, True, f"{cpu} and {memory}"))
     for without_cpu, without_memory, amount in tries:
         relaxed = _without(request, cpu=without_cpu, memory=without_memory)
@@ -266,10 +260,10 @@ def _bottleneck(inventory: Inventory, job: Job) -> str:
     added = job.added_memory_mib
     needs: tuple[tuple[str, int, int, int, Callable[[int], str]], ...] = (
         ("a worker", job.gpu.count, 0, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
-        ("a worker", job.cpu_milli, 0, cpu, _of_cpu),
-        ("a worker", job.memory_mib - added, added, memory, _of_memory),
-        ("the chief", job.chief_cpu, 0, cpu, _of_cpu),
-        ("the chief", job.chief_memory - added, added, memory, _of_memory),
+        ("a worker", job.cpu_milli, 0, cpu, format_cpu),
+        ("a worker", job.memory_mib - added, added, memory, format_host_memory),
+        ("the chief", job.chief_cpu, 0, cpu, format_cpu),
+        ("the chief", job.chief_memory - added, added, memory, format_host_memory),
     )
     for who, asked, more, largest, amount in needs:
         if asked + more > largest:

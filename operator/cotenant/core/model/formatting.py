@@ -29,6 +29,14 @@ def format_mib(mib: int) -> str:
     return f"{mib // 1024} GiB" if mib % 1024 == 0 and mib else f"{mib} MiB"
 
 
+def format_cpu(milli: int) -> str:
+    return f"{format_gpus(milli)} CPU"
+
+
+def format_host_memory(mib: int) -> str:
+    return f"{format_mib(mib)} of memory"
+
+
 def format_amount(measure: Measure, amount: int) -> str:
     """`2.5 GPU`, `40 GiB`."""
     return format_mib(amount) if measure.is_memory else f"{format_gpus(amount)} GPU"
