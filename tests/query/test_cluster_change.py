@@ -43,7 +43,7 @@ def cluster(*jobs: Job) -> ToyCluster:
     return toy
 
 
-def test_four_more_start_whom_the_quota_held_back() -> None:
+def test_a_raised_limit_starts_the_four_jobs_it_held_back() -> None:
     situation = decided(cluster(make_job("runs", gpus=2), make_job("more", gpus=2, at=2.0)))
     changed = with_queue(situation.snapshot, make_queue("red", guaranteed=4, limit=4))
     found = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy), clock)
@@ -51,7 +51,7 @@ def test_four_more_start_whom_the_quota_held_back() -> None:
     assert (found.evicted, found.waiting) == ((), (1, 0))
 
 
-def test_guarantees_that_the_gpus_do_not_back_are_told_with_what_they_would_count_for() -> None:
+def test_guarantees_above_the_gpus_are_named_with_what_they_would_count_for() -> None:
     situation = decided(cluster())
     changed = with_queue(situation.snapshot, make_queue("red", guaranteed=4, limit=4))
     found = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy), clock)
@@ -60,7 +60,7 @@ def test_guarantees_that_the_gpus_do_not_back_are_told_with_what_they_would_coun
     assert [one.queue for one in found.unbacked] == ["blue", "red"]
 
 
-def test_guarantees_that_were_not_backed_before_are_told_only_if_they_count_for_less() -> None:
+def test_a_guarantee_that_was_not_backed_before_is_named_only_if_it_counts_for_less() -> None:
     situation = decided(
         ToyCluster([make_node("n1")], [make_queue("red", guaranteed=9), make_queue("blue", guaranteed=9)])
     )
@@ -69,7 +69,7 @@ def test_guarantees_that_were_not_backed_before_are_told_only_if_they_count_for_
     assert found.unbacked == ()
 
 
-def test_who_has_borrowed_leaves_for_a_guarantee_that_grows() -> None:
+def test_borrowers_leave_for_a_raised_guarantee() -> None:
     situation = decided(
         cluster(make_job("a", gpus=2), make_job("b", queue="blue", gpus=2), make_job("c", gpus=2, at=3.0))
     )
@@ -80,7 +80,7 @@ def test_who_has_borrowed_leaves_for_a_guarantee_that_grows() -> None:
     assert [(one.job, one.why) for one in found.evicted] == [("blue/b", "it runs on what its queue has borrowed")]
 
 
-def test_a_node_that_is_drained_names_whom_it_ends_and_who_goes_on_elsewhere() -> None:
+def test_draining_a_node_names_the_jobs_that_stop_and_those_that_move() -> None:
     situation = decided(cluster(make_job("one"), make_job("two", queue="blue", gpus=2)))
     (node,) = {part.node for part in situation.jobs["blue/two"].placement.nodes}  # type: ignore[union-attr]
     left = jobs_on(situation.snapshot, node)
@@ -91,7 +91,7 @@ def test_a_node_that_is_drained_names_whom_it_ends_and_who_goes_on_elsewhere() -
     assert node not in "".join(one.why for one in found.evicted)
 
 
-def test_nodes_like_one_that_is_there_start_those_who_wait_for_room() -> None:
+def test_added_nodes_start_jobs_that_wait_for_room() -> None:
     situation = decided(
         cluster(*(make_job(f"j{number}", queue="blue", gpus=2, at=float(number)) for number in range(4)))
     )
@@ -107,7 +107,7 @@ def test_nodes_like_one_that_is_there_start_those_who_wait_for_room() -> None:
     assert ([mention.job for mention in one.starts], len(two.starts)) == (["blue/j2"], 2)
 
 
-def test_who_would_wait_less_or_longer_is_named_with_both_times() -> None:
+def test_jobs_that_would_wait_less_or_longer_are_named_with_both_times() -> None:
     runs = make_job("runs", gpus=2, workers=2, queue="blue", expected_runtime_s=3_600)
     situation = decided(
         cluster(runs, make_job("waits", queue="blue", gpus=2, workers=2, at=2.0, expected_runtime_s=60))
@@ -152,7 +152,7 @@ jobs = st.builds(
     st.integers(0, 2),
     st.integers(0, 2),
 )
-def test_what_is_said_of_a_quota_and_nodes_is_what_the_next_cycle_does(
+def test_the_answer_about_quotas_and_nodes_equals_what_the_next_cycle_does(
     before: list[Job], name: str, guaranteed: int, copies: int, cycles: int
 ) -> None:
     """Where nothing else happens: the same core, on the state that the change was observed into."""

@@ -34,7 +34,7 @@ def sees_red(namespace: str) -> bool:
 RUNS = make_job("runs", queue="green", gpus=4, at=1.0)
 
 
-def test_a_job_that_waits_has_its_reason_its_place_and_who_is_before_it() -> None:
+def test_a_waiting_job_has_its_reason_and_its_place_in_line_and_the_jobs_before_it() -> None:
     about = explain(
         situation(
             RUNS,
@@ -74,24 +74,24 @@ def test_a_job_that_holds_gpus_does_not_wait_and_nobody_is_before_it() -> None:
     )  # fmt: skip
 
 
-def test_a_job_that_can_never_start_is_in_no_line() -> None:
+def test_a_job_that_can_never_start_has_no_place_in_line() -> None:
     about = explain(situation(RUNS, make_job("older", at=2.0), make_job("huge", gpus=9, at=3.0)), "red/huge")
     assert about is not None
     assert (about.reason, about.needs_change, about.position, about.ahead) == ("ExceedsCluster", True, None, ())
 
 
-def test_a_job_that_is_not_there_has_no_explanation() -> None:
+def test_a_missing_job_has_no_explanation() -> None:
     assert explain(situation(RUNS), "red/nobody") is None
 
 
-def test_a_job_without_a_verdict_is_asked_about_again() -> None:
+def test_a_job_without_a_verdict_is_to_be_asked_about_again() -> None:
     now = situation(RUNS, make_job("asked", at=2.0))
     about = explain(replace(now, plan=Plan()), "red/asked")
     assert about is not None
     assert (about.reason, about.message) == ("", "It has come since the last decision; ask again in a moment.")
 
 
-def test_who_leaves_for_it_is_named() -> None:
+def test_jobs_that_leave_for_it_are_named() -> None:
     guaranteed = (make_queue("red", guaranteed=4), make_queue("green", guaranteed=0))
     toy = ToyCluster([make_node("n1", gpus=4)], guaranteed, [RUNS])
     toy.cycle()
@@ -106,7 +106,7 @@ def test_who_leaves_for_it_is_named() -> None:
     assert (about.reason, about.leaving) == ("WaitingForEviction", (leaving,))
 
 
-def test_of_a_long_line_the_nearest_are_described_and_the_others_counted() -> None:
+def test_the_nearest_jobs_of_a_long_line_are_described_and_the_others_counted() -> None:
     jobs = [make_job(f"j{number:03}", gpus=4, at=float(number)) for number in range(2, 30)]
     about = explain(situation(RUNS, *jobs), jobs[-1].key)
     assert about is not None

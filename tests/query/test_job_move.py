@@ -55,13 +55,13 @@ def test_a_move_that_does_not_fit_says_why(others: tuple[Job, ...], job: Job, *,
     assert message in found.message
 
 
-def test_a_job_that_lies_there_has_nothing_to_lose() -> None:
+def test_a_job_that_already_lies_there_loses_nothing() -> None:
     found = plan_move(situation(), asked(nodes=frozenset({"n1"})))
     assert (found.fits, found.there, found.message) == (False, True, "it lies there already")
 
 
 @given(st.sets(st.sampled_from([("n1", 0), ("n1", 1), ("n2", 0), ("n2", 1)]), min_size=1))
-def test_what_is_said_to_fit_happens_in_the_next_cycle(taken: set[tuple[str, int]]) -> None:
+def test_a_move_that_is_said_to_fit_happens_in_the_next_cycle(taken: set[tuple[str, int]]) -> None:
     jobs = [make_job(f"{node}-{at}", placement=make_placement((node, [[at]]))) for node, at in sorted(taken)]
     toy = ToyCluster(NODES, [make_queue("red", guaranteed=8)], [replace(job, admitted_at=0.0) for job in jobs])
     toy.cycle()

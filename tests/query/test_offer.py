@@ -31,14 +31,14 @@ def h100(offer: Offer) -> ClassOffer:
     return next(one for one in offer.classes if one.gpu_class == "H100")
 
 
-def test_what_is_idle_is_guaranteed_as_far_as_the_guarantee_goes_and_else_lent() -> None:
+def test_idle_gpus_are_offered_as_guaranteed_up_to_the_guarantee_and_then_as_borrowed() -> None:
     (offer,) = offers(situation(make_job("runs", queue="blue", classes=("H100",))), "red")
     assert h100(offer) == ClassOffer(
         gpu_class="H100", guaranteed=2, borrowable=1, largest_gang=3, on_one_node=2, share_milli=1000
     )
 
 
-def test_where_no_gpu_is_whole_a_share_is_offered() -> None:
+def test_if_no_whole_gpu_is_free_a_share_is_offered() -> None:
     shares = [make_job(f"s{number}", milli=600, classes=("H100",), sharing="Queue", at=number) for number in range(4)]
     (offer,) = offers(situation(*shares), "red")
     assert (h100(offer).largest_gang, h100(offer).share_milli) == (0, 400)
@@ -60,7 +60,7 @@ def test_a_class_that_the_queue_may_never_have_is_not_offered() -> None:
     assert [one.gpu_class for one in offer.classes] == ["A100"]
 
 
-def test_a_queue_that_gives_nothing_has_a_reason() -> None:
+def test_a_queue_that_offers_nothing_has_a_reason() -> None:
     (offer,) = offers(situation(queues=(make_queue("red"),)), "red")
     assert (offer.classes, "no quota line" in offer.refusal) == ((), True)
 

@@ -41,7 +41,7 @@ def test_queues_stand_below_their_parents_with_what_they_hold() -> None:
     ]
 
 
-def test_the_terms_of_a_share_add_up_to_the_figure_that_decides() -> None:
+def test_the_terms_of_a_fair_share_add_up_to_the_deciding_figure() -> None:
     found = next(one for one in queue_tree(situation()) if one.name == "b")
     term = ShareTerm(scope=None, borrowed=2000, capacity=4000, ppm=500_000)
     past = found.share.past_ppm

@@ -27,7 +27,7 @@ def test_names_of_jobs_that_the_asker_may_not_read_are_taken_out(text: str, show
     assert redacted(text, {"red", "blue"}, sees_red) == shown
 
 
-def test_the_namespaces_of_which_a_text_names_a_job() -> None:
+def test_a_text_gives_the_namespaces_of_the_jobs_it_names() -> None:
     assert mentioned("for red/a, blue/b and not/ours", {"red", "blue", "green"}) == {"red", "blue"}
 
 
@@ -50,5 +50,5 @@ def test_a_mention_keeps_its_size_and_its_rule() -> None:
     ],
     ids=["a gang", "classes", "shares", "memory", "shares of two", "memory of two", "held"],
 )
-def test_a_size_is_what_is_held_or_asked_for(job: Job, size: str) -> None:
+def test_the_size_of_a_job_is_what_it_holds_or_asks_for(job: Job, size: str) -> None:
     assert size_of(job, {"GPU-n1-0": "H100", "GPU-n1-1": "H100"}) == size

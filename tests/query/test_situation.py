@@ -20,7 +20,7 @@ def cluster() -> ToyCluster:
     return toy
 
 
-def test_every_action_lies_over_the_jobs_as_the_core_assumes_it() -> None:
+def test_the_overlay_of_an_action_equals_what_the_core_assumes() -> None:
     toy = cluster()
     for _ in range(4):
         planned = toy.snapshot()

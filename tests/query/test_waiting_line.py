@@ -43,7 +43,7 @@ def test_inside_a_queue_priority_decides_and_then_age(
     assert line(jobs, ALONE).why_before(*jobs) == why
 
 
-def test_where_a_queue_orders_by_service_who_has_had_less_gpu_time_comes_first() -> None:
+def test_in_a_queue_ordered_by_service_less_gpu_time_comes_first() -> None:
     queues = [*ALONE[:1], make_queue("red", guaranteed=0, order=TimeOrder.LEAST_SERVICE)]
     old, young = make_job("old", at=1.0, ran_s=8 * 3_600), make_job("young", at=2.0)
     found = line([old, young], queues)
@@ -60,7 +60,7 @@ def test_between_queues_the_guarantee_decides() -> None:
     assert found.why_before(blue, red) == "it fits into a gap"
 
 
-def test_then_who_borrows_less() -> None:
+def test_after_guarantees_the_queue_that_borrows_less_comes_first() -> None:
     queues = [make_queue("green", guaranteed=0), make_queue("red", guaranteed=0), make_queue("rest", guaranteed=4)]
     of_green, red = make_job("a", queue="green", at=1.0), make_job("b", at=2.0)
     found = line([of_green, red], queues)
@@ -73,7 +73,7 @@ def test_equal_queues_are_compared_by_their_jobs() -> None:
     assert line([red, blue], ALONE).why_before(red, blue) == "it is older"
 
 
-def test_the_order_is_that_of_the_estimates_and_who_has_none_is_last() -> None:
+def test_the_line_is_in_order_of_estimates_and_jobs_without_one_are_last() -> None:
     jobs = [make_job(name, at=float(at)) for at, name in enumerate("abc")]
     now = line(jobs, ALONE).situation
     positions = {"red/c": 1, "red/b": 2}

@@ -39,12 +39,12 @@ def cluster(*jobs: Job) -> ToyCluster:
     return toy
 
 
-def test_a_job_for_which_there_is_room_starts_and_its_nodes_are_known() -> None:
+def test_a_job_with_room_starts_and_its_nodes_are_named() -> None:
     found = what_if(decided(cluster(make_job("runs", gpus=2))), make_job("new", queue="blue", workers=2), never)
     assert (found.outcome, sum(workers for _, workers in found.nodes), found.victims) == (ProposalOutcome.STARTS, 2, ())
 
 
-def test_who_would_have_to_leave_is_named() -> None:
+def test_jobs_that_would_have_to_leave_are_named() -> None:
     situation = decided(cluster(make_job("lent", queue="blue", gpus=2), make_job("more", queue="blue", gpus=2)))
     found = what_if(situation, make_job("mine", gpus=2, at=9.0), never)
     assert (found.outcome, found.reason) == (ProposalOutcome.AFTER_EVICTIONS, "WaitingForEviction")
@@ -55,7 +55,7 @@ def test_who_would_have_to_leave_is_named() -> None:
     assert found.as_seen({"red"}.__contains__).victims == (replace(victim, job="", namespace="", queue=""),)
 
 
-def test_whom_it_delays_is_named() -> None:
+def test_jobs_that_it_delays_are_named() -> None:
     toy = cluster(make_job("runs", gpus=2))
     situation = decided(toy)
     toy_job = make_job("next", queue="blue", gpus=2, at=5.0)
@@ -66,13 +66,13 @@ def test_whom_it_delays_is_named() -> None:
     assert (found.outcome, found.delayed) == (ProposalOutcome.STARTS, (delayed,))
 
 
-def test_a_job_that_waits_has_its_reason_and_what_would_start_it() -> None:
+def test_a_waiting_job_has_its_reason_and_what_would_start_it() -> None:
     situation = decided(cluster(make_job("runs", gpus=2), make_job("lent", queue="blue")))
     found = what_if(situation, make_job("big", queue="blue", workers=2, gpus=2), never)
     assert (found.outcome, bool(found.message), found.start_at) == (ProposalOutcome.WAITS, True, None)
 
 
-def test_a_job_that_waits_for_one_that_ends_has_an_estimate() -> None:
+def test_a_job_that_waits_for_an_ending_has_an_estimate() -> None:
     situation = decided(cluster(make_job("runs", gpus=2, workers=2, expected_runtime_s=600)))
     found = what_if(situation, make_job("after", gpus=2, workers=2, at=3.0), always)
     assert found.outcome is ProposalOutcome.WAITS
@@ -103,7 +103,9 @@ jobs = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(jobs, max_size=7), jobs, st.integers(0, 3))
-def test_what_is_said_of_a_change_is_what_the_next_cycle_does(before: list[Job], proposal: Job, cycles: int) -> None:
+def test_the_answer_about_a_changed_job_equals_what_the_next_cycle_does(
+    before: list[Job], proposal: Job, cycles: int
+) -> None:
     """Where nothing else happens: the same core, on the state that the change was observed into."""
     toy = ToyCluster([make_node("n1"), make_node("n2")], TEAMS, {job.key: job for job in before}.values())
     for _ in range(cycles):

@@ -25,19 +25,19 @@ def test_the_table_has_a_line_for_each_policy() -> None:
     assert len(title) == len(age) == len(srsf)
 
 
-def test_queues_are_shown_for_policies_that_know_queues_and_only_where_they_have_jobs() -> None:
+def test_queues_are_shown_if_the_policy_knows_queues_and_they_have_jobs() -> None:
     (only,) = by_queue(PLAYED, [IDLE, RED])
     assert (only.queue, only.policy, only.jobs, only.guaranteed_gpus, only.evictions) == ("red", "Age", 3, 1, 2)
     assert len(queue_table(PLAYED, [IDLE, RED])) == 2
 
 
 @pytest.mark.parametrize(("guaranteed", "owed_s"), [(0, 0), (1000, 0), (2000, 3600), (3000, 3600)])
-def test_a_queue_is_owed_what_it_asked_for_within_its_guarantee_and_did_not_have(guaranteed: int, owed_s: int) -> None:
+def test_a_queue_is_owed_what_it_asked_for_within_its_guarantee_and_did_not_get(guaranteed: int, owed_s: int) -> None:
     # For the first hour two GPUs are asked for and one is held.
     assert owed_milli_s([FIRST, SECOND, THIRD], guaranteed) == pytest.approx(owed_s * 1000)
 
 
-def test_a_job_that_is_held_in_parts_is_owed_the_time_between() -> None:
+def test_a_job_that_runs_in_parts_is_owed_the_time_between_them() -> None:
     job = ReplayedJob(
         name="a",
         queue="red",

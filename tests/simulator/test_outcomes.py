@@ -38,7 +38,7 @@ def test_a_job_with_its_equal_share_has_a_rho_of_at_most_one() -> None:
     assert fairness([FIRST, SECOND, THIRD], 1) == pytest.approx([0.5, 2 / 1.5, 1.0])
 
 
-def test_a_policy_is_summed_up() -> None:
+def test_the_figures_of_a_policy_are_summed_up() -> None:
     found = summarise("Age", [FIRST, SECOND, THIRD], 1)
     assert (found.jobs, found.ended, found.evictions, found.evictions_most) == (3, 3, 2, 2)
     assert (found.jct_mean_h, found.jct_p50_h, found.jct_p99_h) == pytest.approx((4 / 3, 1.0, 2.0))

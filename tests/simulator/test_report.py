@@ -6,7 +6,7 @@ from cotenant.simulator import report
 from tests.simulator.worlds import gpu_node, job, played, queue
 
 
-def test_what_can_never_start_is_reported_with_the_reason_of_the_core() -> None:
+def test_a_job_that_can_never_start_is_reported_with_the_cores_reason() -> None:
     read, history = played(
         gpu_node("n", 2), queue("a", "16"), job("big", gpus=16, runs="10s"), job("ok", gpus=1, runs="10s")
     )
@@ -17,7 +17,7 @@ def test_what_can_never_start_is_reported_with_the_reason_of_the_core() -> None:
     assert why.startswith("ExceedsCluster")
 
 
-def test_the_gpus_are_busy_for_exactly_what_was_held() -> None:
+def test_busy_gpu_time_equals_held_gpu_time() -> None:
     read, history = played(
         gpu_node("n", 2), queue("a", "2"), job("one", gpus=1, runs="100s"), job("two", gpus=2, runs="100s")
     )

@@ -17,7 +17,7 @@ def test_a_list_counts_as_its_items_and_an_empty_scenario_says_what_is_missing()
         scenario.read([gpu_node("n", 1)])
 
 
-def test_a_job_that_was_there_before_the_moment_of_the_documents_arrives_with_it() -> None:
+def test_a_job_older_than_the_documents_arrives_at_their_time() -> None:
     node = gpu_node("n", 1)
     node["status"]["heartbeat"] = "2026-01-01T00:00:10Z"
     jobs = [job("old", gpus=1, runs="60s", second=5), job("new", gpus=1, runs="2m", second=30)]
@@ -36,7 +36,7 @@ def test_a_job_that_was_there_before_the_moment_of_the_documents_arrives_with_it
     ("fields", "train_s"),
     [({"expectedRuntime": "90s", "maxRuntime": "2h"}, 90.0), ({"maxRuntime": "2h"}, 7200.0), ({}, 3600.0)],
 )
-def test_a_job_trains_as_long_as_it_is_expected_to_or_may(fields: dict[str, str], train_s: float) -> None:
+def test_a_job_trains_for_its_expected_or_maximum_run_time(fields: dict[str, str], train_s: float) -> None:
     document = job("one", gpus=1, runs="1s")
     del document["spec"]["expectedRuntime"]
     document["spec"] |= fields
@@ -55,7 +55,7 @@ def test_a_node_that_is_not_among_the_documents_is_ready_and_large() -> None:
     assert (node.name, node.ready, node.memory_mib, len(node.gpus)) == ("n", True, scenario.UNKNOWN_MIB, 1)
 
 
-def test_a_replay_lets_jobs_come_when_they_came_and_those_that_are_over_run_as_long_as_they_ran() -> None:
+def test_a_replay_repeats_arrivals_and_the_run_times_of_finished_jobs() -> None:
     over = job("over", gpus=1, runs="1s", second=10)
     over["status"] = {"phase": "Succeeded", "usage": {"runSeconds": 77}}
     lost = job("lost", gpus=1, runs="1s", second=15) | {"status": {"phase": "Failed"}}
@@ -71,7 +71,7 @@ def test_a_replay_lets_jobs_come_when_they_came_and_those_that_are_over_run_as_l
     )
 
 
-def test_what_is_taken_for_granted_of_the_documents_is_said() -> None:
+def test_assumptions_about_the_documents_are_listed() -> None:
     silent = job("silent", gpus=1, runs="1s", second=5)
     del silent["spec"]["expectedRuntime"]
     over = job("over", gpus=1, runs="1s") | {"status": {"phase": "Succeeded"}}

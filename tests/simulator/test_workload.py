@@ -25,13 +25,13 @@ def test_a_cluster_is_nodes_times_gpus_of_classes() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "8", "0x8", "2x0", "2x8:", "2*8", "2x8,"])
-def test_what_is_no_cluster_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_cluster_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(TraceError, match="52x8"):
         nodes_of(text)
 
 
 @pytest.mark.parametrize(("gpus", "workers", "each"), [(1, 1, 1), (8, 1, 8), (5, 1, 5), (16, 2, 8), (12, 12, 1)])
-def test_a_gang_takes_whole_nodes_or_one_part_of_one(gpus: int, workers: int, each: int) -> None:
+def test_a_gang_takes_whole_nodes_or_a_part_of_one_node(gpus: int, workers: int, each: int) -> None:
     (arrival,) = scenario_of(Trace.of([job("one", gpus)]), Cluster(nodes_of("4x8"))).arrivals
     assert (arrival.job.workers_min, arrival.job.workers_max, arrival.job.gpu) == (
         workers,
@@ -40,7 +40,7 @@ def test_a_gang_takes_whole_nodes_or_one_part_of_one(gpus: int, workers: int, ea
     )
 
 
-def test_what_a_job_declares_is_told_to_the_decision_and_how_long_it_runs_is_not() -> None:
+def test_the_decision_sees_the_declared_run_time_and_not_the_true_one() -> None:
     (arrival,) = scenario_of(Trace.of([job("one", 1)]), Cluster(nodes_of("1x1"))).arrivals
     assert (arrival.at, arrival.train_s, arrival.job.submitted_at, arrival.job.expected_runtime_s) == (
         5.0,

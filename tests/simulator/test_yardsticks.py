@@ -25,7 +25,7 @@ LONG, SHORT = job("long", 0, 2 * LAS_GPU_S), job("short", 2_000, 600)
         ("SRSF", [7_800.0, 2_600.0], [1, 0]),
     ],
 )
-def test_a_short_job_behind_a_long_one_waits_as_its_order_says(
+def test_the_order_decides_how_long_a_short_job_behind_a_long_one_waits(
     name: str, ends: list[float], evictions: list[int]
 ) -> None:
     found = play_on_pool(name, [LONG, SHORT], 1)
@@ -33,7 +33,7 @@ def test_a_short_job_behind_a_long_one_waits_as_its_order_says(
     assert [one.evictions for one in found] == evictions
 
 
-def test_a_large_job_that_finds_no_room_lets_small_ones_pass_and_one_larger_than_the_pool_never_runs() -> None:
+def test_a_large_job_without_room_lets_small_ones_pass_and_one_above_the_pool_never_runs() -> None:
     found = play_on_pool(
         "FIFO", [job("one", 0, 100), job("two", 1, 100, 2), job("three", 2, 10), job("four", 3, 1, 3)], 2
     )

@@ -48,7 +48,7 @@ def admitted(decided: Plan) -> list[str]:
     [(600, True), (601, False), (None, False)],
     ids=["ends in time", "ends too late", "does not say when it ends"],
 )
-def test_a_small_job_goes_first_only_if_it_delays_nobody(runtime: int | None, starts: bool) -> None:
+def test_a_small_job_is_backfilled_only_if_it_delays_no_reservation(runtime: int | None, starts: bool) -> None:
     decided = plan(make_job("small", at=2, max_runtime_s=runtime))
 
     assert admitted(decided) == (["red/small"] if starts else [])
@@ -56,7 +56,7 @@ def test_a_small_job_goes_first_only_if_it_delays_nobody(runtime: int | None, st
         assert "places are kept for red/gang" in decided.verdicts["red/small"].message
 
 
-def test_a_job_that_ends_in_time_is_not_held_back_by_an_equal_job_that_does_not() -> None:
+def test_a_job_that_ends_in_time_is_backfilled_although_an_equal_one_does_not_end() -> None:
     endless, brief = make_job("endless", at=2), make_job("brief", at=3, max_runtime_s=600)
     assert admitted(plan(endless, brief)) == ["red/brief"]
     assert admitted(plan(endless, brief, replace(brief, key="red/late", uid="late", max_runtime_s=601))) == [
@@ -64,7 +64,7 @@ def test_a_job_that_ends_in_time_is_not_held_back_by_an_equal_job_that_does_not(
     ]
 
 
-def test_nothing_is_kept_for_a_start_that_is_far_away() -> None:
+def test_no_place_is_reserved_for_a_start_far_away() -> None:
     assert admitted(plan(make_job("small", at=2), policy=Policy(reserve_within_s=300))) == ["red/small"]
 
 
@@ -108,7 +108,7 @@ LEAVES = [("red/liar", "Overran")]
         ),
     ],
 )
-def test_a_job_that_overruns_its_promise_leaves(
+def test_a_job_that_overruns_its_promise_is_evicted(
     jobs: list[Job], changes: dict[str, Any], want: list[tuple[str, str]]
 ) -> None:
     assert overrun(*jobs, **changes) == want
@@ -146,7 +146,7 @@ def test_a_job_that_overruns_its_promise_delays_a_reservation_by_one_eviction() 
     assert toy.jobs["red/liar"].backfilled_until is None
 
 
-def test_a_backfilled_job_that_grows_has_promised_no_less() -> None:
+def test_a_backfilled_job_that_grows_keeps_its_promise() -> None:
     """Surplus is given back before any job leaves, so growth takes nothing from the reservation."""
     busy = replace(make_job("busy", gpus=2, placement=make_placement(("n1", [[0, 1]]))), admitted_at=0.0)
     gang, elastic = make_job("gang", gpus=4, at=1.0), make_job("e", workers=(1, 2), at=2.0, expected_runtime_s=100)
@@ -159,7 +159,7 @@ def test_a_backfilled_job_that_grows_has_promised_no_less() -> None:
     assert (start.placement.workers, start.backfilled_until) == (2, 1_101.0)
 
 
-def test_the_first_refusal_for_space_claims_all_its_classes_and_other_refusals_claim_none() -> None:
+def test_the_first_request_that_waits_for_space_claims_its_classes_and_others_claim_none() -> None:
     nodes = [make_node(f"n-{name}", gpu_class=name) for name in ("A100", "H100", "L4")]
     cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=8)], jobs=[]), Policy())
     resolver = RequestResolver(cycle.inventory, cycle.tree)
@@ -206,7 +206,7 @@ def test_a_request_is_claimed_if_some_class_of_it_is(classes: tuple[str, ...], c
         "nobody without a word",
     ],
 )
-def test_a_job_is_backfilled(ends: dict[str, Any], is_collected: bool, found: bool) -> None:
+def test_whether_a_job_is_backfilled(ends: dict[str, Any], is_collected: bool, found: bool) -> None:
     small = make_job("small", **ends)
     cycle = Cycle.open(make_snapshot(nodes=[make_node("n1", gpus=1)], queues=[RED], jobs=[small]), Policy())
     request = RequestResolver(cycle.inventory, cycle.tree).resolve(small)
@@ -223,7 +223,7 @@ def test_a_job_is_backfilled(ends: dict[str, Any], is_collected: bool, found: bo
     assert backfill is None or backfill.ends_at == cycle.moment.at + 600.0
 
 
-def test_places_of_two_classes_in_one_zone_are_kept_beside_each_other() -> None:
+def test_places_of_two_classes_in_one_zone_are_reserved_together() -> None:
     nodes = [make_node(f"n-{name}", gpus=1, gpu_class=name) for name in ("A100", "H100")]
     waits = [make_job(name, classes=(name,)) for name in ("A100", "H100")]
     cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[RED], jobs=waits), Policy())
@@ -244,7 +244,7 @@ def test_places_of_two_classes_in_one_zone_are_kept_beside_each_other() -> None:
     ]
 
 
-def test_a_place_is_kept_for_a_gang_that_a_quota_of_a_zone_sends_to_another() -> None:
+def test_a_place_is_reserved_for_a_gang_that_a_zone_quota_sends_to_another_zone() -> None:
     """One more is allowed in east, which has GPUs; of four in west two are held for ten minutes more."""
     nodes = [make_node("e", gpus=4, zone="east"), make_node("w", gpus=4, zone="west")]
     limits = (Quota(zone="east", limit=1_000), Quota(zone="west", limit=8_000))
@@ -262,7 +262,7 @@ def test_a_place_is_kept_for_a_gang_that_a_quota_of_a_zone_sends_to_another() ->
     assert "places are kept for red/gang" in decided.verdicts["red/small"].message
 
 
-def test_places_that_are_collected_in_two_classes_of_one_zone_are_kept_beside_each_other() -> None:
+def test_places_for_overdue_jobs_of_two_classes_in_one_zone_are_reserved_together() -> None:
     nodes = [make_node(f"n-{name}", gpus=1, gpu_class=name) for name in ("A100", "H100")]
     cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[RED], jobs=[]), Policy())
     resolver, reservations = RequestResolver(cycle.inventory, cycle.tree), Reservations(cycle.moment, 3_600)

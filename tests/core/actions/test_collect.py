@@ -98,14 +98,14 @@ REQUEUED = replace(GANG, requeued_at=9_000.0)
         pytest.param([GANG, replace(SMALL, expected_runtime_s=60)], POLICY, [], id="nor who only hopes to end"),
     ],
 )
-def test_beside_a_collection_starts(jobs: list[Job], policy: Policy, want: list[str]) -> None:
+def test_beside_a_reserved_place_starts(jobs: list[Job], policy: Policy, want: list[str]) -> None:
     assert admitted(plan(ENDS, *jobs, policy=policy)) == want
 
 
 @pytest.mark.parametrize("waited_since", [1_000.0, 9_000.0], ids=["too long", "not too long"])
 @pytest.mark.parametrize("max_runtime_s", [1_600, None], ids=["ends", "without end"])
 @pytest.mark.parametrize("policy", [POLICY, replace(POLICY, tenure_s=8_000)], ids=["", "tenure"])
-def test_a_holder_whose_queue_is_gone_is_counted_as_well(
+def test_a_holder_whose_queue_was_deleted_is_counted(
     policy: Policy, max_runtime_s: int | None, waited_since: float
 ) -> None:
     """Its claim was made under another queue."""
@@ -216,7 +216,7 @@ def test_a_share_is_likely_to_be_free_beside_another_one() -> None:
     assert (found.reservation.starts_at, found.starts_by) == (NOW + 300, NOW + 1_000)
 
 
-def test_of_two_that_end_at_once_the_first_by_key_makes_room_in_whatever_order_they_are_given() -> None:
+def test_of_two_jobs_that_end_at_once_the_first_by_key_makes_room() -> None:
     holders = [on("a", "n1", 0, ends_in_s=100), on("b", "n2", 0, ends_in_s=100)]
     counted = Accounting.of([make_node("n1", gpus=1), make_node("n2", gpus=1)], [RED], [*holders, SMALL])
     tenures = Tenures(EvictionRules(counted.tree, POLICY, Moment(NOW)))
@@ -232,14 +232,14 @@ def test_of_two_that_end_at_once_the_first_by_key_makes_room_in_whatever_order_t
         assert [node.row for node in found.reservation.allocation.nodes] == [0]
 
 
-def test_where_the_first_few_endings_are_not_enough_all_of_them_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_the_first_endings_do_not_suffice_all_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cotenant.core.actions.collect._FEW", 1)
     holders = [on("a", "n1", 0, ends_in_s=100), on("b", "n1", 1, ends_in_s=200)]
 
     assert [plan(*holders, waits).verdicts[waits.key].starts_by for waits in (GANG, SINGLE)] == [NOW + 200, NOW + 100]
 
 
-def test_what_is_likely_of_a_holder_is_looked_at_again_as_its_age_grows() -> None:
+def test_the_likely_end_of_a_holder_is_checked_again_as_it_ages() -> None:
     holder = busy(max_runtime_s=90_000)
     counted = Accounting.of([make_node("n1", gpus=1)], [RED], [holder, SMALL])
     moment = Moment(NOW)
@@ -274,11 +274,11 @@ KEPT = Reservation("red/gang", 20_000.0, Allocation((), Charge(-1, "", ())))
         ),
     ],
 )
-def test_the_bound_counts_on(found: Collection, basis: str) -> None:
+def test_the_bound_depends_on(found: Collection, basis: str) -> None:
     assert found.basis == basis
 
 
-def test_a_refusal_tells_what_is_collected() -> None:
+def test_a_refusal_says_what_is_reserved() -> None:
     refusal = Refusal(reason=Reason.WAITING_FOR_GPUS, message="No room.")
 
     assert Collection(KEPT, 30_000.0).explain(refusal) == Refusal(
@@ -288,7 +288,7 @@ def test_a_refusal_tells_what_is_collected() -> None:
     assert "quota is reserved" in Collection(KEPT, 30_000.0, of_quota=True).explain(refusal).message
 
 
-def test_the_job_is_told_that_gpus_are_collected() -> None:
+def test_the_jobs_message_says_that_gpus_are_reserved() -> None:
     message = plan(ENDS, GANG).verdicts["red/gang"].message
 
     assert message.endswith(" It has waited longest, so GPUs are reserved for it.")
@@ -305,7 +305,9 @@ def test_the_job_is_told_that_gpus_are_collected() -> None:
         pytest.param(replace(LONG_AGO, queue="blue"), 1, TENURE, [], id="who has to borrow evicts nobody there"),
     ],
 )
-def test_for_an_overdue_job_may_leave(holder: Job, blue: int, policy: Policy, want: list[tuple[str, str]]) -> None:
+def test_for_an_overdue_job_these_may_leave(
+    holder: Job, blue: int, policy: Policy, want: list[tuple[str, str]]
+) -> None:
     quotas = make_queue("red", guaranteed=1 if blue else 2).quotas
 
     assert evicted(plan(holder, GANG, blue=blue, policy=policy, quotas=quotas)) == want
@@ -342,7 +344,7 @@ def test_a_borrower_leaves_for_a_job_of_its_queue_that_the_guarantee_covers() ->
     assert evicted(found) == [("red/lent", "Collected")]
 
 
-def test_quota_alone_is_kept_where_quota_is_what_lacks_beyond_a_guarantee() -> None:
+def test_only_quota_is_reserved_if_only_quota_beyond_a_guarantee_is_missing() -> None:
     one = make_queue("red", guaranteed=1, limit=2).quotas
     found = plan(ENDS, GANG, SMALL, make_job("guest", queue="blue", at=9_999.0), quotas=one, blue=1)
 

@@ -43,7 +43,7 @@ def running(name: str, column: int | list[list[int]], *, at: float = 0.0, node: 
     return replace(job, admitted_at=at, workers_min=changes.get("workers_min", job.workers_min))  # type: ignore[arg-type]
 
 
-def test_small_jobs_move_aside_where_their_queue_allows_it() -> None:
+def test_small_jobs_move_aside_only_if_their_queue_allows_it() -> None:
     nodes = [make_node("n1"), make_node("n2")]
     queues = [replace(make_queue("red", guaranteed=4), consolidation=True)]
     jobs = [running("a", 0, node="n1", at=1.0), running("b", 0, node="n2", at=2.0)]
@@ -72,9 +72,7 @@ PAIR = make_job("pair", gpus=2, at=3)
 
 
 @pytest.mark.parametrize(("ends_in_s", "moves"), [(80, ["red/a"]), (71, ["red/a"]), (70, []), (20, [])])
-def test_a_job_moves_where_the_wait_that_it_saves_is_longer_than_the_work_that_it_loses(
-    ends_in_s: int, moves: list[str]
-) -> None:
+def test_a_job_moves_if_the_saved_wait_is_longer_than_the_lost_work(ends_in_s: int, moves: list[str]) -> None:
     """80 s of one GPU would be lost; the beneficiary asks for two, and the others say when they end."""
     now, begun = 1_001.0, 921.0
     jobs = [
@@ -85,7 +83,7 @@ def test_a_job_moves_where_the_wait_that_it_saves_is_longer_than_the_work_that_i
     assert moved(*jobs, waits=PAIR) == moves
 
 
-def test_fewest_jobs_of_the_cheapest_node_move() -> None:
+def test_as_few_jobs_as_possible_move_and_from_the_cheapest_node() -> None:
     """n2 has the younger jobs, and one of them is enough."""
     jobs = [
         running("old", 0, node="n1", at=10.0),
@@ -114,7 +112,7 @@ def test_a_cycle_moves_no_more_jobs_than_the_policy_allows(most: int, moves: int
 
 
 @pytest.mark.parametrize(("most", "moves"), [(1, []), (2, ["red/a", "red/b"])])
-def test_of_one_node_no_more_jobs_move_than_the_policy_allows(most: int, moves: list[str]) -> None:
+def test_no_more_jobs_move_off_one_node_than_the_policy_allows(most: int, moves: list[str]) -> None:
     """The pair fits only on the node of two GPUs, which two jobs would have to leave."""
     queues = [replace(make_queue("red", guaranteed=8), consolidation=True)]
     jobs = [running("a", 0, at=1.0), running("b", 1, at=2.0), running("c", 0, node="n2", at=3.0, cpu_milli=10)]
@@ -142,7 +140,7 @@ STAYS = make_queue("blue", guaranteed=8)
         pytest.param({"resizing_from": make_placement(("n1", [[0]]))}, [], id="nobody who is being resized"),
     ],
 )
-def test_for_a_pair_that_needs_a_whole_node_moves(beside: dict[str, Any], moves: list[str]) -> None:
+def test_for_a_pair_of_workers_that_needs_a_whole_node_moves(beside: dict[str, Any], moves: list[str]) -> None:
     """The pair finds no place where jobs leave anyway: that node has no CPU for it."""
     waits = make_job("pair", queue="green", gpus=2, at=3, cpu_milli=60_000)
     jobs = [
@@ -164,7 +162,7 @@ def test_a_gang_on_two_nodes_stays() -> None:
     assert moved(gang, nodes=3, waits=make_job("large", gpus=2, workers=2, at=3)) == []
 
 
-def test_the_place_of_the_job_that_comes_and_the_new_places_of_those_that_move_are_held() -> None:
+def test_the_places_of_the_beneficiary_and_of_the_moved_jobs_are_held() -> None:
     toy = ToyCluster(
         [make_node("n1"), make_node("n2")],
         [MOVES],
@@ -178,7 +176,7 @@ def test_the_place_of_the_job_that_comes_and_the_new_places_of_those_that_move_a
     }
 
 
-def test_one_entry_of_a_kind_that_waits_for_gpus_is_helped() -> None:
+def test_one_entry_of_each_kind_that_waits_for_gpus_is_helped() -> None:
     def entry(name: str, request: object, reason: Reason | None) -> Entry:
         refusal = None if reason is None else Refusal(reason=reason, message="")
         return Entry(make_job(name), request=request, reason=refusal)  # type: ignore[arg-type]
@@ -205,7 +203,7 @@ def test_one_entry_of_a_kind_that_waits_for_gpus_is_helped() -> None:
     [(False, inf), (True, NOW)],
     ids=["nobody may move: the answer holds", "somebody may: it is of this moment"],
 )
-def test_whether_a_move_helps_is_so_until(consolidation: bool, until: float) -> None:
+def test_the_answer_whether_a_move_helps_holds_until(consolidation: bool, until: float) -> None:
     queue = replace(make_queue("red", guaranteed=4), consolidation=consolidation)
     jobs = [running("a", 0), PAIR]
     cycle = Cycle.open(make_snapshot(nodes=[make_node("n1")], queues=[queue], jobs=jobs, now=NOW), UNPROTECTED)

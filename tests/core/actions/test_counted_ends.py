@@ -81,7 +81,7 @@ POLICIES = st.builds(
 
 
 @given(holders(), st.sampled_from(QUEUES), POLICIES, st.integers(1, 8_000))
-def test_what_is_counted_stays_the_same_for_as_long_as_the_moment_says(
+def test_counted_ends_stay_the_same_until_the_moment_says(
     jobs: list[Job], queues: Sequence[TenantQueue], policy: Policy, later_s: int
 ) -> None:
     tenures, request, running = world(jobs, queues, policy)
@@ -93,7 +93,7 @@ def test_what_is_counted_stays_the_same_for_as_long_as_the_moment_says(
         assert counted(later, request, running).ends.tolist() == found.ends.tolist()
 
 
-def test_a_job_over_its_time_is_checked_less_often_the_longer_it_is_over() -> None:
+def test_the_longer_a_job_is_over_its_time_the_less_often_it_is_checked() -> None:
     jobs = [
         replace(
             make_job(f"j{column}", max_runtime_s=100, placement=make_placement(("n1", [[column]]))),
@@ -107,7 +107,7 @@ def test_a_job_over_its_time_is_checked_less_often_the_longer_it_is_over() -> No
     assert tenures.moment.until == 10_020.0
 
 
-def test_a_job_that_starts_now_is_counted_from_now_on_and_the_decision_holds_for_this_moment() -> None:
+def test_a_job_that_starts_now_is_counted_from_now_and_the_decision_holds_only_for_this_moment() -> None:
     busy = make_job("b", placement=make_placement(("n1", [[0]])), max_runtime_s=9_000)
     tenures, request, running = world([replace(busy, admitted_at=9_000.0)], QUEUES[0], Policy())
     table = running.holders
@@ -118,7 +118,7 @@ def test_a_job_that_starts_now_is_counted_from_now_on_and_the_decision_holds_for
     assert tenures.moment.until == NOW
 
 
-def test_a_job_without_an_end_has_none() -> None:
+def test_a_job_without_a_known_end_has_an_infinite_one() -> None:
     busy = replace(make_job("b", placement=make_placement(("n1", [[0]]))), admitted_at=0.0)
     tenures, request, running = world([busy], QUEUES[0], Policy())
 

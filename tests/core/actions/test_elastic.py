@@ -91,7 +91,7 @@ def test_growth_stays_inside_a_topology_that_is_required(mode: TopologyMode, wor
     assert placement.workers == workers
 
 
-def test_a_job_whose_gpus_are_out_of_sight_does_not_grow() -> None:
+def test_a_job_with_missing_gpus_does_not_grow() -> None:
     job = make_job("elastic", workers=(1, 4), placement=make_placement(("lost", [[0]])), admitted_at=0.0)
 
     plan = schedule(
@@ -106,7 +106,7 @@ def test_a_job_whose_gpus_are_out_of_sight_does_not_grow() -> None:
     assert plan.actions == ()
 
 
-def test_an_elastic_job_grows_to_its_most_and_then_no_more() -> None:
+def test_an_elastic_job_grows_to_its_maximum() -> None:
     toy = ToyCluster(
         [make_node("n1", gpus=8)], [make_queue("red", guaranteed=8)], [make_job("a", workers=(1, 3), at=1)]
     )
@@ -141,7 +141,7 @@ def test_a_placement_grows(placement: Placement, workers: int | None) -> None:
     assert (None if growth is None else growth.placement.workers) == workers
 
 
-def test_the_workers_that_are_added_hold_nothing_of_a_chief() -> None:
+def test_added_workers_do_not_hold_the_chiefs_extra_amounts() -> None:
     ledger = Ledger.of([make_node("n1", gpus=8)])
     at = Occupancy(ledger, Usage(QueueTree.of([make_queue("red", guaranteed=8)], ledger.inventory)), BestFit())
     placement = make_placement(("n1", [[0]]))

@@ -94,7 +94,7 @@ def test_the_cheapest_node_is_cleared_for_a_gang_that_needs_one() -> None:
     assert [action.job for action in plan.actions] == ["red/cheap0", "red/cheap1"]
 
 
-def test_nobody_is_evicted_when_that_would_not_be_enough() -> None:
+def test_no_job_is_evicted_if_all_victims_together_do_not_suffice() -> None:
     nodes = [make_node("n1", gpus=2)]
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=2)]
     jobs = [running("a", 0), running("fixed", 1, preemptible=False), make_job("pair", queue="blue", gpus=2)]
@@ -105,7 +105,7 @@ def test_nobody_is_evicted_when_that_would_not_be_enough() -> None:
     assert plan.verdicts["blue/pair"].reason == Reason.WAITING_FOR_GPUS
 
 
-def test_what_cannot_be_taken_back_is_never_lent() -> None:
+def test_gpus_that_could_not_be_taken_back_are_never_lent() -> None:
     queues = [make_queue("red", guaranteed=1), make_queue("blue", guaranteed=1)]
     jobs = [make_job("a", preemptible=False, at=1), make_job("b", preemptible=False, at=2)]
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_taken_back_is_never_lent() -> None:
     assert [action.job for action in plan.actions] == ["red/a"]
 
 
-def test_a_place_that_was_made_is_not_given_to_somebody_else() -> None:
+def test_a_place_made_by_evictions_is_not_given_to_another_job() -> None:
     """The victim leaves late; an older job of a queue inside its guarantee arrives meanwhile and still has to wait."""
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=1), make_queue("green", guaranteed=1)]
     held = [running("guest", 0), running("fixed", 1, preemptible=False)]
@@ -131,7 +131,7 @@ def test_a_place_that_was_made_is_not_given_to_somebody_else() -> None:
     assert toy.jobs["green/late"].placement is None
 
 
-def test_a_lost_node_sends_the_whole_gang_back() -> None:
+def test_a_gang_that_lost_a_node_is_requeued_whole() -> None:
     nodes = [make_node("n1", gpus=1), make_node("n2", gpus=1), make_node("n3", gpus=2)]
     gang = make_job("gang", workers=2, placement=make_placement(("n1", [[0]]), ("gone", [[0]])))
     toy = ToyCluster(nodes, [make_queue("red", guaranteed=2)], [replace(gang, admitted_at=0.0)])
@@ -141,7 +141,7 @@ def test_a_lost_node_sends_the_whole_gang_back() -> None:
     assert toy.jobs["red/gang"].placement == make_placement(("n3", [[0], [1]]))
 
 
-def test_a_borrower_does_not_stay_on_what_another_queue_keeps_for_itself() -> None:
+def test_a_borrower_leaves_gpus_that_another_queue_does_not_lend() -> None:
     """With blue's GPU taken, two of four are free, but they are the owner's, who lends none. Red has a claim to another
     one, of a class that blue does not even hold: what counts is how many are left."""
     nodes = [make_node("a", gpus=1, gpu_class="A100"), make_node("h", gpus=3, gpu_class="H100")]
@@ -202,21 +202,21 @@ def candidate(name: str, row: int, lost_work: int, milli: int) -> EvictionCandid
     return EvictionCandidate(make_job(name), allocation, EvictionKind.RECLAIMED, lost_work)
 
 
-def test_the_node_whose_gpus_cost_least_work_per_milli_comes_first() -> None:
+def test_the_node_that_loses_least_work_per_milli_gpu_comes_first() -> None:
     """Row 1 loses 0.015 per milli-GPU, row 0 loses 0.02: more in all is less for what it gives."""
     small, large, other = candidate("a", 0, 20, 1_000), candidate("b", 1, 30, 1_000), candidate("c", 1, 30, 3_000)
 
     assert node_by_node([small, large, other]) == [large, other, small]
 
 
-def test_of_nodes_that_cost_the_same_the_larger_gives_its_gpus_first() -> None:
+def test_of_nodes_that_lose_the_same_the_larger_comes_first() -> None:
     saved, worked = candidate("a", 0, 0, 1_000), candidate("b", 1, 2, 2_000)
 
     assert node_by_node([worked, saved]) == [saved, worked]
     assert node_by_node([candidate("c", 0, 1, 1_000), worked])[0] is worked
 
 
-def test_what_a_node_costs_is_compared_in_whole_steps_and_without_gpus_it_costs_most() -> None:
+def test_the_cost_of_a_node_is_compared_in_whole_steps_and_is_highest_without_gpus() -> None:
     """10 and 10.25 are the same, so the larger gives its GPUs first."""
     assert [one.job.key for one in node_by_node([candidate("a", 0, 10, 1_000), candidate("b", 1, 41, 4_000)])] == [
         "red/b",
@@ -228,7 +228,7 @@ def test_what_a_node_costs_is_compared_in_whole_steps_and_without_gpus_it_costs_
     ]
 
 
-def test_the_node_is_cleared_on_which_all_jobs_together_lose_the_least() -> None:
+def test_the_node_is_cleared_whose_jobs_lose_least_together() -> None:
     """No job of the other node loses as much as the dearest one of this node."""
     lost_s = {"low-n1": 1, "high-n1": 61, "mid0-n2": 60, "mid1-n2": 60}
     held = [
@@ -298,7 +298,7 @@ def test_a_victim_whose_place_is_not_needed_stays() -> None:
         ),
     ],
 )
-def test_a_job_that_leaves_is_told_why(kind: EvictionKind, level: int, message: str) -> None:
+def test_an_eviction_says_why(kind: EvictionKind, level: int, message: str) -> None:
     comes = make_job("comes", queue="blue", priority=7)
     held = Allocation((), Charge(0, "", ((("H100", ""), Amounts(1_500)),)))
     victim = EvictionCandidate(make_job("leaves", priority=3), held, kind, 0, level=level)
@@ -310,7 +310,7 @@ def test_a_job_that_leaves_is_told_why(kind: EvictionKind, level: int, message: 
     assert (found.resizes, found.shrunk) == ((), {})
 
 
-def test_surplus_leaves_with_what_was_asked_to_leave_before_and_with_its_job_where_that_leaves() -> None:
+def test_a_shrink_includes_workers_asked_to_leave_before_and_an_eviction_replaces_it() -> None:
     place = make_placement(("n1", [[0], [1], [2]]))
     shrinks, whole = (make_job(name, workers=(1, 3), placement=place) for name in ("shrinks", "whole"))
     held = Allocation((), Charge(0, "", ()))
@@ -330,7 +330,7 @@ def test_surplus_leaves_with_what_was_asked_to_leave_before_and_with_its_job_whe
     assert found.shrunk == {"red/shrinks": frozenset({1, 2}), "red/whole": frozenset({2})}
 
 
-def test_of_victims_that_suffice_those_that_lose_least_leave_although_a_node_is_not_cleared() -> None:
+def test_the_cheapest_sufficient_victims_leave_even_if_no_node_is_cleared() -> None:
     """Two cheap jobs on two nodes lose 140 GPU-seconds, the two of the cheapest node 142."""
     nodes = [make_node(name) for name in ("n1", "n2", "n3")]
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=6)]
@@ -378,7 +378,7 @@ def chosen(
 ELASTIC = make_job("elastic", workers=(1, 2), placement=make_placement(("n1", [[0], [1]])))
 
 
-def test_surplus_alone_is_looked_at_first_and_then_all_jobs_and_not_the_first_of_them() -> None:
+def test_surplus_workers_are_tried_first_and_then_all_jobs() -> None:
     """The surplus and the cheapest job make room on n1 for more work than the other job on n2 does."""
     nodes = [make_node("n1", gpus=3), make_node("n2", gpus=2)]
     jobs = [(running("cheap", 2), 10), (running("pair", [[0, 1]], node="n2", gpus=2), 15)]
@@ -416,7 +416,7 @@ def test_no_other_order_is_tried_if_all_candidates_together_do_not_suffice(
 
 
 @pytest.mark.parametrize("few", [0, 1_024], ids=["in doubling steps", "all together first"])
-def test_the_shortest_sufficient_prefix_is_the_same_however_it_is_found(
+def test_galloping_and_trying_all_candidates_find_the_same_shortest_prefix(
     few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evict, "_FEW", few)
@@ -427,7 +427,7 @@ def test_the_shortest_sufficient_prefix_is_the_same_however_it_is_found(
     ]
 
 
-def test_for_one_gpu_jobs_are_looked_at_by_what_they_lose_and_not_node_by_node() -> None:
+def test_for_one_gpu_victims_are_tried_by_lost_work_and_not_node_by_node() -> None:
     """Two shares of a GPU go before a whole one that loses less than both, because each of them loses less than it."""
     share = {"gpu": GpuRequest(memory_milli=500)}
     halves = [
@@ -441,7 +441,7 @@ def test_for_one_gpu_jobs_are_looked_at_by_what_they_lose_and_not_node_by_node()
     assert chosen(nodes[:2], jobs, [], make_job("two", workers=2)) == [("whole", None), ("b", None), ("a", None)]
 
 
-def test_the_surplus_of_a_job_leaves_with_it_although_it_would_fit() -> None:
+def test_the_surplus_of_an_evicted_job_never_stays() -> None:
     nodes = [make_node("n1", gpus=1), make_node("n2", gpus=2, cpu_milli=100)]
     wide = make_job("elastic", workers=(1, 2), placement=make_placement(("n1", [[0]]), ("n2", [[0]])), cpu_milli=10)
     asks = make_job("asks", cpu_milli=200)
@@ -449,7 +449,7 @@ def test_the_surplus_of_a_job_leaves_with_it_although_it_would_fit() -> None:
     assert chosen(nodes, [(wide, 10)], [(wide, range(1, 2), 5)], asks) == [("elastic", None), ("elastic", range(1, 2))]
 
 
-def test_what_a_node_costs_is_counted_per_milli_gpu_exactly() -> None:
+def test_the_cost_of_a_node_is_counted_per_milli_gpu_exactly() -> None:
     """999 for one GPU is less than 8,000 for eight."""
     candidates = [candidate("eight", 0, 8_000, 8_000), candidate("one", 1, 999, 1_000)]
     assert [found.job.key for found in node_by_node(candidates)] == ["red/one", "red/eight"]

@@ -34,7 +34,7 @@ def rules(*, policy_s: int = 0, queue_s: int = 0, restart_s: int = 60) -> Evicti
         pytest.param(100, 100, None, False, id="a job without a time of admission has none"),
     ],
 )
-def test_a_job_is_protected(policy_s: int, queue_s: int, admitted_at: float | None, protected: bool) -> None:
+def test_how_long_a_job_is_protected(policy_s: int, queue_s: int, admitted_at: float | None, protected: bool) -> None:
     job = make_job("a", admitted_at=admitted_at)
 
     assert rules(policy_s=policy_s, queue_s=queue_s).is_protected(job) is protected
@@ -58,13 +58,15 @@ def test_a_job_that_overran_its_promise_is_protected_by_the_policy_alone(ran_s: 
         pytest.param({}, ("red/b",), False, True, id="another one was"),
     ],
 )
-def test_a_job_may_be_evicted(changes: dict[str, Any], evicted: tuple[str, ...], at_once: bool, may: bool) -> None:
+def test_whether_a_job_may_be_evicted(
+    changes: dict[str, Any], evicted: tuple[str, ...], at_once: bool, may: bool
+) -> None:
     job = make_job("a", **{"admitted_at": 100.0} | changes)
 
     assert replace(rules(policy_s=100), evicted=evicted).may_be_evicted(job, at_once=at_once) is may
 
 
-def test_a_job_is_taken_to_be_evicted_for_one_without_a_class_where_nothing_is_said() -> None:
+def test_without_an_argument_the_evictor_has_no_class() -> None:
     assert not rules(policy_s=100).may_be_evicted(make_job("a", admitted_at=950.0))
 
 
@@ -79,7 +81,9 @@ def test_a_job_is_taken_to_be_evicted_for_one_without_a_class_where_nothing_is_s
         pytest.param(0.0, 998.5, None, 61, id="whole seconds"),
     ],
 )
-def test_an_eviction_loses(submitted_at: float, admitted_at: float | None, saved_at: float | None, lost_s: int) -> None:
+def test_the_work_an_eviction_loses(
+    submitted_at: float, admitted_at: float | None, saved_at: float | None, lost_s: int
+) -> None:
     job = make_job("a", at=submitted_at, admitted_at=admitted_at, last_checkpoint_at=saved_at)
 
     assert rules().lost_work(job, 2_000) == 2_000 * lost_s
@@ -88,7 +92,7 @@ def test_an_eviction_loses(submitted_at: float, admitted_at: float | None, saved
 @pytest.mark.parametrize(
     ("until", "lost"), [(None, 2_000), (1_000.5, 2_000), (1_000.0, 0)], ids=["idle", "in time", "overran"]
 )
-def test_of_an_idle_job_a_second_counts_and_a_job_that_overran_its_promise_leaves_before_it(
+def test_an_idle_job_loses_one_second_and_leaves_after_a_job_that_overran_its_promise(
     until: float | None, lost: int
 ) -> None:
     job = make_job("a", admitted_at=700.0, backfilled_until=until, idle=True)

@@ -66,20 +66,20 @@ def evicted(snapshot: Snapshot) -> dict[str, str]:
         "the node is not known yet: the operator has just started",
     ],
 )
-def test_a_gang_leaves_when_what_it_holds_is_lost_and_not_before(
+def test_a_gang_is_requeued_once_something_it_holds_is_lost_and_not_before(
     n1: Node | None, watched_since: float, said: str
 ) -> None:
     want = {"red/trains": f"{said}; the job is requeued."} if said else {}
     assert evicted(world(n1, TRAINS, ELSEWHERE, watched_since=watched_since)) == want
 
 
-def test_a_job_that_leaves_for_a_lost_gpu_is_told_so_in_the_plan() -> None:
+def test_an_eviction_for_a_lost_gpu_says_so() -> None:
     (action,) = schedule(world(unseen(make_node("n1"), 0, since=0.0), TRAINS)).actions
     assert isinstance(action, Evict)
     assert (action.kind, action.in_favour_of) == (EvictionKind.NODE_LOST, None)
 
 
-def test_a_gpu_out_of_sight_still_counts_for_the_queue_that_holds_it() -> None:
+def test_a_gpu_that_no_node_lists_still_counts_for_the_queue_that_holds_it() -> None:
     queue = make_queue("red", guaranteed=2, limit=2)
     waits = make_job("waits")
     nodes = [unseen(make_node("n1"), 0, 1, since=NOW - 10), make_node("n2")]
@@ -97,7 +97,7 @@ def test_a_gpu_of_a_deleted_node_counts_for_the_queue_that_holds_it_while_its_jo
     assert plan.verdicts["red/waits"].reason is Reason.WAITING_FOR_EVICTION
 
 
-def test_nobody_new_gets_a_gpu_out_of_sight() -> None:
+def test_a_gpu_that_no_node_lists_is_given_to_no_job() -> None:
     nodes = [unseen(make_node("n1"), 0, 1, since=NOW - 10)]
     plan = schedule(
         make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=2)], jobs=[make_job("waits")], now=NOW)
@@ -119,7 +119,7 @@ def test_a_new_leader_starts_nobody_before_it_sees_what_running_jobs_hold() -> N
     )
 
 
-def test_what_was_promised_stays_promised_while_a_new_leader_looks() -> None:
+def test_nominated_places_stay_while_a_new_leader_observes() -> None:
     place = make_placement(("n2", [[0]]))
     snapshot = make_snapshot(
         nodes=[make_node("n2")],
@@ -197,7 +197,7 @@ SHARE_HELD = make_job("held", milli=500, placement=make_placement(("n2", [[0]]),
         pytest.param((), make_job("waits", queue="gone"), PLACE, None, id="of a job that may not start"),
     ],
 )  # fmt: skip
-def test_a_nominated_place_is(held: tuple[Job, ...], job: Job, place: Placement, free: bool | None) -> None:
+def test_a_nominated_place_becomes(held: tuple[Job, ...], job: Job, place: Placement, free: bool | None) -> None:
     """None: it lapses."""
     books = accounts(make_node("n2", gpus=1), running=held)
     resolved = RequestResolver(books.current.inventory, books.current.tree).resolve(job)
@@ -205,7 +205,7 @@ def test_a_nominated_place_is(held: tuple[Job, ...], job: Job, place: Placement,
     assert (None if kept is None else (kept.result.placement, kept.free)) == (None if free is None else (place, free))
 
 
-def test_of_several_nodes_out_of_sight_the_first_by_name_is_named() -> None:
+def test_of_several_missing_nodes_the_first_by_name_is_named() -> None:
     jobs = [make_job(name, placement=make_placement((name, [[0]]))) for name in ("n3", "n1", "n4")]
     plan = schedule(world(None, *jobs, make_job("waits"), watched_since=NOW - 10))
     assert dict(plan.verdicts["red/waits"].evidence)["missing"] == "node n1"

@@ -32,7 +32,7 @@ def told(verdict: Verdict) -> dict[str, str | int]:
     return {name: value for name, value in verdict.evidence if name.startswith("protected")}
 
 
-def test_what_is_borrowed_is_given_back_at_once_to_a_queue_that_is_guaranteed_it() -> None:
+def test_a_queue_gets_its_guarantee_back_at_once() -> None:
     """Whatever protects it, from the policy or from its queue."""
     queues = [make_queue("red", guaranteed=0, protected_runtime_s=900), make_queue("blue", guaranteed=1)]
     jobs = [running("young", 0, at=999.0, queue="red"), make_job("owner", queue="blue")]
@@ -40,13 +40,13 @@ def test_what_is_borrowed_is_given_back_at_once_to_a_queue_that_is_guaranteed_it
     assert [action.job for action in plan.actions] == ["red/young"]
 
 
-def test_of_several_that_would_leave_the_last_protection_counts() -> None:
+def test_of_several_protected_victims_the_last_protection_to_end_counts() -> None:
     lower = [running("low0", 0, at=900.0, queue="red"), running("low1", 1, at=950.0, queue="red")]
     verdict = verdict_of(make_job("high", queue="red", priority=5, workers=2), *lower)
     assert told(verdict) == {"protected": "2", "protected_until": "1970-01-01T00:20:50Z"}
 
 
-def test_the_time_of_a_queue_counts_where_it_is_longer() -> None:
+def test_the_protected_time_of_a_queue_counts_if_it_is_longer() -> None:
     lower = running("low", 0, at=900.0, queue="red")
     other = running("own", 1, at=0.0, queue="blue")
     verdict = verdict_of(make_job("high", queue="red", priority=5), lower, other, protected_s=600)
@@ -60,12 +60,12 @@ def test_the_time_of_a_queue_counts_where_it_is_longer() -> None:
         pytest.param(make_job("large", queue="red", priority=5, workers=2), id="larger than all that would leave"),
     ],
 )
-def test_nothing_is_said_of_protection_that_is_not_what_a_job_waits_for(asks: Job) -> None:
+def test_protection_is_not_named_if_a_job_waits_for_something_else(asks: Job) -> None:
     jobs = [running("low", 0, at=900.0, queue="red"), running("own", 1, at=0.0, queue="blue")]
     assert told(verdict_of(asks, *jobs)) == {}
 
 
-def test_what_is_said_of_protection_ends_with_it() -> None:
+def test_the_message_about_protection_ends_with_the_protection() -> None:
     """When the protection ends, the job leaves."""
     lower, other = running("low", 0, at=900.0, queue="red"), running("own", 1, at=0.0, queue="blue")
     asks = make_job("high", queue="red", priority=5)
@@ -83,7 +83,7 @@ def test_a_job_that_may_leave_now_is_not_counted_among_the_protected() -> None:
     assert told(verdict) == {"protected": "1", "protected_until": "1970-01-01T00:20:00Z"}
 
 
-def test_what_others_borrow_is_not_counted_among_the_protected() -> None:
+def test_borrowed_gpus_of_others_are_not_counted_as_protected() -> None:
     jobs = [
         running("covered", 0, at=0.0, queue="red", priority=9),
         running("borrows", 1, at=900.0, queue="red"),

@@ -56,7 +56,7 @@ def bounds(*waiting: Waiting) -> dict[str, StartBound]:
         pytest.param([one("a", 800, collection=collected(None))], {"a": inf}, id="overdue, and an end is missing"),
     ],
 )
-def test_the_bound_is(waiting: list[Waiting], want: dict[str, float]) -> None:
+def test_the_latest_start_is(waiting: list[Waiting], want: dict[str, float]) -> None:
     assert {name: bound.at for name, bound in bounds(*waiting).items()} == want
 
 

@@ -108,7 +108,7 @@ PROTECTS = (make_queue("red", guaranteed=2, protected_runtime_s=3_000), make_que
         pytest.param(replace(TENURE, protected_runtime_s=0), OWNS, (2_000, 0), id="where there are any"),
     ],
 )
-def test_the_longest_tenure_of_anybody_and_the_longest_protection(
+def test_the_longest_tenure_and_protection_of_any_job(
     policy: Policy, queues: tuple[TenantQueue, ...], want: tuple[float, int]
 ) -> None:
     tenures = World(policy=policy, queues=queues).tenures
@@ -125,7 +125,9 @@ def test_the_longest_tenure_of_anybody_and_the_longest_protection(
         pytest.param(FREE, False, True, id="not covered, but nobody has a better claim"),
     ],
 )
-def test_a_request_is_guaranteed_or_entitled(queues: tuple[TenantQueue, ...], guaranteed: bool, entitled: bool) -> None:
+def test_whether_a_request_is_guaranteed_or_entitled(
+    queues: tuple[TenantQueue, ...], guaranteed: bool, entitled: bool
+) -> None:
     """What its queue holds does not count."""
     world = World(holder("mine", 0), holder("too", 1), queues=queues)
 
@@ -159,14 +161,14 @@ GONE = {"queue": "gone"}
         pytest.param(LENT | {"preemptible": False}, {}, inf, id="lent, and nobody asks it to leave"),
     ],
 )
-def test_a_holder_is_counted(job: dict[str, Any], world: dict[str, Any], seconds: float) -> None:
+def test_how_long_a_holder_is_assumed_to_hold_gpus(job: dict[str, Any], world: dict[str, Any], seconds: float) -> None:
     busy = holder(**job)
     at = World(busy, **world)
 
     assert at.holds_s(busy) == seconds
 
 
-def test_one_line_that_guarantees_something_is_enough_to_cover_a_job() -> None:
+def test_one_guaranteeing_quota_line_is_enough_to_cover_a_job() -> None:
     lines = (*make_queue("blue", guaranteed=0, gpu_class="A100").quotas, *make_queue("blue", guaranteed=1).quotas)
     busy = holder(queue="blue")
     at = World(busy, queues=(make_queue("red", guaranteed=2), make_queue("blue", quotas=lines)))
@@ -174,7 +176,7 @@ def test_one_line_that_guarantees_something_is_enough_to_cover_a_job() -> None:
     assert at.holds_s(busy) == inf
 
 
-def test_a_guarantee_of_a_queue_above_covers_what_lies_below_it() -> None:
+def test_a_guarantee_of_a_queue_above_covers_jobs_of_the_queues_below() -> None:
     """Blue is guaranteed nothing itself, but the department that it is part of is."""
     queues = (
         make_queue("red", guaranteed=2),
@@ -212,11 +214,11 @@ def test_a_guarantee_of_a_queue_above_covers_what_lies_below_it() -> None:
         pytest.param(GONE | {"ran_s": 9_000.0}, {"policy": TENURE}, False, id="who is in no queue"),
     ],
 )
-def test_for_an_overdue_job_leaves(job: dict[str, Any], world: dict[str, Any], leaves: bool) -> None:
+def test_the_job_that_leaves_for_an_overdue_one(job: dict[str, Any], world: dict[str, Any], leaves: bool) -> None:
     assert World(holder(**job), **world).leave() == (["busy"] if leaves else [])
 
 
-def test_a_job_that_is_being_resized_leaves_when_that_is_over() -> None:
+def test_a_job_that_is_being_resized_leaves_after_the_resize() -> None:
     resized = replace(holder(ran_s=9_000.0), resizing_from=make_placement(("n1", [[0], [1]])))
 
     assert World(resized, policy=TENURE).leave() == []
@@ -233,21 +235,21 @@ def test_the_job_that_loses_the_least_work_leaves_first_whatever_its_queue() -> 
     assert World(*jobs, policy=TENURE).leave() == ["saved", "lent", "long", "wide"]
 
 
-def test_an_elastic_job_leaves_in_parts_its_last_surplus_worker_first() -> None:
+def test_an_elastic_job_gives_up_its_last_surplus_worker_first() -> None:
     place = make_placement(("n1", [[0], [1], [2]]))
     grown = replace(make_job("grown", workers=(1, 3), placement=place), admitted_at=NOW - 9_000.0)
 
     assert World(grown, policy=TENURE).leave() == ["grown 2", "grown 1", "grown"]
 
 
-def test_what_goes_beyond_the_guarantee_of_the_same_queue_is_lent() -> None:
+def test_gpus_beyond_a_queues_own_guarantee_are_lent() -> None:
     """The oldest lie inside it."""
     jobs = [holder(name, column, at=column) for column, name in enumerate(("first", "second", "third"))]
 
     assert World(*jobs).leave() == ["third"]
 
 
-def test_a_guarantee_beside_is_one_of_a_queue_neither_above_nor_below() -> None:
+def test_a_guarantee_beside_belongs_to_a_queue_neither_above_nor_below() -> None:
     queues = [
         make_queue("dept", guaranteed=4),
         make_queue("red", guaranteed=0, parent="dept"),

@@ -35,7 +35,7 @@ def running(name: str, column: int | list[list[int]], *, at: float = 0.0, node: 
     return replace(job, admitted_at=at, workers_min=changes.get("workers_min", job.workers_min))  # type: ignore[arg-type]
 
 
-def test_equal_priority_preempts_nobody() -> None:
+def test_a_job_of_equal_priority_preempts_nothing() -> None:
     jobs = [running("old", 0), make_job("new", at=5)]
 
     plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=1)], queues=[make_queue("red", guaranteed=1)], jobs=jobs))
@@ -90,7 +90,7 @@ def test_an_idle_job_that_no_rule_lets_leave_stays(changes: dict[str, bool], gua
     assert schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs)).actions == ()
 
 
-def test_a_job_is_left_in_peace_for_its_protected_time() -> None:
+def test_a_job_is_not_evicted_during_its_protected_time() -> None:
     nodes, jobs = [make_node("n1", gpus=1)], [running("young", 0, at=950.0), make_job("vip", priority=1)]
     queues = [replace(make_queue("red", guaranteed=1), protected_runtime_s=100)]
 
@@ -115,7 +115,7 @@ def test_a_job_is_left_in_peace_for_its_protected_time() -> None:
         ),
     ],
 )
-def test_in_its_first_minutes_a_job_leaves(changes: dict[str, Any], leaves: list[str]) -> None:
+def test_in_its_first_minutes_a_job_leaves_only_for(changes: dict[str, Any], leaves: list[str]) -> None:
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=1)]
     jobs = [running("young", 0, at=950.0), make_job("vip", **changes)]
 
@@ -183,7 +183,7 @@ def test_surplus_yields_to_equal_priority_and_the_minimum_does_not() -> None:
     assert [ranks for _, ranks, _, _ in candidates] == [range(3, 4), range(2, 3)]
 
 
-def test_another_queue_gives_back_what_its_guarantee_does_not_cover() -> None:
+def test_another_queue_gives_back_gpus_that_its_guarantee_does_not_cover() -> None:
     queues = [make_queue("red", guaranteed=3), make_queue("blue", guaranteed=1)]
     covered = make_job("new", placement=make_placement(("n1", [[4]])), admitted_at=10.0)
 
@@ -195,7 +195,7 @@ def test_another_queue_gives_back_what_its_guarantee_does_not_cover() -> None:
     ]
 
 
-def test_a_checkpoint_saves_work() -> None:
+def test_work_saved_by_a_checkpoint_is_not_lost() -> None:
     saved = replace(ELASTIC, workers_min=4, workers_max=4, last_checkpoint_at=90.0)
 
     ((_, _, _, lost_work),) = listed([saved], make_job("high", priority=1), [make_queue("red", guaranteed=8)])
@@ -240,7 +240,7 @@ def test_a_request_preempts(guaranteed: int, guarantee_waits: bool, preempts: bo
         ),
     ],
 )
-def test_surplus_leaves_one_by_one_and_where_there_is_much_in_stretches(
+def test_surplus_leaves_worker_by_worker_and_a_large_surplus_in_stretches(
     least: int, workers: int, want: list[range]
 ) -> None:
     assert surplus_stretches(least, workers) == want
@@ -283,7 +283,7 @@ RED = make_queue("red", guaranteed=8)
         pytest.param(-1, None, [EvictionKind.PREEMPTED], id="of a lower one as every other"),
     ],
 )
-def test_a_job_over_its_time_leaves_for_a_request(
+def test_a_job_that_overran_its_promise_leaves_for_a_request(
     priority: int, in_time_until: float | None, leaves: list[EvictionKind]
 ) -> None:
     jobs = [
@@ -306,7 +306,7 @@ def test_a_job_over_its_time_leaves_for_a_request(
         pytest.param(False, 0, {"red/low": 0}, id="nobody where service does not count"),
     ],
 )
-def test_of_equal_priority_yields(by_service: bool, above: int | None, levels: dict[str, int]) -> None:
+def test_the_job_of_equal_priority_that_yields(by_service: bool, above: int | None, levels: dict[str, int]) -> None:
     """All of them save at this moment; one is of lower priority."""
     hour = 3_600.0
     attempts = {"much": 40, "little": 1, "low": 40}
@@ -331,7 +331,7 @@ def eviction(key: str) -> Evict:
     [(15, 0, 15), (15, 1, 14), (16, 1, 16), (16, 2, 14), (33, 2, 33)],
     ids=["nobody leaves", "one of fewer than 16", "one of 16", "two of 16", "two of more than 32"],
 )
-def test_a_list_is_made_anew_when_more_than_a_sixteenth_of_it_leaves(jobs: int, leaving: int, left: int) -> None:
+def test_a_candidate_list_is_made_anew_when_more_than_a_sixteenth_left(jobs: int, leaving: int, left: int) -> None:
     low = [running(f"low-{number:02}", number) for number in range(jobs)]
     of_cycle = lists(low, make_job("high", priority=1), [RED])
     before = of_cycle(CycleOutcome())

@@ -104,7 +104,7 @@ NODE = NodeAllocation(
         ),
     ],
 )
-def test_a_placement_holds(placement: Placement, want: Allocation) -> None:
+def test_what_a_placement_holds(placement: Placement, want: Allocation) -> None:
     assert allocation_of(JOB, placement, INVENTORY, TREE) == want
 
 
@@ -121,7 +121,7 @@ def test_a_gpu_that_lies_on_another_node_than_the_placement_says_is_missing() ->
     )
 
 
-def test_the_node_of_rank_0_holds_what_a_chief_asks_for_and_no_part_without_rank_0_does() -> None:
+def test_only_the_node_of_rank_0_holds_the_chiefs_amounts() -> None:
     job, placement = replace(JOB, chief_cpu_milli=9_000), make_placement(("n1", [[0], [1]]), ("n2", [[0]]))
 
     def amounts(part: Placement) -> list[tuple[int, int]]:
@@ -134,7 +134,7 @@ def test_the_node_of_rank_0_holds_what_a_chief_asks_for_and_no_part_without_rank
     ]
 
 
-def test_a_job_whose_queue_is_gone_is_charged_to_none_and_shares_with_no_queue_that_exists() -> None:
+def test_a_job_of_a_deleted_queue_is_charged_to_no_queue_and_shares_with_none() -> None:
     orphan = allocation_of(replace(JOB, queue="grey"), make_placement(("n1", [[0]])), INVENTORY, TREE)
 
     assert orphan.charge.queue == -1
@@ -155,7 +155,7 @@ def allocations() -> list[Allocation]:
 
 
 @pytest.mark.parametrize(("start", "stop"), [(start, stop) for start in range(5) for stop in range(start, 5)])
-def test_a_stretch_of_a_batch_moves_like_its_allocations_one_by_one(start: int, stop: int) -> None:
+def test_applying_a_stretch_of_a_batch_equals_applying_its_allocations_one_by_one(start: int, stop: int) -> None:
     held = allocations()
     batch = AllocationBatch(held[:2])
     batch.extend(held[2:])
@@ -173,7 +173,7 @@ def test_a_stretch_of_a_batch_moves_like_its_allocations_one_by_one(start: int, 
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1], [2], [], [1, 1, 0]])
-def test_a_batch_in_another_order_is_that_of_its_allocations(order: list[int]) -> None:
+def test_a_reordered_batch_equals_a_batch_of_the_reordered_allocations(order: list[int]) -> None:
     held = allocations()
     taken, made = AllocationBatch(held).take(np.array(order, dtype=np.int64)), AllocationBatch(held[at] for at in order)
 
@@ -197,7 +197,7 @@ def test_a_batch_finds_the_allocations_on_some_nodes() -> None:
         assert batch.on_rows(wanted) == on
 
 
-def test_a_batch_that_knows_far_more_users_than_it_has_allocations_is_wide() -> None:
+def test_a_batch_with_far_more_users_than_allocations_is_wide() -> None:
     held = [replace(one, charge=replace(one.charge, user=f"u{n}")) for n, one in enumerate(allocations() * 50)]
     batch = AllocationBatch(held)
 
@@ -230,7 +230,7 @@ def test_charges_of_a_stretch_are_added_up_per_queue_user_and_bucket() -> None:
         pytest.param({"compute": (2, 1)}, [False, False, False, True], id="the last one"),
     ],
 )
-def test_an_allocation_is_blocked_that_one_of_its_gpus_lacks_a_unit_for(
+def test_an_allocation_is_blocked_if_one_gpu_lacks_one_unit(
     taken: dict[str, tuple[int, int]], want: list[bool]
 ) -> None:
     ledger = Ledger(INVENTORY)
@@ -241,7 +241,7 @@ def test_an_allocation_is_blocked_that_one_of_its_gpus_lacks_a_unit_for(
 
 
 @given(clusters(), st.integers(0, 10))
-def test_moving_many_at_once_is_moving_them_one_by_one(
+def test_moving_many_allocations_at_once_equals_moving_them_one_by_one(
     world: tuple[list[Node], list[TenantQueue], list[Job]], half: int
 ) -> None:
     toy = ToyCluster(*world)
@@ -274,7 +274,7 @@ def charged(*amounts: tuple[str, int, int], user: str = "ann") -> Allocation:
     return Allocation((), Charge(1, user, tuple(((name, "east"), Amounts(milli, mib)) for name, milli, mib in amounts)))
 
 
-def test_charges_of_a_batch_that_grew_are_those_of_each_stretch_and_nothing_is_charged_for_nothing() -> None:
+def test_charges_of_a_grown_batch_are_those_of_each_stretch_without_empty_ones() -> None:
     batch = AllocationBatch([charged(("H100", 1_000, 5)), charged(("H100", 0, 7), ("L4", 0, 0))])
     batch.extend([charged(("A100", 300, 0)), charged(("A100", 200, 0), ("H100", 1, 1))])
 
@@ -290,9 +290,7 @@ def test_charges_of_a_batch_that_grew_are_those_of_each_stretch_and_nothing_is_c
     ("allocations", "buckets", "is_wide"),
     [(0, 0, False), (1, 66, False), (1, 67, True), (3, 70, False), (3, 71, True), (64, 65, False)],
 )
-def test_a_batch_is_wide_that_knows_far_more_buckets_than_allocations(
-    allocations: int, buckets: int, is_wide: bool
-) -> None:
+def test_a_batch_with_far_more_buckets_than_allocations_is_wide(allocations: int, buckets: int, is_wide: bool) -> None:
     first = [charged(*((f"class{number}", 1, 1) for number in range(buckets)))] if allocations else []
 
     assert AllocationBatch([*first, *[charged()] * (allocations - 1)]).is_wide is is_wide

@@ -45,16 +45,16 @@ PREEMPTED = EvictionKind.PREEMPTED
         pytest.param(candidate(lost=9, level=3), candidate(lost=1, level=2), id="of those the one that has had most"),
     ],
 )
-def test_the_first_to_leave_is(first: EvictionCandidate, second: EvictionCandidate) -> None:
+def test_the_first_candidate_to_leave_is(first: EvictionCandidate, second: EvictionCandidate) -> None:
     assert first.order < second.order
 
 
-def test_a_job_yields_by_another_rule_than_its_service_unless_it_is_said() -> None:
+def test_by_default_a_candidate_does_not_yield_by_service() -> None:
     made = EvictionCandidate(make_job("a"), NOTHING, PREEMPTED, 5)
     assert made.order == candidate("a", kind=PREEMPTED, priority=0, admitted_at=None, level=0).order
 
 
-def test_a_job_is_no_rank() -> None:
+def test_a_whole_job_is_a_candidate_without_ranks() -> None:
     assert [candidate(ranks=ranks).is_job for ranks in (None, range(1), range(1, 2))] == [True, False, False]
 
 
@@ -62,7 +62,7 @@ def test_a_job_is_no_rank() -> None:
     ("surplus", "jobs", "departures", "stale"),
     [(16, 16, 5, False), (16, 15, 5, True), (0, 15, 4, True), (0, 0, 3, False), (0, 16, 4, False)],
 )
-def test_a_list_is_stale_once_more_than_a_sixteenth_left_since_it_was_made(
+def test_a_candidate_list_is_stale_once_more_than_a_sixteenth_left(
     surplus: int, jobs: int, departures: int, stale: bool
 ) -> None:
     made_at_three = CandidateList([candidate(ranks=range(1, 2))] * surplus, [candidate()] * jobs, 3)

@@ -38,7 +38,7 @@ def amounts(held: Occupancy) -> tuple[list[int], list[int]]:
     return held.ledger.free_compute[0].tolist(), list(held.usage.quota_milli)
 
 
-def test_what_is_taken_is_taken_from_the_ledger_and_from_the_quotas() -> None:
+def test_an_allocation_is_taken_from_the_ledger_and_the_quotas() -> None:
     held = occupancy()
     held.allocate(allocation(held, 0, 2))
     assert amounts(held) == ([0, 1_000, 0, 1_000], [2_000])
@@ -68,7 +68,7 @@ def test_a_stretch_of_a_batch_is_given_back(start: int, stop: int, free: list[in
     assert amounts(held) == ([0, 1_000, 0, 0], [3_000])
 
 
-def test_a_trial_inside_another_takes_back_its_own_changes_alone() -> None:
+def test_a_nested_trial_rolls_back_only_its_own_changes() -> None:
     held = occupancy()
     held.allocate(allocation(held, 0))
     with held.trial():
@@ -102,7 +102,7 @@ def test_a_trial_that_ends_in_an_error_is_rolled_back() -> None:
         pytest.param(replace(RED, quotas=(Quota(gpu_class="A100"),)), (0,), (), False, id="no line covers the class"),
     ],
 )
-def test_an_allocation_fits_where(
+def test_whether_an_allocation_fits(
     queue: TenantQueue, columns: tuple[int, ...], taken: tuple[int, ...], fits: bool
 ) -> None:
     held = occupancy(queue)
@@ -112,7 +112,7 @@ def test_an_allocation_fits_where(
 
 
 @pytest.mark.parametrize(("on", "fits"), [("n3", True), ("n1", False), ("n2", False)])
-def test_an_allocation_of_two_nodes_fits_where_both_of_them_have_room(on: str, fits: bool) -> None:
+def test_an_allocation_of_two_nodes_fits_if_both_have_room(on: str, fits: bool) -> None:
     ledger = Ledger.of([make_node(name, gpus=1) for name in ("n1", "n2", "n3")])
     held = Occupancy(ledger, Usage(QueueTree.of([make_queue("red", guaranteed=8)], ledger.inventory)), BestFit())
 
@@ -133,7 +133,7 @@ def test_an_allocation_of_two_nodes_fits_where_both_of_them_have_room(on: str, f
         pytest.param((RED, replace(BLUE, quotas=(Quota(guaranteed=2_000),))), (0, 1, 2, 3), True, id="all is lent"),
     ],
 )
-def test_an_allocation_leaves_other_queues_what_they_do_not_lend(
+def test_an_allocation_respects_what_other_queues_do_not_lend(
     queues: tuple[TenantQueue, ...], columns: tuple[int, ...], within: bool
 ) -> None:
     held = occupancy(*queues)
@@ -141,7 +141,7 @@ def test_an_allocation_leaves_other_queues_what_they_do_not_lend(
     assert held.within_lending_limits(allocation(held, *columns)) is within
 
 
-def test_idle_gpus_are_counted_only_where_some_queue_lends_less_than_its_guarantee() -> None:
+def test_idle_gpus_are_counted_only_if_some_queue_lends_less_than_its_guarantee() -> None:
     assert occupancy(RED).lendable_idle() is None
     held = occupancy(RED, BLUE)
     held.allocate(allocation(held, 0))

@@ -45,11 +45,11 @@ WIDE = make_placement(("n1", [[0], [1]]), ("n2", [[0], [1]]))
         pytest.param(((0, ((1, 0),)),), make_placement(("n1", [[1, 0]])), id="GPUs of a worker keep their order"),
     ],
 )
-def test_a_placement_is_made_of_assignments(assignments: tuple[NodeAssignment, ...], want: Placement) -> None:
+def test_a_placement_is_made_from_assignments(assignments: tuple[NodeAssignment, ...], want: Placement) -> None:
     assert placement_of(assignments, Shape(), INVENTORY) == want
 
 
-def test_a_share_is_granted_in_the_memory_of_the_gpu_that_it_lies_on() -> None:
+def test_a_share_is_granted_in_mib_of_the_gpu_it_lies_on() -> None:
     found = placement_of(((0, ((0,),)), (2, ((1,),))), Shape(whole=False, memory_milli=500), INVENTORY)
 
     assert [
@@ -70,7 +70,7 @@ def test_a_share_is_granted_in_the_memory_of_the_gpu_that_it_lies_on() -> None:
         pytest.param((0, 1, 2, 3), Placement(nodes=()), id="all"),
     ],
 )
-def test_ranks_are_left_out(ranks: tuple[int, ...], want: Placement) -> None:
+def test_ranks_that_leave_are_left_out_and_the_others_renumbered(ranks: tuple[int, ...], want: Placement) -> None:
     assert without_ranks(WIDE, ranks) == want
 
 
@@ -84,7 +84,7 @@ def test_a_placement_is_cut_into_stretches_of_workers_which_keep_their_ranks() -
     ]
 
 
-def test_the_node_of_the_first_rank_may_be_named_and_workers_may_be_counted_on() -> None:
+def test_the_first_ranks_node_may_be_given_and_ranks_may_start_above_0() -> None:
     assignments: tuple[NodeAssignment, ...] = ((0, ((0,),)), (1, ((0,), (1,))))
     found = placement_of(assignments, Shape(), INVENTORY, first_row=0, first_rank=3)
     assert [(part.node, [rank.rank for rank in part.ranks]) for part in found.nodes] == [("n1", [3]), ("n2", [4, 5])]
@@ -95,13 +95,13 @@ def test_a_resize_keeps_the_node_of_rank_0_first() -> None:
     assert [part.node for part in union_during_resize(now, before).nodes] == ["n2", "n1"]
 
 
-def test_a_node_that_was_lost_with_rank_0_on_it_holds_one_too() -> None:
+def test_during_a_resize_a_lost_node_with_rank_0_still_holds_it() -> None:
     now, lost = make_placement(("n2", [[0], [1]])), make_placement(("n1", [[0], [1]]))
     found = union_during_resize(now, lost)
     assert [(part.node, [rank.rank for rank in part.ranks]) for part in found.nodes] == [("n2", [0, 1]), ("n1", [0, 3])]
 
 
-def test_workers_are_added_on_nodes_that_the_placement_has_before_new_ones() -> None:
+def test_workers_are_added_on_present_nodes_before_new_ones() -> None:
     found = with_more(make_placement(("n2", [[0]]), ("n1", [[0]])), make_placement(("n3", [[0]]), ("n2", [[1]])))
 
     assert found == make_placement(("n2", [[0], [1]]), ("n1", [[0]]), ("n3", [[0]]))
@@ -135,5 +135,5 @@ def test_a_node_without_workers_is_no_part_of_a_placement() -> None:
         ),
     ],
 )
-def test_what_a_resize_holds(now: Placement, leaving: Placement | None, want: Placement) -> None:
+def test_everything_that_is_held_during_a_resize(now: Placement, leaving: Placement | None, want: Placement) -> None:
     assert union_during_resize(now, leaving) == want

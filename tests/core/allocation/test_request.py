@@ -83,7 +83,7 @@ DIFFERENT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Job)])
-def test_jobs_share_a_request_that_differ_in_nothing_that_a_rule_reads(name: str) -> None:
+def test_jobs_share_a_request_unless_they_differ_in_something_a_rule_reads(name: str) -> None:
     other = replace(JOB, **{name: (ALIKE | DIFFERENT)[name]})
 
     assert (request_key(other) == request_key(JOB)) is (name in ALIKE)
@@ -99,7 +99,7 @@ def test_jobs_share_a_request_that_differ_in_nothing_that_a_rule_reads(name: str
         "placement/shapes.py",
     ],
 )
-def test_a_judge_of_requests_reads_no_field_of_a_job_that_the_key_leaves_out(path: str) -> None:
+def test_resolving_a_request_reads_only_fields_that_are_in_its_key(path: str) -> None:
     """Jobs with equal keys share one request or one refusal, in a cycle and from cycle to cycle."""
     source = (Path(core.__file__).parent / path).read_text()
     attributes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
@@ -109,7 +109,7 @@ def test_a_judge_of_requests_reads_no_field_of_a_job_that_the_key_leaves_out(pat
     assert read & ALIKE.keys() <= {"key"}  # the name of a job, under which its request is remembered
 
 
-def test_how_far_a_gang_may_grow_makes_no_other_request_but_whether_it_may_at_all_does() -> None:
+def test_whether_a_gang_may_grow_is_part_of_its_request_and_how_far_is_not() -> None:
     may_grow, further, may_not = (request_key(make_job("a", workers=workers)) for workers in ((1, 2), (1, 9), 1))
 
     assert may_grow == further != may_not
@@ -119,7 +119,7 @@ OTHERWISE = {name: value for name, value in (ALIKE | DIFFERENT).items() if name 
 
 
 @given(changed=st.sets(st.sampled_from(sorted(OTHERWISE))), more=st.sampled_from(sorted(OTHERWISE)))
-def test_jobs_with_equal_keys_can_run_in_equal_ways(changed: set[str], more: str) -> None:
+def test_jobs_with_equal_keys_have_equal_options(changed: set[str], more: str) -> None:
     """Whatever their fields are: a field that a way depends on is a field of the key."""
     one = replace(JOB, **{name: OTHERWISE[name] for name in changed})
     other = replace(one, **{more: getattr(JOB, more) if more in changed else OTHERWISE[more]})
@@ -233,13 +233,13 @@ def test_the_ways_to_run_are(job: Job, queue: TenantQueue, want: list[tuple[str,
     assert ways(job, queue) == want
 
 
-def test_lines_of_a_parent_that_name_classes_forbid_a_mix_too() -> None:
+def test_a_parents_quota_lines_for_single_classes_forbid_a_mix_too() -> None:
     found = ways(make_job("a", workers=2), replace(RED, parent="top"), replace(BOTH_CLASSES, name="top"))
 
     assert found == [("A100", ALL), ("H100", ALL)]
 
 
-def test_an_option_has_the_shape_the_tenant_and_the_dearest_cost_of_one_worker() -> None:
+def test_an_option_has_the_shape_and_the_tenant_and_the_highest_cost_of_one_worker() -> None:
     topology = Topology("rack", TopologyMode.REQUIRED)
     job = make_job(
         "a",
@@ -258,7 +258,7 @@ def test_an_option_has_the_shape_the_tenant_and_the_dearest_cost_of_one_worker()
     assert (second.cost, second.buckets) == ((500, 20_480), (("A100", "east"),))
 
 
-def test_a_mixed_option_costs_what_its_dearest_class_costs_and_lies_in_the_buckets_of_all() -> None:
+def test_a_mixed_option_costs_what_its_dearest_class_costs_and_has_the_buckets_of_all() -> None:
     (mixed,) = options(make_job("a", gpu=GpuRequest(memory_mib=20_480)))
     (whole,) = options(make_job("a", gpus=2))
 
@@ -268,7 +268,7 @@ def test_a_mixed_option_costs_what_its_dearest_class_costs_and_lies_in_the_bucke
     assert whole.cost == (2_000, 163_840)
 
 
-def test_an_option_looks_at_the_nodes_that_have_its_class_and_a_mixed_one_at_all() -> None:
+def test_an_option_looks_at_nodes_of_its_class_and_a_mixed_one_at_all_nodes() -> None:
     rows = [option.placement_request.rows for option in options(make_job("a", workers=2))]
 
     assert [row if row is None or isinstance(row, slice) else row.tolist() for row in rows] == [
@@ -283,7 +283,7 @@ def test_an_option_looks_at_the_nodes_that_have_its_class_and_a_mixed_one_at_all
     [((), ()), (("amd.com/gpu",), ("",)), (("amd.com/gpu", "intel.com/gpu"), ("",))],
     ids=["of one maker", "of two makers", "of three makers"],
 )
-def test_a_job_that_names_no_class_where_devices_are_of_several_makers_asks_for_gpus_of_cuda(
+def test_among_devices_of_several_makers_a_job_without_a_class_asks_for_cuda_gpus(
     devices: tuple[str, ...], resources: tuple[str, ...]
 ) -> None:
     others = [make_node(name, gpu_class=f"of {name}", resource=name) for name in devices]

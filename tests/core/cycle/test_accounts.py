@@ -71,7 +71,7 @@ def test_a_gang_that_lost_a_node_gives_back_all_that_it_holds(lost: Job) -> None
     assert free(held.after_evictions) == [0, 1, 1, 1]
 
 
-def test_what_is_allocated_is_taken_from_both_and_given_back_to_both() -> None:
+def test_an_allocation_is_taken_from_both_accounts_and_given_back_to_both() -> None:
     held = accounts(STAYS, LEAVES)
     held.allocate(place(held, 3))
     early = (free(held.current), free(held.after_evictions))
@@ -85,7 +85,7 @@ def test_what_is_allocated_is_taken_from_both_and_given_back_to_both() -> None:
 
 
 @pytest.mark.parametrize("opened", [True, False])
-def test_a_nominated_place_is_taken_once_in_each_and_counts_twice_until_it_is_free(opened: bool) -> None:
+def test_a_nominated_place_is_taken_in_both_accounts(opened: bool) -> None:
     held = accounts(STAYS, LEAVES)
     if opened:
         held.open_after_evictions()
@@ -112,7 +112,7 @@ def test_a_job_that_leaves_in_two_parts_gives_back_both() -> None:
         pytest.param(STAYS, 2, id="that it does not hold"),
     ],
 )
-def test_a_departure_does_not_give_back_a_gpu(job: Job, column: int) -> None:
+def test_a_departure_gives_back_no_gpu_that(job: Job, column: int) -> None:
     held = accounts(job)
     if column == 0:
         held.depart(job.key, place(held, 0))

@@ -72,7 +72,7 @@ FILLERS = [make_job("a", queue="blue"), make_job("b", queue="blue")]
         "anybody when it is over",
     ],
 )
-def test_before_a_booking_starts_only_jobs_that_will_be_gone_lie_on_it(
+def test_before_a_booking_starts_only_jobs_that_will_be_gone_may_use_its_gpus(
     changes: dict[str, Any], now: float, starts: bool
 ) -> None:
     toy = cluster(*FILLERS, make_job("asks", at=1.0, **changes), now=now)
@@ -91,7 +91,7 @@ def test_when_a_booking_starts_its_queue_gets_all_of_it_from_jobs_that_may_be_ev
     assert [one.kind for one in toy.history if isinstance(one, Evict)] == [EvictionKind.RECLAIMED]
 
 
-def test_a_job_behind_a_booking_is_told_which_one_until_when_and_what_would_help() -> None:
+def test_the_message_behind_a_booking_names_it_and_its_end_and_what_would_help() -> None:
     verdict = cluster(*FILLERS, make_job("asks", queue="blue", at=1.0)).cycle().verdicts["blue/asks"]
     assert verdict.reason is Reason.GPUS_BOOKED
     span = f"from {format_instant(100.0)} until {format_instant(200.0)}"
@@ -103,7 +103,7 @@ def test_a_job_behind_a_booking_is_told_which_one_until_when_and_what_would_help
     )
 
 
-def test_the_same_gpus_are_kept_until_it_is_over_or_taken_back() -> None:
+def test_a_booking_keeps_the_same_gpus_until_it_ends_or_is_withdrawn() -> None:
     toy = cluster()
     first = toy.cycle().booked["demo"].kept
     toy.observe(make_job("a", queue="blue"))
@@ -145,7 +145,7 @@ ASKED = st.fixed_dictionaries(
     gpus=st.integers(1, 4),
     protected_s=st.integers(0, 30),
 )
-def test_what_is_booked_is_there_when_it_starts_whatever_comes_before(
+def test_booked_gpus_are_there_when_the_booking_starts_whatever_comes_before(
     stream: list[tuple[int, dict[str, Any]]], gpus: int, protected_s: int
 ) -> None:
     booking = BookingTerms(name="demo", queue="red", gpu_class="H100", gpus=gpus, starts_at=60.0, ends_at=200.0)

@@ -40,9 +40,7 @@ def covered(queues: list[TenantQueue], jobs: list[Job], queue: str) -> set[tuple
         (6, {("red/old", False), ("red/small", False), ("red/old", True), ("red/small", True)}),
     ],
 )
-def test_minimums_are_covered_from_the_oldest_submission_on_and_then_surplus(
-    guaranteed: int, want: set[tuple[str, bool]]
-) -> None:
+def test_minimums_are_covered_oldest_first_and_then_surplus(guaranteed: int, want: set[tuple[str, bool]]) -> None:
     jobs = [running("small", [3, 4, 5], at=2.0, least=1), running("old", [0, 1, 2], at=1.0, least=2)]
 
     assert covered([make_queue("red", guaranteed=guaranteed)], jobs, "red") == want
@@ -75,13 +73,13 @@ def test_priority_goes_before_age() -> None:
     assert covered([make_queue("red", guaranteed=1)], jobs, "red") == {("red/urgent", False)}
 
 
-def test_a_priority_above_what_the_queue_allows_counts_as_the_highest_that_it_does() -> None:
+def test_a_priority_above_the_queues_bound_counts_as_the_bound() -> None:
     jobs = [running("old", [0], at=1.0, least=1), running("urgent", [1], at=2.0, least=1, priority=1)]
 
     assert covered([make_queue("red", guaranteed=1, max_priority=0)], jobs, "red") == {("red/old", False)}
 
 
-def test_a_job_that_is_covered_below_is_covered_above_before_all_others() -> None:
+def test_a_job_covered_by_a_child_queue_is_covered_by_the_parent_first() -> None:
     queues = [
         make_queue("top", guaranteed=1),
         make_queue("red", guaranteed=1, parent="top"),
@@ -106,7 +104,7 @@ HELD = st.lists(
 
 
 @given(HELD, st.tuples(st.integers(0, 12), st.integers(0, 8), st.integers(0, 8)), st.booleans())
-def test_what_is_covered_together_is_what_is_covered_one_by_one(
+def test_the_shortcut_covers_the_same_jobs_as_the_walk(
     held: list[tuple[str, int, int, int]], guaranteed: tuple[int, int, int], narrow: bool
 ) -> None:
     queues = [
@@ -129,7 +127,7 @@ def test_what_is_covered_together_is_what_is_covered_one_by_one(
         assert of_all.covered.of(index) == one_by_one.of(index)
 
 
-def test_what_holds_no_more_than_its_guarantee_is_covered_whole() -> None:
+def test_a_queue_that_holds_no_more_than_its_guarantee_is_covered_whole() -> None:
     counted = Accounting.of(NODES, [make_queue("red", guaranteed=3)], [running("a", [0, 1], at=1.0, least=2)])
     of_all = RunningJobs(counted.running, counted.allocations, counted.tree)
     assert of_all.covered.covers_all(0)
@@ -141,7 +139,7 @@ def test_what_holds_no_more_than_its_guarantee_is_covered_whole() -> None:
     [(2_001, True), (2_000, True), (1_999, False), (0, False)],
     ids=["more", "exactly that", "a thousandth less", "nothing"],
 )
-def test_a_guarantee_of_as_much_as_they_hold_covers_all_jobs(milli: int, covers: bool) -> None:
+def test_a_guarantee_equal_to_what_jobs_hold_covers_all_of_them(milli: int, covers: bool) -> None:
     jobs = [make_job(name, placement=make_placement(("n1", [[gpu]])), at=gpu) for gpu, name in enumerate("ab")]
     queue = make_queue("red", quotas=(Quota(guaranteed=milli),))
     counted = Accounting.of(NODES, [queue], jobs)
@@ -151,14 +149,14 @@ def test_a_guarantee_of_as_much_as_they_hold_covers_all_jobs(milli: int, covers:
     assert running.covered.covers_all(0) is covers
 
 
-def test_where_somebody_has_surplus_it_is_not_known_whether_all_are_covered() -> None:
+def test_with_surplus_workers_the_shortcut_gives_no_answer() -> None:
     counted = Accounting.of(NODES, [make_queue("red", guaranteed=8)], [running("a", [0, 1], at=1.0, least=1)])
 
     assert not RunningJobs(counted.running, counted.allocations, counted.tree).covered.covers_all(0)
 
 
 @pytest.mark.parametrize(("milli", "covers"), [(1_000, True), (999, False)])
-def test_the_first_job_is_covered_by_a_guarantee_of_all_that_it_holds(milli: int, covers: bool) -> None:
+def test_a_guarantee_equal_to_what_the_first_job_holds_covers_it(milli: int, covers: bool) -> None:
     jobs = [make_job(name, placement=make_placement(("n1", [[gpu]])), at=gpu) for gpu, name in enumerate("ab")]
     queue = make_queue("red", quotas=(Quota(guaranteed=milli),))
 

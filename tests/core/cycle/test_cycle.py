@@ -95,7 +95,7 @@ def test_a_nomination_takes_its_place_in_both_occupancies_and_starts_nothing() -
     assert cycle.plan().verdicts == {"red/other": WAITS.verdict("red/other")}
 
 
-def test_a_move_holds_the_new_place_of_a_job_that_leaves() -> None:
+def test_a_move_holds_the_new_place_of_the_job() -> None:
     cycle = Cycle.open(snapshot(evicting=True), Policy())
     cycle.nominate_move(RUNNING, placed(cycle, WAITING, cycle.accounts.current))
 

@@ -42,13 +42,13 @@ def test_a_job_costs_a_cycle_the_same_however_many_others_there_are() -> None:
     assert many <= 4 * few
 
 
-def test_workers_that_are_held_cost_a_cycle_a_few_calls_each_and_not_a_few_for_each_pair() -> None:
+def test_the_cost_of_a_cycle_grows_linearly_with_held_workers() -> None:
     few, many = (cost(jobs=1, asked=100_000, nodes=nodes) for nodes in (1, 8))
 
     assert many <= 8 * few
 
 
-def test_a_node_that_changes_costs_no_walk_over_the_jobs_that_run_while_somebody_waits_too_long() -> None:
+def test_with_an_overdue_job_a_changed_node_costs_no_walk_over_running_jobs() -> None:
     def changed_cycle(nodes: int) -> int:
         hosts = [make_node(f"n{number}", gpus=8) for number in range(nodes)]
         toy = ToyCluster(hosts, [make_queue("red", guaranteed=8 * nodes)])

@@ -61,7 +61,7 @@ def as_text(table: HolderTable) -> list[object]:
 
 
 @given(st.lists(st.lists(happenings(), max_size=5), min_size=1, max_size=5))
-def test_a_table_brought_up_to_date_is_the_one_that_would_be_made(story: list[list[Any]]) -> None:
+def test_an_updated_table_equals_a_new_one(story: list[list[Any]]) -> None:
     cache, before = AccountingCache(), None
     jobs: dict[int, Job] = {}
     cache.accounting(NODES, QUEUES, ())
@@ -84,7 +84,7 @@ def job_at(slot: int, name: str, **changes: Any) -> Job:
     return replace(make_job(f"{name}{slot}", placement=place, **changes), admitted_at=float(slot))
 
 
-def test_the_table_of_the_same_jobs_is_the_same() -> None:
+def test_unchanged_jobs_keep_their_table() -> None:
     counted = Accounting.of(NODES, QUEUES, [job_at(0, "a"), job_at(1, "b")])
     running = running_of(counted)
     table = running.holders
@@ -93,7 +93,7 @@ def test_the_table_of_the_same_jobs_is_the_same() -> None:
     assert running_of(replace(counted), running).holders is table
 
 
-def test_jobs_stay_that_are_not_leaving_or_resized_or_asked_to_leave() -> None:
+def test_a_job_stays_unless_it_is_leaving_or_being_resized_or_asked_to_leave() -> None:
     jobs = [job_at(0, "a"), job_at(1, "b", evicting=True), job_at(2, "c"), job_at(3, "d")]
     jobs[2] = replace(jobs[2], resizing_from=jobs[2].placement)
     table = running_of(Accounting.of(NODES, QUEUES, jobs)).holders
@@ -110,7 +110,7 @@ def test_a_job_beside_one_that_is_asked_to_leave_stays() -> None:
     assert stays == {"red/a0": [1, 2, 3], "red/b1": [0, 2, 3], "red/c2": [0, 1, 3], "red/d3": [0, 1, 2]}
 
 
-def test_what_a_job_does_not_say_is_without_end_or_not_yet() -> None:
+def test_missing_times_of_a_job_are_infinite_or_not_yet_known() -> None:
     said = job_at(0, "a", expected_runtime_s=50, max_runtime_s=60, backfilled_until=7.0)
     silent = replace(job_at(1, "b", preemptible=False), admitted_at=None)
     table = running_of(Accounting.of(NODES, QUEUES, [said, silent])).holders

@@ -47,7 +47,7 @@ SHRINK = Departures((), (resize("a"),), {"a": frozenset({3})})
         ),
     ],
 )
-def test_departures_add_up(
+def test_departures_of_several_turns_add_up(
     steps: list[Departures], evictions: dict[str, Evict], resizes: dict[str, Resize], departures: int
 ) -> None:
     outcome = CycleOutcome()
@@ -101,7 +101,7 @@ def test_an_entry_that_waited_before_it_was_admitted_gets_no_verdict() -> None:
     assert CycleOutcome().plan([entry]) == Plan(actions=(Admit(job="red/a", placement=PLACE),))
 
 
-def test_an_entry_is_at_a_place_only_as_its_outcome_says() -> None:
+def test_an_entry_has_a_place_only_in_the_matching_outcome() -> None:
     entry = Entry(make_job("a"))
     found = []
     entry.nominate(PLACE, WAITS)

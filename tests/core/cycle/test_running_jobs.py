@@ -38,7 +38,7 @@ def test_jobs_are_found_by_their_own_queue_and_elastic_ones_by_their_surplus() -
     assert names("idle") == ([], [])
 
 
-def test_of_each_class_the_two_that_may_run_longest_are_told_for_those_that_can_be_evicted_and_the_others() -> None:
+def test_the_two_longest_running_jobs_of_each_class_are_found_for_evictable_jobs_and_for_others() -> None:
     def runs(name: str, node: str, column: int, max_runtime_s: int | None = None, **more: Any) -> Job:
         return make_job(name, placement=make_placement((node, [[column]])), max_runtime_s=max_runtime_s, **more)
 

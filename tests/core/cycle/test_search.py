@@ -118,7 +118,7 @@ def test_the_best_place_is(job: Job, nodes: list[Node], want: Placement | None) 
         ),
     ],
 )
-def test_beside_a_gpu_that_is_held_a_place_is_found(job: Job, queues: tuple[TenantQueue, ...], found: bool) -> None:
+def test_a_place_beside_a_held_gpu_is_found(job: Job, queues: tuple[TenantQueue, ...], found: bool) -> None:
     assert (place(job, [make_node("h1")], *queues, held=make_placement(("h1", [[0]]))) is not None) is found
 
 
@@ -156,7 +156,7 @@ def test_a_job_that_may_not_be_evicted_stays_inside_every_guarantee_on_its_path(
     assert (inside(one), inside(two)) == (True, False)
 
 
-def test_headroom_is_counted_only_where_a_limit_may_bind() -> None:
+def test_headroom_is_counted_only_if_a_limit_may_bind() -> None:
     free = occupancy([make_node("h1", gpus=4)])
     bound = occupancy([make_node("h1", gpus=4)], make_queue("red", guaranteed=1, limit=5))
     job = make_job("a", gpus=2)
@@ -170,7 +170,7 @@ def test_headroom_is_counted_only_where_a_limit_may_bind() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_job_that_may_not_be_evicted_gets_the_place_inside_its_guarantee_though_another_is_tighter(
+def test_a_job_that_may_not_be_evicted_gets_a_place_inside_its_guarantee_before_a_tighter_one(
     workers: int,
 ) -> None:
     nodes = [make_node("e", gpus=8, zone="east"), make_node("w", gpus=2, zone="west")]

@@ -19,7 +19,7 @@ from cotenant.testing import ToyCluster, make_job, make_node, make_queue
     ],
     ids=["it would fit there", "it would not fit there either", "they are of another class"],
 )
-def test_a_booking_is_named_where_it_alone_is_in_the_way(gpus: int, classes: tuple[str, ...], reason: Reason) -> None:
+def test_a_booking_is_named_if_nothing_else_is_in_the_way(gpus: int, classes: tuple[str, ...], reason: Reason) -> None:
     toy = ToyCluster(
         [make_node("n1", gpus=4), make_node("n2", gpus=4, gpu_class="L4")],
         [make_queue("red"), make_queue("blue", guaranteed=4)],

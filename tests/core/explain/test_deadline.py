@@ -18,7 +18,7 @@ from cotenant.core.model.moment import Moment
      (60, 60), (69, 60), (599, 590), (600, 600), (959, 900), (960, 960), (1_079, 960), (7_287, 7_200),
      (90_000, 84_480)],
 )  # fmt: skip
-def test_the_time_that_is_left_is_told_in_units_that_grow_with_it(left: int, rounded: int) -> None:
+def test_the_remaining_time_is_worded_in_units_that_grow_with_it(left: int, rounded: int) -> None:
     moment = Moment(1_000.0)
 
     assert time_left(1_000.0 + left, moment) == rounded

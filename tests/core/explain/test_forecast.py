@@ -43,7 +43,7 @@ def starts(jobs: list[Job], *, gpus: int = 2) -> dict[str, float | None]:
     return found
 
 
-def test_a_gang_starts_when_enough_have_ended_and_those_ahead_have_their_place() -> None:
+def test_a_gang_starts_when_enough_jobs_ended_and_those_ahead_have_their_place() -> None:
     jobs = [
         busy("short", "n1", 0, expected_runtime_s=200),
         busy("long", "n1", 1, expected_runtime_s=600),
@@ -55,11 +55,11 @@ def test_a_gang_starts_when_enough_have_ended_and_those_ahead_have_their_place()
     assert starts(jobs) == {"red/first": 1_100.0, "red/second": 1_500.0, "red/pair": None}
 
 
-def test_no_start_is_known_behind_jobs_that_never_said_how_long_they_run() -> None:
+def test_no_start_is_known_behind_jobs_without_a_declared_run_time() -> None:
     assert starts([busy("endless", "n1", 0), make_job("next", at=1)], gpus=1) == {"red/next": None}
 
 
-def test_a_job_over_its_expectation_is_taken_to_need_its_maximum() -> None:
+def test_a_job_over_its_expected_run_time_is_assumed_to_need_its_maximum() -> None:
     jobs = [busy("late", "n1", 0, expected_runtime_s=50, max_runtime_s=300), make_job("next", at=1)]
 
     assert starts(jobs, gpus=1) == {"red/next": 1_200.0}
@@ -77,13 +77,15 @@ def test_a_job_over_its_expectation_is_taken_to_need_its_maximum() -> None:
         pytest.param(200, 600, None, None, id="unknown, before it was admitted"),
     ],
 )
-def test_a_job_ends(expected: int | None, longest: int | None, admitted_at: float | None, ends: float | None) -> None:
+def test_a_job_is_forecast_to_end(
+    expected: int | None, longest: int | None, admitted_at: float | None, ends: float | None
+) -> None:
     job = make_job("a", expected_runtime_s=expected, max_runtime_s=longest)
 
     assert ends_at(job, admitted_at, Moment(1_000.0)) == ends
 
 
-def test_the_soonest_endings_are_looked_at_so_many_of_them() -> None:
+def test_a_bounded_number_of_the_soonest_endings_is_tried() -> None:
     """Six hundred jobs run; the later half started in this cycle."""
     tree = QueueTree.of([], Inventory.of([]))
     nothing = Allocation((), Charge(-1, "", ()))
@@ -109,14 +111,14 @@ SOON = make_job("soon", expected_runtime_s=70, max_runtime_s=200, admitted_at=0.
 LATER = make_job("later", expected_runtime_s=150, admitted_at=0.0)
 
 
-def test_known_endings_follow_the_moment_forth_and_back() -> None:
+def test_known_endings_are_right_at_later_and_earlier_moments() -> None:
     running = running_of(SOON, LATER)
     seen = [endings(running, now) for now in (0.0, 60.0, 70.0, 60.0, 150.0)]
     first, second = [(70.0, "red/soon"), (150.0, "red/later")], [(150.0, "red/later"), (200.0, "red/soon")]
     assert seen == [first, first, second, first, [(200.0, "red/soon")]]
 
 
-def test_where_no_ending_is_known_none_is_at_any_moment() -> None:
+def test_without_known_endings_there_is_none_at_any_moment() -> None:
     running = running_of(make_job("endless", admitted_at=0.0))
     assert [endings(running, now) for now in (0.0, 60.0)] == [[], []]
 

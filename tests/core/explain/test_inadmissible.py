@@ -57,7 +57,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_can_never_start_is_refused_at_once_for(name: str) -> None:
+def test_a_job_that_can_never_start_is_refused_at_once_for(name: str) -> None:
     job, queues, reason = REFUSED[name]
 
     plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=queues, jobs=[job]))
@@ -67,7 +67,7 @@ def test_what_can_never_start_is_refused_at_once_for(name: str) -> None:
 
 
 @pytest.mark.parametrize("first", [1, (1, 2)])
-def test_what_was_resolved_before_changes_no_request(first: int | tuple[int, int]) -> None:
+def test_requests_resolved_before_do_not_change_a_request(first: int | tuple[int, int]) -> None:
     """A single worker chooses freely among classes; a gang that may grow prefers one class."""
     resolver = RequestResolver(BOTH.inventory, BOTH.tree)
     resolver.resolve(make_job("first", workers=first))
@@ -80,7 +80,7 @@ def test_what_was_resolved_before_changes_no_request(first: int | tuple[int, int
     assert (classes(1), classes((1, 2))) == ([""], ["A100", "H100", ""])
 
 
-def test_what_quotas_make_of_a_request_is_taken_over_while_quotas_stay() -> None:
+def test_what_quotas_allow_a_request_is_reused_while_quotas_are_unchanged() -> None:
     """The same objects, if the tree is the same object; none, if it is another tree."""
     job, before = make_job("a", classes=("H100",)), RequestResolver(BOTH.inventory, BOTH.tree)
     other = Accounting.of([make_node("h1")], [make_queue("red", guaranteed=8, gpu_class="A100")], [])
@@ -125,7 +125,9 @@ MIXED = [make_node("n1", gpus=4), make_node("n2", gpus=4, gpu_class="A100")]
         ),
     ],
 )  # fmt: skip
-def test_a_class_that_no_line_covers_is_told_what_they_cover(quotas: tuple[Quota, ...], job: Job, message: str) -> None:
+def test_for_a_class_that_no_quota_line_covers_the_covered_ones_are_named(
+    quotas: tuple[Quota, ...], job: Job, message: str
+) -> None:
     queue = replace(make_queue("red"), quotas=quotas)
     verdict = schedule(make_snapshot(nodes=MIXED, queues=[queue], jobs=[job])).verdicts["red/a"]
     assert (verdict.reason, verdict.message) == (Reason.NO_QUOTA, message)
@@ -145,7 +147,7 @@ def test_a_class_that_no_line_covers_is_told_what_they_cover(quotas: tuple[Quota
         ),
     ],
 )  # fmt: skip
-def test_a_job_that_may_not_be_evicted_is_told_what_is_guaranteed(
+def test_for_a_job_that_may_not_be_evicted_the_guarantee_is_named(
     quotas: tuple[Quota, ...], classes: tuple[str, ...], guaranteed: str
 ) -> None:
     job = make_job("a", workers=4, preemptible=False, classes=classes)
@@ -220,7 +222,7 @@ SHARE = GpuRequest(memory_mib=20_480, classes=("A100", "H100"))
         ),
     ],
 )  # fmt: skip
-def test_a_gang_above_every_limit_is_told_the_one_that_is_nearest(queue: TenantQueue, job: Job, message: str) -> None:
+def test_for_a_gang_above_every_limit_the_nearest_one_is_named(queue: TenantQueue, job: Job, message: str) -> None:
     verdict = schedule(make_snapshot(nodes=TWO_CLASSES, queues=[queue], jobs=[job])).verdicts["red/a"]
 
     assert (verdict.reason, verdict.message[verdict.message.index("together") :]) == (Reason.EXCEEDS_LIMIT, message)
@@ -249,7 +251,7 @@ HELD = [running("held", 0, 1, user="ann"), running("bob", 2, user="bob")]
         ),
     ],
 )  # fmt: skip
-def test_a_refusal_for_ever_says_what_is_used_now_of_the_limit(
+def test_a_permanent_refusal_names_the_present_use_of_the_limit(
     queue: TenantQueue, message: str, used: int, available: int
 ) -> None:
     jobs = [*HELD, ANN]

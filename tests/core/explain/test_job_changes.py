@@ -491,7 +491,7 @@ def test_every_kind_of_change_is_named_once_those_first_that_cost_the_job_nothin
 
 
 @pytest.mark.parametrize(("job", "around", "starts", "named"), TABLE.values(), ids=TABLE)
-def test_a_change_has_the_job_with_it_and_that_one_starts(
+def test_a_change_contains_the_changed_job_and_that_job_starts(
     job: Job, around: Surroundings, starts: Starts, named: list[Found]
 ) -> None:
     jobs = [change.job for change in tried(job, around, starts)]
@@ -499,5 +499,5 @@ def test_a_change_has_the_job_with_it_and_that_one_starts(
     assert len(jobs) == len(named)
 
 
-def test_two_changes_are_equal_by_what_they_say() -> None:
+def test_two_changes_are_equal_if_their_words_and_fields_are() -> None:
     assert SpecChange("its priority were 3", job=make_job("a")) == SpecChange("its priority were 3", job=make_job("b"))

@@ -26,7 +26,7 @@ from cotenant.testing import ToyCluster, make_job, make_node, make_placement, ma
 RED = make_queue("red", guaranteed=8, limit=8)
 
 
-def test_a_share_that_does_not_fit_is_told_how_the_gpus_stand() -> None:
+def test_for_a_share_that_does_not_fit_the_state_of_the_gpus_is_named() -> None:
     jobs = [make_job(f"j{index}", queue="red", milli=400, workers=2, at=index) for index in range(3)]
 
     plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=[RED], jobs=jobs))
@@ -37,7 +37,7 @@ def test_a_share_that_does_not_fit_is_told_how_the_gpus_stand() -> None:
     )
 
 
-def test_a_limit_that_is_used_up_is_said_in_numbers() -> None:
+def test_a_limit_that_is_used_up_is_named_with_its_numbers() -> None:
     queues = [make_queue("red", guaranteed=1, limit=3)]
     jobs = [make_job("old", gpus=2, placement=make_placement(("n1", [[0, 1]]))), make_job("new", gpus=2)]
 
@@ -58,7 +58,7 @@ def test_a_limit_that_is_used_up_is_said_in_numbers() -> None:
     )
 
 
-def test_gpus_whose_nodes_lack_cpu_are_named_with_what_one_worker_asks() -> None:
+def test_missing_cpu_is_named_with_what_one_worker_asks_for() -> None:
     jobs = [
         make_job("old", cpu_milli=6_000, placement=make_placement(("n1", [[0]]))),
         make_job("new", cpu_milli=4_500, memory_mib=2_048),
@@ -91,7 +91,7 @@ def test_memory_that_the_operator_adds_is_named_beside_what_a_worker_asks() -> N
     assert dict(verdict.evidence)["memory_mib"] == 2_048
 
 
-def test_what_a_chief_asks_is_named_too() -> None:
+def test_the_amounts_of_the_chief_are_named_too() -> None:
     jobs = [
         make_job("old", cpu_milli=6_000, placement=make_placement(("n1", [[0]]))),
         make_job("new", cpu_milli=1_000, memory_mib=2_048, chief_cpu_milli=4_000),
@@ -113,7 +113,7 @@ def test_what_a_chief_asks_is_named_too() -> None:
         (("n1", "n2", "n3", "n4", "n5"), "n1, n2, n3 and 2 more"),
     ],
 )
-def test_room_that_is_being_made_is_named_by_three_nodes_and_a_number(nodes: tuple[str, ...], named: str) -> None:
+def test_nodes_being_freed_are_named_up_to_three_and_then_counted(nodes: tuple[str, ...], named: str) -> None:
     placement = make_placement(*((node, [[0]]) for node in nodes))
 
     assert waiting_for_eviction(placement) == Refusal(
@@ -207,7 +207,9 @@ FOUR = [make_node("n1"), make_node("n2")]
         ),
     ],
 )  # fmt: skip
-def test_a_job_without_room_is_told_what_there_is(running: list[Job], new: Job, reason: Reason, stand: str) -> None:
+def test_for_a_job_without_room_the_message_says_what_there_is(
+    running: list[Job], new: Job, reason: Reason, stand: str
+) -> None:
     nodes = [replace(node, rack=node.name) for node in FOUR]
     queue = make_queue("red", guaranteed=8)
 
@@ -216,7 +218,7 @@ def test_a_job_without_room_is_told_what_there_is(running: list[Job], new: Job, 
     assert (verdict.reason, verdict.message.partition("allows it, but ")[2]) == (reason, stand)
 
 
-def test_where_memory_is_the_scarcer_dimension_its_part_is_what_is_left() -> None:
+def test_if_memory_is_scarcer_its_part_is_named_as_left() -> None:
     gpu = GpuRequest(memory_mib=65_536, compute_milli=100)
     running = make_job("old", gpu=gpu)
     toy = ToyCluster([make_node("n1", gpus=1)], [RED], [running])
@@ -226,7 +228,7 @@ def test_where_memory_is_the_scarcer_dimension_its_part_is_what_is_left() -> Non
     assert toy.cycle().verdicts["red/new"].message.endswith("on 1 GPU 0.8 is taken and 0.2 left.")
 
 
-def test_of_zones_that_are_used_up_the_one_with_most_left_is_named() -> None:
+def test_of_exhausted_zones_the_one_with_most_left_is_named() -> None:
     """One of two may be had in east, two of three in west: three workers, and four are asked for."""
     lines = (Quota(zone="east", limit=2_000), Quota(zone="west", limit=3_000))
     nodes = [make_node(zone, gpus=8, zone=zone) for zone in ("east", "west")]
@@ -356,7 +358,7 @@ IN_THE_WAY: dict[str, tuple[list[Node], tuple[Quota, ...], list[Job], Job, Reaso
 
 
 @pytest.mark.parametrize("case", IN_THE_WAY)
-def test_what_is_in_the_way_of_a_job_is_the_nearest_of_limits_and_room(case: str) -> None:
+def test_the_nearest_obstacle_is_named(case: str) -> None:
     nodes, quotas, running, new, reason, message = IN_THE_WAY[case]
     queue = replace(make_queue("red"), quotas=quotas)
 
@@ -365,7 +367,7 @@ def test_what_is_in_the_way_of_a_job_is_the_nearest_of_limits_and_room(case: str
     assert (verdict.reason, verdict.message[-len(message) :]) == (reason, message)
 
 
-def test_how_gpus_stand_is_said_of_each_request_s_own_nodes_and_of_the_moment() -> None:
+def test_the_state_of_gpus_is_that_of_the_requests_own_nodes_at_that_moment() -> None:
     """Two kinds of requests wait for the same amounts, in two zones; a third starts between them."""
     nodes = [make_node("n1", gpus=4, zone="east"), make_node("n2", gpus=8, zone="west")]
     old = [

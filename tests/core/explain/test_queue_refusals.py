@@ -41,7 +41,7 @@ RED = make_queue("red", guaranteed=8, limit=8)
         ),
     ],
 )
-def test_a_queue_that_does_not_serve_the_namespace_is_refused_with_the_queues_that_do(job: Job, message: str) -> None:
+def test_if_the_queue_does_not_serve_the_namespace_the_queues_that_do_are_named(job: Job, message: str) -> None:
     queues = [
         make_queue("red", guaranteed=1),
         make_queue("blue", guaranteed=1, unlabelled=frozenset({"bare"})),
@@ -89,7 +89,7 @@ def test_a_budget_in_money_is_spent_when_nothing_of_it_is_left(left: int, starts
     ],
     ids=["in a currency", "without one", "whose amount is not known"],
 )
-def test_a_spent_budget_in_money_is_told_in_its_currency(queue: TenantQueue, said: str) -> None:
+def test_a_spent_budget_of_money_is_named_in_its_currency(queue: TenantQueue, said: str) -> None:
     verdict = schedule(make_snapshot(nodes=[make_node("n1")], queues=[queue], jobs=[make_job("a")])).verdicts["red/a"]
     assert verdict.message == f"{said}; it starts again with the next period."
 
@@ -126,7 +126,7 @@ def test_a_spent_budget_in_money_is_told_in_its_currency(queue: TenantQueue, sai
     ],
     ids=["above the highest", "below the lowest", "above every number", "a class above the highest", "of the parent"],
 )  # fmt: skip
-def test_a_priority_out_of_bounds_is_told_the_bound_and_whose_it_is(
+def test_for_a_priority_out_of_bounds_the_bound_and_its_queue_are_named(
     job: Job, queue: TenantQueue, message: str, scope: str, limit: int
 ) -> None:
     queues = [make_queue("top", limit=8, max_priority=4), queue]

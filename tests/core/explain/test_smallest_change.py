@@ -109,7 +109,7 @@ def test_the_smallest_change_that_would_start_the_job_is_named(change: str) -> N
     assert words == change
 
 
-def test_a_limit_in_the_way_is_named_with_the_missing_amount_where_the_job_can_do_nothing_itself() -> None:
+def test_if_no_change_of_the_job_helps_the_missing_quota_is_named() -> None:
     queues = [make_queue("red", guaranteed=1, limit=1)]
     jobs = [busy("a", "n1", 0), make_job("new")]
 
@@ -132,7 +132,7 @@ def test_no_more_places_are_looked_for_than_a_cycle_may(trials: int, change: str
     assert schedule(snapshot, Policy(advice=trials)).verdicts["red/new"].would_start_if == change
 
 
-def test_of_a_quota_nothing_is_advised_either_when_no_trial_is_left() -> None:
+def test_without_trials_left_no_quota_change_is_advised_either() -> None:
     queues, jobs = [make_queue("red", guaranteed=1, limit=1)], [busy("a", "n1", 0), make_job("new")]
     snapshot = make_snapshot(nodes=[make_node("n1", gpus=4)], queues=queues, jobs=jobs)
 
@@ -162,7 +162,9 @@ def advice(
     ],
     ids=["of numbers", "of a queue from above", "of a queue from below"],
 )
-def test_a_priority_out_of_bounds_is_advised_the_nearest_bound(queue: TenantQueue, priority: int, change: str) -> None:
+def test_for_a_priority_out_of_bounds_the_nearest_bound_is_advised(
+    queue: TenantQueue, priority: int, change: str
+) -> None:
     assert advice([make_node("n1")], [make_job("new", priority=priority)], queues=(queue,)) == change
 
 
@@ -216,14 +218,14 @@ def test_a_priority_above_that_of_the_job_ahead_is_advised(
     ],
     ids=str,
 )
-def test_fewer_gpus_help_on_a_kept_place_only_a_job_that_ends_in_time(runtime: dict[str, Any], change: str) -> None:
+def test_fewer_gpus_help_on_a_reserved_place_only_if_the_job_ends_in_time(runtime: dict[str, Any], change: str) -> None:
     """It asks for three GPUs, and two are there until the gang can start."""
     jobs = behind(GANG, make_job("small", at=2, gpus=3, **runtime))
     assert advice([make_node("n1", gpus=4)], jobs) == change
 
 
 @pytest.mark.parametrize(("max_runtime_s", "change"), [(600, "it asked for 2 workers"), (601, "")])
-def test_fewer_workers_help_on_a_kept_place_only_a_job_that_ends_in_time(max_runtime_s: int, change: str) -> None:
+def test_fewer_workers_help_on_a_reserved_place_only_if_the_job_ends_in_time(max_runtime_s: int, change: str) -> None:
     jobs = behind(GANG, make_job("small", at=2, workers=3, max_runtime_s=max_runtime_s))
     bounds = replace(make_queue("red", guaranteed=8), max_priority=0)
     assert advice([make_node("n1", gpus=4)], jobs, queues=(bounds,)) == change
@@ -237,19 +239,19 @@ def test_fewer_workers_help_on_a_kept_place_only_a_job_that_ends_in_time(max_run
         (59.5, "its priority were 1"),
     ],
 )
-def test_nobody_is_advised_to_end_within_less_than_a_minute(ends_in_s: float, change: str) -> None:
+def test_no_run_time_of_less_than_a_minute_is_advised(ends_in_s: float, change: str) -> None:
     jobs = behind(GANG, make_job("small", at=2), ends_in_s=ends_in_s)
     assert advice([make_node("n1", gpus=4)], jobs) == change
 
 
-def test_of_two_kept_places_the_one_that_is_taken_later_leaves_the_job_more_time() -> None:
+def test_of_two_reserved_places_the_later_one_is_advised() -> None:
     nodes = [make_node("n1", gpus=4), make_node("n2", gpus=4, gpu_class="A100")]
     ending = [busy("a", "n1", 0, expected_runtime_s=400), busy("b", "n2", 0, expected_runtime_s=700)]
     kept = [make_job("g1", gpus=4, at=1, classes=("H100",)), make_job("g2", gpus=4, at=2, classes=("A100",))]
     assert advice(nodes, [*ending, *kept, make_job("small", at=3)]) == IN_600_S
 
 
-def test_of_two_classes_the_one_with_most_left_says_how_many_workers_may_start() -> None:
+def test_the_class_with_most_room_decides_how_many_workers_are_advised() -> None:
     nodes = [make_node("h", gpus=4), make_node("a", gpus=4, gpu_class="A100")]
     held = [busy("h0", "h", 0), busy("a0", "a", 0), busy("a1", "a", 1)]
     limits = tuple(Quota(gpu_class=name, guaranteed=8_000) for name in ("A100", "H100"))
@@ -263,26 +265,26 @@ def test_of_two_classes_the_one_with_most_left_says_how_many_workers_may_start()
     [(make_queue("red", guaranteed=8), False), (make_queue("red", limit=8), True)],
     ids=["inside a guarantee, where it may not be evicted", "outside of any guarantee"],
 )
-def test_fewer_workers_start_where_all_of_them_would_have_lain(queue: TenantQueue, preemptible: bool) -> None:
+def test_fewer_workers_are_advised_where_the_whole_gang_would_lie(queue: TenantQueue, preemptible: bool) -> None:
     gang = make_job("new", workers=3, preemptible=preemptible)
     assert advice([make_node("n1", gpus=3)], [busy("a", "n1", 0), gang], queues=(queue,)) == "it asked for 2 workers"
 
 
 @pytest.mark.parametrize(("gpus", "change"), [(2, "queue red, class any, zone any had 0.5 GPU more"), (1, "")])
-def test_a_limit_is_to_be_raised_by_what_is_missing_where_there_is_a_gpu_for_it(gpus: int, change: str) -> None:
+def test_a_limit_is_to_be_raised_by_the_missing_amount_if_there_is_a_gpu_for_it(gpus: int, change: str) -> None:
     """One GPU and a half are allowed, and these cannot be shared."""
     node = make_node("n1", gpus=gpus, gpu_class="MI300X", resource="amd.com/gpu")
     queue = replace(make_queue("red"), quotas=(Quota(limit=1_500),))
     assert advice([node], [busy("a", "n1", 0), make_job("new")], queues=(queue,)) == change
 
 
-def test_a_limit_below_what_is_used_is_to_be_raised_by_that_as_well() -> None:
+def test_the_raise_also_covers_use_above_the_limit() -> None:
     queue = replace(make_queue("red"), quotas=(Quota(limit=1_000),))
     jobs = [busy("a", "n1", 0), busy("b", "n1", 1), make_job("new")]
     assert advice([make_node("n1", gpus=4)], jobs, queues=(queue,)) == "queue red, class any, zone any had 2 GPU more"
 
 
-def test_of_zones_the_one_that_has_gpus_is_to_allow_more() -> None:
+def test_the_limit_of_the_zone_with_free_gpus_is_to_be_raised() -> None:
     nodes = [make_node("n1", gpus=4, zone="east"), make_node("n2", gpus=1, zone="west")]
     limits = tuple(Quota(zone=zone, limit=limit) for zone, limit in (("east", 1_000), ("west", 8_000)))
     jobs = [busy("a", "n1", 0), busy("b", "n2", 0), make_job("new")]
@@ -295,7 +297,7 @@ def test_of_zones_the_one_that_has_gpus_is_to_allow_more() -> None:
     [(make_job("new", gpus=2), "a worker asked for 1 GPU"), (make_job("new", workers=2), "it asked for 1 worker")],
     ids=["GPUs", "workers"],
 )
-def test_one_trial_is_enough_where_there_is_but_one_smaller_amount(job: Job, change: str) -> None:
+def test_one_trial_is_enough_if_there_is_only_one_smaller_amount(job: Job, change: str) -> None:
     assert advice([make_node("n1")], [busy("a", "n1", 0), job], Policy(advice=1)) == change
 
 
@@ -309,7 +311,7 @@ def test_one_trial_is_enough_where_there_is_but_one_smaller_amount(job: Job, cha
         pytest.param(make_job("small", at=2, workers=2), id="whole GPUs are not shared"),
     ],
 )
-def test_a_job_that_waits_behind_kept_places_is_advised_to_end_in_time_not_to_put_its_ranks_together(
+def test_behind_reserved_places_a_maximum_run_time_is_advised_before_shared_gpus(
     small: Job,
 ) -> None:
     ending = [busy(f"busy{column}", "n1", column, expected_runtime_s=700) for column in range(2)]

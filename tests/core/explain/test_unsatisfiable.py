@@ -76,7 +76,7 @@ def test_nodes_without_a_rack_label_are_not_one_rack() -> None:
         ),
     ],
 )
-def test_a_job_that_no_node_could_hold_is_told_what_of_it_is_too_big(job: Job, message: str) -> None:
+def test_for_a_job_too_big_for_any_node_the_amount_that_is_too_big_is_named(job: Job, message: str) -> None:
     plan = schedule(
         make_snapshot(
             nodes=[make_node("n1"), make_node("n2")], queues=[make_queue("red", guaranteed=8, limit=16)], jobs=[job]
@@ -123,7 +123,7 @@ def with_ill_gpu(node: Node) -> Node:
     return replace(node, gpus=(replace(node.gpus[0], healthy=False), *node.gpus[1:]))
 
 
-def test_gpus_that_are_ill_and_would_help_are_named() -> None:
+def test_unhealthy_gpus_that_would_help_are_named() -> None:
     node = with_ill_gpu(make_node("n1", gpus=2))
     assert refused([node], make_job("a", workers=2)) == (
         "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers; it would fit, but 1 GPU is ill"
@@ -141,14 +141,14 @@ def test_gpus_that_are_ill_and_would_help_are_named() -> None:
     ],
     ids=["CPU", "memory", "both"],
 )
-def test_where_gpus_are_enough_the_cpu_or_memory_beside_them_is_named(resources: dict[str, Any], amount: str) -> None:
+def test_if_gpus_suffice_the_missing_cpu_or_memory_is_named(resources: dict[str, Any], amount: str) -> None:
     assert refused([make_node("n1", gpus=2)], make_job("a", workers=2, **resources)) == (
         "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers: there are GPUs enough, but not"
         f" with {amount} for each worker beside them; ask for less of it."
     )
 
 
-def test_where_gpus_are_enough_the_amounts_of_the_chief_are_named() -> None:
+def test_if_gpus_suffice_the_amounts_of_the_chief_are_named() -> None:
     job = make_job("a", workers=2, cpu_milli=20_000, chief_cpu_milli=60_000)
     assert refused([make_node("n1", gpus=2)], job) == (
         "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers: there are GPUs enough, but not"
@@ -157,7 +157,7 @@ def test_where_gpus_are_enough_the_amounts_of_the_chief_are_named() -> None:
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["the job lists classes", "a quota line names one"])
-def test_a_gang_is_not_mixed_of_several_classes_and_says_so(listed: bool) -> None:
+def test_the_message_says_that_a_gang_is_not_mixed_from_several_classes(listed: bool) -> None:
     nodes = [make_node("a", gpus=2, gpu_class="A100"), make_node("h", gpus=2)]
     job = make_job("a", workers=4, classes=("A100", "H100") if listed else ())
     queue = make_queue("red", guaranteed=16)
@@ -230,7 +230,9 @@ SMALL = make_node("a1", gpu_class="A100", memory_mib=40_960)
         ),
     ],
 )  # fmt: skip
-def test_what_no_node_has_is_told_with_what_there_is(nodes: list[Node], job: Job, reason: Reason, message: str) -> None:
+def test_an_amount_that_no_node_has_is_named_with_the_largest_there_is(
+    nodes: list[Node], job: Job, reason: Reason, message: str
+) -> None:
     queue = make_queue("red", guaranteed=16)
     verdict = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[job])).verdicts["red/a"]
     assert (verdict.reason, verdict.message) == (reason, message)
@@ -243,13 +245,13 @@ def test_what_no_node_has_is_told_with_what_there_is(nodes: list[Node], job: Job
         pytest.param([AMD, INTEL], make_job("a", classes=("Gaudi3",)), id="one of two kinds is named"),
     ],
 )
-def test_one_class_that_can_is_enough(nodes: list[Node], job: Job) -> None:
+def test_one_class_that_suffices_is_enough(nodes: list[Node], job: Job) -> None:
     plan = schedule(make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=16)], jobs=[job]))
     assert [action.job for action in plan.actions] == ["red/a"]
 
 
 @pytest.mark.parametrize(("number", "more"), [(3, ""), (4, " …")])
-def test_of_gpus_that_are_ill_three_are_named(number: int, more: str) -> None:
+def test_at_most_three_unhealthy_gpus_are_named(number: int, more: str) -> None:
     nodes = [with_ill_gpu(make_node(f"n{index}", gpus=1)) for index in range(number)]
     named = ", ".join(f"GPU-n{index}-0 on n{index}" for index in range(3))
     message = refused([*nodes, make_node("up", gpus=1)], make_job("a", workers=number + 1))

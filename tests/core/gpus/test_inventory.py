@@ -43,7 +43,7 @@ def test_no_nodes_make_arrays_without_rows() -> None:
     assert (inventory.kinds, inventory.zones, inventory.racks) == ((), (), ())
 
 
-def test_a_gpu_is_usable_where_it_is_healthy_and_its_node_takes_new_work() -> None:
+def test_a_gpu_is_usable_if_it_is_healthy_and_its_node_takes_new_work() -> None:
     sick = make_node("n1")
     sick = replace(sick, gpus=(replace(sick.gpus[0], healthy=False), sick.gpus[1]))
     inventory = Inventory.of([sick, make_node("n2", ready=False)])
@@ -121,7 +121,7 @@ def sick(node: Node) -> Node:
         pytest.param(sick(make_node("n2")), False, id="health of a GPU"),
     ],
 )
-def test_nodes_are_equivalent_that_differ_in_nothing_but(other: Node, alike: bool) -> None:
+def test_nodes_are_equivalent_if_they_differ_only_in(other: Node, alike: bool) -> None:
     assert Inventory.of([make_node("n1"), other]).equivalence.tolist() == [0, 0 if alike else 1]
 
 
@@ -174,7 +174,7 @@ def of_both(first: Node, second: Node) -> Node:
         pytest.param([], False, id="no nodes"),
     ],
 )
-def test_gpus_are_mixed_where_a_node_has_more_than_one_class(nodes: list[Node], mixed: bool) -> None:
+def test_gpus_are_mixed_if_a_node_has_more_than_one_class(nodes: list[Node], mixed: bool) -> None:
     assert Inventory.of(nodes).mixed is mixed
 
 

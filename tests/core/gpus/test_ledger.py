@@ -103,7 +103,7 @@ def test_a_whole_gpu_is_noted_without_its_tenant_so_that_equal_nodes_stay_in_equ
         pytest.param(replace(SHARE, columns=(), memory_mib=(), compute_milli=()), id="CPU and memory alone"),
     ],
 )
-def test_giving_back_undoes_taking_exactly(allocation: NodeAllocation) -> None:
+def test_a_release_undoes_an_allocation_exactly(allocation: NodeAllocation) -> None:
     taken, fresh = ledger(), ledger()
     taken.allocate(replace(SHARE, tenant=5))
     fresh.allocate(replace(SHARE, tenant=5))
@@ -212,7 +212,7 @@ def test_a_release_of_a_gpu_is_refused(held: list[NodeAllocation], released: Nod
         books.release(released)
 
 
-def test_what_is_promised_twice_is_released_twice() -> None:
+def test_gpus_nominated_twice_are_released_twice() -> None:
     """A nominated place counts in addition to the jobs that leave it."""
     books = ledger()
     books.allocate(WHOLE_GPU)
@@ -223,7 +223,7 @@ def test_what_is_promised_twice_is_released_twice() -> None:
     assert same_ledger(books, ledger())
 
 
-def test_a_node_that_takes_more_pods_than_before_gets_all_of_them_back() -> None:
+def test_a_node_whose_pod_limit_grew_gets_all_its_pods_back() -> None:
     held = ledger()
     held.allocate(SHARE)
     more = replace(held.inventory, pods=held.inventory.pods + 1)

@@ -35,16 +35,16 @@ def test_gpus_are_written_without_zeros_at_the_end(milli: int, text: str) -> Non
 @pytest.mark.parametrize(
     ("mib", "text"), [(0, "0 MiB"), (1_023, "1023 MiB"), (1_024, "1 GiB"), (1_025, "1025 MiB"), (1_048_576, "1024 GiB")]
 )
-def test_memory_is_written_in_gib_where_it_is_even(mib: int, text: str) -> None:
+def test_memory_is_written_in_gib_if_it_is_a_whole_number_of_gib(mib: int, text: str) -> None:
     assert format_mib(mib) == text
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (59, "59s"), (60, "1m"), (90, "1m30s"), (90_000, "25h")])
-def test_a_duration_is_written_as_a_manifest_has_it(seconds: int, text: str) -> None:
+def test_a_duration_is_written_as_in_a_manifest(seconds: int, text: str) -> None:
     assert format_duration(seconds) == text
 
 
-def test_one_is_singular() -> None:
+def test_a_count_of_one_is_in_the_singular() -> None:
     assert [counted(number, "GPU") for number in (0, 1, 2)] == ["0 GPUs", "1 GPU", "2 GPUs"]
     assert join_or(["a", "b", "c"]) == "a or b or c"
 
@@ -128,11 +128,11 @@ def test_figures_are_shown_in_the_units_that_people_write(
 
 
 @given(st.integers(0, 253_402_300_799))
-def test_an_instant_is_written_as_every_tool_writes_it(unix_s: int) -> None:
+def test_an_instant_is_written_in_iso_8601_like_in_other_tools(unix_s: int) -> None:
     assert format_instant(unix_s) == datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ").zfill(20)
 
 
-def test_of_an_instant_the_next_whole_second_is_written() -> None:
+def test_an_instant_is_rounded_up_to_a_whole_second() -> None:
     assert format_instant(1_199.2) == "1970-01-01T00:20:00Z"
 
 
@@ -140,19 +140,19 @@ def test_of_an_instant_the_next_whole_second_is_written() -> None:
     "date",
     ["2000-02-29", "2000-03-01", "2100-02-28", "2100-03-01", "2399-12-31", "2400-02-28", "2400-02-29", "2400-03-01"],
 )
-def test_the_days_around_the_years_that_are_no_leap_years_and_those_that_are_again_are_written(date: str) -> None:
+def test_days_around_leap_years_and_centuries_are_written_correctly(date: str) -> None:
     """400 years end with the 29th of February."""
     assert format_instant(datetime.fromisoformat(f"{date}T00:00:00+00:00").timestamp()) == f"{date}T00:00:00Z"
 
 
-def test_the_first_and_the_last_second_of_every_month_of_400_years_are_written() -> None:
+def test_the_first_and_last_second_of_each_month_in_400_years_are_written_correctly() -> None:
     firsts = [datetime(year, month, 1, tzinfo=UTC) for year in range(1971, 2372) for month in range(1, 13)]
     wanted = [moment + timedelta(seconds=second) for moment in firsts for second in (-1, 0)]
 
     assert [format_instant(moment.timestamp()) for moment in wanted] == [f"{one:%Y-%m-%dT%H:%M:%SZ}" for one in wanted]
 
 
-def test_the_first_and_the_last_second_of_every_minute_of_a_day_are_written() -> None:
+def test_the_first_and_last_second_of_each_minute_of_a_day_are_written_correctly() -> None:
     start = datetime(2026, 7, 1, tzinfo=UTC)
     wanted = [start + timedelta(minutes=minute, seconds=second) for minute in range(1_440) for second in (0, 59)]
 

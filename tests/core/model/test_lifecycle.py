@@ -22,12 +22,12 @@ def test_every_phase_that_is_not_final_can_reach_a_final_one(phase: Phase) -> No
     assert reached & TERMINAL
 
 
-def test_a_job_that_holds_something_never_waits_again_before_it_has_given_it_back() -> None:
+def test_a_job_that_holds_gpus_waits_again_only_after_it_gave_them_back() -> None:
     for (phase, event), after in TRANSITIONS.items():
         if phase in HOLDING and after is Phase.PENDING:
             assert (phase, event) == (Phase.EVICTING, LifecycleEvent.RELEASED)
 
 
-def test_a_late_event_means_nothing() -> None:
+def test_an_event_that_does_not_apply_to_the_phase_changes_nothing() -> None:
     assert next_phase(Phase.SUCCEEDED, LifecycleEvent.EVICTED) is None
     assert next_phase(Phase.PENDING, LifecycleEvent.RELEASED) is None

@@ -25,14 +25,14 @@ def test_an_instant_is(asked: float, has_come: bool, is_past: bool, until: float
     assert (moment.has_come(asked), moment.is_past(asked), moment.until) == (has_come, is_past, until)
 
 
-def test_the_earliest_instant_that_is_to_come_counts() -> None:
+def test_a_moment_remembers_the_earliest_instant_that_could_change_an_answer() -> None:
     moment = Moment(100.0)
     assert [moment.has_come(at) for at in (300.0, 200.0, 50.0, 250.0)] == [False, False, True, False]
     assert moment.until == 200.0
 
 
 @pytest.mark.parametrize("read", [lambda moment: moment.read(), lambda moment: moment.pin()], ids=["read", "pinned"])
-def test_what_is_worked_out_from_the_time_itself_holds_for_no_later_moment(read: object) -> None:
+def test_an_answer_computed_from_the_time_itself_holds_for_no_later_moment(read: object) -> None:
     moment = Moment(100.0)
     read(moment)  # type: ignore[operator]
     assert moment.until == 100.0
@@ -42,12 +42,12 @@ def test_what_is_worked_out_from_the_time_itself_holds_for_no_later_moment(read:
 @pytest.mark.parametrize(
     ("at", "rounded"), [pytest.param(100.0, 120.0, id="between"), pytest.param(120.0, 120.0, id="a multiple itself")]
 )
-def test_a_rounded_number_is_the_same_until_it_has_come(at: float, rounded: float) -> None:
+def test_a_time_that_was_rounded_up_stays_the_same_until_it_is_reached(at: float, rounded: float) -> None:
     moment = Moment(at)
     assert (moment.rounded_up(60), moment.until) == (rounded, rounded)
 
 
-def test_many_instants_are_asked_as_each_by_itself() -> None:
+def test_asking_about_many_instants_answers_the_same_as_asking_one_by_one() -> None:
     moment, one_by_one = Moment(100.0), Moment(100.0)
     instants = [99.0, 100.0, 103.0, 101.5, inf]
 
@@ -66,7 +66,7 @@ def test_many_instants_are_asked_as_each_by_itself() -> None:
         pytest.param(-5.0, 100_020.0, 100_020.0, id="of what has not begun"),
     ],
 )
-def test_steps_grow_with_age(age: float, rounded: float, until: float) -> None:
+def test_rounding_steps_grow_with_the_age_of_a_job(age: float, rounded: float, until: float) -> None:
     moment = Moment(100_000.0)
 
     assert moment.rounded_up_by_age(np.array([100_000.0 - age]), 60).tolist() == [rounded]
@@ -74,7 +74,7 @@ def test_steps_grow_with_age(age: float, rounded: float, until: float) -> None:
 
 
 @given(st.lists(st.integers(0, 5_000), max_size=4), st.integers(0, 9_000), st.integers(0, 9_000))
-def test_what_is_rounded_by_age_stays_until_the_moment_says(began: list[int], at: int, later: int) -> None:
+def test_a_time_rounded_by_age_stays_the_same_until_the_moment_says(began: list[int], at: int, later: int) -> None:
     since = np.array(began, dtype=np.float64)
     moment = Moment(at)
     rounded = moment.rounded_up_by_age(since, 4).tolist()
@@ -88,7 +88,7 @@ INSTANTS = st.lists(st.tuples(st.integers(0, 20), st.booleans()))
 
 
 @given(INSTANTS, st.integers(0, 20), st.integers(0, 20))
-def test_every_answer_stays_the_same_before_the_time_that_the_moment_noted(
+def test_no_answer_changes_before_the_time_that_the_moment_noted(
     asked: list[tuple[int, bool]], at: int, later: int
 ) -> None:
     def answers(moment: Moment) -> list[bool]:

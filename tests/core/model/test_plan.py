@@ -22,7 +22,7 @@ def test_for_these_reasons_waiting_alone_does_not_help() -> None:
     }
 
 
-def test_a_verdict_is_the_refusal_with_the_name_of_the_job() -> None:
+def test_a_verdict_is_the_refusal_plus_the_jobs_name() -> None:
     refusal = Refusal(reason=Reason.WAITING_FOR_GPUS, message="waits", evidence=(("asked", 1),))
 
     not_played_yet = {"estimated_start_at": None, "latest_start_at": None, "position": None, "ahead": ""}

@@ -33,7 +33,7 @@ def test_jobs_of_the_same_queue_are_named_with_the_reason_and_those_of_others_co
     )
 
 
-def test_a_job_of_lower_priority_or_one_that_came_later_fits_into_a_gap() -> None:
+def test_a_job_of_lower_priority_or_younger_age_goes_before_only_into_a_gap() -> None:
     jobs = [make_job("low", at=1, priority=0), make_job("late", at=9, priority=5), make_job("me", at=5, priority=5)]
     estimates = {f"red/{name}": Estimate(0.0, 1.0, 2.0, n) for n, name in enumerate(("low", "late", "me"), start=1)}
     assert ahead_of(make_snapshot(nodes=[], queues=[], jobs=jobs), estimates)["red/me"] == (

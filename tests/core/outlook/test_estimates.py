@@ -53,7 +53,7 @@ def test_equal_jobs_start_one_after_the_other() -> None:
     assert [found[f"j{number}"].position for number in range(5)] == [1, 2, 3, 4, 5]
 
 
-def test_live_progress_counts_more_than_what_was_declared() -> None:
+def test_live_progress_counts_more_than_the_declaration() -> None:
     running = replace(busy("first", 0, expected_runtime_s=6_000), admitted_at=NOW - 100)
 
     found = starts(cluster(running, make_job("next")), {"red/first": NOW + 300})
@@ -61,7 +61,7 @@ def test_live_progress_counts_more_than_what_was_declared() -> None:
     assert found["next"] == pytest.approx(300, rel=0.05)
 
 
-def test_nothing_is_estimated_behind_a_job_of_which_nothing_is_known() -> None:
+def test_no_start_is_estimated_behind_a_job_of_unknown_run_time() -> None:
     assert starts(cluster(busy("endless", 0), make_job("next"))) == {}
 
 
@@ -81,7 +81,7 @@ def test_earlier_runs_of_the_template_are_a_distribution() -> None:
     assert found.p90 - NOW == pytest.approx(7_400, rel=0.2)
 
 
-def test_declared_run_times_are_corrected_by_how_earlier_declarations_came_out() -> None:
+def test_declared_run_times_are_corrected_by_the_errors_of_earlier_ones() -> None:
     history = RuntimeHistory()
     for number in range(10):
         history.record(make_job(f"other{number}", expected_runtime_s=100), 300)
@@ -91,7 +91,7 @@ def test_declared_run_times_are_corrected_by_how_earlier_declarations_came_out()
     assert found == {"next": pytest.approx(3_000, rel=0.01)}
 
 
-def test_a_gang_keeps_its_place_and_those_who_end_in_time_go_before() -> None:
+def test_a_gang_keeps_its_reservation_and_jobs_that_end_in_time_go_before_it() -> None:
     running = [busy(f"busy{column}", column, expected_runtime_s=600) for column in range(2)]
     gang = make_job("gang", workers=4, at=1, expected_runtime_s=500)
     long, short = (make_job(name, at=2, expected_runtime_s=s) for name, s in (("long", 900), ("short", 600)))
@@ -101,7 +101,7 @@ def test_a_gang_keeps_its_place_and_those_who_end_in_time_go_before() -> None:
     assert found == {"short": 0.0, "gang": 600.0, "long": 1_100.0}
 
 
-def test_what_has_started_in_the_first_play_is_estimated_before_that_play_is_over() -> None:
+def test_a_job_that_started_in_the_first_play_is_estimated_before_that_play_ends() -> None:
     """The 90th percentile is not known yet."""
     waiting = [make_job(f"j{number}", at=float(number), expected_runtime_s=600) for number in range(3)]
     outlook = Outlook()
@@ -116,7 +116,7 @@ def test_what_has_started_in_the_first_play_is_estimated_before_that_play_is_ove
     assert seen[:2] == [one, two]
 
 
-def test_a_job_that_came_later_is_estimated_from_the_plays_that_know_it() -> None:
+def test_a_later_job_is_estimated_from_the_plays_that_include_it() -> None:
     running, waits = busy("first", 0, expected_runtime_s=600), make_job("waits", expected_runtime_s=100)
     outlook = Outlook()
     outlook.observe(cluster(running, waits), {})
@@ -129,7 +129,7 @@ def test_a_job_that_came_later_is_estimated_from_the_plays_that_know_it() -> Non
     assert {key: one.p50 - NOW for key, one in found.items()} == {"red/waits": 600.0, "red/came": 700.0}
 
 
-def test_a_play_that_goes_on_with_what_another_has_worked_out_tells_what_it_would_tell_alone() -> None:
+def test_a_play_that_reuses_results_of_another_gives_the_same_estimates() -> None:
     """The second play has a node less, the third has it again."""
     jobs = [make_job(f"j{number}", at=float(number), expected_runtime_s=600) for number in range(5)]
     up = ToyCluster([make_node("n1", gpus=2), make_node("n2", gpus=1)], [make_queue("red", guaranteed=3)], jobs)
@@ -145,7 +145,7 @@ def test_a_play_that_goes_on_with_what_another_has_worked_out_tells_what_it_woul
 
 
 @pytest.mark.parametrize("p90", [100.0, inf])
-def test_where_nothing_was_promised_nothing_is_learned(p90: float) -> None:
+def test_an_infinite_estimate_teaches_nothing(p90: float) -> None:
     calibration = Calibration()
     calibration.learn(Estimate(0.0, 50.0, p90, 1), 70.0)
 
@@ -157,14 +157,14 @@ def test_where_nothing_was_promised_nothing_is_learned(p90: float) -> None:
     [(50.0, (-0.02, -0.005)), (50.5, (0.02, -0.005)), (100.0, (0.02, -0.005)), (100.5, (0.02, 0.045))],
     ids=["just in time for both", "late for the first", "just in time for the second", "late for both"],
 )
-def test_a_promise_that_is_just_kept_is_kept(started_at: float, moved: tuple[float, float]) -> None:
+def test_a_start_exactly_at_its_estimate_counts_as_kept(started_at: float, moved: tuple[float, float]) -> None:
     calibration = Calibration()
     calibration.learn(Estimate(0.0, 50.0, 100.0, 1), started_at)
 
     assert (calibration.logs[0.5], calibration.logs[0.9]) == pytest.approx(moved)
 
 
-def test_chances_of_jobs_and_of_the_plays_of_one_job_are_spread_evenly() -> None:
+def test_random_draws_are_spread_evenly_over_jobs_and_plays() -> None:
     of_jobs = Counter(int(10 * chance_of(make_job(f"j{number}"), 0)) for number in range(2_000))
     of_plays = sorted(chance_of(make_job("a"), number) for number in range(11))
 
@@ -173,7 +173,7 @@ def test_chances_of_jobs_and_of_the_plays_of_one_job_are_spread_evenly() -> None
     assert max(after - before for before, after in pairwise(of_plays)) <= 0.15
 
 
-def test_factors_are_learned_until_half_and_nine_tenths_come_true() -> None:
+def test_correction_factors_are_learned_until_half_and_nine_tenths_of_the_estimates_hold() -> None:
     """Waits are twice as long as the plays say, and vary: those of every tenth job four times as much."""
     calibration, late, later = Calibration(), 0, 0
     for number in range(600):
@@ -187,7 +187,7 @@ def test_factors_are_learned_until_half_and_nine_tenths_come_true() -> None:
     assert 0.08 <= later / 400 <= 0.12
 
 
-def test_each_of_eleven_plays_draws_another_part_of_what_was_learned_in_turn() -> None:
+def test_eleven_plays_draw_from_eleven_parts_of_the_distribution() -> None:
     """After each play the quantiles are those of the draws so far. After eleven plays there is nothing left to play."""
     history = RuntimeHistory()
     for seconds in range(1_000, 2_000, 10):
@@ -213,14 +213,14 @@ def test_each_of_eleven_plays_draws_another_part_of_what_was_learned_in_turn() -
     assert seen == [pair for number, pair in enumerate(wanted) if pair not in wanted[max(0, number - 1) : number]]
 
 
-def test_the_chance_of_a_job_in_a_play_is_its_own_and_moves_by_the_golden_section() -> None:
+def test_a_jobs_draw_in_each_play_is_its_own_and_moves_by_the_golden_section() -> None:
     first = 0.5545890  # the checksum of its uid, as a part of all there are
     golden = (5**0.5 - 1) / 2
     found = [chance_of(make_job("a"), number) for number in range(3)]
     assert found == pytest.approx([(first + number * golden) % 1.0 for number in range(3)], abs=1e-6)
 
 
-def test_an_estimate_is_as_old_as_the_last_play_that_it_counts() -> None:
+def test_the_time_of_an_estimate_is_that_of_its_last_play() -> None:
     running, waits = busy("first", 0, expected_runtime_s=600), make_job("waits", expected_runtime_s=100)
     outlook = Outlook()
     outlook.observe(cluster(running, waits), {})

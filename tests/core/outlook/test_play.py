@@ -78,7 +78,7 @@ def moments(scenario: Scenario, number: int, policy: Policy = POLICY) -> tuple[l
 
 @pytest.mark.parametrize("declared", DECLARED)
 @pytest.mark.parametrize("seed", range(4))
-def test_a_play_of_known_arrivals_and_run_times_is_what_happens(seed: int, declared: str) -> None:
+def test_a_future_played_with_known_arrivals_and_run_times_comes_true(seed: int, declared: str) -> None:
     """Without evictions: no job borrows, and none ends later than it declared."""
     scenario = workload(seed, DECLARED[declared], queues=1 + seed % 2)
     snapshots, starts = moments(scenario, 3)
@@ -90,7 +90,7 @@ def test_a_play_of_known_arrivals_and_run_times_is_what_happens(seed: int, decla
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_play_of_known_run_times_is_what_happens_while_gpus_are_reserved_for_overdue_jobs(seed: int) -> None:
+def test_a_future_played_with_known_run_times_comes_true_while_gpus_are_reserved(seed: int) -> None:
     """All jobs have a maxRuntime, because a play does not know what is learned meanwhile."""
     collects, never = replace(POLICY, collect_after_s=1_200), replace(POLICY, collect_after_s=0)
     drawn = workload(seed, 1.0, queues=1 + seed % 2)
@@ -103,7 +103,7 @@ def test_a_play_of_known_run_times_is_what_happens_while_gpus_are_reserved_for_o
     assert any(plays != played(one, scenario, never) for one, plays in found), "collecting would not matter"
 
 
-def test_where_queues_take_back_what_they_lent_the_median_start_is_off_by_a_tenth_of_the_wait_at_most() -> None:
+def test_with_reclaims_the_median_estimate_is_off_by_at_most_a_tenth_of_the_wait() -> None:
     """The simulator decides once more when an ending comes due that an eviction made void; a play does not."""
     errors = []
     for seed in range(4):
@@ -205,7 +205,7 @@ def test_a_job_that_arrives_at_the_moment_of_an_ending_takes_its_turn_after_it()
     assert play_out(alone(RUNS, make_job("waits")), 100.0, arrivals([], 1_100.0)) == {"red/waits": 1_100.0}
 
 
-def test_a_nominated_place_is_its_jobs_own_and_one_of_a_job_that_moves_is_not_looked_at() -> None:
+def test_a_nominated_place_belongs_to_its_job_and_places_of_moving_jobs_are_ignored() -> None:
     """The one that moves comes back after half a minute, as the oldest, and has a thousand seconds to go."""
     jobs = [replace(RUNS, evicting=True), make_job("older", at=500), make_job("nominated", at=501)]
     snapshot = alone(*jobs, nominations=(("red/nominated", HELD), ("red/runs", HELD)))

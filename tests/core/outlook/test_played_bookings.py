@@ -51,12 +51,12 @@ def starts(snapshot: Snapshot, run_s: float = 1_000.0) -> dict[JobKey, float]:
     ],
     ids=["who has to yield: when it is over", "its own queue: when it begins", "who needs more than it: later"],
 )
-def test_a_job_is_told_the_start_that_bookings_leave_it(asks: Job, starts_at: float) -> None:
+def test_an_estimate_respects_bookings(asks: Job, starts_at: float) -> None:
     _, snapshot = world(*FILLERS, asks)
     assert starts(snapshot) == {asks.key: starts_at}
 
 
-def test_a_job_whose_quota_a_booking_raises_starts_with_it() -> None:
+def test_a_job_whose_quota_a_booking_raises_starts_with_the_booking() -> None:
     queues = [make_queue("red", limit=1), make_queue("free", limit=4)]
     toy = ToyCluster([make_node("n1", gpus=4)], queues, policy=POLICY)
     toy.state.observe(BookingObserved(DEMO))
@@ -74,7 +74,7 @@ def test_in_a_play_a_borrower_of_booked_gpus_leaves_for_the_booking_and_starts_a
     assert starts(snapshot) == {"red/gang": 100.0}
 
 
-def test_estimates_of_the_whole_outlook_know_a_booking() -> None:
+def test_estimates_of_the_whole_outlook_respect_a_booking() -> None:
     _, snapshot = world(*FILLERS, make_job("asks", queue="blue", at=1.0, max_runtime_s=500))
     outlook = Outlook(POLICY)
     outlook.observe(snapshot, {})
@@ -83,7 +83,7 @@ def test_estimates_of_the_whole_outlook_know_a_booking() -> None:
     assert outlook.estimates()["blue/asks"].p50 == 200.0
 
 
-def test_the_calendar_has_what_queues_have_from_each_change_on() -> None:
+def test_the_calendar_has_the_quotas_of_queues_from_each_change_on() -> None:
     _, snapshot = world()
     calendar, guaranteed = BookingCalendar(snapshot), {}
     while (at := calendar.next_change) is not None:
@@ -94,7 +94,7 @@ def test_the_calendar_has_what_queues_have_from_each_change_on() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_play_of_known_run_times_with_bookings_is_what_happens(seed: int) -> None:
+def test_a_future_played_with_bookings_and_known_run_times_comes_true(seed: int) -> None:
     """Nothing is lent, so no job is evicted."""
     dice = random.Random(seed)
     by_age = TimeOrder.AGE

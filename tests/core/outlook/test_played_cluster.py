@@ -75,7 +75,7 @@ def test_jobs_end_one_after_the_other_and_give_back_what_they_held() -> None:
     assert waiting(cluster) == []
 
 
-def test_a_job_that_was_asked_to_leave_waits_again_with_what_it_has_done() -> None:
+def test_an_evicted_job_waits_again_and_keeps_its_saved_work() -> None:
     leaving = running("a", 0, at=900.0, evicting=True, ran_s=7, backfilled_until=950.0)
     cluster = played(leaving)
     leaves_at = cluster.next_ending
@@ -85,7 +85,7 @@ def test_a_job_that_was_asked_to_leave_waits_again_with_what_it_has_done() -> No
     assert (leaves_at, waiting(cluster), free(cluster), cluster.next_ending) == (NOW + 30, [bare], 4, None)
 
 
-def test_a_job_that_is_evicted_leaves_at_once_and_its_ending_is_void() -> None:
+def test_in_a_play_an_evicted_job_leaves_at_once_and_its_ending_is_dropped() -> None:
     job = running("a", 0, at=900.0)
     cluster = played(job, running("b", 1), runs_on_s={"red/a": 10.0})
     cluster.go_to(1_005.0)
@@ -94,7 +94,7 @@ def test_a_job_that_is_evicted_leaves_at_once_and_its_ending_is_void() -> None:
     assert (cluster.evicted, sorted(cluster.running.by_key), cluster.next_ending) == ({"red/a"}, ["red/b"], 1_500.0)
 
 
-def test_jobs_wait_among_their_equals_by_age_and_one_that_can_never_start_does_not() -> None:
+def test_equal_jobs_wait_by_age_and_jobs_that_can_never_start_are_left_out() -> None:
     cluster = played()
     old, new, urgent = (make_job(name, at=at, priority=p) for name, at, p in (("o", 1, 0), ("n", 2, 0), ("u", 3, 5)))
     for job in (new, urgent, old):
@@ -103,7 +103,7 @@ def test_jobs_wait_among_their_equals_by_age_and_one_that_can_never_start_does_n
     assert [[job.key for job in jobs] for jobs in cluster.waiting.values()] == [["red/o", "red/n"], ["red/u"]]
 
 
-def test_a_start_is_noted_once_and_only_of_jobs_of_the_snapshot() -> None:
+def test_a_start_is_noted_once_and_only_for_jobs_of_the_snapshot() -> None:
     cluster = played(runs_on_s={"red/a": 50.0})
     cluster.unstarted.add("red/a")
     job, other = make_job("a", at=1), make_job("b", at=2)
@@ -129,7 +129,7 @@ def test_a_nominated_job_of_a_play_starts_when_the_jobs_that_leave_its_place_hav
     assert (cluster.starts, free(cluster), waiting(cluster)) == ({"red/a": NOW + 30}, 3, [])
 
 
-def test_the_clock_does_not_go_back() -> None:
+def test_the_clock_of_a_play_does_not_go_back() -> None:
     cluster = played()
     cluster.go_to(1_010.0)
     cluster.go_to(1_005.0)
@@ -137,7 +137,7 @@ def test_the_clock_does_not_go_back() -> None:
 
 
 @pytest.mark.parametrize(("since", "ran_s"), [(900.0, 100.0), (1_000.0, 0.0), (1_050.0, 0.0)])
-def test_how_long_a_job_runs_on_is_drawn_for_what_it_has_run(since: float, ran_s: float) -> None:
+def test_the_remaining_run_time_is_drawn_given_the_time_it_has_run(since: float, ran_s: float) -> None:
     asked: list[tuple[str, float]] = []
 
     def draw(job: Job, ran: float) -> float:

@@ -30,7 +30,7 @@ WIDER = (62, 250, 1_000, 4_000, 16_000)
         pytest.param(EVEN, (), 4_000, id="without runs words decide"),
     ],
 )
-def test_what_is_declared_and_earlier_runs_count_by_how_little_they_varied(
+def test_declarations_and_earlier_runs_are_weighted_by_how_little_they_vary(
     ratios: tuple[int, ...], runs: tuple[int, ...], left: int
 ) -> None:
     known = RemainingTimes(LearnedRuntimes({"declared|red": ratios, "queue|red": runs}))
@@ -39,7 +39,7 @@ def test_what_is_declared_and_earlier_runs_count_by_how_little_they_varied(
     assert drawn == pytest.approx(left, rel=0.005)
 
 
-def test_two_sources_together_are_surer_than_each_of_them() -> None:
+def test_two_sources_together_give_a_narrower_estimate_than_each_alone() -> None:
     def upper(*groups: str) -> float:
         known = RemainingTimes(LearnedRuntimes(dict.fromkeys(groups, EVEN)))
         return known.draw(make_job("a", expected_runtime_s=1_000), 0.0, 0.0, 0.8413447460685429) or 0.0
@@ -62,9 +62,7 @@ def test_two_sources_together_are_surer_than_each_of_them() -> None:
         pytest.param({"expected_runtime_s": 400}, 400.0, 100.0, id="over what it declared: a part of that again"),
     ],
 )
-def test_without_a_past_what_a_job_declares_is_what_is_left(
-    job: dict[str, int], ran_s: float, left: float | None
-) -> None:
+def test_without_history_the_declared_run_time_is_used(job: dict[str, int], ran_s: float, left: float | None) -> None:
     assert RemainingTimes().draw(make_job("a", **job), ran_s, 0.0, 0.5) == left  # type: ignore[arg-type]
 
 
@@ -85,7 +83,7 @@ def test_a_job_that_runs_ends_about_when_its_progress_says(ran_s: float, chance:
     assert known.draw(make_job("b", expected_runtime_s=900), 400.0, 1_000.0, chance) == 500.0
 
 
-def test_a_job_that_should_have_ended_by_its_progress_runs_on_for_a_second() -> None:
+def test_a_job_past_its_predicted_end_is_assumed_to_run_one_more_second() -> None:
     assert RemainingTimes(ends={"red/a": 990.0}).draw(make_job("a"), 5.0, 1_000.0, 0.5) == 1.0
 
 
@@ -98,13 +96,13 @@ def test_a_job_that_should_have_ended_by_its_progress_runs_on_for_a_second() -> 
         pytest.param(1_000_000.0, 250_000, id="beyond all that is known: a part of that again"),
     ],
 )
-def test_of_learned_run_times_what_it_has_run_already_is_over(ran_s: float, left: float) -> None:
+def test_learned_run_times_shorter_than_the_present_run_are_left_out(ran_s: float, left: float) -> None:
     known = RemainingTimes(LearnedRuntimes({"queue|red": EVEN}))
 
     assert known.draw(make_job("a"), ran_s, 0.0, 0.5) == pytest.approx(left, rel=0.005)
 
 
-def test_a_job_is_taken_at_its_word_where_nobody_before_it_has_given_one() -> None:
+def test_a_declaration_is_trusted_if_none_was_made_before() -> None:
     history = RuntimeHistory()
     for seconds in (100, 200, 300, 400, 500):
         history.record(make_job("train-1"), seconds)
@@ -115,7 +113,7 @@ def test_a_job_is_taken_at_its_word_where_nobody_before_it_has_given_one() -> No
 @pytest.mark.parametrize(
     ("chance", "left"), [(0.0, 34.0), (0.16, 336.0), (0.5, 1_000.0), (0.84, 2_974.0), (1.0, 29_600.0)]
 )
-def test_chance_chooses_out_of_the_distribution(chance: float, left: float) -> None:
+def test_the_random_draw_picks_from_the_distribution(chance: float, left: float) -> None:
     known = RemainingTimes(LearnedRuntimes({"queue|red": EVEN}))
 
     assert known.draw(make_job("a"), 0.0, 0.0, chance) == pytest.approx(left, rel=0.01)

@@ -45,12 +45,12 @@ def starts(cluster: PlayedCluster) -> tuple[list[str], int]:
     return list(cluster.starts), number
 
 
-def test_of_equal_jobs_one_that_finds_no_place_takes_the_turn_of_all() -> None:
+def test_if_one_of_equal_jobs_finds_no_place_the_others_take_no_turn() -> None:
     jobs = [make_job(f"j{number}", at=number) for number in range(5)]
     assert starts(played(*jobs, gpus=2)) == (["red/j0", "red/j1"], 3 + 2)
 
 
-def test_what_starts_counts_once_in_the_order_of_queues() -> None:
+def test_a_started_job_counts_once_in_the_order_of_queues() -> None:
     """Both borrow: the queue that holds less goes first. Red holds two GPUs after its first start, blue three."""
     queues = (make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0), make_queue("green", guaranteed=8))
     jobs = (
@@ -70,7 +70,7 @@ def test_a_job_of_higher_priority_starts_where_one_of_lower_leaves() -> None:
     assert [job.key for jobs in cluster.waiting.values() for job in jobs] == ["red/low"]
 
 
-def test_workers_above_the_minimum_leave_for_a_job_that_waits() -> None:
+def test_surplus_workers_leave_for_a_waiting_job() -> None:
     long = replace(make_job("elastic", workers=(1, 2), placement=make_placement(("n1", [[0], [1]]))), admitted_at=900.0)
     cluster = played(replace(long, priority=9), make_job("urgent", priority=10, at=1), gpus=2)
     turns = Turns(cluster)
@@ -82,7 +82,7 @@ def test_workers_above_the_minimum_leave_for_a_job_that_waits() -> None:
     assert sum(cluster.occupancy.ledger.free_compute.flatten().tolist()) == 0
 
 
-def test_a_job_that_comes_has_its_turn_alone_where_nothing_that_was_decided_may_be_other_by_now() -> None:
+def test_an_arriving_job_takes_its_turn_alone_if_no_earlier_answer_may_have_changed() -> None:
     cluster = played(running("held", 0), gpus=2)
     turns = Turns(cluster)
     assert list(turns.of_all()) == []
@@ -95,9 +95,7 @@ def test_a_job_that_comes_has_its_turn_alone_where_nothing_that_was_decided_may_
 
 
 @pytest.mark.parametrize(("comes_at", "alone"), [(1_039.0, True), (1_040.0, False)])
-def test_a_job_that_comes_when_another_overran_its_promise_makes_all_have_turns_again(
-    comes_at: float, alone: bool
-) -> None:
+def test_after_a_promise_was_overrun_an_arrival_makes_all_jobs_take_turns_again(comes_at: float, alone: bool) -> None:
     queues = (make_queue("red", guaranteed=0),)
     late, waits = running("late", 0, backfilled_until=1_040.0), make_job("waits", gpus=2, at=1)
     cluster = played(late, waits, gpus=2, queues=queues, policy=replace(POLICY, reserve_within_s=0))
@@ -110,7 +108,7 @@ def test_a_job_that_comes_when_another_overran_its_promise_makes_all_have_turns_
     assert turns.of_one(job, request) is alone
 
 
-def test_a_place_is_kept_for_the_first_and_a_short_job_is_backfilled_before_it() -> None:
+def test_a_place_is_reserved_for_the_first_job_and_a_short_one_is_backfilled() -> None:
     held = running("held", 0, expected_runtime_s=400)
     big = make_job("big", gpus=2, at=1)
     short, long = (make_job(f"s{s}", at=2, expected_runtime_s=s) for s in (100, 9_000))
@@ -138,7 +136,7 @@ def test_a_job_with_less_service_goes_before_an_older_one_if_its_queue_orders_by
         pytest.param((300, 300), ["red/j0"], id="both would, and there is room for one"),
     ],
 )
-def test_of_equal_jobs_the_first_that_ends_before_a_kept_place_is_needed_is_backfilled(
+def test_of_equal_jobs_the_first_that_ends_before_the_reservation_is_backfilled(
     runtimes: tuple[int | None, ...], backfilled: list[str]
 ) -> None:
     held = running("held", 0, expected_runtime_s=500)
@@ -149,7 +147,7 @@ def test_of_equal_jobs_the_first_that_ends_before_a_kept_place_is_needed_is_back
 COLLECTS = replace(POLICY, collect_after_s=500)
 
 
-def test_of_jobs_that_wait_too_long_each_goes_by_its_own_wait() -> None:
+def test_overdue_jobs_go_each_by_its_own_wait() -> None:
     jobs = [make_job("first", at=1), make_job("second", at=2, cpu_milli=1), make_job("third", at=3)]
 
     assert starts(played(*jobs, gpus=2, policy=COLLECTS))[0] == ["red/first", "red/second"]
@@ -161,7 +159,7 @@ def test_of_jobs_that_wait_too_long_each_goes_by_its_own_wait() -> None:
     [((541.0, 560.0), True), ((540.0, 560.0), False), ((560.0, 540.0), False), ((560.0, 541.0), True)],
     ids=["nobody yet", "the first just now", "the second just now", "nobody yet, the second first"],
 )
-def test_a_job_that_comes_has_its_turn_alone_until_somebody_has_waited_too_long(
+def test_an_arriving_job_takes_its_turn_alone_until_a_job_is_overdue(
     waits_since: tuple[float, float], alone: bool
 ) -> None:
     """At 1,040 s, with a patience of 500 s."""
@@ -177,7 +175,7 @@ def test_a_job_that_comes_has_its_turn_alone_until_somebody_has_waited_too_long(
     assert turns.of_one(job, request) is alone
 
 
-def test_what_starts_counts_when_the_next_queue_is_chosen() -> None:
+def test_a_started_job_counts_when_the_next_queue_is_chosen() -> None:
     """Blue holds three; red holds four after its first start, and blue has the last one."""
     queues = (make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0), make_queue("green", guaranteed=8))
     jobs = (
@@ -190,7 +188,7 @@ def test_what_starts_counts_when_the_next_queue_is_chosen() -> None:
     assert starts(played(*jobs, gpus=8, queues=queues))[0] == ["red/first", "blue/other"]
 
 
-def test_a_job_inside_its_guarantee_takes_back_what_was_lent() -> None:
+def test_a_job_inside_its_guarantee_reclaims_lent_gpus() -> None:
     queues = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=0))
     cluster = played(running("guest", 0, queue="blue"), make_job("owner"), gpus=1, queues=queues)
 
@@ -205,7 +203,7 @@ def test_a_job_that_overran_its_promise_leaves_for_a_job_without_a_guarantee() -
 
 
 @pytest.mark.parametrize(("comes_at", "alone"), [(1_199.0, True), (1_200.0, False)])
-def test_when_a_protected_time_is_over_all_have_turns_again_when_a_job_comes(comes_at: float, alone: bool) -> None:
+def test_after_a_protected_time_ended_an_arrival_makes_all_jobs_take_turns_again(comes_at: float, alone: bool) -> None:
     policy = replace(POLICY, protected_runtime_s=300)
     cluster = played(running("low", 0), make_job("urgent", priority=5), gpus=1, policy=policy)
     turns = Turns(cluster)
@@ -254,7 +252,7 @@ URGENT = make_job("urgent", gpus=2, at=999, priority=9)
         ),
     ],
 )  # fmt: skip
-def test_where_gpus_are_collected_start(
+def test_while_gpus_are_reserved_for_an_overdue_job_start(
     jobs: list[Job], gpus: int, queues: tuple[TenantQueue, ...], want: list[str]
 ) -> None:
     assert starts(played(*jobs, gpus=gpus, queues=queues, policy=COLLECTS))[0] == want
@@ -268,7 +266,7 @@ def test_borrowers_of_its_own_queue_leave_for_an_overdue_job() -> None:
 
 
 @pytest.mark.parametrize(("limit", "want"), [(1, ["blue/guest"]), (2, [])], ids=["quota alone", "or GPUs"])
-def test_where_quota_is_what_lacks_it_alone_is_kept(limit: int, want: list[str]) -> None:
+def test_if_only_quota_is_missing_only_quota_is_reserved(limit: int, want: list[str]) -> None:
     queues = (make_queue("red", guaranteed=0, limit=limit), make_queue("blue", guaranteed=0))
     jobs = [running("held", 0, max_runtime_s=500), make_job("late", gpus=limit, at=1),
             make_job("guest", queue="blue", at=999)]  # fmt: skip
@@ -283,7 +281,7 @@ def test_where_quota_is_what_lacks_it_alone_is_kept(limit: int, want: list[str])
         pytest.param(make_job("new", at=5, queue="blue", expected_runtime_s=9_000), False, id="of another queue"),
     ],
 )
-def test_beside_a_place_that_is_kept_a_job_that_comes_has_its_turn_alone(new: Job, alone: bool) -> None:
+def test_an_arriving_job_takes_its_turn_alone_beside_a_reservation(new: Job, alone: bool) -> None:
     queues = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=0))
     held = running("held", 0, expected_runtime_s=400)
     cluster = played(held, make_job("big", gpus=2, at=1), gpus=2, queues=queues)
@@ -294,14 +292,14 @@ def test_beside_a_place_that_is_kept_a_job_that_comes_has_its_turn_alone(new: Jo
     assert (turns.of_one(new, request), cluster.starts) == (alone, {})
 
 
-def test_after_one_that_is_too_long_equal_jobs_that_run_for_less_are_backfilled_and_no_others() -> None:
+def test_after_one_too_long_job_only_shorter_equal_jobs_are_backfilled() -> None:
     held = running("held", 0, expected_runtime_s=400)
     equal = [make_job(f"j{n}", at=2.0 + n, max_runtime_s=s) for n, s in enumerate((900, 300, 300, 450))]
     cluster = played(held, make_job("big", gpus=4, at=1), *equal, gpus=4)
     assert starts(cluster)[0] == ["red/j1", "red/j2"]
 
 
-def test_a_job_of_a_queue_below_takes_back_what_its_parent_is_guaranteed() -> None:
+def test_a_job_of_a_child_queue_reclaims_its_parents_guarantee() -> None:
     """Its own queue is guaranteed nothing, the one above is."""
     queues = (
         make_queue("top", guaranteed=1), make_queue("red", guaranteed=0, parent="top"), make_queue("blue", guaranteed=0)
@@ -315,18 +313,18 @@ def elastic() -> Job:
     return replace(make_job("elastic", workers=(1, 2), placement=place), admitted_at=900.0)
 
 
-def test_an_elastic_job_leaves_whole_with_its_surplus() -> None:
+def test_an_evicted_elastic_job_leaves_with_its_surplus() -> None:
     cluster = played(elastic(), running("low", 2), make_job("urgent", gpus=3, priority=10, at=1), gpus=3)
     assert (starts(cluster)[0], cluster.evicted) == (["red/urgent"], {"red/elastic", "red/low"})
 
 
-def test_where_surplus_is_enough_no_job_leaves() -> None:
+def test_if_surplus_workers_suffice_no_job_is_evicted() -> None:
     cluster = played(elastic(), make_job("other", at=1), gpus=2)
     assert (starts(cluster)[0], cluster.evicted) == (["red/other"], set())
 
 
 @pytest.mark.parametrize(("gpus", "second"), [(4, "blue/other"), (2, "red/second")])
-def test_what_gpus_were_collected_for_counts_once_in_the_order_of_queues(gpus: int, second: str) -> None:
+def test_a_reservation_for_an_overdue_job_counts_once_in_the_order_of_queues(gpus: int, second: str) -> None:
     """Blue holds three; one GPU is left."""
     queues = (make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0), make_queue("green", guaranteed=8))
     jobs = (
@@ -338,7 +336,7 @@ def test_what_gpus_were_collected_for_counts_once_in_the_order_of_queues(gpus: i
     assert starts(played(*jobs, gpus=4 + gpus, queues=queues, policy=COLLECTS))[0] == ["red/first", second]
 
 
-def test_a_job_that_turned_overdue_and_had_its_turn_needs_no_other_one_when_a_job_comes() -> None:
+def test_a_job_that_became_overdue_and_had_its_turn_takes_no_other_one_when_a_job_arrives() -> None:
     queues = (make_queue("red", guaranteed=0),)
     cluster = played(running("held", 0), make_job("late", gpus=2, at=500), gpus=2, queues=queues, policy=COLLECTS)
     turns = Turns(cluster)
@@ -349,7 +347,7 @@ def test_a_job_that_turned_overdue_and_had_its_turn_needs_no_other_one_when_a_jo
     assert turns.of_one(new, request) is True
 
 
-def test_a_place_is_kept_for_a_job_that_is_allowed_exactly_what_it_asks_for() -> None:
+def test_a_place_is_reserved_for_a_job_whose_limit_is_exactly_what_it_asks_for() -> None:
     queues = (make_queue("red", guaranteed=0, limit=2), make_queue("blue", guaranteed=0))
     held = running("held", 0, queue="blue", expected_runtime_s=400)
     jobs = [held, make_job("big", gpus=2, at=1), make_job("small", at=2)]
@@ -361,7 +359,7 @@ def test_a_place_is_kept_for_a_job_that_is_allowed_exactly_what_it_asks_for() ->
     [((300, 301), 3), ((299, 301), 4), ((300, 299), 4), ((401, 402), 3)],
     ids=["none for less", "the next for less", "the one after it for less", "none in time"],
 )
-def test_after_a_job_that_was_too_long_only_shorter_ones_have_a_turn(later_s: tuple[int, int], number: int) -> None:
+def test_after_a_job_that_was_too_long_only_shorter_ones_take_turns(later_s: tuple[int, int], number: int) -> None:
     """A place is kept for 400 s, and no GPU is there that an equal job could have until then."""
     held, wide = running("held", 0, expected_runtime_s=400), running("wide", 1, expected_runtime_s=9_000)
     equal = [make_job(f"j{n}", at=2.0 + n, expected_runtime_s=s) for n, s in enumerate((300, *later_s))]
@@ -370,13 +368,13 @@ def test_after_a_job_that_was_too_long_only_shorter_ones_have_a_turn(later_s: tu
     assert starts(played(*jobs, gpus=2))[1] == number
 
 
-def test_a_job_that_is_given_a_place_by_one_that_leaves_already_starts_when_it_has_left() -> None:
+def test_a_job_nominated_for_a_place_starts_when_the_leaving_job_has_left() -> None:
     cluster = played(running("leaves", 0, evicting=True), make_job("next", at=1), gpus=1)
 
     assert (starts(cluster)[0], cluster.starts) == (["red/next"], {"red/next": 1_030.0})
 
 
-def test_a_job_that_leaves_in_a_cycle_is_no_victim_a_second_time() -> None:
+def test_a_job_evicted_in_a_cycle_is_no_victim_again() -> None:
     """It is the only one that may leave, and both ask for its place."""
     queues = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=0))
     lent = running("lent", 0, queue="blue")

@@ -54,7 +54,7 @@ def test_the_better_node_is(shape: Shape, found: Scores, better: int) -> None:
     assert int(found.node.argmax()) == better
 
 
-def test_compute_counts_a_million_times_what_ten_milli_of_cpu_count_and_the_tightest_gpu_a_hundred_times_that() -> None:
+def test_a_milli_of_compute_outweighs_cpu_and_the_tightest_gpu_outweighs_both() -> None:
     assert scores(Shape(), HELD).node.tolist() == [-1_200_006_400, -2_000_006_400]
     assert scores(SHARE, HELD).node.tolist() == [-1_200_006_400 - 20_000_000_000, -2_000_006_400 - 100_000_000_000]
     assert scores(SHARE, HELD).gpu.tolist() == [
@@ -63,12 +63,12 @@ def test_compute_counts_a_million_times_what_ten_milli_of_cpu_count_and_the_tigh
     ]
 
 
-def test_a_node_is_as_tight_as_the_tightest_gpu_that_the_share_fits() -> None:
+def test_a_nodes_tightness_is_that_of_its_tightest_fitting_gpu() -> None:
     """The first GPU has 100 left, which is too little; the other is empty."""
     assert scores(SHARE, replace(HELD, compute_milli=(900,))).node.tolist()[0] == -1_100_006_400 - 100_000_000_000
 
 
-def test_idle_cpu_counts_up_to_all_but_one_of_its_steps() -> None:
+def test_idle_cpu_counts_up_to_a_bound() -> None:
     found = scores(Shape(), cpu_milli=(10**9, 9_999_980))
     assert found.node.tolist() == [-2_000 * 1_000_000 - 999_999, -2_000 * 1_000_000 - 999_998]
 

@@ -96,14 +96,14 @@ def test_rank_0_lies_where_it_has_room(nodes: list[Node], job: Job, want: list[t
     assert nodes_of_gang(nodes, job) == want
 
 
-def test_under_a_quota_of_a_zone_every_node_keeps_the_room() -> None:
+def test_under_a_zone_quota_every_node_keeps_room_for_the_chief() -> None:
     quotas = (Quota(guaranteed=99_000), Quota(zone="east", limit=1_000))
     nodes = [node("n1", 2, 12, zone="east"), node("n2", 2, 16, zone="west")]
     assert nodes_of_gang(nodes, gang(3), quotas) == [("n2", 2), ("n1", 1)]
     assert nodes_of_gang([node("n1", 2, 8, zone="east"), nodes[1]], gang(3), quotas) == []
 
 
-def test_an_elastic_job_keeps_its_chief_while_it_grows_and_shrinks() -> None:
+def test_an_elastic_job_keeps_its_chief_when_it_grows_or_shrinks() -> None:
     nodes, queue = [node("n1", 4, 24), node("n2", 2, 14)], make_queue("red", guaranteed=8)
     toy = ToyCluster(nodes, [queue], [gang((2, 6))])
     sizes = []
@@ -135,7 +135,7 @@ def test_the_shape_of_a_chief(changes: dict[str, Any], want: tuple[int, int] | N
     assert (None if found is None else (found.cpu_milli, found.host_mib)) == want
 
 
-def test_ranks_that_a_node_takes_beside_the_chief() -> None:
+def test_how_many_ranks_a_node_takes_beside_the_chief() -> None:
     ledger = Ledger.of([node(f"n{cpus}", 4, cpus) for cpus in (8, 12, 17, 64)])
     equal = np.array([2, 3, 4, 4])
     chief, none = Shape(cpu_milli=12_000), Shape(cpu_milli=0)
@@ -145,14 +145,14 @@ def test_ranks_that_a_node_takes_beside_the_chief() -> None:
     assert chief_capacity(ledger, chief, none, equal[np.argsort(order)])[order].tolist() == [0, 3, 4, 4]
 
 
-def test_the_largest_gang_with_a_chief_loses_as_few_workers_as_any_node_must() -> None:
+def test_the_largest_gang_with_a_chief_loses_as_few_workers_as_possible() -> None:
     domain, capacity, with_chief = np.array([0, 0, 1, 2]), np.array([8, 5, 4, 3]), np.array([6, 4, 0, 3])
     assert gangs_with_chief(domain, capacity, with_chief).tolist() == [12, 0, 3]
     assert gangs_with_chief(domain, capacity, capacity).tolist() == [13, 4, 3]
     assert gangs_with_chief(np.zeros(4, dtype=np.int64), capacity, with_chief).tolist() == [20]
 
 
-def test_the_node_of_the_chief_is_the_widest_that_leaves_room_for_all() -> None:
+def test_the_chiefs_node_is_the_one_of_most_workers_that_leaves_room_for_all() -> None:
     capacity, with_chief = np.array([8, 5, 4]), np.array([6, 5, 0])
     assert chief_first(capacity, with_chief, 15) == 0
     assert chief_first(capacity, with_chief, 16) == 1
@@ -161,7 +161,7 @@ def test_the_node_of_the_chief_is_the_widest_that_leaves_room_for_all() -> None:
     assert chief_row(with_chief, [(0, 8), (2, 1)]) is None
 
 
-def test_a_place_is_looked_for_with_the_room_of_the_chief_after_an_eviction() -> None:
+def test_after_an_eviction_the_place_has_room_for_the_chief() -> None:
     running = make_job("low", gpus=2, cpu_milli=20_000, placement=make_placement(("n1", [[0, 1]])), admitted_at=0.0)
     queue = make_queue("red", guaranteed=2)
     toy = ToyCluster([node("n1", 2, 20), node("n2", 2, 8)], [queue], [running, gang(2, priority=5)])

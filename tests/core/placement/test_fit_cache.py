@@ -36,7 +36,7 @@ from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, 
         pytest.param((HALF, US, True), (replace(HALF, cpu_milli=1), US, True), False, id="two shapes"),
     ],
 )
-def test_answers_are_shared_between(
+def test_cached_fits_are_shared_between(
     one: tuple[Shape, Tenancy, bool], other: tuple[Shape, Tenancy, bool], shared: bool
 ) -> None:
     fit_cache, _ = cache()
@@ -140,9 +140,7 @@ def order_of(fits: BoolArray, scores: IntArray) -> list[list[int]]:
 @pytest.mark.parametrize("placer", [BestFit(), Packing()])
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())
-def test_kept_and_shared_answers_are_those_of_every_row_judged_for_the_question_alone(
-    placer: Placer, data: st.DataObject
-) -> None:
+def test_cached_and_shared_fits_equal_those_judged_for_one_question_alone(placer: Placer, data: st.DataObject) -> None:
     ledger = Ledger.of(data.draw(used_nodes()))
     held: list[NodeAllocation] = []
     for _ in range(data.draw(st.integers(0, 4))):
@@ -185,7 +183,7 @@ def next_ledger(draw: Callable[..., Any], ledger: Ledger) -> Ledger:
     return ledger.with_inventory(ledger.inventory.patched(changed))
 
 
-def test_in_the_next_cycle_only_rows_that_differ_are_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_the_next_cycle_only_changed_rows_are_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
     fit_cache, scorer = cache()
     _ = fit_cache.shape_fit(Shape(cpu_milli=1), US).capacity
     judged: list[object] = []
@@ -203,7 +201,7 @@ def test_in_the_next_cycle_only_rows_that_differ_are_judged_again(monkeypatch: p
     assert judged == [[1]]
 
 
-def test_a_cache_follows_one_ledger_after_the_other_and_back() -> None:
+def test_a_cache_can_follow_one_ledger_after_another_and_back() -> None:
     fit_cache, scorer = cache()
     first, second = fit_cache.ledger, fit_cache.ledger.copy()
     second.allocate(GPU)
@@ -212,7 +210,7 @@ def test_a_cache_follows_one_ledger_after_the_other_and_back() -> None:
         assert answers(fit_cache.shape_fit(HALF, US)) == answers(FitCache(ledger.copy(), scorer).shape_fit(HALF, US))
 
 
-def test_nothing_goes_over_to_a_ledger_of_other_nodes() -> None:
+def test_nothing_is_reused_for_a_ledger_of_other_nodes() -> None:
     fit_cache, scorer = cache()
     fit_cache.shape_fit(HALF, US)
     after = fit_cache.follow(Ledger.of([make_node("n0", gpus=3)]), scorer)
@@ -220,7 +218,7 @@ def test_nothing_goes_over_to_a_ledger_of_other_nodes() -> None:
     assert after.shape_fit(HALF, US).capacity.tolist() == [3]
 
 
-def test_changes_of_many_cycles_are_counted_anew() -> None:
+def test_the_log_of_changes_is_restarted_after_many_cycles() -> None:
     """What was asked for lately stays; what was not is judged from the beginning."""
     fit_cache, scorer = cache()
     fit_cache.shape_fit(Shape(), US)
@@ -261,7 +259,7 @@ def test_a_search_over_rows_of_its_classes_finds_what_a_search_over_all_rows_fin
         pytest.param({"n0": {"ready": False}, "n2": {"shared_by_queues": True}}, [0, 2], id="each of several"),
     ],
 )
-def test_what_is_kept_goes_over_to_the_next_ledger_but_for_rows_that_differ(
+def test_fits_are_reused_for_the_next_ledger_except_for_changed_rows(
     changed: dict[str, dict[str, Any]], rows: list[int]
 ) -> None:
     nodes = [make_node(f"n{number}") for number in range(3)]
@@ -273,7 +271,7 @@ def test_what_is_kept_goes_over_to_the_next_ledger_but_for_rows_that_differ(
     assert list(after.ledger.changed_rows) == rows
 
 
-def test_after_many_changes_what_was_asked_for_lately_goes_over_and_the_rest_is_judged_from_the_beginning() -> None:
+def test_after_many_changes_only_recently_asked_fits_are_reused() -> None:
     before, scorer = cache()
     for tenancy in (US, THEM):
         before.shape_fit(HALF, tenancy)
@@ -299,7 +297,7 @@ def test_after_many_changes_what_was_asked_for_lately_goes_over_and_the_rest_is_
     ("nodes", "rows", "most"), [(2, 130, 65), (1, 66, 66), (2, 10, 64), (0, 70, 70)],
     ids=["as many as fit into the rows", "of one node", "never less than 64", "of none as of one"],
 )  # fmt: skip
-def test_so_many_questions_are_kept_and_then_the_one_asked_longest_ago_is_forgotten(
+def test_the_number_of_cached_questions_is_bounded_and_the_oldest_is_dropped(
     nodes: int, rows: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cotenant.core.placement.fit_cache._ROWS", rows)

@@ -59,7 +59,7 @@ def holder(tenant: int, sharing: Sharing) -> NodeAllocation:
         pytest.param([(1, QUEUE)], (0, QUEUE), False, False, id="and joins no other"),
     ],
 )
-def test_a_gpu_is_shared_by(
+def test_whether_a_gpu_may_be_shared_by(
     holders: list[tuple[int, Sharing]], newcomer: tuple[int, Sharing], own_nodes: bool, shared_nodes: bool
 ) -> None:
     for shared, want in ((False, own_nodes), (True, shared_nodes)):
@@ -82,11 +82,11 @@ def test_a_gpu_is_shared_by(
         pytest.param(Shape(whole=False, memory_milli=100, classes=("A100",)), [False, False], id="another class"),
     ],
 )
-def test_a_gpu_that_is_held_in_part_serves(shape: Shape, want: list[bool]) -> None:
+def test_whether_a_partly_held_gpu_serves(shape: Shape, want: list[bool]) -> None:
     assert fit(ledger(HOLDING), shape, ROW, Tenancy(1)).tolist() == [want]
 
 
-def test_a_gpu_serves_only_where_it_is_usable_and_where_there_is_one() -> None:
+def test_only_usable_gpus_serve() -> None:
     sick = make_node("n1")
     sick = replace(sick, gpus=(replace(sick.gpus[0], healthy=False), sick.gpus[1]))
     free = Ledger.of([sick, make_node("n2", ready=False), make_node("n3", gpus=1)])
@@ -99,7 +99,7 @@ def test_a_gpu_serves_only_where_it_is_usable_and_where_there_is_one() -> None:
         ]
 
 
-def test_a_whole_gpu_with_a_holder_of_nothing_is_not_empty_and_one_that_is_nominated_away_has_no_compute() -> None:
+def test_a_whole_gpu_must_have_no_holder_and_all_its_compute() -> None:
     nothing = replace(HOLDING, memory_mib=(0,), compute_milli=(0,))
     assert fit(ledger(nothing), Shape(), ROW, Tenancy(1)).tolist() == [[False, True]]
     nominated = ledger()
@@ -128,7 +128,7 @@ def test_without_any_gpu_nothing_fits() -> None:
         pytest.param(Shape(count=0, cpu_milli=20_000), True, 3, id="without GPUs CPU counts alone"),
     ],
 )
-def test_a_node_takes_so_many_workers(shape: Shape, distinct: bool, want: int) -> None:
+def test_how_many_workers_a_node_takes(shape: Shape, distinct: bool, want: int) -> None:
     free = ledger(node=make_node("n1", gpus=4))
     fits = fit(free, shape, ROW, Tenancy(1))
 
@@ -144,7 +144,7 @@ def test_only_gpus_that_fit_are_counted() -> None:
     assert capacity(free, Shape(whole=False, memory_milli=200), ROW, fits, distinct=False).tolist() == [4]
 
 
-def test_a_node_that_is_nominated_away_takes_none_and_not_less_than_none() -> None:
+def test_a_node_that_is_over_committed_by_nominations_takes_zero_workers() -> None:
     free = ledger()
     free.free_cpu[0] = -5_000
 
@@ -152,7 +152,7 @@ def test_a_node_that_is_nominated_away_takes_none_and_not_less_than_none() -> No
 
 
 @pytest.mark.parametrize(("ready", "want"), [(True, 1 << 40), (False, 0)])
-def test_work_without_gpus_and_cpu_is_bound_by_readiness_alone(ready: bool, want: int) -> None:
+def test_work_without_gpus_and_cpu_needs_only_a_ready_node(ready: bool, want: int) -> None:
     free = ledger(node=make_node("n1", ready=ready))
 
     assert capacity(free, Shape(count=0), ROW, np.zeros((1, 2), dtype=np.bool_)).tolist() == [want]
@@ -166,7 +166,7 @@ def test_work_without_gpus_and_cpu_is_bound_by_readiness_alone(ready: bool, want
         pytest.param(Shape(whole=False, memory_mib=1, compute_milli=300), [3, 3], id="compute is the shorter"),
     ],
 )
-def test_a_gpu_takes_so_many_shares(shape: Shape, want: list[int]) -> None:
+def test_how_many_shares_a_gpu_takes(shape: Shape, want: list[int]) -> None:
     assert shares_per_gpu(ledger(HOLDING), shape, ROW).tolist() == [want]
 
 
@@ -217,7 +217,7 @@ BOTH = replace(HOLDING, columns=(0, 1), memory_mib=(81_920,) * 2, compute_milli=
         ),
     ],
 )
-def test_exactly_this_fits_beside_what_is_held(allocation: NodeAllocation, want: bool) -> None:
+def test_whether_an_exact_allocation_fits_beside_what_is_held(allocation: NodeAllocation, want: bool) -> None:
     assert fits_exactly(ledger(HOLDING), allocation, whole=False) is want
 
 
@@ -230,12 +230,12 @@ def test_exactly_this_fits_beside_what_is_held(allocation: NodeAllocation, want:
         pytest.param(ledger(), replace(BOTH, cpu_milli=64_001), False, id="more CPU than there is"),
     ],
 )
-def test_whole_gpus_fit_exactly_where_they_are_empty(free: Ledger, allocation: NodeAllocation, want: bool) -> None:
+def test_whole_gpus_fit_exactly_if_they_are_empty(free: Ledger, allocation: NodeAllocation, want: bool) -> None:
     assert fits_exactly(free, allocation, whole=True) is want
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_nothing_fits_on_a_gpu_that_is_sick(whole: bool) -> None:
+def test_nothing_fits_on_an_unhealthy_gpu(whole: bool) -> None:
     node = make_node("n1")
     free = ledger(node=replace(node, gpus=(node.gpus[0], replace(node.gpus[1], healthy=False))))
 
@@ -243,7 +243,7 @@ def test_nothing_fits_on_a_gpu_that_is_sick(whole: bool) -> None:
     assert fits_exactly(free, HOLDING, whole=whole)
 
 
-def test_the_smallest_shares_are_counted_by_what_there_is_of_them() -> None:
+def test_the_smallest_shares_are_counted_exactly() -> None:
     small = ledger(node=make_node("n1", gpus=1, memory_mib=500))
     assert shares_per_gpu(small, Shape(whole=False, memory_mib=1, compute_milli=1), ROW).tolist() == [[500]]
     assert shares_per_gpu(ledger(), Shape(whole=False, memory_mib=1, compute_milli=1), ROW).tolist() == [[1_000, 1_000]]
@@ -259,5 +259,5 @@ def test_the_smallest_shares_are_counted_by_what_there_is_of_them() -> None:
         pytest.param([3, 3, 1], 3, 1, id="of all three"),
     ],
 )
-def test_workers_with_shares_of_several_gpus_lie_side_by_side(shares: list[int], count: int, workers: int) -> None:
+def test_workers_with_shares_of_several_gpus_may_share_gpus(shares: list[int], count: int, workers: int) -> None:
     assert stacked_workers(np.array([shares, [0, 0, 0]]), count).tolist() == [workers, 0]

@@ -98,18 +98,18 @@ def test_shares_avoid_suspect_gpus_too() -> None:
     assert placed([slow(make_node("n1"), 0)], *jobs) == {"red/half-0": ["GPU-n1-1"], "red/half-1": ["GPU-n1-1"]}
 
 
-def test_nobody_waits_and_nobody_is_evicted_because_a_gpu_is_suspect() -> None:
+def test_a_suspect_gpu_makes_no_job_wait_and_no_job_leave() -> None:
     jobs = [make_job("low"), make_job("high", priority=9, at=1.0)]
     assert placed([slow(make_node("n1"), 0)], *jobs) == {"red/high": ["GPU-n1-1"], "red/low": ["GPU-n1-0"]}
 
 
-def test_a_gang_that_would_lie_on_more_nodes_takes_the_suspect() -> None:
+def test_a_gang_takes_the_suspect_gpu_rather_than_more_nodes() -> None:
     nodes = [slow(make_node("n1", gpus=4), 2), make_node("n2", gpus=2), make_node("n3", gpus=2)]
     found = placed(nodes, make_job("gang", workers=4))
     assert found == {"red/gang": [f"GPU-n1-{column}" for column in (0, 1, 3, 2)]}
 
 
-def test_a_gang_that_would_leave_its_rack_takes_the_suspect() -> None:
+def test_a_gang_takes_the_suspect_gpu_rather_than_another_rack() -> None:
     nodes = [
         make_node("n1", rack="a"),
         slow(make_node("n2", rack="a"), 0),
@@ -122,7 +122,7 @@ def test_a_gang_that_would_leave_its_rack_takes_the_suspect() -> None:
     assert {uuid[:6] for uuid in placed(nodes, gang)["red/gang"]} == {"GPU-n1", "GPU-n3"}
 
 
-def test_an_elastic_job_does_not_grow_onto_a_suspect() -> None:
+def test_an_elastic_job_does_not_grow_onto_a_suspect_gpu() -> None:
     toy = ToyCluster(
         [slow(make_node("n1", gpus=4), 1)], [make_queue("red", guaranteed=4)], [make_job("wide", workers=(1, 4))]
     )
@@ -133,7 +133,7 @@ def test_an_elastic_job_does_not_grow_onto_a_suspect() -> None:
     assert "GPU-n1-1" not in {gpu.uuid for part in grown.nodes for rank in part.ranks for gpu in rank.gpus}
 
 
-def test_a_gpu_is_suspect_from_the_moment_that_it_is_found_until_somebody_says_otherwise() -> None:
+def test_a_gpu_is_suspect_until_it_is_cleared() -> None:
     node = make_node("n1")
     toy = ToyCluster([node], [make_queue("red", guaranteed=2)])
     used = []
@@ -149,7 +149,7 @@ def test_a_gpu_is_suspect_from_the_moment_that_it_is_found_until_somebody_says_o
 
 
 @given(clusters(), st.data())
-def test_suspects_change_which_gpus_and_never_whether(
+def test_suspect_gpus_change_the_place_of_a_job_and_never_its_start(
     world: tuple[list[Node], list[TenantQueue], list[Job]], data: st.DataObject
 ) -> None:
     """One gang on an empty cluster: placed with suspects exactly where it is placed without them, on no more nodes, and
@@ -235,7 +235,7 @@ ALL = np.arange(4)
         pytest.param(ZONED, {"rows": ALL, "excluded": frozenset({(0, 0)})}, 9, id="without what is excluded"),
     ],
 )  # fmt: skip
-def test_the_largest_gang_has(nodes: list[Node], changes: dict[str, Any], workers: int) -> None:
+def test_the_largest_gang_that_fits_has(nodes: list[Node], changes: dict[str, Any], workers: int) -> None:
     assert max_workers(FitCache(Ledger.of(nodes), BestFit()), asks(nodes, ONE, **changes)) == workers
 
 
@@ -298,7 +298,7 @@ def test_a_gang_lies_on(
         pytest.param(make_node("n0", gpus=2), CPU, 1, {}, [()], id="nor of a single one"),
     ],
 )  # fmt: skip
-def test_on_a_node_workers_have_gpus(
+def test_workers_on_one_node_get_gpus(
     node: Node, shape: Shape, workers: int, changes: dict[str, Any], columns: list[tuple[int, ...]]
 ) -> None:
     found = place_gang(FitCache(Ledger.of([node]), BestFit()), asks([node], shape, **changes), workers)
@@ -317,7 +317,7 @@ SMALL = replace(HALF, cpu_milli=10)
         pytest.param(Shape(cpu_milli=10), False, 2, {(2, 20)}, id="whole GPUs never do"),
     ],
 )
-def test_workers_side_by_side_are_scored(
+def test_workers_on_one_node_are_scored(
     shape: Shape, distinct: bool, workers: int, scored: set[tuple[int, int]]
 ) -> None:
     scorer = RecordingScorer()

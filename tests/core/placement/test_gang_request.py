@@ -52,12 +52,12 @@ def test_a_node_takes(nodes: list[Node], shape: Shape, changes: dict[str, Any], 
     assert found.tolist() == capacity
 
 
-def test_quotas_of_a_zone_leave_its_fullest_rows_first() -> None:
+def test_a_zone_quota_is_filled_by_the_rows_of_most_capacity_first() -> None:
     fits = FitCache(Ledger.of(ZONED), BestFit())
     ask = asks(ZONED, ONE, zone_workers={"a": 5})
     assert cap_by_zone(fits, ask, capacity_per_node(fits, ask)).tolist() == [1, 4, 3, 3]
 
 
 @pytest.mark.parametrize(("level", "numbers"), [("node", [0, 1, 2, 3]), ("rack", [0, 0, 2, 1]), ("zone", [0, 0, 1, 1])])
-def test_racks_are_of_one_zone_and_a_node_without_one_is_its_own(level: str, numbers: list[int]) -> None:
+def test_racks_belong_to_one_zone_and_a_node_without_a_rack_is_its_own(level: str, numbers: list[int]) -> None:
     assert domains_of(Inventory.of(ZONED), level).tolist() == numbers

@@ -26,7 +26,7 @@ RED = make_queue("red", guaranteed=99)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(1, 3), st.integers(1, 5), st.booleans())
-def test_a_worker_has_different_gpus_and_none_is_given_out_beyond_what_it_has(
+def test_a_workers_shares_lie_on_different_gpus_and_no_gpu_is_overcommitted(
     taken: list[int], count: int, tenths: int, distinct: bool
 ) -> None:
     """The largest gang that is promised is placed, and the ledger is sound with it; one more worker has no place."""
@@ -75,7 +75,7 @@ def test_two_gpus_with_room_on_two_nodes_are_not_enough_and_the_message_says_so(
 
 
 @pytest.mark.parametrize(("limit", "admitted"), [(1, ["red/a"]), (2, ["red/a", "red/b"])])
-def test_quotas_count_the_share_of_every_gpu(limit: int, admitted: list[str]) -> None:
+def test_quotas_count_the_share_on_each_gpu(limit: int, admitted: list[str]) -> None:
     toy = ToyCluster(
         [make_node("n1", gpus=8)],
         [make_queue("red", guaranteed=limit, limit=limit)],

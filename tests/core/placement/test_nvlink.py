@@ -35,7 +35,7 @@ LINKED = make_node("n0", gpus=6, peers=((0, 3, 5), (1, 2)))
         pytest.param(1, 4, 0, id="nor one of four"),
     ],
 )
-def test_the_gpus_of_a_node_are_linked_so_well(workers: int, count: int, level: int) -> None:
+def test_how_well_the_gpus_of_a_node_are_linked(workers: int, count: int, level: int) -> None:
     everything = np.ones((1, 6), dtype=np.bool_)
     assert link_levels(Inventory.of([LINKED]), np.array([0]), everything, workers, count).tolist() == [level]
 
@@ -50,13 +50,13 @@ def test_the_gpus_of_a_node_are_linked_so_well(workers: int, count: int, level: 
         pytest.param([(0, ((0, 3),)), (0, ((0, 1),))], 0, id="as on the worse of two nodes"),
     ],
 )
-def test_chosen_gpus_are_linked_so_well(assignments: list[NodeAssignment], level: int) -> None:
+def test_how_well_chosen_gpus_are_linked(assignments: list[NodeAssignment], level: int) -> None:
     assert linkage(Inventory.of([LINKED]), assignments) == level
     assert linkage(Inventory.of([make_node("n0", gpus=6)]), assignments) == 0
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(1, 4), st.integers(1, 4))
-def test_as_many_workers_as_there_are_groups_for_have_their_gpus_in_one(
+def test_as_many_workers_as_possible_get_gpus_of_one_nvlink_group(
     group_of: list[int], workers: int, count: int
 ) -> None:
     columns = list(range(len(group_of)))
@@ -80,28 +80,28 @@ def test_a_worker_of_two_gpus_goes_to_a_node_with_a_linked_pair_although_another
     assert placed([plain, replace(PAIRS, gpus=plain.gpus)], make_job("one")).keys() == {"red/one"}
 
 
-def test_so_do_two_workers_of_one_gpu_and_two_of_two() -> None:
+def test_two_workers_go_to_a_linked_pair_too() -> None:
     nodes = [make_node("n0", gpus=4), PAIRS]
     assert placed(nodes, make_job("gang", workers=2)) == {"red/gang": make_placement(("n1", [[0], [1]]))}
     assert placed(nodes, make_job("wide", gpus=2, workers=2)) == {"red/wide": make_placement(("n1", [[0, 1], [2, 3]]))}
 
 
-def test_a_single_gpu_is_not_taken_out_of_a_pair_for_it() -> None:
+def test_a_linked_pair_is_not_split_for_a_single_gpu() -> None:
     nodes = [make_node("n0", gpus=1), PAIRS]
     assert placed(nodes, make_job("one")) == {"red/one": make_placement(("n0", [[0]]))}
 
 
-def test_of_two_classes_the_linked_one() -> None:
+def test_of_two_classes_the_linked_one_is_chosen() -> None:
     nodes = [make_node("n0", gpus=2, gpu_class="L40S"), make_node("n1", peers=((0, 1),))]
     assert placed(nodes, make_job("pair", gpus=2)) == {"red/pair": make_placement(("n1", [[0, 1]]))}
 
 
-def test_where_no_pair_is_left_it_starts_without() -> None:
+def test_without_a_linked_pair_the_job_starts_all_the_same() -> None:
     held = make_job("old", workers=2, placement=make_placement(("n1", [[0], [2]])), admitted_at=0.0)
     assert placed([PAIRS], held, make_job("pair", gpus=2)) == {"red/pair": make_placement(("n1", [[1, 3]]))}
 
 
-def test_a_domain_that_is_reported_differently_counts_from_the_next_decision_on() -> None:
+def test_a_changed_topology_counts_from_the_next_decision_on() -> None:
     """The link of 0 and 1 goes down, then 1 and 2 are joined: what runs stays, who comes next gets what is linked."""
     reports = [((0, 1),), ((2, 3),), ((1, 2),), ()]
     toy = ToyCluster([make_node("n1", gpus=4)], [RED])

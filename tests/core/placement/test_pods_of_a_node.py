@@ -33,7 +33,7 @@ def test_a_node_that_takes_no_more_pods_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize(("pods", "starts"), [(0, 0), (1, 1), (3, 3), (9, 4)])
-def test_each_job_takes_one_place_of_its_node(pods: int, starts: int) -> None:
+def test_each_job_takes_one_pod_of_its_node(pods: int, starts: int) -> None:
     assert len(started(plan_of(replace(LARGE, pods=pods), jobs=4))) == starts
 
 
@@ -57,7 +57,7 @@ def test_a_cluster_whose_nodes_are_full_of_pods_says_so() -> None:
     assert "whose kubelets take no more pods" in verdict.message
 
 
-def test_what_a_job_gives_back_has_its_place_too() -> None:
+def test_a_job_that_leaves_gives_its_pod_back() -> None:
     ledger = Ledger.of([replace(LARGE, pods=2)])
     before = ledger.copy()
     job = make_job("lies", gpus=1, placement=make_placement(("n2", [[0]])))

@@ -13,7 +13,7 @@ from cotenant.testing import make_node
 ONE, TWO, SHARE = Shape(), Shape(count=2), Shape(whole=False, memory_milli=200)
 
 
-def test_what_is_known_of_a_shape_is_kept_while_others_are_asked_for() -> None:
+def test_scores_of_a_shape_are_kept_while_others_are_asked_for() -> None:
     book = ScoreBook(BestFit())
     first = book.answers(ONE)
     assert book.answers(TWO) is not first
@@ -21,7 +21,7 @@ def test_what_is_known_of_a_shape_is_kept_while_others_are_asked_for() -> None:
     assert book.answers(ONE) is first
 
 
-def test_the_shape_that_was_not_asked_for_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_shape_is_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(score_book, "_ANSWERS", 1)
     monkeypatch.setattr(StateScores, "size", 1)
     book = ScoreBook(BestFit())

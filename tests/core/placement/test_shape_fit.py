@@ -18,7 +18,7 @@ from cotenant.testing import make_node
 from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, cache
 
 
-def test_of_equal_nodes_one_is_scored_once() -> None:
+def test_equal_nodes_are_scored_once() -> None:
     fit_cache, scorer = cache()
     first = fit_cache.shape_fit(HALF, US)
 
@@ -28,7 +28,7 @@ def test_of_equal_nodes_one_is_scored_once() -> None:
     assert scorer.scored == [[0]]
 
 
-def test_nothing_is_scored_before_a_score_is_asked_for_and_never_a_row_that_takes_none() -> None:
+def test_scoring_is_lazy_and_leaves_out_rows_that_take_no_worker() -> None:
     fit_cache, scorer = cache(2)
     fit_cache.ledger.allocate(replace(GPU, columns=(0, 1), memory_mib=(81_920,) * 2, compute_milli=(1_000,) * 2))
     fit = fit_cache.shape_fit(HALF, US)
@@ -38,7 +38,7 @@ def test_nothing_is_scored_before_a_score_is_asked_for_and_never_a_row_that_take
     assert (*before, scorer.scored) == ([2, 0], [], [[0]])
 
 
-def test_after_a_change_the_one_new_state_is_scored_and_a_roll_back_costs_nothing() -> None:
+def test_after_a_change_only_the_new_state_is_scored_and_a_roll_back_scores_nothing() -> None:
     fit_cache, scorer = cache()
     _ = fit_cache.shape_fit(HALF, US).node_scores
     fit_cache.ledger.allocate(SHARE)
@@ -61,7 +61,7 @@ def test_a_state_is_scored_once_for_all_tenants() -> None:
     assert ours[1] > theirs[1] > theirs[0] == ours[0]
 
 
-def test_a_row_that_takes_none_has_the_lowest_score() -> None:
+def test_a_row_that_takes_no_worker_has_the_lowest_score() -> None:
     fit_cache, _ = cache(2)
     fit_cache.ledger.allocate(replace(GPU, columns=(0, 1), memory_mib=(81_920,) * 2, compute_milli=(1_000,) * 2))
     fit = fit_cache.shape_fit(Shape(), US)
@@ -84,7 +84,7 @@ STORY: Sequence[tuple[NodeAllocation, int]] = [
 
 @pytest.mark.parametrize("shape", [Shape(), HALF, Shape(whole=False, memory_milli=300, cpu_milli=100)])
 @pytest.mark.parametrize("step", [1, 2, 8])
-def test_answers_kept_through_changes_are_the_answers_of_a_new_cache(shape: Shape, step: int) -> None:
+def test_cached_answers_after_changes_equal_those_of_a_new_cache(shape: Shape, step: int) -> None:
     """Asked after every change, after every second, and after all at once."""
     fit_cache, _ = cache()
     fit_cache.shape_fit(shape, US)
@@ -119,7 +119,7 @@ def test_answers_stay_right_when_states_are_numbered_anew(monkeypatch: pytest.Mo
         assert answers(fit_cache.shape_fit(HALF, US)) == answers(afresh)
 
 
-def test_a_cache_made_of_a_ledger_that_was_written_before_starts_from_what_it_is() -> None:
+def test_a_cache_of_a_written_ledger_starts_from_its_present_content() -> None:
     ledger = Ledger.of([make_node("n0"), make_node("n1")])
     ledger.allocate(SHARE)
     fit = FitCache(ledger, BestFit()).shape_fit(Shape(), US)

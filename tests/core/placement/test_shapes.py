@@ -56,7 +56,9 @@ ODD = GpuKind("Odd", 1_000)
         pytest.param(Shape(count=0), H100, (81_920, 1_000), 0, id="no GPU costs nothing"),
     ],
 )
-def test_a_gpu_gives_and_quotas_count(shape: Shape, kind: GpuKind, per_gpu: tuple[int, int], cost: int) -> None:
+def test_what_a_shape_takes_of_a_gpu_and_costs_in_quotas(
+    shape: Shape, kind: GpuKind, per_gpu: tuple[int, int], cost: int
+) -> None:
     assert (shape.per_gpu(kind), shape.cost(kind)) == (per_gpu, cost)
 
 
@@ -74,11 +76,11 @@ def test_a_gpu_gives_and_quotas_count(shape: Shape, kind: GpuKind, per_gpu: tupl
         pytest.param(Shape(whole=False, memory_mib=1, compute_milli=1_001), A100, False, id="more than all compute"),
     ],
 )
-def test_a_kind_may_serve(shape: Shape, kind: GpuKind, allows: bool) -> None:
+def test_whether_a_kind_of_gpu_may_serve(shape: Shape, kind: GpuKind, allows: bool) -> None:
     assert shape.allows(kind) is allows
 
 
-def test_workers_side_by_side_take_gpus_of_their_own_and_share_nothing() -> None:
+def test_a_merged_shape_takes_separate_gpus_for_each_worker() -> None:
     shape = Shape(count=2, whole=False, memory_mib=7, cpu_milli=5, host_mib=3, classes=("A100",), only_class="A100")
 
     assert shape.times(3) == Shape(
@@ -121,10 +123,10 @@ def test_the_shape_of_one_worker_is(request_: GpuRequest, want: Shape) -> None:
     assert worker_shape(make_job("a", gpu=request_, cpu_milli=5, memory_mib=7)) == want
 
 
-def test_a_shape_asks_for_no_cpu_and_no_memory_unless_it_is_told_to() -> None:
+def test_a_shape_asks_for_no_cpu_or_memory_by_default() -> None:
     assert shape_of(GpuRequest()) == Shape()
 
 
-def test_one_gpu_of_a_shape_takes_nothing_else_of_the_node() -> None:
+def test_one_gpu_of_a_shape_asks_for_nothing_else_of_the_node() -> None:
     shape = Shape(count=4, cpu_milli=8_000, host_mib=64_000)
     assert one_gpu_of(shape) == Shape()

@@ -100,7 +100,7 @@ def asks(nodes: list[Node], **changes: Any) -> PlacementRequest:
         pytest.param([], 2, {"spread": Spread("node", HARD)}, None, id="nowhere on no node"),
     ],
 )  # fmt: skip
-def test_a_gang_is_spread_over(
+def test_a_gang_is_spread_as(
     nodes: list[Node], workers: int, changes: dict[str, Any], rows: dict[int, int] | None
 ) -> None:
     fits, ask = FitCache(Ledger.of(nodes), BestFit()), asks(nodes, **changes)
@@ -110,7 +110,7 @@ def test_a_gang_is_spread_over(
 
 
 @given(clusters(), st.sampled_from(LEVELS), st.integers(1, 12))
-def test_no_other_way_is_more_even(
+def test_no_other_spread_is_more_even(
     world: tuple[list[Node], list[TenantQueue], list[Job]], level: str, workers: int
 ) -> None:
     """Any domain with two workers more than another has left that one full."""
@@ -141,14 +141,14 @@ def placed(nodes: list[Node], *jobs: Job) -> dict[str, list[str]]:
     }
 
 
-def test_without_the_word_a_gang_lies_together_and_with_it_apart() -> None:
+def test_a_gang_lies_together_unless_it_asks_for_a_spread() -> None:
     nodes = [make_node("n1", gpus=4), make_node("n2", gpus=4)]
     gang = make_job("gang", workers=2, spread=Spread("node", SOFT))
     assert placed(nodes, make_job("gang", workers=2)) == {"red/gang": ["n1"]}
     assert placed(nodes, gang) == {"red/gang": ["n1", "n2"]}
 
 
-def test_of_two_classes_the_one_on_which_it_lies_further_apart_is_taken() -> None:
+def test_of_two_classes_the_one_with_the_wider_spread_is_taken() -> None:
     nodes = [make_node("n1", gpus=4, gpu_class="A100"), *(make_node(f"n{number}", gpus=1) for number in (2, 3))]
     assert placed(nodes, make_job("gang", workers=2, spread=Spread("node", SOFT))) == {"red/gang": ["n2", "n3"]}
 
@@ -174,7 +174,7 @@ def test_a_gang_waits_for_a_second_node_and_starts_when_it_is_free() -> None:
 
 
 @pytest.mark.parametrize(("mode", "workers"), [(HARD, 2), (SOFT, 4)])
-def test_an_elastic_gang_grows_apart(mode: TopologyMode, workers: int) -> None:
+def test_an_elastic_gang_with_a_spread_grows_onto_other_nodes(mode: TopologyMode, workers: int) -> None:
     job = make_job("wide", workers=(1, 4), spread=Spread("node", mode))
     toy = ToyCluster([make_node("n1", gpus=3), make_node("n2", gpus=3)], [RED], [job])
     toy.settle()

@@ -66,7 +66,7 @@ def test_shares_are_compared_level_by_level() -> None:
         pytest.param(0, 100, 693_147, id="of a cluster that has lost all its GPUs, as of one"),
     ],
 )
-def test_past_borrowing_counts_as_the_average_over_what_its_half_life_looks_back(
+def test_past_borrowing_counts_as_an_average_over_the_time_its_half_life_looks_back(
     gpus: int, percent: int, share: int
 ) -> None:
     """Four GPU-seconds at a half-life of four seconds are ln 2 of a GPU."""
@@ -146,7 +146,7 @@ def usage_of(lines: Sequence[Quota], held: Mapping[str, int], **changes: Any) ->
         ),
     ],
 )
-def test_what_is_held_above_the_guarantee_is_borrowed(
+def test_gpus_held_above_the_guarantee_are_borrowed(
     lines: list[Quota], held: dict[str, int], above: dict[str | None, int]
 ) -> None:
     assert borrowed(usage_of(lines, held), 0) == above
@@ -164,7 +164,7 @@ def test_what_is_held_above_the_guarantee_is_borrowed(
         pytest.param({"missing": 1}, 0, 1, 1_000_000, id="of a class that is all gone"),
     ],
 )
-def test_the_share_is_the_largest_part_of_a_class_that_is_borrowed_over_the_weight(
+def test_the_share_is_the_largest_borrowed_part_of_a_class_divided_by_the_weight(
     held: dict[str, int], past: int, weight: int, share: int
 ) -> None:
     usage = usage_of([ANY], held, weight=weight)
@@ -172,14 +172,14 @@ def test_the_share_is_the_largest_part_of_a_class_that_is_borrowed_over_the_weig
     assert DominantShares(usage.tree, {"red": past, "other": 7}).share(usage, 0) == share
 
 
-def test_a_line_of_all_classes_is_measured_over_all_gpus() -> None:
+def test_a_quota_line_without_a_class_is_measured_over_all_gpus() -> None:
     """14 of 28 GPUs borrowed."""
     usage = usage_of([replace(ANY, guaranteed=1_000)], {"H100": 15_000})
 
     assert DominantShares(usage.tree, {}).share(usage, 0) == 500_000
 
 
-def test_a_cluster_without_gpus_has_shares_too() -> None:
+def test_shares_can_be_computed_without_gpus() -> None:
     tree = QueueTree.of([replace(make_queue("red"), quotas=(replace(ANY, guaranteed=1_000),))], Inventory.of([]))
     usage = Usage(tree)
     usage.add(Charge(0, "", ((("H100", ""), Amounts(3)),)))
@@ -187,7 +187,7 @@ def test_a_cluster_without_gpus_has_shares_too() -> None:
     assert DominantShares(tree, {}).share(usage, 0) == 3_000_000
 
 
-def test_weight_0_never_goes_before_a_positive_weight_once_it_borrows() -> None:
+def test_a_queue_of_weight_0_that_borrows_goes_after_every_positive_weight() -> None:
     little, much = usage_of([ANY], {"H100": 1}, weight=0), usage_of([ANY], {"T4": 4_000_000}, weight=1)
     more = usage_of([ANY], {"H100": 1_000}, weight=0)
     shares = [DominantShares(usage.tree, {}).share(usage, 0) for usage in (much, little, more)]
@@ -253,7 +253,7 @@ def test_a_charge_lies_inside_the_guarantee_as_a_whole_or_not_at_all(
         ),
     ],
 )
-def test_a_gang_lies_inside_a_guarantee_that_counts_it_wherever_it_may_lie(
+def test_a_gang_is_inside_a_guarantee_only_if_every_possible_place_counts(
     lines: list[Quota], held: dict[str, int], job: Job, inside: bool
 ) -> None:
     usage = usage_of([*lines, ANY], held)
@@ -264,7 +264,7 @@ def test_a_gang_lies_inside_a_guarantee_that_counts_it_wherever_it_may_lie(
 
 
 @pytest.mark.parametrize(("held", "inside"), [(2_000, True), (2_001, False)])
-def test_what_is_held_lies_inside_a_guarantee_to_the_thousandth(held: int, inside: bool) -> None:
+def test_a_guarantee_covers_held_gpus_to_the_thousandth(held: int, inside: bool) -> None:
     usage = usage_of([replace(H100, guaranteed=2_000)], {"H100": held})
 
     assert held_within_guarantee(usage, 0, Charge(0, "", ((("H100", ""), Amounts(500)),))) is inside

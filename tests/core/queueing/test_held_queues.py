@@ -31,7 +31,7 @@ def test_a_job_of_a_held_queue_waits_with_the_reason_of_the_administrator(queues
     assert verdict.message.startswith(f"An administrator holds queue {name}: storage is rebuilt. What runs goes on")
 
 
-def test_what_a_held_queue_has_borrowed_is_still_given_back() -> None:
+def test_gpus_borrowed_by_a_held_queue_can_still_be_reclaimed() -> None:
     lent = make_job("lent", placement=make_placement(("n1", [[0], [1]])), workers=2, admitted_at=0.0)
     queues = [TOP, held(replace(RED, quotas=())), replace(BLUE, quotas=TOP.quotas)]
     jobs = [lent, make_job("own", queue="blue", workers=2, at=1.0)]
@@ -55,7 +55,7 @@ jobs = st.lists(
 
 
 @given(jobs)
-def test_no_job_of_a_held_queue_starts_or_grows_and_other_queues_are_not_hindered(waiting: list[Job]) -> None:
+def test_a_held_queue_starts_and_grows_nothing_and_does_not_hinder_others(waiting: list[Job]) -> None:
     runs = make_job("runs", workers=(1, 2), placement=make_placement(("n1", [[0]])), admitted_at=0.0)
     nodes = [make_node("n1"), make_node("n2")]
     plan = schedule(make_snapshot(nodes=nodes, queues=[TOP, held(RED), BLUE], jobs=[runs, *waiting]), UNPROTECTED)

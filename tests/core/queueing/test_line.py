@@ -62,11 +62,13 @@ SIX = [job(f"a{number}", at=number) for number in range(4)] + [job("b0", "bob", 
         ),
     ],
 )  # fmt: skip
-def test_jobs_beyond_the_bounds_of_a_line_are_outside(jobs: list[Job], bounds: PendingBounds, want: list[str]) -> None:
+def test_jobs_beyond_the_bounds_of_their_queue_take_no_part(
+    jobs: list[Job], bounds: PendingBounds, want: list[str]
+) -> None:
     assert outside(jobs, bounds) == want
 
 
-def test_jobs_that_can_never_start_take_no_place_but_only_so_many_are_looked_at() -> None:
+def test_jobs_that_can_never_start_take_no_place_in_line_but_only_a_bounded_number_is_checked() -> None:
     wrong = [job(f"w{number:03}") for number in range(110)]
     never = frozenset(one.key for one in wrong)
     right = [job(f"z{number}", at=1) for number in range(4)]
@@ -76,7 +78,7 @@ def test_jobs_that_can_never_start_take_no_place_but_only_so_many_are_looked_at(
     assert outside([*wrong, *right], PendingBounds(jobs=3, workers=99), never) == [*beyond, "z0", "z1", "z2", "z3"]
 
 
-def test_without_bounds_all_are_in_line() -> None:
+def test_without_bounds_all_jobs_take_part() -> None:
     assert Line(RED, SIX, lambda one: 1_000).outside == []
 
 
@@ -99,12 +101,14 @@ LARGE = [job("first"), job("large", workers=50, at=1), job("small", at=2), job("
         pytest.param(LARGE, PendingBounds(jobs=9, workers=10), job("large", workers=9, at=1), False, id="too little"),
     ],
 )  # fmt: skip
-def test_a_changed_job_is_in_line(jobs: list[Job], bounds: PendingBounds | None, changed: Job, takes: bool) -> None:
+def test_whether_a_changed_job_would_be_in_line(
+    jobs: list[Job], bounds: PendingBounds | None, changed: Job, takes: bool
+) -> None:
     line = Line(replace(RED, pending=bounds), jobs, lambda one: one.workers_min * 1_000)
     assert line.takes(changed) is takes
 
 
-def test_lines_are_formed_of_the_jobs_that_wait_in_queues_with_bounds() -> None:
+def test_lines_are_formed_only_for_queues_that_set_bounds() -> None:
     queues = [replace(RED, pending=PendingBounds(jobs=1, workers=9)), make_queue("blue", guaranteed=1)]
     tree = QueueTree.of(queues, Inventory.of([make_node("n1")]))
     waiting = [job("first"), job("second", at=1), make_job("free", queue="blue"), make_job("lost", queue="gone")]
@@ -135,7 +139,7 @@ def in_turn(jobs: list[Job]) -> list[Job]:
 
 
 @given(JOBS, st.integers(1, 9), st.integers(1, 40), st.none() | st.integers(0, 20_000))
-def test_the_line_keeps_its_bounds_and_every_user_waits_behind_his_own(
+def test_a_line_keeps_its_bounds_and_each_user_waits_behind_his_own_jobs(
     jobs: list[tuple[Job, bool]], places: int, workers: int, milli: int | None
 ) -> None:
     never = frozenset(one.key for one, starts in jobs if not starts)
@@ -157,7 +161,7 @@ BOUNDS = st.builds(
 
 
 @given(JOBS.filter(bool), BOUNDS, st.integers(0, 29), st.tuples(st.integers(0, 4), st.integers(1, 40), st.booleans()))
-def test_a_job_in_line_that_asks_for_something_else_stays_there_exactly_if_the_line_formed_with_it_has_it(
+def test_a_changed_job_is_in_line_exactly_if_a_line_formed_with_it_would_include_it(
     jobs: list[tuple[Job, bool]], bounds: PendingBounds, which: int, change: tuple[int, int, bool]
 ) -> None:
     queue, waiting = replace(RED, pending=bounds), [one for one, _ in jobs]
@@ -174,7 +178,7 @@ def test_a_job_in_line_that_asks_for_something_else_stays_there_exactly_if_the_l
     assert line.takes(changed) is (changed not in Line(queue, [*others, changed], cost).outside)
 
 
-def test_to_look_at_a_changed_job_costs_the_same_in_a_long_line_and_in_a_short_one() -> None:
+def test_checking_a_changed_job_costs_the_same_in_a_long_line_as_in_a_short_one() -> None:
     def cost(number: int) -> int:
         jobs = [job(f"j{one:05}", f"user-{one % 50}", at=one) for one in range(number)]
         queue = replace(RED, pending=PendingBounds(jobs=number - 1, workers=9 * number))
@@ -186,7 +190,7 @@ def test_to_look_at_a_changed_job_costs_the_same_in_a_long_line_and_in_a_short_o
     assert cost(5_000) <= 1.5 * cost(500)
 
 
-def test_a_flood_of_one_user_keeps_nobody_else_out() -> None:
+def test_one_users_flood_of_jobs_keeps_nobody_else_out() -> None:
     flood = [job(f"f{number:04}", "eve", at=number) for number in range(400)]
     queue = replace(RED, pending=PendingBounds(jobs=10, workers=100))
     jobs = [*flood, job("hers", "ann", at=999)]
@@ -197,7 +201,7 @@ def test_a_flood_of_one_user_keeps_nobody_else_out() -> None:
     assert "red/hers" not in outside
 
 
-def test_everybody_comes_into_line_in_the_end() -> None:
+def test_every_job_comes_into_line_in_the_end() -> None:
     queue = replace(RED, pending=PendingBounds(jobs=3, workers=5))
     toy = ToyCluster([make_node("n1", gpus=4)], [queue], [job(f"j{n}", workers=1 + n % 4, at=n) for n in range(20)])
     for _ in range(40):
@@ -207,7 +211,7 @@ def test_everybody_comes_into_line_in_the_end() -> None:
     assert toy.jobs == {}
 
 
-def test_a_job_outside_the_line_is_told_the_bounds_and_no_figures_that_move() -> None:
+def test_the_message_for_a_job_outside_the_line_has_the_bounds_and_no_changing_figures() -> None:
     queue = replace(RED, pending=PendingBounds(jobs=1, workers=9, milli=4_000))
     jobs = [job("a", at=0), job("b", at=1), job("c", at=2)]
     plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=4)], queues=[queue], jobs=jobs))
@@ -221,7 +225,7 @@ def test_a_job_outside_the_line_is_told_the_bounds_and_no_figures_that_move() ->
     }
 
 
-def test_a_job_outside_the_line_costs_a_cycle_a_twentieth_of_one_inside() -> None:
+def test_a_job_outside_the_line_costs_a_twentieth_of_one_inside() -> None:
     """All of them differ, and none can start now."""
 
     def cost(number: int) -> int:

@@ -58,7 +58,7 @@ def job(name: str, queue: str = "red", *, at: float = 0.0, priority: int = 0) ->
         ),
     ],
 )
-def test_turns_inside_one_queue_follow_priority_age_and_key(jobs: list[Job], want: list[str]) -> None:
+def test_inside_a_queue_turns_follow_priority_then_age_then_key(jobs: list[Job], want: list[str]) -> None:
     assert turns([RED], jobs) == want
     assert [one.key for one in sorted(jobs, key=order_in_queue)] == [f"ns/{name}" for name in want]
 
@@ -86,14 +86,14 @@ FIRST, SECOND = job("first", "red", at=0.0), job("second", "blue", at=1.0)
         pytest.param([FIRST, replace(SECOND, submitted_at=0.0)], {}, (), ["first", "second"], id="the key at last"),
     ],
 )
-def test_turns_between_queues_follow_guarantee_then_share_then_priority_and_age(
+def test_between_queues_turns_follow_guarantee_then_share_then_priority_then_age(
     jobs: list[Job], past: dict[str, int], guaranteed: tuple[str, ...], want: list[str]
 ) -> None:
     for given in (jobs, jobs[::-1]):
         assert turns([RED, BLUE], given, past=past, guaranteed=frozenset(guaranteed)) == want
 
 
-def test_a_decision_counts_in_the_next_turn() -> None:
+def test_what_a_turn_gives_counts_in_the_next_turn() -> None:
     """Each job is given a GPU: the queues take turns; where nothing is given, age decides."""
     jobs = [job(f"r{number}", "red", at=number) for number in range(3)]
     jobs += [job(f"b{number}", "blue", at=10 + number) for number in range(3)]
@@ -121,7 +121,7 @@ TREE = [
         pytest.param({}, ("dept-b",), ["z", "x", "y"], id="a department's guarantee counts among departments"),
     ],
 )
-def test_queues_of_a_tree_take_turns_level_by_level(
+def test_turns_are_given_level_by_level_down_the_tree(
     past: dict[str, int], guaranteed: tuple[str, ...], want: list[str]
 ) -> None:
     jobs = [job("x", "a1", at=0.0), job("y", "a2", at=1.0), job("z", "b1", at=2.0)]
@@ -138,7 +138,7 @@ def test_jobs_of_an_inner_queue_compete_with_those_of_its_children() -> None:
     assert turns(TREE, jobs, past={"dept-a": 5}) == ["old", "new", "own"]
 
 
-def test_after_a_turn_in_a_team_of_a_team_its_department_is_compared_again() -> None:
+def test_after_a_turn_every_queue_above_is_compared_again() -> None:
     """Three levels: what `deep` takes counts for `mid`, which comes after its sibling then."""
     tree = [
         make_queue("root", guaranteed=0),
@@ -164,13 +164,13 @@ def test_the_head_of_a_department_is_the_job_of_its_next_team() -> None:
     assert turns(TREE, jobs) == ["a-old", "b", "a-new"]
 
 
-def test_a_queue_stands_where_its_best_job_stands_and_not_its_others() -> None:
+def test_a_queues_place_in_the_order_is_that_of_its_best_job() -> None:
     jobs = [job("r-late", "red", at=9.0), job("b", "blue", at=5.0), job("r-early", "red", at=0.0)]
 
     assert turns([RED, BLUE], jobs) == ["r-early", "b", "r-late"]
 
 
-def test_a_job_that_is_put_in_during_a_turn_of_its_queue_takes_its_place_in_the_order() -> None:
+def test_a_job_inserted_during_a_turn_of_its_queue_takes_its_place_in_the_order() -> None:
     tree = QueueTree.of([RED, BLUE], INVENTORY)
     late = job("late", at=5.0)
     jobs = [job("a", at=1.0), job("b", at=7.0), job("theirs", "blue", at=3.0)]
@@ -184,7 +184,7 @@ def test_a_job_that_is_put_in_during_a_turn_of_its_queue_takes_its_place_in_the_
     assert found == ["ns/a", "ns/theirs", "ns/late", "ns/b"]
 
 
-def test_in_a_tree_every_queue_competes_with_those_beside_it_and_with_jobs_of_the_one_above() -> None:
+def test_each_queue_competes_with_its_siblings_and_with_its_parents_own_jobs() -> None:
     """All have the same share: the oldest of all is always the next, wherever it lies."""
     queues = [
         make_queue("dept", guaranteed=0),

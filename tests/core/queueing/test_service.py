@@ -57,12 +57,12 @@ def order_of(turns: ServiceOrder, *jobs: Job) -> list[str]:
     return [job.key.partition("/")[2] for job in sorted(jobs, key=turns.turn)]
 
 
-def test_in_order_of_age_the_service_of_a_job_does_not_count() -> None:
+def test_in_the_order_by_age_the_gpu_time_a_job_had_does_not_count() -> None:
     old, new = waiting("old", ran_s=999 * HOUR), waiting("new", waited_s=60)
     assert order_of(service(TimeOrder.AGE), new, old) == ["old", "new"]
 
 
-def test_by_service_levels_go_before_age_and_priority_before_both() -> None:
+def test_in_the_order_by_service_priority_counts_before_level_and_level_before_age() -> None:
     much, little = waiting("much", ran_s=40 * HOUR, waited_s=HOUR), waiting("little", ran_s=2 * HOUR, waited_s=HOUR)
     older, urgent = waiting("older", waited_s=9 * HOUR), waiting("urgent", ran_s=300 * HOUR, priority=1)
     turns = service(TimeOrder.LEAST_SERVICE)
@@ -85,7 +85,7 @@ def test_the_level_counts_gpu_time_of_the_whole_gang(ran_s: int, gpus: int, leve
     assert service(TimeOrder.LEAST_SERVICE).level(waiting("job", ran_s=ran_s, gpus=gpus)) == level
 
 
-def test_the_order_is_that_of_the_top_of_the_tree() -> None:
+def test_the_root_of_a_tree_sets_its_order() -> None:
     turns = service(TimeOrder.LEAST_SERVICE)
     job = waiting("job", ran_s=40 * HOUR)
     assert [turns.level(replace(job, queue=queue)) for queue in ("red", "team", "blue", "none")] == [2, 2, 0, 0]
@@ -96,7 +96,7 @@ def test_a_running_job_rises_while_it_runs_and_what_it_ran_before_counts() -> No
     assert [turns.level(running("job", attempt_s, ran_s=3 * HOUR)) for attempt_s in (0, HOUR, 29 * HOUR)] == [0, 1, 2]
 
 
-def test_by_prediction_the_job_that_needs_the_least_goes_first_inside_a_level() -> None:
+def test_in_the_predicted_order_the_job_that_needs_least_gpu_time_goes_first_inside_a_level() -> None:
     history = RuntimeHistory()
     for number in range(9):
         history.record(waiting(f"short-{number}"), 60)
@@ -108,13 +108,13 @@ def test_by_prediction_the_job_that_needs_the_least_goes_first_inside_a_level() 
     assert order_of(service(TimeOrder.LEAST_SERVICE, learned=history.learned()), long, short) == ["long-9", "short-9"]
 
 
-def test_where_nothing_was_learned_what_is_declared_counts() -> None:
+def test_the_declared_run_time_counts_if_nothing_was_learned() -> None:
     turns = service(TimeOrder.PREDICTED)
     long, short = waiting("l", waited_s=50, expected_runtime_s=9_000), waiting("s", expected_runtime_s=60)
     assert order_of(turns, long, short) == ["s", "l"]
 
 
-def test_the_time_in_which_a_requeued_job_ran_is_no_part_of_its_wait() -> None:
+def test_the_time_a_requeued_job_ran_is_not_part_of_its_wait() -> None:
     job = waiting("job", ran_s=3 * HOUR, waited_s=PATIENCE_S - 1)
     turns = service(TimeOrder.LEAST_SERVICE)
     assert [turns.evicts_above(replace(job, submitted_at=job.submitted_at - more)) for more in (0, 1)] == [None, 0]
@@ -141,12 +141,12 @@ def test_the_time_in_which_a_requeued_job_ran_is_no_part_of_its_wait() -> None:
         ),
     ],
 )  # fmt: skip
-def test_by_prediction_jobs_stand_in_the_powers_of_two_of_the_gpu_seconds_to_come(job: Job, rest: int) -> None:
+def test_the_predicted_order_compares_remaining_gpu_seconds_in_powers_of_two(job: Job, rest: int) -> None:
     assert service(TimeOrder.PREDICTED).turn(job) == (0, 0, rest.bit_length(), job.submitted_at, job.key)
     assert service(TimeOrder.LEAST_SERVICE).turn(job) == (0, 0, 0, job.submitted_at, job.key)
 
 
-def test_of_what_was_learned_the_median_counts() -> None:
+def test_the_median_of_learned_run_times_counts() -> None:
     history = RuntimeHistory()
     for number in range(100):
         history.record(waiting(f"job-{number}"), 10 if number < 49 else 100 if number == 49 else 1_000)
@@ -173,20 +173,20 @@ def test_only_a_job_that_waited_for_long_evicts_by_service(waited_s: float, abov
         (waiting("waits", ran_s=99 * HOUR), False),
     ],
 )
-def test_a_victim_by_service_has_had_more_has_run_for_long_and_loses_little(job: Job, yields: bool) -> None:
+def test_a_victim_by_service_has_had_more_gpu_time_and_has_run_long_and_loses_little(job: Job, yields: bool) -> None:
     turns = service(TimeOrder.LEAST_SERVICE)
     assert turns.may_yield(job, 0) is yields
     assert not turns.may_yield(job, len(LEVELS))
 
 
-def test_that_a_job_does_not_yet_yield_holds_until_it_has_run_for_long() -> None:
+def test_the_answer_that_a_job_does_not_yield_holds_until_it_has_run_long_enough() -> None:
     moment = Moment(NOW)
     turns = service(TimeOrder.LEAST_SERVICE, moment=moment)
     assert not turns.may_yield(running("young", LEAST_RUN_S - 100, ran_s=99 * HOUR, saved_s=300), 0)
     assert moment.until == NOW + 100
 
 
-def test_a_starved_job_goes_to_the_front_and_is_left_alone() -> None:
+def test_a_starving_job_goes_first_and_is_not_evicted() -> None:
     turns = service(TimeOrder.LEAST_SERVICE)
     patient = waiting("patient", ran_s=5 * HOUR, waited_s=STARVES_AFTER_S)
     starves = waiting("starves", ran_s=5 * HOUR, waited_s=STARVES_AFTER_S + 1)
@@ -211,7 +211,7 @@ def test_two_jobs_never_yield_to_each_other_and_a_loss_is_bounded(one: Job, othe
 
 
 @pytest.mark.parametrize(("order", "starts"), [(TimeOrder.AGE, False), (TimeOrder.LEAST_SERVICE, True)])
-def test_a_short_job_need_not_wait_for_a_long_one_that_saves(order: TimeOrder, starts: bool) -> None:
+def test_a_short_job_does_not_wait_for_a_long_one_that_saves_checkpoints(order: TimeOrder, starts: bool) -> None:
     toy = ToyCluster([make_node("n1", gpus=1)], [make_queue("red", guaranteed=1, order=order)], [make_job("long")])
     toy.cycle()
     toy.now += 10 * HOUR
@@ -240,5 +240,5 @@ FIRST: Turn = (-1, 1, 3, 7.0, "red/b")
         pytest.param((0, 0, 0, 0.0, "red/a"), "it fits into a gap", id="nor if only less weighty parts are lower"),
     ],
 )
-def test_a_job_is_before_another_because(other: Turn, why: str) -> None:
+def test_the_rule_that_puts_a_job_before_another_is(other: Turn, why: str) -> None:
     assert why_before(other, FIRST) == why

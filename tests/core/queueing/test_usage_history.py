@@ -23,7 +23,7 @@ def remembered_of(toy: ToyCluster) -> dict[str, float]:
     return {past.queue: past.milli_seconds for past in toy.snapshot().usage_history}
 
 
-def test_a_queue_that_borrowed_for_long_goes_after_one_that_did_not_until_that_is_forgotten() -> None:
+def test_a_queue_that_borrowed_long_goes_after_one_that_did_not_until_the_borrowing_has_decayed() -> None:
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
     toy = ToyCluster([make_node("n1", gpus=1)], queues, [make_job("long", queue="red", at=1)])
     toy.cycle()
@@ -64,7 +64,7 @@ def two_trees_that_borrowed_alike(red_half_life_s: int | None) -> ToyCluster:
     return toy
 
 
-def test_a_tree_that_forgets_sooner_is_ahead_sooner() -> None:
+def test_a_tree_with_a_shorter_half_life_recovers_sooner() -> None:
     same = two_trees_that_borrowed_alike(None)
     forgets = two_trees_that_borrowed_alike(3_600)
 
@@ -77,7 +77,7 @@ def test_a_tree_that_forgets_sooner_is_ahead_sooner() -> None:
     }
 
 
-def test_a_new_half_life_changes_the_pace_and_not_what_was_remembered() -> None:
+def test_a_new_half_life_changes_the_decay_and_not_the_remembered_amount() -> None:
     """The same average of GPUs is remembered: over a tenth of the time, a tenth of the GPU-seconds."""
     toy = ToyCluster([make_node("n1", gpus=1)], [make_queue("red", guaranteed=0)], [make_job("long")])
     toy.cycle()
@@ -106,7 +106,7 @@ def test_an_admission_that_failed_leaves_no_penalty_behind() -> None:
     assert sum(remembered_of(toy).values()) == 0.0
 
 
-def test_what_a_queue_had_borrowed_goes_with_it() -> None:
+def test_the_history_of_a_deleted_queue_is_deleted() -> None:
     toy = ToyCluster([make_node("n1", gpus=1)], [make_queue("red", guaranteed=0)], [make_job("long")])
     toy.cycle()
     toy.now += 60.0
@@ -119,7 +119,7 @@ def test_what_a_queue_had_borrowed_goes_with_it() -> None:
     assert remembered_of(toy) == {}
 
 
-def test_a_history_continues_from_what_another_one_had_come_to() -> None:
+def test_a_history_continues_from_a_saved_one() -> None:
     """A day old at a half-life of a day; what was held since adds up at its rate."""
     history = UsageHistory(86_400.0)
     ended = [(make_job("pair", gpus=2), 86_400.0), (make_job("one", workers=3), 0.0), (make_job("more"), 86_400.0)]
@@ -152,7 +152,7 @@ def held_in(history: UsageHistory) -> dict[str, float]:
     return {past.queue: past.milli_seconds for past in history.borrowing()}
 
 
-def test_what_was_remembered_decays_and_what_is_borrowed_meanwhile_adds_up() -> None:
+def test_remembered_borrowing_decays_and_new_borrowing_is_added() -> None:
     """One GPU for a half-life of 100 s has come to 1000 · 100 / ln 2 / 2; a clock that goes back changes nothing."""
     history, once = UsageHistory(100.0), 1_000 * 100 / math.log(2) / 2
     seen = []
@@ -175,7 +175,7 @@ def test_less_than_a_milli_gpu_for_a_second_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize(("after_s", "left"), [(0.0, 5_000.0), (100.0, 2_500.0 - 30_000.0)])
-def test_a_penalty_is_given_back_as_it_was_charged_and_no_debt_turns_into_a_credit(after_s: float, left: float) -> None:
+def test_a_penalty_is_refunded_as_charged_and_never_becomes_a_credit(after_s: float, left: float) -> None:
     history = UsageHistory(100.0)
     history.restore([BorrowingRecord(queue="red", milli_seconds=5_000, rate_milli=0, at=0.0)], [], 0.0)
     history.charge_penalty(make_job("a"), 1_000, usage_of_red(1_000))
@@ -187,7 +187,7 @@ def test_a_penalty_is_given_back_as_it_was_charged_and_no_debt_turns_into_a_cred
     assert sum(held_in(history).values()) == max(0.0, left)
 
 
-def test_of_many_shapes_the_lightest_is_forgotten_first() -> None:
+def test_the_shape_with_the_least_weight_is_forgotten_first() -> None:
     """Room for 256: the one that ran once goes, those that ran on two workers stay."""
     history = UsageHistory(100.0)
     for cpu in range(257):
@@ -208,7 +208,7 @@ def test_a_shape_that_does_not_come_again_is_forgotten_after_seven_half_lives(
     assert [weight for _, weight in history.demand()] == weights
 
 
-def test_a_history_continues_with_what_was_held_while_nobody_led() -> None:
+def test_a_history_counts_what_was_held_while_there_was_no_leader() -> None:
     """One GPU held for a half-life of 100 s since the record was written, on top of the half of it that is left."""
     history = UsageHistory(100.0)
     history.restore([BorrowingRecord(queue="red", milli_seconds=5_000, rate_milli=1_000, at=0.0)], [], 100.0)
@@ -220,7 +220,7 @@ def weights(history: UsageHistory) -> list[float]:
     return [weight for _, weight in history.demand()]
 
 
-def test_weights_of_shapes_stand_still_between_two_steps_and_a_later_shape_weighs_more_as_of_the_step() -> None:
+def test_weights_of_shapes_change_only_in_steps_and_later_shapes_weigh_more() -> None:
     """A step is 100 / 128 s."""
     history = UsageHistory(100.0)
     history.advance(1_000.0, usage_of_red(0))

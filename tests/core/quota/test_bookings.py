@@ -59,7 +59,7 @@ def test_a_booking_takes_nothing_from_guarantees_and_earlier_bookings(
     assert granted(bookings, queues) == found
 
 
-def test_what_is_not_granted_is_said_with_numbers() -> None:
+def test_a_refused_booking_names_the_numbers() -> None:
     _, (standing,) = with_bookings({"red": RED, "blue": BLUE}, [booked(gpus=6)], EIGHT, 0.0)
     assert standing.why == (
         "5 of 6 GPUs of class H100 can be had: 6 GPUs of class any, zone any are guaranteed to queues, which a booking"
@@ -88,18 +88,18 @@ GROUP = make_queue("group", guaranteed=4, limit=4)
         ),
     ],
 )
-def test_a_booking_is_not_granted_what_its_queue_could_not_use(queues: list[TenantQueue], why: str) -> None:
+def test_a_booking_gets_no_more_than_its_queue_could_use(queues: list[TenantQueue], why: str) -> None:
     _, (standing,) = with_bookings({one.name: one for one in queues}, [booked()], EIGHT, 0.0)
     assert (standing.gpus, standing.why) == (0, why)
 
 
 @pytest.mark.parametrize(("now", "guaranteed"), [(99.0, 3), (100.0, 5), (199.0, 5), (200.0, 3)])
-def test_the_queue_of_an_active_booking_is_guaranteed_as_many_gpus(now: float, guaranteed: int) -> None:
+def test_an_active_booking_guarantees_its_gpus_to_its_queue(now: float, guaranteed: int) -> None:
     queues, _ = with_bookings({"red": RED, "blue": BLUE}, [booked(gpus=5)], EIGHT, now)
     assert queues == {"red": make_queue("red", guaranteed=guaranteed), "blue": BLUE}
 
 
-def test_queues_above_have_as_much_more_and_a_queue_without_a_line_gets_one() -> None:
+def test_queues_above_get_as_much_more_and_a_queue_without_a_quota_line_gets_one() -> None:
     child = make_queue("red", parent="group")
     queues, _ = with_bookings({"red": child, "group": GROUP}, [booked(gpus=2)], EIGHT, 150.0)
     line = Quota(gpu_class="H100", guaranteed=2 * WHOLE, limit=2 * WHOLE)
@@ -107,5 +107,5 @@ def test_queues_above_have_as_much_more_and_a_queue_without_a_line_gets_one() ->
     assert queues["group"].quotas == (Quota(guaranteed=6 * WHOLE, limit=6 * WHOLE),)
 
 
-def test_what_takes_no_work_cannot_be_booked() -> None:
+def test_gpus_that_take_no_work_cannot_be_booked() -> None:
     assert capacity_of([make_node("n1", zone="a"), make_node("n2", ready=False)]) == {("H100", "a"): 2 * WHOLE}

@@ -56,7 +56,7 @@ def test_a_guaranteed_queue_gets_back_what_jobs_of_a_deleted_queue_hold() -> Non
 
 
 @pytest.mark.parametrize(("limit", "starts"), [(4, False), (8, True)])
-def test_what_jobs_of_a_deleted_queue_hold_counts_to_the_limit_above_it(limit: int, starts: bool) -> None:
+def test_jobs_of_a_deleted_queue_count_against_the_limits_above_it(limit: int, starts: bool) -> None:
     org = make_queue("org", guaranteed=4, limit=limit, namespaces=frozenset())
     more = make_job("more", queue="b", gpus=4, at=49_000.0)
     plan = plan_of([org, make_queue("b", guaranteed=2, parent="org")], holding("a", preemptible=False), more, gpus=8)

@@ -54,11 +54,11 @@ ORG = queue("org", Quota(limit=64_000))
         ),
     ],
 )
-def test_a_queue_above_that_may_hold_less_is_named(above: tuple[Quota, ...], sentences: list[str]) -> None:
+def test_a_queue_above_with_a_lower_limit_is_named(above: tuple[Quota, ...], sentences: list[str]) -> None:
     assert said(LINE, RED, queue("team", *above, parent="org"), ORG) == sentences
 
 
-def test_every_queue_above_is_named_the_nearest_first() -> None:
+def test_the_queues_above_are_named_nearest_first() -> None:
     above = [queue("team", Quota(limit=5_000), parent="org"), queue("org", Quota(limit=1_000))]
     assert said(LINE, RED, *above) == [
         "queue team above may hold 5 GPU of class H100, zone any, and red 6 GPU",
@@ -66,7 +66,7 @@ def test_every_queue_above_is_named_the_nearest_first() -> None:
     ]
 
 
-def test_a_line_without_a_limit_is_told_to_have_as_much_as_it_likes() -> None:
+def test_a_quota_line_without_a_limit_is_called_unlimited() -> None:
     line = GrantLine(zone="east", milli=1_000)
     free = queue("red", Quota(zone="east", guaranteed=1_000), Quota(limit=1_000), parent="team")
     assert said(line, free, queue("team", Quota(zone="east", limit=8_000))) == [
@@ -74,7 +74,7 @@ def test_a_line_without_a_limit_is_told_to_have_as_much_as_it_likes() -> None:
     ]
 
 
-def test_a_circle_of_queues_ends_where_it_began() -> None:
+def test_a_circle_of_parents_is_walked_once() -> None:
     above = [queue("team", Quota(limit=1_000), parent="org"), queue("org", Quota(limit=1_000), parent="team")]
     assert len(said(LINE, RED, *above)) == 2
     assert len(said(LINE, replace(RED, parent="red"))) == 0
@@ -85,7 +85,7 @@ def test_a_circle_of_queues_ends_where_it_began() -> None:
     [(replace(LINE, user="ann"), "red"), (LINE, "gone")],
     ids=["a grant of one user", "a queue that is gone"],
 )
-def test_nothing_is_said_of(line: GrantLine, name: str) -> None:
+def test_no_warning_is_given_for(line: GrantLine, name: str) -> None:
     assert said(line, RED, queue("team", Quota(limit=1_000)), name=name) == []
 
 
@@ -128,7 +128,7 @@ def guaranteed(milli: int, gpu_class: str | None = "H100", zone: str | None = No
         ),
     ],
 )  # fmt: skip
-def test_guarantees_that_the_queue_above_cannot_hold_are_told(
+def test_a_warning_names_guarantees_that_the_parent_cannot_back(
     line: GrantLine, parent: tuple[Quota, ...], sibling: tuple[Quota, ...], sentences: list[str]
 ) -> None:
     queues = (
@@ -140,5 +140,5 @@ def test_guarantees_that_the_queue_above_cannot_hold_are_told(
     assert [sentence for sentence in said(line, *queues) if "together" in sentence] == sentences
 
 
-def test_a_queue_without_one_above_promises_what_it_likes() -> None:
+def test_a_root_queue_gets_no_warning() -> None:
     assert said(PROMISES, queue("red", guaranteed(2_000))) == []

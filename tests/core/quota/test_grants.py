@@ -57,7 +57,7 @@ H100 = Quota(gpu_class="H100", guaranteed=2_000, limit=4_000)
         ),
     ],
 )  # fmt: skip
-def test_a_grant_adds_to_the_line_of_its_class_and_zone(
+def test_a_grant_adds_to_the_quota_line_of_its_class_and_zone(
     queue: TenantQueue, line: GrantLine, want: tuple[Quota, ...]
 ) -> None:
     found, left_out = with_grants(queue, [grant(line)], has_children=False)
@@ -89,13 +89,13 @@ def test_a_grant_adds_to_the_line_of_its_class_and_zone(
         ),
     ],
 )  # fmt: skip
-def test_a_grant_that_would_take_away_adds_nothing_and_names_what_to_ask_for(
+def test_a_grant_that_would_narrow_another_line_adds_nothing_and_says_what_to_ask_for(
     queue: TenantQueue, line: GrantLine, why: str
 ) -> None:
     assert with_grants(queue, [grant(line)], has_children=False) == (queue, (NotAdded("red/more", line, why),))
 
 
-def test_a_queue_that_only_groups_others_goes_on_doing_so() -> None:
+def test_a_queue_that_only_groups_others_gets_no_grant() -> None:
     line = GrantLine(milli=2_000)
 
     found, left_out = with_grants(red(), [grant(line)], has_children=True)
@@ -137,7 +137,7 @@ LIMITED = Quota(gpu_class="H100", limit=2_000)
         "one of two lines does",
     ],
 )
-def test_a_guarantee_is_left_out_only_where_it_is_asked_for_and_another_line_has_one(
+def test_a_guarantee_is_left_out_only_if_it_was_asked_for_and_another_line_has_one(
     others: tuple[Quota, ...], guaranteed: int, has: int, left_out: int
 ) -> None:
     line = GrantLine(gpu_class="H100", milli=2_000, guaranteed=guaranteed)
@@ -287,7 +287,7 @@ ASKED = st.lists(st.tuples(st.sampled_from(USERS), st.integers(1, 3), CLASSES, Z
 
 
 @given(queue=QUEUES, grants=GRANTS, asked=ASKED)
-def test_with_a_grant_a_job_alone_starts_wherever_it_would_without(
+def test_a_grant_never_keeps_a_lone_job_from_starting(
     queue: TenantQueue, grants: list[Grant], asked: list[tuple[str, int, str | None, str | None]]
 ) -> None:
     found, _ = with_grants(queue, grants, has_children=False)

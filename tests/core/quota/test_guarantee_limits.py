@@ -51,7 +51,7 @@ WIDE = (Quota(guaranteed=16_000),)
         ),
     ],
 )
-def test_each_guarantee_on_the_path_limits_what_lies_in_it(
+def test_each_guarantee_on_the_path_limits_the_workers_that_fit(
     own: tuple[Quota, ...], above: tuple[Quota, ...], workers: int, zones: dict[str, int]
 ) -> None:
     found = headroom(own, above)
@@ -60,7 +60,7 @@ def test_each_guarantee_on_the_path_limits_what_lies_in_it(
 
 
 @pytest.mark.parametrize(("milli", "workers"), [(1_000, 2), (400, 6), (1_500, 1), (3_000, 0), (0, 2_500)])
-def test_what_is_held_of_a_guarantee_is_not_there_twice(milli: int, workers: int) -> None:
+def test_the_held_part_of_a_guarantee_is_not_available_again(milli: int, workers: int) -> None:
     found = headroom((Quota(guaranteed=4_000),), WIDE, held=1_500, milli=milli)
 
     assert found.workers == workers

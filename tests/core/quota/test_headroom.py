@@ -20,7 +20,7 @@ from tests.core.quota.quota_trees import A100, H100, MEMORY, of_users, tree_of
 from tests.core.worlds.held_amounts import same_usage
 
 
-def test_what_a_queue_does_not_lend_stays_free_for_it() -> None:
+def test_gpus_that_a_queue_does_not_lend_stay_free_for_it() -> None:
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=3, lendable=1)]
     jobs = [make_job(f"r{index}", at=index) for index in range(4)]
 
@@ -30,7 +30,7 @@ def test_what_a_queue_does_not_lend_stays_free_for_it() -> None:
     assert plan.verdicts["red/r2"].reason == Reason.WAITING_FOR_QUOTA
 
 
-def test_a_borrower_may_take_what_is_idle_less_what_others_withhold() -> None:
+def test_a_borrower_may_take_idle_gpus_minus_those_that_others_withhold() -> None:
     """8 idle, blue guarantees 6, lends 2, uses 1: 3 are withheld, red may take 5."""
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=6, lendable=2)]
     tree = QueueTree.of(queues, Inventory.of([make_node("n1", gpus=9)]))
@@ -56,7 +56,7 @@ def test_a_queue_withholds_nothing_from_its_own_subtree() -> None:
 
 
 @pytest.mark.parametrize(("used", "available"), [(3, 2), (5, 0), (6, 0)])
-def test_nothing_is_available_where_more_is_used_than_the_limit(used: int, available: int) -> None:
+def test_nothing_is_available_if_use_exceeds_the_limit(used: int, available: int) -> None:
     assert BindingLimit(Measure.GPU, "somewhere", 5, used).available == available
 
 
@@ -128,7 +128,7 @@ def test_as_many_workers_fit_as_the_limit_leaves_room_for(
     assert (found.workers, found.binding, found.zone_workers) == (*want, {})
 
 
-def test_the_user_without_a_name_is_named_so() -> None:
+def test_a_user_without_a_name_is_called_none() -> None:
     usage = Usage(tree_of(replace(limited(), user_limit=0)))
 
     found = headroom_of(usage, 0, "", "H100", Amounts(1, 1))
@@ -136,7 +136,7 @@ def test_the_user_without_a_name_is_named_so() -> None:
     assert found.binding == BindingLimit(Measure.GPU_OF_USER, "user (none) in queue red", 0, 0)
 
 
-def test_of_rules_that_leave_the_same_room_the_one_nearest_to_the_job_is_named() -> None:
+def test_of_rules_that_leave_the_same_room_the_nearest_to_the_job_is_named() -> None:
     tree = tree_of(make_queue("top", limit=2), make_queue("red", limit=2, parent="top"))
 
     found = headroom_of(Usage(tree), tree.index["red"], "", "H100", Amounts(1_000, 1))
@@ -147,7 +147,7 @@ def test_of_rules_that_leave_the_same_room_the_one_nearest_to_the_job_is_named()
     )
 
 
-def test_a_line_of_a_zone_leaves_the_other_zones_open() -> None:
+def test_a_quota_line_of_one_zone_leaves_the_other_zones_open() -> None:
     lines = (Quota(zone="east", limit=3_000), Quota(zone="east", limit=2_000), Quota(zone="west", limit=9_000))
     tree = tree_of(
         replace(
@@ -198,7 +198,7 @@ LENDS_ALL = replace(OF_H100, lendable=9_000)
         pytest.param([lender("b", OF_A100)], None, id="a line of another class"),
     ],
 )
-def test_a_borrower_finds_what_is_idle_less_what_no_queue_beside_it_lends(
+def test_a_borrower_finds_idle_gpus_minus_those_that_siblings_do_not_lend(
     lenders: list[TenantQueue], borrows: int | None
 ) -> None:
     """5 H100 and 5 A100 are idle; what a rule leaves of them, or None where no rule binds."""
@@ -213,7 +213,7 @@ def test_a_borrower_finds_what_is_idle_less_what_no_queue_beside_it_lends(
     assert fits == [True, borrows is None]
 
 
-def test_what_a_zone_does_not_lend_binds_there_alone() -> None:
+def test_gpus_not_lent_in_a_zone_bind_only_there() -> None:
     queues = [make_queue("a", guaranteed=0), lender("b", Quota(zone="east", guaranteed=6_000, lendable=2_000))]
     usage, idle = Usage(tree_of(*queues)), {H100: 7_000, ("H100", "west"): 50_000}
 
@@ -247,7 +247,7 @@ def test_what_a_zone_does_not_lend_binds_there_alone() -> None:
         pytest.param(Measure.GPU, None, 1_000, None, id="no limit of a queue"),
     ],
 )
-def test_a_limit_that_is_raised_allows_what_is_missing_and_is_as_before_afterwards(
+def test_a_raised_limit_allows_the_missing_amount_and_is_restored_afterwards(
     measure: Measure, counter: int | tuple[int, str] | None, amount: int, allowed: list[str] | None
 ) -> None:
     """All 6 GPUs and 80 of 100 MiB are held; ann holds the 4 GPUs that a user may have."""
@@ -284,14 +284,14 @@ def of_memory(user: str, used: int) -> BindingLimit:
         pytest.param(UserLimit(gpu_class="A100", limit=0), "ann", 7, (UNLIMITED, None), id="of another class"),
     ],
 )  # fmt: skip
-def test_as_many_workers_of_a_user_fit_as_his_memory_leaves_room_for(
+def test_a_users_memory_limit_bounds_the_workers_that_fit(
     limit: UserLimit, user: str, mib: int, want: tuple[int, BindingLimit | None]
 ) -> None:
     found = headroom_of(of_users(limit), 0, user, "H100", Amounts(1, mib))
     assert (found.workers, found.binding) == want
 
 
-def test_what_would_be_so_with_more_for_one_user_is_so_for_the_line_that_names_him() -> None:
+def test_a_raise_for_one_user_applies_to_the_line_that_names_him() -> None:
     usage = of_users(UserLimit(user="ann", limit=1_000), UserLimit(limit=400))
     limit = headroom_of(usage, 0, "ann", "H100", Amounts(1, 1)).binding
     assert limit is not None

@@ -64,7 +64,7 @@ def test_the_narrowest_bounds_on_the_path_hold(
         pytest.param(7, "", "gone", 7, id="of a queue that is gone, its own"),
     ],
 )
-def test_a_running_job_counts_with_the_nearest_priority_that_is_allowed(
+def test_a_running_job_counts_with_the_nearest_allowed_priority(
     priority: int, priority_class: str, queue: str, want: int
 ) -> None:
     job = make_job("j", queue=queue, priority=priority, priority_class=priority_class)
@@ -102,7 +102,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_job_that_waits_is_told_what_to_write_instead_of(name: str) -> None:
+def test_the_message_for_a_waiting_job_says_what_to_write_instead_of(name: str) -> None:
     job, queue, message = REFUSED[name]
     plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=[TOP, queue], jobs=[job]))
 
@@ -121,7 +121,7 @@ def test_a_job_that_waits_is_told_what_to_write_instead_of(name: str) -> None:
         pytest.param(replace(RED, max_priority=10**9), [], id="counts with what it asks where that is allowed"),
     ],
 )
-def test_a_job_whose_priority_was_edited_while_it_runs_is_not_immune(queue: TenantQueue, evicted: list[str]) -> None:
+def test_editing_the_priority_of_a_running_job_does_not_protect_it(queue: TenantQueue, evicted: list[str]) -> None:
     immune = make_job("immune", priority=10**9, placement=make_placement(("n1", [[0]])), admitted_at=0.0)
     urgent = make_job("urgent", priority=5_000, priority_class="urgent")
 

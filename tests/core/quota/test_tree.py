@@ -13,7 +13,7 @@ from cotenant.core.quota.tree import QueueTree, capacity_matching
 from cotenant.testing import make_node, make_queue
 
 
-def test_guarantees_shrink_alike_when_nodes_are_lost() -> None:
+def test_all_guarantees_shrink_by_one_factor_when_nodes_are_lost() -> None:
     queues = [make_queue("red", guaranteed=8), make_queue("blue", guaranteed=8)]
     tree = QueueTree.of(queues, Inventory.of([make_node("n1", gpus=12), make_node("n2", gpus=4, ready=False)]))
 
@@ -76,7 +76,7 @@ def test_a_gpu_is_counted_by_every_line_whose_class_and_zone_it_has(
     assert tree.matching(tree.index["team"], (gpu_class, zone)) == tuple(line.index for line in found)
 
 
-def test_a_queue_grants_what_it_and_every_queue_above_it_with_lines_names() -> None:
+def test_a_queue_grants_only_what_it_and_all_queues_above_with_quota_lines_cover() -> None:
     """An inner queue without lines only groups; a queue of jobs without lines grants nothing."""
     queues = [
         make_queue("top", limit=8, gpu_class="H100"),
@@ -109,7 +109,7 @@ def test_queues_stand_in_order_of_name_below_their_parents() -> None:
     assert tree.broken == {}
 
 
-def test_a_queue_that_cannot_be_used_says_which_link_above_it_is_broken() -> None:
+def test_a_broken_queue_says_which_link_above_it_is_broken() -> None:
     parents = {"child": "lost", "loop-a": "loop-b", "loop-b": "loop-a", "lost": "gone", "sound": None}
     queues = [make_queue(name, parent=parent, guaranteed=1) for name, parent in parents.items()]
     tree = QueueTree.of(queues, Inventory.of([make_node("n1")]))
@@ -147,7 +147,7 @@ def test_a_whole_tree_has_the_half_life_of_its_root() -> None:
         pytest.param(Quota(), {"user_limit": 1_000}, True, id="a limit of its users"),
     ],
 )
-def test_a_queue_has_limits_where_something_can_bind_before_the_gpus_do(
+def test_a_queue_has_limits_if_something_can_bind_before_the_gpus_do(
     top: Quota, team: dict[str, Any], binds: bool
 ) -> None:
     open_line = (Quota(),)
@@ -191,7 +191,7 @@ def test_capacity_is_the_gpus_that_take_work_by_class_and_zone() -> None:
         pytest.param([("a", None, None), ("b", "a", 9)], [9_000], id="below a queue that only groups"),
     ],
 )
-def test_siblings_are_guaranteed_no_more_than_there_is_and_than_their_parent_has(
+def test_siblings_are_guaranteed_no_more_than_exists_or_their_parent_has(
     queues: list[tuple[str, str | None, int | None]], today: list[int]
 ) -> None:
     made = [make_queue(name, parent=parent, guaranteed=guaranteed) for name, parent, guaranteed in queues]
@@ -201,7 +201,7 @@ def test_siblings_are_guaranteed_no_more_than_there_is_and_than_their_parent_has
     assert [line.guaranteed for line in tree.quotas] == today
 
 
-def test_lines_are_scaled_by_scope_and_count_together_where_one_queue_has_two_of_a_scope() -> None:
+def test_quota_lines_are_scaled_by_scope_and_two_of_one_scope_count_together() -> None:
     """H100: 2 + 2 of a parent with 1 + 2 of 4; A100: enough of them."""
     h100, a100 = Quota(gpu_class="H100", guaranteed=2_000), Quota(gpu_class="A100", guaranteed=1_000)
     queues = [

@@ -38,7 +38,7 @@ def test_every_line_that_matches_must_allow_it() -> None:
     assert dict(plan.verdicts["red/j4"].evidence)["scope"] == "queue red, class H100, zone any"
 
 
-def test_a_gang_is_spread_over_zones_as_their_lines_allow() -> None:
+def test_a_gang_lies_in_zones_as_their_quota_lines_allow() -> None:
     lines = (Quota(zone="east", limit=1_000), Quota(zone="west", limit=2_000))
     nodes = [make_node("n1", gpus=4, zone="east"), make_node("n2", gpus=4, zone="west")]
     queue = replace(make_queue("red"), quotas=lines)
@@ -50,7 +50,7 @@ def test_a_gang_is_spread_over_zones_as_their_lines_allow() -> None:
     assert too_many.verdicts["red/gang"].reason == Reason.EXCEEDS_LIMIT
 
 
-def test_a_user_may_hold_all_of_the_limit_and_not_a_thousandth_more() -> None:
+def test_a_user_may_hold_exactly_the_limit_and_nothing_more() -> None:
     queue = replace(make_queue("red", guaranteed=4), user_limit=1_000)
     jobs = [
         make_job("a", user="ann", at=1),
@@ -89,7 +89,7 @@ def test_gpu_memory_has_a_limit_too() -> None:
     assert dict(plan.verdicts["red/b"].evidence)["metric"] == "GPU memory"
 
 
-def test_a_rack_is_found_in_whichever_zone_has_one_that_is_large_enough() -> None:
+def test_a_rack_that_is_large_enough_is_found_in_any_zone() -> None:
     """East is the tighter zone, but its racks are too small; west's line leaves room for one of its two racks."""
     lines = (Quota(zone="east", limit=4_000), Quota(zone="west", limit=4_000))
     nodes = [
@@ -106,7 +106,7 @@ def test_a_rack_is_found_in_whichever_zone_has_one_that_is_large_enough() -> Non
     assert {part.node for part in action.placement.nodes} in ({"west-0", "west-2"}, {"west-1", "west-3"})
 
 
-def test_room_is_made_in_a_small_rack_where_the_large_ones_are_in_a_zone_that_is_used_up() -> None:
+def test_room_is_made_in_a_small_rack_if_the_large_ones_are_in_an_exhausted_zone() -> None:
     lines = (Quota(zone="east", limit=2_000), Quota(zone="west", limit=0))
     nodes = [make_node(f"w{number}", gpus=4, zone="west", rack=f"r{number}") for number in range(9)]
     nodes.append(make_node("e", gpus=2, zone="east", rack="r"))
@@ -119,7 +119,7 @@ def test_room_is_made_in_a_small_rack_where_the_large_ones_are_in_a_zone_that_is
 
 
 @pytest.mark.parametrize(("extra", "fits"), [(0, True), (1, False)])
-def test_a_limit_is_reached_and_not_passed(extra: int, fits: bool) -> None:
+def test_a_limit_is_reached_and_never_exceeded(extra: int, fits: bool) -> None:
     queue = replace(make_queue("red", guaranteed=0, limit=2), user_limit=2_000)
     queue = replace(queue, quotas=(replace(queue.quotas[0], memory_limit_mib=100),))
     tree = QueueTree.of([queue], Inventory.of([make_node("n1")]))
@@ -163,7 +163,7 @@ def test_a_charge_counts_for_the_whole_path_and_is_taken_back_without_a_trace() 
     assert same_usage(usage, Usage(tree))
 
 
-def test_what_belongs_to_no_queue_is_counted_nowhere_and_allowed_nothing() -> None:
+def test_a_job_of_no_queue_is_counted_nowhere_and_gets_nothing() -> None:
     usage = Usage(tree_of(replace(make_queue("red"), quotas=(Quota(),))))
     lost = Charge(-1, "", ((H100, Amounts(1_000, 1)),))
 
@@ -219,7 +219,7 @@ def test_a_line_limits_the_sum_over_all_that_it_covers(amounts: tuple[tuple[Buck
         ),
     ],
 )
-def test_what_a_user_holds_of_memory_is_limited(
+def test_the_memory_a_user_holds_is_limited(
     limit: UserLimit, user: str, amounts: tuple[tuple[Bucket, Amounts], ...], fits: bool
 ) -> None:
     assert of_users(limit).within_limits(Charge(0, user, amounts)) is fits

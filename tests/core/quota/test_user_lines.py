@@ -51,7 +51,7 @@ def red(*limits: UserLimit, quotas: tuple[Quota, ...] = (Quota(guaranteed=24_000
         "an exception of one class does not lift the rule for all", "nor one of a zone", "another user alone",
     ],
 )  # fmt: skip
-def test_a_line_that_names_the_user_stands_for_that_of_everybody_in_the_same_class_and_zone(
+def test_a_limit_that_names_the_user_replaces_the_one_for_everybody(
     limits: tuple[UserLimit, ...], user: str, want: list[int]
 ) -> None:
     tree = QueueTree.of([red(*limits)], Inventory.of(NODES))
@@ -59,7 +59,7 @@ def test_a_line_that_names_the_user_stands_for_that_of_everybody_in_the_same_cla
     assert [line.limit.limit for line in tree.user_lines(0, user)] == want
 
 
-def test_the_short_form_is_a_line_for_everybody_to_which_there_may_be_exceptions() -> None:
+def test_the_short_form_limits_everybody_and_may_have_exceptions() -> None:
     queue = replace(red(UserLimit(user="ann", limit=6_000)), user_limit=2_000)
     tree = QueueTree.of([queue], Inventory.of(NODES))
 
@@ -73,7 +73,7 @@ def test_lines_are_numbered_through_all_queues() -> None:
     assert [[line.index for line in lines] for lines in tree.user_lines_of] == [[0], [], [1, 2]]
 
 
-def test_limits_of_the_queues_above_count_besides() -> None:
+def test_user_limits_of_the_queues_above_count_too() -> None:
     top = replace(make_queue("top"), quotas=(Quota(guaranteed=24_000),), user_limits=(UserLimit(limit=3_000),))
     below = replace(red(UserLimit(user="ann", limit=6_000)), parent="top")
     tree = QueueTree.of([top, below], Inventory.of(NODES))
@@ -105,7 +105,7 @@ GLOBAL, ZONE, CLASS, USER = (
         "the class does not", "another class", "the zone does not",
     ],
 )  # fmt: skip
-def test_every_line_that_matches_has_to_allow_it(
+def test_every_matching_user_limit_has_to_allow_it(
     workers: int, classes: tuple[str, ...], zones: tuple[str, ...], user: str, starts: bool
 ) -> None:
     queue = red(USER, quotas=(GLOBAL, ZONE, CLASS))
@@ -137,7 +137,7 @@ def test_the_refusal_names_metric_scope_limit_used_and_asked() -> None:
     }  # fmt: skip
 
 
-def test_a_line_of_a_user_grants_nothing() -> None:
+def test_a_user_limit_grants_nothing() -> None:
     queue = red(UserLimit(user="ann", limit=8_000), quotas=(Quota(gpu_class="A100", guaranteed=8_000),))
     job = make_job("gang", user="ann", classes=("H100",))
 

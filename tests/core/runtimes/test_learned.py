@@ -20,14 +20,14 @@ def learned(*runs: tuple[str, float]) -> LearnedRuntimes:
     return history.learned()
 
 
-def test_nothing_is_known_before_enough_jobs_have_ended() -> None:
+def test_run_times_are_learned_only_after_enough_jobs_ended() -> None:
     few = [(f"short-{number}", 60.0) for number in range(ENOUGH - 1)]
     assert NOTHING_LEARNED.runtime_s(SHORT, 50) is None
     assert learned(*few).runtime_s(SHORT, 50) is None
     assert learned(*few, ("short-9", 60.0)).runtime_s(SHORT, 50) == 60
 
 
-def test_jobs_of_the_same_template_count_and_others_only_where_there_are_none() -> None:
+def test_jobs_of_the_same_template_count_and_others_only_if_there_are_none() -> None:
     both = learned(
         *[(f"short-{number}", 60.0 + number) for number in range(5)],
         *[(f"long-{number}", 9_000.0 + number) for number in range(5)],
@@ -49,7 +49,7 @@ def test_a_job_that_has_run_for_long_is_compared_with_those_that_ran_longer() ->
 
 
 @given(st.lists(st.integers(1, 10**7), min_size=1), st.integers(0, 100))
-def test_a_quantile_is_reached_by_as_many_runs_as_it_says(runs: list[int], percent: int) -> None:
+def test_a_quantile_is_reached_by_the_share_of_runs_that_it_names(runs: list[int], percent: int) -> None:
     value = quantile(sorted(runs), percent)
     assert value in runs
     assert sum(run <= value for run in runs) * 100 >= percent * len(runs)
@@ -64,5 +64,5 @@ def test_a_job_that_never_ran_teaches_nothing(seconds: float) -> None:
 
 
 @pytest.mark.parametrize(("percent", "rank"), [(0, 1), (1, 1), (2, 2), (50, 50), (99, 99), (100, 100)])
-def test_of_a_hundred_runs_each_percent_is_one(percent: int, rank: int) -> None:
+def test_with_a_hundred_runs_each_percentile_is_one_of_them(percent: int, rank: int) -> None:
     assert quantile(range(1, 101), percent) == rank

@@ -17,7 +17,7 @@ def test_only_the_last_runs_of_a_template_count() -> None:
     assert len(runs) <= 128
 
 
-def test_invented_names_make_the_memory_no_larger_and_names_that_come_again_stay() -> None:
+def test_invented_names_do_not_grow_the_memory_and_recurring_names_stay() -> None:
     history = RuntimeHistory()
     for number in range(20_000):
         history.record(make_job(f"{chr(97 + number % 26) * (number // 26 % 60 + 1)}zz", queue=f"q{number % 70}"), 10.0)
@@ -27,7 +27,7 @@ def test_invented_names_make_the_memory_no_larger_and_names_that_come_again_stay
     assert learned.runtime_s(make_job("nightly-2", queue="red"), 50) == 60
 
 
-def test_a_flood_of_names_in_one_queue_takes_nothing_that_another_learned() -> None:
+def test_many_names_in_one_queue_do_not_displace_those_of_another() -> None:
     history = RuntimeHistory()
     letters = "acdefghijklmnopqrstuvwxyz"
     quiet = [make_job(f"{letters[number // 25]}{letters[number % 25]}", queue="blue") for number in range(300)]
@@ -46,7 +46,7 @@ def test_a_flood_of_names_in_one_queue_takes_nothing_that_another_learned() -> N
     assert len(groups) <= 4_096
 
 
-def test_what_was_learned_stays_what_it_was_when_more_is_learned() -> None:
+def test_an_earlier_value_of_the_history_does_not_change_when_more_is_learned() -> None:
     history = RuntimeHistory()
     job = make_job("train-1", queue="red")
     for _ in range(5):
@@ -58,7 +58,7 @@ def test_what_was_learned_stays_what_it_was_when_more_is_learned() -> None:
     assert history.learned().runs_like(job) == (100,) * 5 + (900,)
 
 
-def test_how_long_jobs_ran_of_what_was_declared_of_them_is_learned_in_per_mille() -> None:
+def test_the_ratio_of_run_time_to_declaration_is_learned_in_per_mille() -> None:
     history = RuntimeHistory()
     for ran_s in (30, 60, 90, 100, 200):
         history.record(make_job("train-1", queue="red", expected_runtime_s=100), float(ran_s))
@@ -66,13 +66,13 @@ def test_how_long_jobs_ran_of_what_was_declared_of_them_is_learned_in_per_mille(
 
 
 @pytest.mark.parametrize(("ran_s", "counts"), [(0.9, False), (0.0, False), (1.0, True)])
-def test_a_second_of_work_is_the_least_that_teaches_something(ran_s: float, counts: bool) -> None:
+def test_runs_of_less_than_a_second_teach_nothing(ran_s: float, counts: bool) -> None:
     history = RuntimeHistory()
     history.record(make_job("train-1", queue="red"), ran_s)
     assert bool(history.learned().groups) is counts
 
 
-def test_as_many_groups_are_kept_as_there_is_room_for() -> None:
+def test_the_number_of_groups_is_bounded() -> None:
     """Each of these jobs is of a queue of its own, and of five groups."""
     history = RuntimeHistory()
     for number in range(819):

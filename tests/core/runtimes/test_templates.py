@@ -28,7 +28,7 @@ def test_a_template_is_the_name_without_what_makes_it_unique(key: str, template:
     assert template_of(key) == template
 
 
-def test_the_groups_of_a_job_become_wider_and_wider() -> None:
+def test_a_jobs_groups_go_from_narrow_to_wide() -> None:
     job = make_job("train-7", queue="red", workers=2, gpus=4, user="ada")
     assert groups_of(job) == (
         "template of user|red|red/train|8|ada",

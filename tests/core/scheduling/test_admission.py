@@ -107,7 +107,7 @@ ADMITTED, NOMINATED, WAITING = EntryOutcome.ADMITTED, EntryOutcome.NOMINATED, En
         ),
     ],
 )
-def test_turns_end_in(
+def test_a_turn_ends_in(
     jobs: list[Job], want: dict[str, tuple[EntryOutcome, Placement | None]], evicted: list[str]
 ) -> None:
     turns = Turns(*jobs)
@@ -126,7 +126,7 @@ def test_turns_end_in(
     ],
     ids=["nobody", "who waits", "who starts", "who is promised a place, and one that waits"],
 )
-def test_usage_is_what_it_was_until_a_turn_gives_something(jobs: list[Job], gave: bool) -> None:
+def test_usage_does_not_change_before_a_turn_gives_something_out(jobs: list[Job], gave: bool) -> None:
     assert Turns(*jobs).admission.gave is gave
 
 
@@ -171,7 +171,7 @@ def gang_and(*jobs: Job, policy: Policy | None = None) -> Turns:
     return Turns(*busy, make_job("gang", workers=4), *jobs, gpus=4, policy=policy)
 
 
-def test_places_kept_for_a_job_that_waits_are_released_after_the_turns() -> None:
+def test_places_reserved_for_a_waiting_job_are_released_after_the_turns() -> None:
     turns = gang_and(make_job("small"))
     assert turns.free == [-1_000, -1_000, 0, 0]
 
@@ -185,20 +185,20 @@ def test_places_kept_for_a_job_that_waits_are_released_after_the_turns() -> None
     ("within_s", "kept"),
     [pytest.param(600, True, id="just in time"), pytest.param(599, False, id="a second too late")],
 )
-def test_a_place_is_kept_for_a_start_that_is_near_enough(within_s: int, kept: bool) -> None:
+def test_a_place_is_reserved_only_for_a_start_that_is_near_enough(within_s: int, kept: bool) -> None:
     turns = gang_and(make_job("small"), policy=Policy(reserve_within_s=within_s))
 
     assert turns.outcomes["small"] == ((WAITING, None) if kept else (ADMITTED, at(2)))
 
 
-def test_a_job_that_ends_in_time_uses_a_kept_place_although_its_request_was_refused() -> None:
+def test_a_job_that_ends_in_time_may_use_a_reserved_place_although_an_equal_request_was_refused() -> None:
     turns = gang_and(make_job("endless"), make_job("brief", max_runtime_s=600))
 
     assert turns.outcomes == {"gang": (WAITING, None), "endless": (WAITING, None), "brief": (ADMITTED, at(2))}
 
 
 @pytest.mark.parametrize(("forecasts", "known"), [(0, []), (1, ["a", "a2"]), (2, ["a", "a2", "b"])])
-def test_starts_are_known_of_the_first_kinds_of_request(forecasts: int, known: list[str]) -> None:
+def test_starts_are_worked_out_only_for_the_first_kinds_of_request(forecasts: int, known: list[str]) -> None:
     busy = running("busy", 0, 1, expected_runtime_s=700)
     turns = Turns(busy, make_job("a"), make_job("a2"), make_job("b", gpus=2), policy=Policy(forecasts=forecasts))
     turns.admission.release_reservations()

@@ -81,7 +81,7 @@ class Story:
 
 
 @pytest.mark.parametrize("first", [0, 6])
-def test_a_kept_decision_is_the_one_that_would_be_made(first: int) -> None:
+def test_a_reused_decision_equals_a_new_one(first: int) -> None:
     kept = waited = 0
     for seed in range(first, first + 6):
         story = Story(seed)
@@ -93,7 +93,7 @@ def test_a_kept_decision_is_the_one_that_would_be_made(first: int) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 5, 10])
-def test_a_play_of_known_run_times_is_what_happens_while_many_jobs_are_overdue(first: int) -> None:
+def test_a_future_played_with_known_run_times_comes_true_while_many_jobs_are_overdue(first: int) -> None:
     kept = collected = 0
     for seed in range(first, first + 5):
         story = Story(seed, (30, 300, 2_000))
@@ -182,16 +182,14 @@ def _policy(world: World) -> None:
         (_policy, False),
     ],
 )
-def test_a_decision_is_kept_while_all_that_it_follows_from_is_what_it_was(
-    happens: Callable[[World], None], kept: bool
-) -> None:
+def test_a_decision_is_reused_while_its_inputs_are_unchanged(happens: Callable[[World], None], kept: bool) -> None:
     world = World()
     last = world.decide()
     happens(world)
     assert (world.decide(last) is last) is kept
 
 
-def test_a_decision_that_acts_is_made_again() -> None:
+def test_a_decision_with_actions_is_not_reused() -> None:
     toy = ToyCluster([make_node("n1", gpus=1)], [make_queue("red", guaranteed=1)], [make_job("starts")])
     snapshot = toy.snapshot()
     last = decide(snapshot, toy.policy)
@@ -199,7 +197,7 @@ def test_a_decision_that_acts_is_made_again() -> None:
     assert decide(snapshot, toy.policy, last) is not last
 
 
-def test_past_borrowing_that_ranks_queues_otherwise_makes_a_new_decision() -> None:
+def test_a_decision_is_made_anew_when_past_borrowing_changes_the_rank_of_queues() -> None:
     """Both wait for the same GPU, and red has borrowed lately; a long time later it has not."""
     queues = [make_queue(name, guaranteed=0) for name in ("blue", "red")]
     kept_busy = make_job("busy", queue="green", placement=make_placement(("n1", [[0]])))
@@ -216,7 +214,7 @@ def test_past_borrowing_that_ranks_queues_otherwise_makes_a_new_decision() -> No
     assert not last.holds_for(borrowed(0.0), toy.policy)
 
 
-def test_what_was_worked_out_of_running_jobs_and_of_requests_is_taken_over_where_they_are_the_same() -> None:
+def test_results_about_unchanged_running_jobs_and_requests_are_reused() -> None:
     world = World()
     first = world.decide()
     _node(world)
@@ -231,7 +229,7 @@ def test_what_was_worked_out_of_running_jobs_and_of_requests_is_taken_over_where
     assert third.known.running.by_key["red/busy"].last_checkpoint_at == 900.0
 
 
-def test_a_job_of_another_age_asks_for_what_one_before_it_asked_for() -> None:
+def test_jobs_that_differ_only_in_age_share_a_request_across_cycles() -> None:
     """And is the one whose request it is."""
     world = World()
     first = world.decide()
@@ -284,7 +282,7 @@ SMALL = st.builds(
     st.booleans(),
     st.lists(st.floats(0.0, 900.0), min_size=1, max_size=6),
 )
-def test_advice_to_end_in_time_that_is_told_anew_is_the_advice_that_would_be_given(
+def test_advice_to_end_in_time_is_reworded_as_a_new_decision_would_word_it(
     ends_s: Sequence[int], small: Sequence[Job], overdue: bool, later_s: Sequence[float]
 ) -> None:
     world = Behind(ends_s, small, overdue=overdue)
@@ -296,7 +294,7 @@ def test_advice_to_end_in_time_that_is_told_anew_is_the_advice_that_would_be_giv
 
 
 @pytest.mark.parametrize("overdue", [False, True])
-def test_a_decision_is_kept_while_the_time_that_is_left_is_told_in_other_words(overdue: bool) -> None:
+def test_a_decision_is_reused_although_the_remaining_time_is_worded_anew(overdue: bool) -> None:
     world = Behind([4_500, 4_200, 3_000], [make_job("small", at=950.0)], overdue=overdue)
     decision = first = world.decide()
     words = set()
@@ -322,13 +320,13 @@ def test_a_decision_is_kept_while_the_time_that_is_left_is_told_in_other_words(o
     ],
     ids=lambda value: " ".join(value) or "nothing" if isinstance(value, dict) else "",
 )
-def test_a_decision_holds_while_the_snapshot_says_the_same(changes: dict[str, Any], holds: bool) -> None:
+def test_a_decision_holds_while_the_snapshot_is_equal(changes: dict[str, Any], holds: bool) -> None:
     world = World()
     snapshot = world.toy.snapshot()
     assert world.decide().holds_for(replace(snapshot, **changes), world.toy.policy) is holds
 
 
-def test_a_decision_of_what_was_not_counted_before_is_not_kept() -> None:
+def test_a_decision_about_a_snapshot_without_accounting_is_not_reused() -> None:
     world = World()
     snapshot = world.toy.snapshot()
     bare = decide(replace(snapshot, accounting=None), world.toy.policy)
@@ -348,7 +346,7 @@ def test_a_decision_of_what_was_not_counted_before_is_not_kept() -> None:
     ],
     ids=["nobody", "one", "siblings", "below a root and another root", "a queue and one below it", "roots", "all"],
 )
-def test_queues_compete_for_a_turn_with_those_beside_them(
+def test_a_queue_competes_for_turns_with_its_siblings(
     waiting: tuple[str, ...], rivals: tuple[tuple[str, ...], ...]
 ) -> None:
     queues = [make_queue("top", guaranteed=1), make_queue("other", guaranteed=1)]

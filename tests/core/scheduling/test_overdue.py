@@ -33,13 +33,13 @@ def busy(*columns: int, **changes: Any) -> Job:
     return make_job("busy", gpus=len(columns), placement=place, admitted_at=9_000.0, **changes)
 
 
-def test_of_equal_jobs_each_goes_by_its_own_wait() -> None:
+def test_equal_jobs_become_overdue_each_by_its_own_wait() -> None:
     jobs = [make_job("first", at=1.0), make_job("second", at=2.0, cpu_milli=1), make_job("third", at=3.0)]
 
     assert admitted(cluster(*jobs)) == ["red/first", "red/second"]
 
 
-def test_overdue_jobs_go_before_priority_and_the_longest_wait_goes_first() -> None:
+def test_overdue_jobs_go_before_jobs_of_higher_priority_and_the_longest_wait_goes_first() -> None:
     jobs = [
         make_job("old", at=100.0),
         make_job("older", at=50.0),
@@ -64,7 +64,7 @@ def test_an_overdue_job_that_has_to_borrow_goes_behind_guarantees_and_before_oth
     assert admitted(cluster(*jobs, gpus=3, queues=queues)) == ["blue/rightful", "red/wide"]
 
 
-def test_a_decision_that_reserves_for_a_borrower_is_not_kept_for_other_shares() -> None:
+def test_a_decision_with_a_reservation_for_a_borrower_is_not_reused_when_shares_change() -> None:
     """Turns after it depend on them."""
     queues = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=1))
     waits = make_job("wide", gpus=2, at=1.0)
@@ -127,7 +127,7 @@ YOUNG = make_job("young", gpus=2, at=9_900.0, max_runtime_s=1_000)
         ),
     ],
 )
-def test_a_job_has_started_by(
+def test_a_job_starts_by_its_latest_start(
     jobs: list[Job], queues: tuple[TenantQueue, ...], policy: Policy, want: tuple[float | None, str]
 ) -> None:
     verdict = schedule(cluster(*jobs, queues=queues), policy).verdicts["red/young"]
@@ -136,7 +136,7 @@ def test_a_job_has_started_by(
 
 
 @pytest.mark.parametrize(("since", "first"), [(5_000.0, "red/late"), (5_001.0, "red/high")])
-def test_a_job_goes_first_from_the_moment_at_which_it_is_overdue(since: float, first: str) -> None:
+def test_a_job_goes_first_from_the_moment_it_becomes_overdue(since: float, first: str) -> None:
     jobs = [make_job("late", at=since), make_job("high", at=9_000.0, priority=5)]
 
     assert admitted(cluster(*jobs, gpus=1)) == [first]

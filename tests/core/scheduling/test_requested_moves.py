@@ -52,7 +52,7 @@ def where(toy: ToyCluster, key: str = "red/moves") -> list[tuple[str, int]]:
         "of that class already",
     ],
 )
-def test_a_job_moves_to_where_it_was_asked_and_stays_where_it_may_be(
+def test_a_job_moves_to_the_nodes_it_was_asked_to_and_otherwise_stays(
     changes: dict[str, Any], lands_on: set[str]
 ) -> None:
     toy = ToyCluster(NODES, [QUEUE], [asked(running("moves", "n1", [[0], [1]]), **changes)])
@@ -62,7 +62,7 @@ def test_a_job_moves_to_where_it_was_asked_and_stays_where_it_may_be(
     assert len(evictions) == (lands_on != {"n1"})
 
 
-def test_the_new_place_of_a_moved_job_is_kept_while_it_leaves_and_protected_minutes_do_not_hold_it() -> None:
+def test_a_moved_job_keeps_its_new_place_while_it_leaves_and_protection_does_not_stop_the_move() -> None:
     toy = ToyCluster(NODES, [QUEUE], [asked(running("moves", "n1", [[0], [1]]), **OFF)], policy=DEFAULT)
     plan = toy.cycle()
     (eviction,) = plan.actions
@@ -76,7 +76,7 @@ def test_the_new_place_of_a_moved_job_is_kept_while_it_leaves_and_protected_minu
     assert (where(toy), where(toy, "red/quick")) == ([("n2", 2)], [("n1", 2)])
 
 
-def test_a_job_to_be_moved_stays_while_there_is_no_place_and_moves_once_there_is() -> None:
+def test_a_job_to_be_moved_waits_until_there_is_a_place() -> None:
     toy = ToyCluster(
         NODES[:2], [QUEUE], [asked(running("moves", "n1", [[0], [1]]), **OFF), running("other", "n2", [[0]])]
     )
@@ -87,7 +87,7 @@ def test_a_job_to_be_moved_stays_while_there_is_no_place_and_moves_once_there_is
     assert where(toy) == [("n2", 2)]
 
 
-def test_an_elastic_job_moves_with_as_few_workers_as_it_may_run_with() -> None:
+def test_an_elastic_job_moves_with_its_minimum_of_workers() -> None:
     elastic = asked(replace(running("moves", "n1", [[0], [1]]), workers_min=1), **OFF)
     toy = ToyCluster(NODES[:2], [QUEUE], [elastic, running("other", "n2", [[0]])])
     toy.settle()
@@ -106,9 +106,7 @@ def test_a_job_that_may_not_be_moved_is_left_alone(changes: dict[str, Any]) -> N
     off=st.frozensets(st.sampled_from(["n1", "n2", "slow"]), max_size=3),
     to=st.frozensets(st.sampled_from(["n1", "n2", "slow"]), max_size=3),
 )
-def test_every_moved_job_starts_again_and_none_moves_twice(
-    held: list[str], off: frozenset[str], to: frozenset[str]
-) -> None:
+def test_each_moved_job_starts_again_and_moves_once(held: list[str], off: frozenset[str], to: frozenset[str]) -> None:
     jobs = [asked(running(f"on-{node}", node, [[0], [1]]), excluded_nodes=off, only_nodes=to) for node in held]
     toy = ToyCluster(NODES, [QUEUE], jobs)
     toy.settle()

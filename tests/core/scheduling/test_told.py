@@ -34,7 +34,7 @@ def untold(plan: Plan) -> Plan:
 
 
 @given(clusters(), st.integers(0, 3), st.sampled_from((Policy(), EARLY)))
-def test_places_are_those_of_the_whole_decision(
+def test_a_decision_without_advice_gives_the_same_places(
     world: tuple[list[Node], list[TenantQueue], list[Job]], cycles: int, policy: Policy
 ) -> None:
     toy = ToyCluster(*world, policy=policy)
@@ -46,7 +46,7 @@ def test_places_are_those_of_the_whole_decision(
     assert place(toy.snapshot(), policy) == untold(schedule(toy.snapshot(), policy))
 
 
-def test_telling_leaves_what_turns_have_given_out_and_tells_the_same_again() -> None:
+def test_advice_changes_no_account_and_is_the_same_when_asked_again() -> None:
     """GPUs are reserved for the gang; the small job would start if it were sure to end in time, or asked for less."""
     runs = [make_job(name, at=0.0, max_runtime_s=3_000) for name in ("one", "two")]
     toy = ToyCluster([make_node("n1", gpus=2)], [RED], runs, policy=EARLY)
@@ -88,11 +88,11 @@ def test_telling_leaves_what_turns_have_given_out_and_tells_the_same_again() -> 
         ),
     ],
 )
-def test_a_verdict_has_what_is_told_of_its_job(told: Told, want: Verdict) -> None:
+def test_a_verdict_has_the_latest_start_and_the_advice_of_its_job(told: Told, want: Verdict) -> None:
     assert told.added_to(WAITS) == want
 
 
-def test_only_changes_that_tell_the_time_that_is_left_have_an_end() -> None:
+def test_only_advice_that_names_the_remaining_time_has_an_end() -> None:
     cycle, _ = open_cycle(make_snapshot(nodes=[make_node("n1")], queues=[RED], jobs=JOBS), Policy(), None)
     told = Told(changes={"red/a": SpecChange("less"), "red/b": SpecChange("it ended in time", ends_by=60.0)})
 

@@ -60,7 +60,7 @@ def state(accounting: Accounting) -> tuple[object, ...]:
         ),
     ],
 )
-def test_a_change_of_a_job_is_counted_when(before: Job | None, after: Job | None) -> None:
+def test_a_changed_job_is_counted_anew_when(before: Job | None, after: Job | None) -> None:
     other = make_job("other", placement=make_placement(("n1", [[3]]), milli=500), milli=500)
     followed = cache(other, *([before] if before else []))
     jobs = (other, *([after] if after else []))
@@ -72,7 +72,7 @@ def test_a_change_of_a_job_is_counted_when(before: Job | None, after: Job | None
     assert found.ledger.changed_rows.tolist() == []
 
 
-def test_an_accounting_stays_what_it_was_when_the_cache_goes_on() -> None:
+def test_an_accounting_does_not_change_when_the_state_goes_on() -> None:
     followed = cache(WAITING)
     kept = followed.accounting((NODE,), QUEUES, (WAITING,))
     before = state(kept)
@@ -104,7 +104,7 @@ def test_an_accounting_stays_what_it_was_when_the_cache_goes_on() -> None:
         ),
     ],
 )
-def test_a_change_of_a_node_gives_the_numbers_counted_afresh(after: Node | None, recounts: bool) -> None:
+def test_after_a_node_changed_the_numbers_equal_a_fresh_count(after: Node | None, recounts: bool) -> None:
     """Jobs are read again only where the frame changed: no job is given here, so those counted before show which."""
     followed = cache(RUNNING)
     followed.update_node(after, NODE)
@@ -120,7 +120,7 @@ def test_a_change_of_a_node_gives_the_numbers_counted_afresh(after: Node | None,
     assert found.inventory.usable.tolist() == afresh.inventory.usable.tolist()
 
 
-def test_queues_that_changed_are_counted_afresh() -> None:
+def test_after_queues_changed_the_numbers_equal_a_fresh_count() -> None:
     followed = cache(RUNNING)
     followed.invalidate()
     followed.update_job(None, RUNNING)
@@ -128,7 +128,7 @@ def test_queues_that_changed_are_counted_afresh() -> None:
     assert followed.accounting((NODE,), (make_queue("blue"),), (WAITING,)).running == {}
 
 
-def test_demands_are_workers_of_each_shape_and_what_came_lately_on_top() -> None:
+def test_demands_are_the_workers_of_each_shape_plus_recent_history() -> None:
     share = make_job("share", milli=200)
     lately: list[tuple[Shape, float]] = [(worker_shape(share), 0.5), (worker_shape(WAITING), 0.25)]
 
@@ -138,7 +138,7 @@ def test_demands_are_workers_of_each_shape_and_what_came_lately_on_top() -> None
 
 
 @given(clusters(), st.data())
-def test_books_kept_fact_by_fact_are_the_books_counted_afresh(
+def test_accounts_kept_fact_by_fact_equal_a_fresh_count(
     world: tuple[list[Node], list[TenantQueue], list[Job]], data: st.DataObject
 ) -> None:
     """Any order of facts, plans assumed and forgotten, nodes that change and go."""
@@ -174,7 +174,7 @@ def test_books_kept_fact_by_fact_are_the_books_counted_afresh(
         assert schedule(snapshot) == schedule(replace(snapshot, accounting=None))
 
 
-def test_a_fact_that_is_repeated_changes_nothing() -> None:
+def test_a_repeated_fact_changes_nothing() -> None:
     other = make_job("other")
     followed = cache(WAITING, other)
     followed.update_job(WAITING, WAITING)

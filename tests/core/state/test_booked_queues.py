@@ -10,7 +10,7 @@ QUEUES, NODES = {"red": make_queue("red", guaranteed=1)}, {"n1": make_node("n1",
 TERMS = BookingTerms(name="demo", queue="red", gpu_class="H100", gpus=2, starts_at=100.0, ends_at=200.0)
 
 
-def test_what_queues_have_changes_when_a_booking_starts_and_ends_and_at_no_other_moment() -> None:
+def test_quotas_change_only_when_a_booking_starts_or_ends() -> None:
     booked = BookedQueues()
     assert booked.put(TERMS)
     assert not booked.put(TERMS)
@@ -18,7 +18,7 @@ def test_what_queues_have_changes_when_a_booking_starts_and_ends_and_at_no_other
     assert changes == {0.0: False, 99.0: False, 100.0: True, 150.0: False, 200.0: True, 300.0: False}
 
 
-def test_a_booking_that_is_dropped_gives_back_what_it_gave() -> None:
+def test_a_dropped_booking_gives_its_guarantee_back() -> None:
     booked = BookedQueues()
     booked.put(TERMS)
     booked.update(QUEUES, NODES, 100.0)

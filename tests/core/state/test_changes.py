@@ -52,7 +52,7 @@ SMALLER = replace(SIZED, gpu=GpuRequest(memory_mib=4, compute_milli=200))
         pytest.param(RUNNING, replace(RUNNING, evicting=True), False, id="an eviction that is not observed yet"),
     ],
 )
-def test_a_job_has_changed(job: Job, before: Job | None, want: bool) -> None:
+def test_whether_a_job_has_changed(job: Job, before: Job | None, want: bool) -> None:
     assert is_change_of_job(job, before) is want
 
 
@@ -68,7 +68,7 @@ def test_a_job_has_changed(job: Job, before: Job | None, want: bool) -> None:
         pytest.param(make_queue("red", budget_left=9), make_queue("red"), True, id="a budget is given"),
     ],
 )
-def test_a_queue_has_changed(queue: TenantQueue | None, before: TenantQueue | None, want: bool) -> None:
+def test_whether_a_queue_has_changed(queue: TenantQueue | None, before: TenantQueue | None, want: bool) -> None:
     assert is_change_of_queue(queue, before) is want
 
 
@@ -110,14 +110,14 @@ def test_a_job_that_lost_its_node_does_not_count_as_evicted_for_another() -> Non
     assert after_an_eviction(in_favour_of=None, kind=EvictionKind.NODE_LOST).snapshot(11.0).evicted == ()
 
 
-def test_an_eviction_that_was_not_carried_out_is_forgotten() -> None:
+def test_a_failed_eviction_is_forgotten() -> None:
     state = after_an_eviction()
     state.forget(EVICTION)
 
     assert state.snapshot(11.0).evicted == ()
 
 
-def test_a_new_leader_goes_on_with_what_it_reads_until_something_changes() -> None:
+def test_a_new_leader_keeps_the_evictions_it_reads_until_something_changes() -> None:
     state = ClusterState()
     state.restore(FailoverState(evicted=("red/a",)), 20.0)
     for fact in (NodeObserved(NODE), QueueObserved(make_queue("red")), JobObserved(WAITING)):

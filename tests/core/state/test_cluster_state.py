@@ -35,7 +35,7 @@ def cluster(job: Job = JOB) -> ClusterState:
     return state
 
 
-def test_a_stale_fact_does_not_free_what_was_just_handed_out() -> None:
+def test_a_stale_fact_does_not_free_gpus_that_were_just_handed_out() -> None:
     state = cluster()
     state.assume(schedule(state.snapshot(1.0)), 1.0)
     state.observe(JobObserved(JOB))
@@ -47,7 +47,7 @@ def test_a_stale_fact_does_not_free_what_was_just_handed_out() -> None:
 
 
 @pytest.mark.parametrize("version", [7, 8], ids=["the document that we wrote", "a later one"])
-def test_a_fact_that_is_not_older_than_our_write_wins(version: int) -> None:
+def test_a_fact_as_new_as_our_write_wins(version: int) -> None:
     state = cluster()
     plan = schedule(state.snapshot(1.0))
     state.assume(plan, 1.0)
@@ -61,7 +61,7 @@ def test_a_fact_that_is_not_older_than_our_write_wins(version: int) -> None:
     assert state.job("red/a") == JOB
 
 
-def test_a_write_that_failed_is_forgotten() -> None:
+def test_a_failed_write_is_forgotten() -> None:
     state = cluster()
     plan = schedule(state.snapshot(1.0))
     state.assume(plan, 1.0)
@@ -81,7 +81,7 @@ def test_a_job_that_ends_gives_back_everything_in_the_same_step() -> None:
     assert [action.job for action in schedule(state.snapshot(2.0)).actions] == ["red/b"]
 
 
-def test_a_new_job_of_an_old_name_starts_from_nothing() -> None:
+def test_a_new_job_with_an_old_name_starts_afresh() -> None:
     state = cluster()
     state.assume(schedule(state.snapshot(1.0)), 1.0)
     again = replace(JOB, uid="another")
@@ -102,7 +102,7 @@ def test_a_node_that_takes_no_new_work_keeps_its_jobs() -> None:
     assert [action.job for action in gone.actions] == ["red/a"]
 
 
-def test_a_job_whose_eviction_was_just_decided_is_leaving_before_it_is_observed_to() -> None:
+def test_a_job_counts_as_leaving_as_soon_as_its_eviction_is_decided() -> None:
     running = replace(JOB, placement=PLACED, admitted_at=0.0)
     state = cluster(running)
     state.observe(JobObserved(make_job("high", priority=1)))
@@ -125,7 +125,7 @@ def test_a_fact_without_a_version_is_older_than_every_write() -> None:
     assert held.placement == PLACED
 
 
-def test_the_run_time_of_a_job_that_came_to_its_end_is_remembered_once_and_that_of_a_deleted_one_is_not() -> None:
+def test_the_run_time_of_a_finished_job_is_learned_once_and_of_a_deleted_one_never() -> None:
     state, job = ClusterState(), make_job("train-1")
     for ran_s in (60, 60, 70, 80, 90, 100, None):
         state.observe(JobObserved(job))
@@ -134,7 +134,7 @@ def test_the_run_time_of_a_job_that_came_to_its_end_is_remembered_once_and_that_
     assert state.snapshot(0.0).runtimes.runs_like(make_job("train-2")) == (60, 60, 70, 80, 90, 100)
 
 
-def test_a_fact_is_news_once_and_so_is_that_something_is_gone() -> None:
+def test_a_fact_and_a_deletion_count_as_news_once() -> None:
     """News asks for a decision: a repetition must not, and nothing new may be missed."""
     state = ClusterState()
     node, queue = make_node("n1", gpus=1), make_queue("red", guaranteed=1)
@@ -169,7 +169,7 @@ GROW = Resize(job="red/a", placement=make_placement(("n1", [[0], [0]])), message
         pytest.param(RUNNING, GROW, replace(RUNNING, placement=GROW.placement), RUNNING, id="a resize"),
     ],
 )
-def test_once_a_fact_shows_the_decision_the_facts_after_it_count_as_they_are(
+def test_once_a_fact_shows_the_decision_later_facts_count_as_they_are(
     before: Job, action: Action, shown: Job, after: Job
 ) -> None:
     state = cluster(before)
@@ -184,7 +184,7 @@ def test_once_a_fact_shows_the_decision_the_facts_after_it_count_as_they_are(
     assert state.job("red/a") == after
 
 
-def test_what_became_of_an_earlier_decision_says_nothing_of_the_present_one() -> None:
+def test_the_outcome_of_an_earlier_decision_does_not_affect_the_present_one() -> None:
     """A late answer to a write that another decision has replaced, and an answer of a job without any."""
     state = cluster(RUNNING)
     state.confirm(LEAVE, version=7)
@@ -200,7 +200,7 @@ def test_what_became_of_an_earlier_decision_says_nothing_of_the_present_one() ->
 
 
 @pytest.mark.parametrize("earlier", [None, make_placement(("n2", [[0]]))], ids=["that rests", "that is moving already"])
-def test_a_resize_is_under_way_from_the_place_where_the_pods_of_a_job_are(earlier: Placement | None) -> None:
+def test_a_resize_starts_from_the_placement_of_the_jobs_pods(earlier: Placement | None) -> None:
     job = replace(RUNNING, resizing_from=earlier)
     state = cluster(job)
     state.assume(Plan(actions=(GROW,)), 1.0)
@@ -208,14 +208,14 @@ def test_a_resize_is_under_way_from_the_place_where_the_pods_of_a_job_are(earlie
     assert state.job("red/a") == replace(job, placement=GROW.placement, resizing_from=earlier or PLACED)
 
 
-def test_a_job_that_waits_has_nothing_to_leave() -> None:
+def test_a_waiting_job_cannot_be_leaving() -> None:
     state = cluster()
     state.assume(Plan(actions=(LEAVE,)), 1.0)
 
     assert state.job("red/a") == JOB
 
 
-def test_a_place_is_kept_for_jobs_that_are_still_there() -> None:
+def test_nominations_of_deleted_jobs_are_dropped() -> None:
     state = cluster()
     state.assume(Plan(nominations={"red/a": PLACED, "red/gone": PLACED}), 1.0)
     assert state.snapshot(1.0).nominations == (("red/a", PLACED),)
@@ -226,7 +226,7 @@ def test_a_place_is_kept_for_jobs_that_are_still_there() -> None:
     assert (kept.nominations, kept.nominated_earlier) == ((), ("red/a",))
 
 
-def test_a_job_that_is_admitted_while_it_is_still_shown_as_leaving_is_not_leaving() -> None:
+def test_a_job_admitted_again_is_not_leaving_although_a_fact_still_shows_it() -> None:
     state = cluster(replace(JOB, evicting=True))
     state.assume(Plan(actions=(replace(ADMIT, backfilled_until=60.0),)), 1.0)
 

@@ -79,7 +79,7 @@ def test_a_queue_that_borrowed_for_hours_still_comes_last_after_a_change_of_lead
     assert who(knows_nothing.cycle().actions) == [("Admit", "red/more")]
 
 
-def test_what_was_borrowed_since_the_last_write_counts_as_well() -> None:
+def test_borrowing_since_the_last_write_counts_as_well() -> None:
     nodes, queues = [make_node("n1", gpus=2)], [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
     old = ToyCluster(nodes, queues, [make_job("long", queue="red", gpus=2)])
     old.cycle()
@@ -95,7 +95,7 @@ def test_what_was_borrowed_since_the_last_write_counts_as_well() -> None:
     assert abs(there.milli_seconds - here.milli_seconds) <= 1.0
 
 
-def test_a_half_life_that_was_edited_while_nobody_led_scales_what_was_written() -> None:
+def test_a_half_life_edited_without_a_leader_rescales_the_saved_borrowing() -> None:
     nodes, queues = [make_node("n1", gpus=1)], [make_queue("red", guaranteed=0)]
     old = ToyCluster(nodes, queues, [make_job("long", queue="red")])
     old.cycle()
@@ -110,7 +110,7 @@ def test_a_half_life_that_was_edited_while_nobody_led_scales_what_was_written() 
     assert abs(after.milli_seconds - before.milli_seconds / 10) <= 1.0
 
 
-def test_room_that_was_being_made_goes_to_the_job_that_it_was_made_for() -> None:
+def test_room_made_by_evictions_goes_to_its_job_after_a_change_of_leader() -> None:
     """Blue is ahead in the line but may evict nobody; red preempts inside its own queue, and the leader is gone."""
     nodes = [make_node("n1", gpus=5)]
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
@@ -172,7 +172,7 @@ def test_a_new_leader_decides_as_the_old_one_would_have(
     }
 
 
-def test_jobs_that_ended_are_remembered_with_what_time_has_left_of_them() -> None:
+def test_shapes_of_finished_jobs_keep_their_decayed_weight() -> None:
     nodes, queues = [make_node("n1", gpus=2)], [make_queue("red")]
     gone = make_job("gone", gpus=2)
     old = ToyCluster(nodes, queues, [gone])
@@ -185,7 +185,7 @@ def test_jobs_that_ended_are_remembered_with_what_time_has_left_of_them() -> Non
     assert [weight for _, weight in old.snapshot().demand_history] == [0.5]
 
 
-def test_a_new_leader_knows_how_long_jobs_ran_that_ended_before() -> None:
+def test_a_new_leader_knows_the_run_times_of_finished_jobs() -> None:
     ended = tuple((make_job(f"train-{number}", ran_s=60 * number), float(number)) for number in range(1, 6))
     told = ClusterState()
     told.restore(FailoverState(ended=ended), 10.0)

@@ -73,7 +73,7 @@ def dense(seed: int) -> Snapshot:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_trials_of_a_cycle_are_enough_for_all_that_wait(seed: int) -> None:
+def test_the_trials_of_a_cycle_suffice_for_all_waiting_jobs(seed: int) -> None:
     world = dense(seed)
     offered, without_bound = (
         {key: one.change for key, one in schedule(world, policy).verdicts.items() if one.would_start_if}
@@ -85,7 +85,7 @@ def test_the_trials_of_a_cycle_are_enough_for_all_that_wait(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_change_that_is_offered_starts_the_job(seed: int) -> None:
+def test_every_advised_change_starts_the_job(seed: int) -> None:
     world, dice = dense(seed), random.Random(seed)
     verdicts = schedule(world).verdicts
 

@@ -108,7 +108,7 @@ def decided(nodes: list[Node], *jobs: Job) -> dict[str, Any]:
     return got | {key: (verdict.reason, verdict.message) for key, verdict in plan.verdicts.items() if key not in got}
 
 
-def test_a_share_of_a_class_that_is_handed_out_whole_is_told_to_ask_for_whole_devices() -> None:
+def test_the_refusal_of_a_share_of_whole_devices_says_to_ask_for_whole_ones() -> None:
     asked = make_job("a", milli=400, classes=("MI300X",))
     assert decided(mixed("", AMD), asked) == {
         "red/a": (
@@ -134,7 +134,7 @@ def test_a_job_that_names_no_class_gets(kinds: tuple[str, ...], got: str) -> Non
     assert decided(mixed(*kinds), make_job("a")) == {"red/a": got}
 
 
-def test_a_job_that_names_no_class_where_no_gpus_of_cuda_are_is_asked_for_one() -> None:
+def test_without_cuda_gpus_a_job_has_to_name_a_class() -> None:
     (answer,) = decided(mixed(AMD, TPU), make_job("a")).values()
     assert answer == (
         Reason.CLASS_NOT_FOUND,
@@ -143,7 +143,7 @@ def test_a_job_that_names_no_class_where_no_gpus_of_cuda_are_is_asked_for_one() 
     )
 
 
-def test_a_gang_that_needs_two_kinds_never_starts_and_one_class_for_two_kinds_is_two_ways() -> None:
+def test_a_gang_never_mixes_two_kinds_of_devices_even_of_one_class() -> None:
     nodes = [make_node("a", gpu_class="odd"), make_node("b", gpu_class="odd", resource=AMD)]
     fits, waits = make_job("fits", workers=2, classes=("odd",)), make_job("waits", workers=3, classes=("odd",))
     answers = decided(nodes, fits, waits)
@@ -153,7 +153,7 @@ def test_a_gang_that_needs_two_kinds_never_starts_and_one_class_for_two_kinds_is
     assert "only 2 of 3 such workers" in message
 
 
-def test_nobody_is_advised_to_run_on_devices_of_another_maker() -> None:
+def test_devices_of_another_maker_are_never_advised() -> None:
     """The H100 is taken, an A100 and a MI300X are free: only the first runs the same programs."""
     nodes = [make_node("h", gpus=1), *mixed("", AMD)]
     taken = make_job("taken", placement=make_placement(("h", [[0]])))
@@ -167,7 +167,7 @@ def test_nobody_is_advised_to_run_on_devices_of_another_maker() -> None:
     assert [one["red/new"].would_start_if for one in advice] == ["it also allowed class A100", ""]
 
 
-def test_a_device_of_no_known_memory_is_handed_out_whole() -> None:
+def test_a_device_of_unknown_memory_is_handed_out_whole() -> None:
     node = Node(
         name="n1",
         gpus=tuple(Gpu(uuid=f"TPU-{index}", gpu_class="v5e", memory_mib=0, index=index, whole_only=True, resource=TPU)

@@ -74,7 +74,7 @@ def feeding_world() -> tuple[list[Node], list[TenantQueue], list[Job]]:
 
 
 @pytest.mark.parametrize("policy", [UNPROTECTED, Policy(moves=0), Policy()], ids=["eager", "no moves", "default"])
-def test_preempt_and_reclaim_do_not_feed_each_other(policy: Policy) -> None:
+def test_preempt_and_reclaim_do_not_cause_each_other_without_end(policy: Policy) -> None:
     toy = ToyCluster(*feeding_world(), policy=policy)
     toy.now = 33_000.0
 
@@ -131,7 +131,7 @@ def drawn_job(rng: random.Random, index: int, total: int, queues: list[TenantQue
 
 @pytest.mark.parametrize("seed", [154, *range(2_000, 2_010)])
 @pytest.mark.parametrize("protected_s", [0, 300])
-def test_between_two_changes_nobody_is_evicted_twice_and_all_falls_quiet(seed: int, protected_s: int) -> None:
+def test_between_two_changes_no_job_is_evicted_twice_and_the_world_settles(seed: int, protected_s: int) -> None:
     rng = random.Random(seed)
     nodes, queues, jobs = drawn_world(rng)
     total = sum(len(node.gpus) for node in nodes)
@@ -148,7 +148,7 @@ def test_between_two_changes_nobody_is_evicted_twice_and_all_falls_quiet(seed: i
 
 
 @pytest.mark.parametrize("seed", [154, *range(2_000, 2_006)])
-def test_evictions_end_although_jobs_turn_idle_and_busy_between_cycles(seed: int) -> None:
+def test_evictions_end_although_jobs_turn_idle_and_busy(seed: int) -> None:
     rng = random.Random(seed)
     toy = ToyCluster(*drawn_world(rng), policy=Policy())
     toy.now, evictions = 1_000.0, Counter[str]()
@@ -211,6 +211,6 @@ def small_worlds() -> Iterator[ToyCluster]:
         yield ToyCluster([make_node("n", gpus=2)], queues, jobs)
 
 
-def test_every_small_world_falls_quiet_after_at_most_one_eviction_of_each_job() -> None:
+def test_every_small_world_settles_after_at_most_one_eviction_of_each_job() -> None:
     for toy in small_worlds():
         assert max(play(toy, cycles=12).values(), default=0) <= 1

@@ -92,7 +92,7 @@ def bookings(draw: st.DrawFn, names: list[str]) -> list[BookingTerms]:
 
 @given(worlds(), policies(), st.data())
 @settings(max_examples=3 * settings().max_examples)
-def test_in_no_plan_is_a_gpu_given_back_or_promised_twice(
+def test_no_plan_releases_or_promises_a_gpu_twice(
     world: tuple[list[Node], list[TenantQueue], list[Job]], policy: Policy, data: st.DataObject
 ) -> None:
     nodes, tree, come = world

@@ -202,7 +202,7 @@ def check_users(queues: list[TenantQueue], story: Story) -> None:
 
 @FEW
 @given(SEEDS)
-def test_every_chapter_of_a_long_story_ends_quietly_and_within_every_limit(seed: int) -> None:
+def test_every_chapter_of_a_long_story_settles_within_all_limits(seed: int) -> None:
     story = Story(seed)
     toy = story.toy
     for _ in range(8):
@@ -225,7 +225,7 @@ def test_every_chapter_of_a_long_story_ends_quietly_and_within_every_limit(seed:
 
 @FEW
 @given(SEEDS)
-def test_any_order_of_the_same_facts_gives_the_same_plan_carried_or_counted(seed: int) -> None:
+def test_facts_in_any_order_give_the_same_plan(seed: int) -> None:
     story = Story(seed)
     for _ in range(4):
         story.happen()

@@ -150,7 +150,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[Node], list[TenantQueue], list[Job]]
 
 
 @given(clusters())
-def test_every_story_ends_quietly_and_nothing_is_ever_overcommitted(
+def test_every_story_settles_and_never_overcommits(
     world: tuple[list[Node], list[TenantQueue], list[Job]],
 ) -> None:
     nodes, queues, jobs = world
@@ -213,7 +213,7 @@ def test_a_shuffled_snapshot_gives_the_same_plan(
 
 
 @given(clusters())
-def test_a_quiet_world_planned_again_gives_no_actions(world: tuple[list[Node], list[TenantQueue], list[Job]]) -> None:
+def test_a_settled_world_gives_no_actions(world: tuple[list[Node], list[TenantQueue], list[Job]]) -> None:
     toy = ToyCluster(*world)
     verdicts = toy.settle().verdicts
 

@@ -189,7 +189,7 @@ def test_with_a_tenure_limit_every_job_starts_by_its_latest_start(seed: int) -> 
 
 @given(SEEDS)
 @FEW
-def test_without_a_tenure_limit_every_job_that_was_told_a_latest_start_starts_by_it(seed: int) -> None:
+def test_without_a_tenure_limit_every_published_latest_start_holds(seed: int) -> None:
     """As long as no job comes that may run longer than all others."""
     stream = played(seed, COLLECTS, endless=False)
 
@@ -198,7 +198,7 @@ def test_without_a_tenure_limit_every_job_that_was_told_a_latest_start_starts_by
 
 @given(SEEDS)
 @FEW
-def test_where_nothing_is_known_a_job_that_has_no_bound_is_told_why(seed: int) -> None:
+def test_a_job_without_a_latest_start_gets_the_reason(seed: int) -> None:
     stream = played(seed, COLLECTS, endless=True)
 
     assert all(stream.untold.values())
@@ -209,7 +209,7 @@ def test_where_nothing_is_known_a_job_that_has_no_bound_is_told_why(seed: int) -
 
 @given(SEEDS)
 @FEW
-def test_no_job_starves_as_long_as_jobs_end(seed: int) -> None:
+def test_no_job_starves_while_running_jobs_end(seed: int) -> None:
     """Nothing is declared or guaranteed, and no job is evicted."""
     stream = played(seed, COLLECTS, endless=False, guarantees=False)
 
@@ -222,7 +222,7 @@ def evictions_of(stream: Stream) -> list[Evict]:
 
 @pytest.mark.parametrize("max_runtime_s", [None, 900], ids=["nobody declares anything", "all have a maxRuntime"])
 @pytest.mark.parametrize("others", ["red", "blue"], ids=["of its own queue", "of a queue that borrows"])
-def test_a_gang_of_all_gpus_starts_in_a_stream_of_small_jobs_that_is_more_than_there_is_room(
+def test_a_gang_of_all_gpus_starts_under_a_stream_of_small_jobs_that_exceeds_the_room(
     max_runtime_s: int | None, others: str
 ) -> None:
     queues = [make_queue("red", guaranteed=4), make_queue("blue", guaranteed=0)]

@@ -10,7 +10,7 @@ from tests.core.worlds.stories import REVIEWED, SEEDS, digest
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 10))
-def test_plans_are_those_that_were_reviewed(first: int) -> None:
+def test_plans_equal_the_reviewed_ones(first: int) -> None:
     """A change of plans on purpose: compare stories before and after it (`python -m tests.core.worlds.stories SEED`),
     then take them as reviewed by `--write`."""
     reviewed = json.loads(REVIEWED.read_text())

@@ -37,7 +37,7 @@ def test_a_packed_file_is_the_same_trace(tmp_path: Path) -> None:
     assert plain.jobs[0].duration_s == 60.0
 
 
-def test_a_file_that_is_not_there_and_one_that_is_something_else_are_named(tmp_path: Path) -> None:
+def test_a_missing_file_and_one_of_another_format_are_named(tmp_path: Path) -> None:
     other = tmp_path / "other.bin"
     other.write_bytes(b"\x1f\x8bnot gzip")
     for path in (tmp_path / "none.csv", other):

@@ -27,7 +27,7 @@ def job(*attempts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_a_job_ran_for_all_its_attempts_on_the_gpus_of_the_last() -> None:
+def test_a_job_runs_for_the_sum_of_its_attempts_on_the_gpus_of_the_last() -> None:
     first = attempt("1970-01-01 00:11:00", "1970-01-01 00:12:00", 8)
     lost = attempt("1970-01-01 00:13:00", None, 8)
     last = attempt("1970-01-01 00:20:00", "1970-01-01 01:20:00", 8, 8)
@@ -41,6 +41,6 @@ def test_a_job_ran_for_all_its_attempts_on_the_gpus_of_the_last() -> None:
 @pytest.mark.parametrize(
     ("text", "says"), [("{", "not JSON"), ('[{"vc": "a"}]', "job 1 of the trace"), ("[7]", "job 1")]
 )
-def test_what_is_not_such_a_log_is_refused(text: str, says: str) -> None:
+def test_another_kind_of_log_is_refused(text: str, says: str) -> None:
     with pytest.raises(TraceError, match=says):
         read_philly([text])

@@ -36,7 +36,7 @@ def test_a_plain_table_needs_three_columns_and_takes_more() -> None:
     assert trace.notes == ()
 
 
-def test_a_published_table_with_other_names_of_the_columns_is_read_too_and_what_is_not_used_is_said() -> None:
+def test_a_published_table_with_other_column_names_is_read_and_unused_columns_are_named() -> None:
     trace = read_plain(
         [
             "timestamp,duration,num_gpus,gpu_time,cluster\n",
@@ -99,6 +99,6 @@ def test_helios_runs_for_its_duration_in_its_virtual_cluster() -> None:
         (["submit,duration,gpus\n", "0,1,0\n"], "no job of the trace can be played"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_said_with_its_line(lines: list[str], says: str) -> None:
+def test_an_error_in_a_table_names_its_line(lines: list[str], says: str) -> None:
     with pytest.raises(TraceError, match=says):
         read_plain(lines)

@@ -14,7 +14,7 @@ def job(name: str, at: float, declared_s: int | None = None) -> TraceJob:
 TRACE = Trace.of([job("c", 30), job("a", 10), job("b", 20, declared_s=7)], ["a note"])
 
 
-def test_a_window_has_its_start_and_not_its_end_and_says_what_is_outside() -> None:
+def test_a_window_includes_its_start_and_excludes_its_end_and_counts_the_rest() -> None:
     window = TRACE.window(10, 30)
     assert [one.name for one in window.jobs] == ["a", "b"]
     assert window.notes == ("a note", "1 × not used: came outside the window")

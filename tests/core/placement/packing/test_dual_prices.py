@@ -28,7 +28,7 @@ def patterns(sizes: list[int]) -> list[tuple[int, ...]]:
         pytest.param(((333, 9),), (333_333,), id="thirds"),
     ],
 )
-def test_a_share_costs_what_it_takes_of_a_gpu_when_packing_is_best(
+def test_a_share_is_priced_at_the_part_of_a_gpu_it_takes_in_the_best_packing(
     demand: tuple[tuple[int, int], ...], want: tuple[int, ...]
 ) -> None:
     assert dual_prices(demand) == want
@@ -57,7 +57,7 @@ def test_prices_are_the_best_there_are(sizes: list[int], data: st.DataObject) ->
 
 @settings(deadline=None)
 @given(sizes=SIZES, data=st.data(), level=st.integers(0, 1000))
-def test_filling_a_residual_agrees_with_trying_every_set(sizes: list[int], data: st.DataObject, level: int) -> None:
+def test_the_knapsack_equals_trying_every_set_of_shares(sizes: list[int], data: st.DataObject, level: int) -> None:
     values = [data.draw(st.integers(0, UNIT)) for _ in sizes]
     best = np.zeros(1001)
     for size, value in zip(sizes, values, strict=True):
@@ -66,7 +66,7 @@ def test_filling_a_residual_agrees_with_trying_every_set(sizes: list[int], data:
     assert best[level] == max(sum(n * v for n, v in zip(p, values, strict=True)) for p in fits)
 
 
-def test_the_search_ends_after_about_three_patterns_per_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_price_search_needs_about_three_patterns_per_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pattern fills one knapsack per size; the last one is worth no more than a GPU."""
     filled = []
 

@@ -169,7 +169,7 @@ class Slow:
 )
 @settings(deadline=None, max_examples=12)
 @given(steps=STEPS)
-def test_a_score_is_the_worth_after_less_the_worth_before(
+def test_a_score_is_the_value_after_minus_the_value_before(
     shapes: list[Shape], number: int, steps: list[tuple[int, int, int]]
 ) -> None:
     demands = [(shape, float(100 + 30 * index)) for index, shape in enumerate(shapes)]
@@ -186,7 +186,7 @@ def test_a_score_is_the_worth_after_less_the_worth_before(
 
 @settings(deadline=None, max_examples=25)
 @given(steps=STEPS, number=st.integers(0, len(SHAPES) - 1))
-def test_rows_are_judged_alike_alone_or_together(steps: list[tuple[int, int, int]], number: int) -> None:
+def test_rows_score_the_same_alone_or_together(steps: list[tuple[int, int, int]], number: int) -> None:
     ledger, shape = played([make_node(f"n{i}", gpus=4, memory_mib=1000) for i in range(60)], steps), SHAPES[number]
     scorer = Packing().prepare(ledger, DEMANDS)
     rows = np.arange(60)
@@ -218,7 +218,7 @@ def test_no_name_breaks_a_tie() -> None:
 @pytest.mark.parametrize(
     "large", [{"gpus": 8, "cpu_milli": 900_000}, {"gpus": 2, "cpu_milli": 901_000}], ids=["fewer GPUs", "less CPU"]
 )
-def test_among_equal_gains_the_node_with_less_left_is_taken(large: dict[str, Any]) -> None:
+def test_among_equal_gains_the_node_with_less_left_wins(large: dict[str, Any]) -> None:
     """An 810 on an empty GPU costs that GPU wherever CPU is plenty; the smaller node is used up first."""
     nodes = [make_node("large", **large), make_node("small", gpus=2, cpu_milli=900_000)]
     ledger = Ledger.of(nodes)
@@ -237,7 +237,7 @@ def test_among_equal_gains_the_node_with_less_left_is_taken(large: dict[str, Any
         pytest.param([530, 1000], 320, 1000, id="not into the hole that waits for a half"),
     ],
 )
-def test_shares_are_paired_with_what_adds_up(residuals: list[int], shape: int, want: int) -> None:
+def test_shares_are_paired_with_shares_that_fill_the_gpu(residuals: list[int], shape: int, want: int) -> None:
     mix = [(share(810), 300.0), (share(470), 400.0), (share(320), 300.0), (share(650), 100.0)]
     ledger = Ledger.of([make_node("n", gpus=len(residuals), memory_mib=1000)])
     taken = tuple(1000 - left for left in residuals)
@@ -285,7 +285,7 @@ def test_filling_a_cluster_never_overcommits_and_is_the_same_every_time(numbers:
         pytest.param([make_node("a", cpu_milli=0, host_mib=0)], id="no CPU"),
     ],
 )
-def test_where_nothing_fits_nothing_is_placed(nodes: list[Node]) -> None:
+def test_without_a_fit_nothing_is_placed(nodes: list[Node]) -> None:
     ledger = Ledger.of(nodes)
     room = FitCache(ledger, Packing().prepare(ledger, DEMANDS))
     anywhere = np.ones(len(nodes), dtype=np.bool_)
@@ -294,7 +294,7 @@ def test_where_nothing_fits_nothing_is_placed(nodes: list[Node]) -> None:
             assert place_gang(room, PlacementRequest(shape=shape, tenancy=ME, allowed=anywhere), 1) is None
 
 
-def test_nodes_without_gpus_and_nodes_of_mixed_kinds_are_judged_too() -> None:
+def test_nodes_without_gpus_and_with_mixed_kinds_are_scored_too() -> None:
     mixed = make_node("mixed", gpus=2, gpu_class="A100")
     mixed = replace(mixed, gpus=(mixed.gpus[0], replace(mixed.gpus[1], gpu_class="T4", memory_mib=16_384)))
     ledger = Ledger.of([mixed, make_node("none", gpus=0), make_node("large", gpus=4, gpu_class="T4")])

@@ -46,7 +46,7 @@ def put(ledger: Ledger, row: int, column: int, milli: int) -> None:
     )
 
 
-def test_a_node_is_worked_out_when_it_is_asked_for_and_again_only_after_it_was_written() -> None:
+def test_a_nodes_value_is_computed_when_asked_for_and_again_only_after_a_write() -> None:
     ledger = Ledger.of(NODES)
     values, worth = values_of(ledger)
     values.refresh(np.array([1, 2]))
@@ -59,7 +59,7 @@ def test_a_node_is_worked_out_when_it_is_asked_for_and_again_only_after_it_was_w
     assert values.compute.tolist() == [[1000] * 3, [1000] * 3, [600, 1000, 1000], [0] * 3]
 
 
-def test_gpus_in_the_same_state_share_the_first_of_them() -> None:
+def test_gpus_in_the_same_state_share_the_first_ones_score() -> None:
     ledger = Ledger.of(NODES)
     put(ledger, 0, 0, 400)
     put(ledger, 0, 1, 400)
@@ -75,7 +75,7 @@ def test_gpus_in_the_same_state_share_the_first_of_them() -> None:
         st.tuples(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=3), st.sets(st.integers(0, 3)))
     )
 )
-def test_values_that_followed_the_writes_are_those_of_the_ledger_as_it_is(
+def test_values_after_writes_equal_those_of_the_present_ledger(
     steps: list[tuple[list[tuple[int, int]], set[int]]],
 ) -> None:
     ledger = Ledger.of(NODES)

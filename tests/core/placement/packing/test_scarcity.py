@@ -30,7 +30,7 @@ INVENTORY = Inventory.of([make_node("n1", gpus=8), make_node("n2", gpus=1, gpu_c
         pytest.param(EIGHT, 1, 100_000, 7_856_000, id="a slot of eight GPUs is worth eight times as much"),
     ],
 )
-def test_a_slot_of_a_tenth_of_the_workload_is_worth(shape: Shape, slots: int, free_milli: int, value: int) -> None:
+def test_a_slot_for_a_tenth_of_the_workload_is_worth(shape: Shape, slots: int, free_milli: int, value: int) -> None:
     mix = WorkloadMix.of([(T4, 10.0), (EIGHT, 10.0)], INVENTORY)
     mix = replace(mix, weight=np.full(len(mix.shapes), 100_000))
 

@@ -38,7 +38,7 @@ def tables(demands: list[tuple[Shape, float]], *classes: str) -> tuple[ValueTabl
         pytest.param(1_000, [UNIT, UNIT - 200_000, 0], id="a whole GPU holds two halves"),
     ],
 )
-def test_a_residual_is_worth_what_can_be_packed_into_it(free: int, packed: list[int]) -> None:
+def test_a_residual_is_worth_the_best_packing_into_it(free: int, packed: list[int]) -> None:
     found, _ = tables(HEAVY)
 
     assert found.at(np.array(0), np.array(free), np.array(free))[:3].tolist() == pytest.approx(packed, abs=1)
@@ -54,7 +54,7 @@ def test_workers_of_each_shape_are_counted_per_residual() -> None:
         assert found.at(np.array(0), np.array(free), np.array(free))[3:].tolist() == [free // size for size in sizes]
 
 
-def test_each_kind_has_rows_of_its_own_and_takes_only_shapes_that_may_lie_there() -> None:
+def test_each_kind_has_its_own_rows_and_takes_only_allowed_shapes() -> None:
     only = Shape(whole=False, memory_milli=500, classes=("A100",))
     found, mix = tables([(only, 6.0)], "A100", "H100")
     place = 3 + mix.shapes.index(only)
@@ -65,7 +65,7 @@ def test_each_kind_has_rows_of_its_own_and_takes_only_shapes_that_may_lie_there(
     assert found.at(np.array([0, LEVELS]), np.array([1_000, 0]), np.array([1_000, 0])).shape == (2, 3 + len(mix.shapes))
 
 
-def test_where_dimensions_are_alike_the_smaller_one_counts() -> None:
+def test_if_both_dimensions_have_equal_tables_the_smaller_amount_counts() -> None:
     found, _ = tables(HEAVY)
 
     assert found.even
@@ -74,7 +74,7 @@ def test_where_dimensions_are_alike_the_smaller_one_counts() -> None:
     )
 
 
-def test_where_they_differ_the_worse_of_both_counts() -> None:
+def test_if_the_tables_differ_the_worse_of_both_counts() -> None:
     """A share of 100 of the memory and 500 of the compute: ten by memory, two by compute."""
     uneven = Shape(whole=False, memory_milli=100, compute_milli=500)
     found, mix = tables([(uneven, 1e6)])
@@ -96,14 +96,14 @@ def test_without_gpus_there_is_nothing_to_look_up_and_no_error() -> None:
 
 @pytest.mark.parametrize(("memory_mib", "alike"), [(32_768, True), (32_769, True), (32_851, False)])
 @pytest.mark.parametrize("jobs", [1e6, 0.001], ids=["the common shape", "a shape too rare to be priced"])
-def test_dimensions_are_alike_that_differ_by_rounding_only(jobs: float, memory_mib: int, alike: bool) -> None:
+def test_dimensions_that_differ_only_by_rounding_count_as_equal(jobs: float, memory_mib: int, alike: bool) -> None:
     """400 of the compute of a GPU with 81,920 MiB, and 400, 401 or 402 of its memory, each rounded up."""
     found, _ = tables([(HALF, 1e3), (Shape(whole=False, memory_mib=memory_mib, compute_milli=400), jobs)])
 
     assert found.even == alike
 
 
-def test_dimensions_differ_though_shapes_that_were_merged_are_alike_on_average() -> None:
+def test_merged_shapes_with_equal_means_do_not_make_dimensions_equal() -> None:
     """28 shapes are kept; the two after them lean to either side and become one of 401 and 401."""
     heavy = [(Shape(cpu_milli=cpu), 1e3) for cpu in range(28)]
     leaning = [
@@ -131,7 +131,7 @@ def test_tables_that_later_cycles_look_up_cannot_be_written() -> None:
     ("weight", "rough"),
     [(0, 1), (1, 1), (7, 7), (8, 8), (9, 8), (15, 14), (16, 16), (19, 16), (20, 20), (1_000, 896), (1_023, 896)],
 )
-def test_weights_are_taken_by_their_three_leading_bits(weight: int, rough: int) -> None:
+def test_weights_are_rounded_to_their_three_leading_bits(weight: int, rough: int) -> None:
     assert rough_weight(weight) == rough
 
 
@@ -146,8 +146,6 @@ def test_weights_are_taken_by_their_three_leading_bits(weight: int, rough: int) 
         ([700, 400, 300], (1, 2, 0), [3 * UNIT // 4, UNIT // 2, UNIT // 4]),
     ],
 )
-def test_a_part_has_the_price_that_packing_what_is_wanted_gives_its_size(
-    sizes: list[int], weights: tuple[int, ...], prices: list[int]
-) -> None:
+def test_a_part_has_the_dual_price_of_its_size(sizes: list[int], weights: tuple[int, ...], prices: list[int]) -> None:
     """All that is wanted of one size weighs together."""
     assert part_prices(sizes, weights) == prices

@@ -23,13 +23,13 @@ def weight_of(mix: WorkloadMix, shape: Shape) -> int:
     return int(mix.weight[mix.shapes.index(shape)]) if shape in mix.shapes else 0
 
 
-def test_before_anything_is_seen_the_prior_stands_in() -> None:
+def test_the_prior_is_used_before_anything_was_observed() -> None:
     mix = WorkloadMix.of([], INVENTORY)
     assert [shape.memory_milli for shape in mix.shapes if not shape.whole] == [250, 333, 500]
     assert sum(shape.whole for shape in mix.shapes) == 1
 
 
-def test_the_mix_converges_to_what_is_seen_and_the_prior_fades() -> None:
+def test_the_mix_converges_to_the_observed_shapes_and_the_prior_fades() -> None:
     errors = []
     for seen in (10, 100, 10_000):
         mix = WorkloadMix.of([(WHOLE, 0.75 * seen), (HALF, 0.25 * seen)], INVENTORY)
@@ -49,12 +49,12 @@ def test_the_order_of_demands_carries_no_meaning() -> None:
     assert one.weight.tolist() == other.weight.tolist()
 
 
-def test_what_no_gpu_here_may_serve_teaches_nothing() -> None:
+def test_shapes_that_no_gpu_here_may_serve_teach_nothing() -> None:
     unknown = Shape(classes=("H100",))
     assert unknown not in WorkloadMix.of([(unknown, 1000.0), (WHOLE, 1.0)], INVENTORY).shapes
 
 
-def test_the_tail_is_merged_by_classes_so_that_a_wanted_class_is_seen() -> None:
+def test_rare_shapes_are_merged_by_class_so_that_a_wanted_class_stays_visible() -> None:
     """A hundred different jobs that insist on T4, each too rare to be kept, weigh together what they weigh."""
     tail = [(Shape(cpu_milli=1000 + cpu, classes=("T4",)), 1.0) for cpu in range(100)]
     many = [(Shape(cpu_milli=10_000 + cpu), 10.0) for cpu in range(EXACT)]
@@ -71,19 +71,19 @@ def test_shapes_that_differ_in_host_memory_only_are_one() -> None:
     assert [shape for shape in mix.shapes if shape.cpu_milli == 1] == [Shape(cpu_milli=1, host_mib=200)]
 
 
-def test_of_equal_sizes_the_one_with_the_least_cpu_says_what_a_gpu_can_still_take() -> None:
+def test_of_shapes_of_equal_size_the_one_with_least_cpu_decides_what_a_gpu_can_still_take() -> None:
     mix = WorkloadMix.of([(HALF, 900.0), (replace(HALF, cpu_milli=500), 100.0)], INVENTORY)
     assert [part for part in mix.parts if part.memory_milli == 500] == [replace(HALF, cpu_milli=500)]
 
 
-def test_absolute_memory_is_a_different_size_on_each_kind() -> None:
+def test_absolute_memory_is_a_different_size_on_each_kind_of_gpu() -> None:
     shape = Shape(whole=False, memory_mib=8192, compute_milli=300)
     memory, compute, allowed = sizes((shape,), INVENTORY)
     assert (memory.tolist(), compute.tolist(), allowed.tolist()) == ([[100], [500]], [[300], [300]], [[True], [True]])
     assert smallest(memory, compute, allowed).tolist() == [300]
 
 
-def test_so_many_share_sizes_are_priced_the_heaviest_of_them() -> None:
+def test_only_the_heaviest_share_sizes_are_priced() -> None:
     """Sixty sizes, the larger the heavier, so that the smallest are left out."""
     demands = [(Shape(whole=False, memory_milli=400 + size), 100.0 + size) for size in range(60)]
 
@@ -93,7 +93,7 @@ def test_so_many_share_sizes_are_priced_the_heaviest_of_them() -> None:
     assert SIZES == 40
 
 
-def test_the_prior_has_its_part_of_the_cpu_and_memory_per_gpu() -> None:
+def test_the_prior_asks_for_its_part_of_the_cpu_and_memory_per_gpu() -> None:
     """Ten GPUs on nodes of different width: half of the tenth part beside a whole GPU, and shares of it."""
     mix = WorkloadMix.of([], INVENTORY)
     cpu, host = (int(amount.sum()) // 10 for amount in (INVENTORY.cpu_milli, INVENTORY.host_mib))
@@ -109,7 +109,7 @@ def test_the_prior_weighs_as_much_as_six_jobs() -> None:
     assert weight_of(mix, Shape(count=2)) == PARTS // 2
 
 
-def test_a_kind_that_may_not_serve_a_shape_has_no_size_of_it() -> None:
+def test_a_shape_has_no_size_on_a_kind_that_may_not_serve_it() -> None:
     shape = Shape(whole=False, memory_mib=8192, compute_milli=300, classes=("T4",))
     memory, compute, allowed = sizes((shape,), INVENTORY)
     assert (memory.tolist(), compute.tolist(), allowed.tolist()) == ([[0], [500]], [[0], [300]], [[False], [True]])
@@ -120,7 +120,7 @@ def test_a_kind_that_may_not_serve_a_shape_has_no_size_of_it() -> None:
     [(0.0, None), (0.0001, 166), (0.001, 166), (6.0, PARTS // 2)],
     ids=["none", "a trace", "a thousandth", "six"],
 )
-def test_a_shape_is_seen_as_soon_as_anything_of_it_is_left(jobs: float, weight: int | None) -> None:
+def test_a_shape_counts_while_any_weight_of_it_is_left(jobs: float, weight: int | None) -> None:
     """In thousandths of a job beside the six jobs of the prior, rounded up to one."""
     shape = Shape(count=2)
     mix = WorkloadMix.of([(shape, jobs)], INVENTORY)
@@ -129,7 +129,7 @@ def test_a_shape_is_seen_as_soon_as_anything_of_it_is_left(jobs: float, weight: 
     assert weight_of(mix, shape) == (weight or 0)
 
 
-def test_on_a_single_gpu_the_prior_has_half_of_all_cpu() -> None:
+def test_on_a_single_gpu_the_prior_asks_for_half_of_all_cpu() -> None:
     mix = WorkloadMix.of([], Inventory.of([make_node("n1", gpus=1, cpu_milli=10_000, host_mib=4_000)]))
 
     assert [(shape.cpu_milli, shape.host_mib) for shape in mix.shapes if shape.whole] == [(5_000, 2_000)]
@@ -138,7 +138,7 @@ def test_on_a_single_gpu_the_prior_has_half_of_all_cpu() -> None:
 @pytest.mark.parametrize(
     ("last", "kept"), [(48.0, True), (49.0, False)], ids=["one in a thousand", "less than one in a thousand"]
 )
-def test_the_tail_counts_as_far_as_it_is_one_in_a_thousand(last: float, kept: bool) -> None:
+def test_rare_shapes_count_from_one_in_a_thousand_on(last: float, kept: bool) -> None:
     """28 shapes are kept as they are: 27 of 35 jobs, and one of 48 or 49, with the prior 1,000 or 1,001 in all."""
     heavy = [(Shape(cpu_milli=cpu), 35.0) for cpu in range(1, EXACT)] + [(Shape(cpu_milli=EXACT), last)]
     rare = Shape(count=3)
@@ -149,7 +149,7 @@ def test_the_tail_counts_as_far_as_it_is_one_in_a_thousand(last: float, kept: bo
     assert weight_of(mix, rare) == (PARTS // 1000 if kept else 0)
 
 
-def test_of_the_tail_twenty_groups_are_kept_the_heaviest() -> None:
+def test_the_twenty_heaviest_groups_of_rare_shapes_are_kept() -> None:
     heavy = [(Shape(cpu_milli=cpu), 1_000.0) for cpu in range(EXACT)]
     tail = [(Shape(count=count), 100.0 + count) for count in range(2, 27)]
 
@@ -158,7 +158,7 @@ def test_of_the_tail_twenty_groups_are_kept_the_heaviest() -> None:
     assert [shape.count for shape in mix.shapes if shape.count > 1] == list(range(7, 27))
 
 
-def test_shares_that_are_given_in_different_ways_are_not_averaged() -> None:
+def test_shares_given_in_different_units_are_not_averaged() -> None:
     """In MiB, in parts of a GPU, and by compute alone; the prior is given in parts, without compute."""
     heavy = [(Shape(cpu_milli=cpu), 1_000.0) for cpu in range(EXACT)]
     tail = [
@@ -172,7 +172,7 @@ def test_shares_that_are_given_in_different_ways_are_not_averaged() -> None:
     assert set(tail) <= set(mix.shapes)
 
 
-def test_a_job_in_ten_thousand_does_not_say_what_a_gpu_can_still_take() -> None:
+def test_a_shape_of_one_job_in_ten_thousand_does_not_decide_what_a_gpu_can_still_take() -> None:
     mix = WorkloadMix.of([(HALF, 10_000.0), (replace(HALF, cpu_milli=500), 1.0)], INVENTORY)
     assert [part for part in mix.parts if part.memory_milli == 500] == [HALF]
 
@@ -180,13 +180,13 @@ def test_a_job_in_ten_thousand_does_not_say_what_a_gpu_can_still_take() -> None:
 @pytest.mark.parametrize(
     ("heavy", "cpu_milli"), [(993.0, 500), (994.0, 4_000)], ids=["one in a thousand", "less than one in a thousand"]
 )
-def test_the_least_cpu_is_that_of_a_shape_that_is_one_in_a_thousand(heavy: float, cpu_milli: int) -> None:
+def test_the_least_cpu_is_taken_from_shapes_of_at_least_one_in_a_thousand(heavy: float, cpu_milli: int) -> None:
     mix = WorkloadMix.of([(HALF, heavy), (replace(HALF, cpu_milli=500), 1.0)], INVENTORY)
 
     assert [part.cpu_milli for part in mix.parts if part.memory_milli == 500] == [min(cpu_milli, 3_200)]
 
 
-def test_parts_are_single_gpus_with_their_part_of_the_cpu_and_weigh_by_the_gpu() -> None:
+def test_parts_are_single_gpus_with_their_part_of_the_cpu_and_are_weighted_per_gpu() -> None:
     """Four jobs of two GPUs beside the six of the prior: 400,000 twice, and 150,000 for each of four sizes."""
     mix = WorkloadMix.of([(Shape(count=2, cpu_milli=8_000), 4.0)], INVENTORY)
 
@@ -198,13 +198,13 @@ def test_parts_are_single_gpus_with_their_part_of_the_cpu_and_weigh_by_the_gpu()
     }
 
 
-def test_the_host_memory_of_what_has_nearly_faded_is_its_own() -> None:
+def test_a_nearly_faded_shape_keeps_its_own_host_memory() -> None:
     shape = Shape(count=2, host_mib=100)
 
     assert shape in WorkloadMix.of([(shape, 0.001)], INVENTORY).shapes
 
 
-def test_a_tail_that_has_nearly_faded_is_left_out() -> None:
+def test_nearly_faded_rare_shapes_are_left_out() -> None:
     heavy = [(Shape(cpu_milli=cpu), 1e6) for cpu in range(EXACT)]
 
     mix = WorkloadMix.of([*heavy, (Shape(count=3), 0.001)], INVENTORY)
