@@ -77,7 +77,7 @@ def test_borrowers_leave_for_a_raised_guarantee() -> None:
     changed = with_queue(smaller, make_queue("red", guaranteed=4, limit=4))
     found = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy), clock)
     assert [one.job for one in found.promised] == ["red/c"]
-    assert [(one.job, one.why) for one in found.evicted] == [("blue/b", "it runs on what its queue has borrowed")]
+    assert [(one.job, one.why) for one in found.evicted] == [("blue/b", "it runs on GPUs that its queue has borrowed")]
 
 
 def test_draining_a_node_names_the_jobs_that_stop_and_those_that_move() -> None:

@@ -88,7 +88,7 @@ def test_a_job_without_a_verdict_is_to_be_asked_about_again() -> None:
     now = situation(RUNS, make_job("asked", at=2.0))
     about = explain(replace(now, plan=Plan()), "red/asked")
     assert about is not None
-    assert (about.reason, about.message) == ("", "It has come since the last decision; ask again in a moment.")
+    assert (about.reason, about.message) == ("", "It arrived after the last decision; ask again in a moment.")
 
 
 def test_jobs_that_leave_for_it_are_named() -> None:
@@ -117,10 +117,10 @@ def test_the_nearest_jobs_of_a_long_line_are_described_and_the_others_counted() 
 def test_the_names_of_others_are_taken_out_of_its_sentences_too() -> None:
     now = situation(RUNS, make_job("asked", gpus=4, at=2.0))
     verdict = replace(
-        now.verdicts["red/asked"], message="places are kept for green/runs", evidence=(("of", "green/runs"),)
+        now.verdicts["red/asked"], message="GPUs are reserved for green/runs", evidence=(("of", "green/runs"),)
     )
     about = explain(replace(now, plan=replace(now.plan, verdicts={"red/asked": verdict})), "red/asked")
     assert about is not None
     seen = about.as_seen(sees_red)
-    assert seen.message == "places are kept for a job of another tenant"
+    assert seen.message == "GPUs are reserved for a job of another tenant"
     assert seen.evidence == (("of", "a job of another tenant"),)

@@ -57,7 +57,7 @@ def test_a_move_that_does_not_fit_says_why(others: tuple[Job, ...], job: Job, *,
 
 def test_a_job_that_already_lies_there_loses_nothing() -> None:
     found = plan_move(situation(), asked(nodes=frozenset({"n1"})))
-    assert (found.fits, found.there, found.message) == (False, True, "it lies there already")
+    assert (found.fits, found.there, found.message) == (False, True, "it is there already")
 
 
 @given(st.sets(st.sampled_from([("n1", 0), ("n1", 1), ("n2", 0), ("n2", 1)]), min_size=1))

@@ -16,9 +16,10 @@ def sees_red(namespace: str) -> bool:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("places are kept for blue/secret-name, which comes first", "places are kept for a job of another tenant, which"
-         " comes first"),
-        ("places are kept for red/own, blue/a.b, which", "places are kept for red/own, a job of another tenant, which"),
+        ("GPUs are reserved for blue/secret-name, ahead of this job",
+         "GPUs are reserved for a job of another tenant, ahead of this job"),
+        ("GPUs are reserved for red/own, blue/a.b, ahead",
+         "GPUs are reserved for red/own, a job of another tenant, ahead"),
         ("1/2 GPUs of nvidia.com/gpu", "1/2 GPUs of nvidia.com/gpu"),
         ("blue is full", "blue is full"),
     ],

@@ -50,7 +50,7 @@ def test_jobs_that_would_have_to_leave_are_named() -> None:
     assert (found.outcome, found.reason) == (ProposalOutcome.AFTER_EVICTIONS, "WaitingForEviction")
     (victim,) = found.victims
     assert (victim.namespace, victim.asks, victim.why) == (
-        "blue", "2 GPUs of H100", "it runs on what its queue has borrowed"
+        "blue", "2 GPUs of H100", "it runs on GPUs that its queue has borrowed"
     )  # fmt: skip
     assert found.as_seen({"red"}.__contains__).victims == (replace(victim, job="", namespace="", queue=""),)
 

@@ -66,7 +66,7 @@ def test_a_replay_repeats_arrivals_and_the_run_times_of_finished_jobs() -> None:
         ("a/running", 20, 60.0, None),
     ]
     assert read.notes == (
-        "1 of 3 jobs are over or held back, and are not played",
+        "1 of 3 jobs have ended or are suspended, and are not simulated",
         "1 of 2 jobs run exactly as long as their expectedRuntime says",
     )
 
@@ -76,9 +76,9 @@ def test_assumptions_about_the_documents_are_listed() -> None:
     del silent["spec"]["expectedRuntime"]
     over = job("over", gpus=1, runs="1s") | {"status": {"phase": "Succeeded"}}
     assert scenario.read([*WORLD, silent, over, job("new", gpus=1, runs="9s", second=30)]).notes == (
-        "1 of 3 jobs are over or held back, and are not played",
-        "1 of 2 jobs were created before the moment of the documents and are there from the start; --replay lets each"
-        " come when it was created",
+        "1 of 3 jobs have ended or are suspended, and are not simulated",
+        "1 of 2 jobs were created before the time of the documents and wait from the start; with --replay each arrives"
+        " when it was created",
         "1 of 2 jobs run exactly as long as their expectedRuntime says",
         "1 of 2 jobs declare no expectedRuntime; they run for maxRuntime, or an hour",
     )

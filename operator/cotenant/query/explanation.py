@@ -119,7 +119,7 @@ def summarise(situation: Situation, key: JobKey, places: Mapping[JobKey, int]) -
         return about
     verdict = situation.verdicts.get(key)
     if verdict is None:
-        return replace(about, message="It has come since the last decision; ask again in a moment.")
+        return replace(about, message="It arrived after the last decision; ask again in a moment.")
     texts = [verdict.message, verdict.would_start_if, *(str(value) for _, value in verdict.evidence)]
     return replace(
         about,

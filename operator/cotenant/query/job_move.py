@@ -54,7 +54,7 @@ def plan_move(situation: Situation, job: Job) -> MovePlan:
     if moves:
         return replace(found, to=_nodes(plan.nominations.get(job.key)))
     if not lies_elsewhere(job, situation.accounting.inventory):
-        return replace(found, there=True, message="it lies there already")
+        return replace(found, there=True, message="it is there already")
     return replace(found, message=_why_not(situation, job))
 
 

@@ -177,7 +177,7 @@ def _estimated(about: WhatIf, estimate: Estimate | None) -> WhatIf:
 def why_leaves(kind: EvictionKind) -> str:
     return {
         EvictionKind.PREEMPTED: "it has a lower priority",
-        EvictionKind.RECLAIMED: "it runs on what its queue has borrowed",
-        EvictionKind.OVERRAN: "it runs longer than it was to",
+        EvictionKind.RECLAIMED: "it runs on GPUs that its queue has borrowed",
+        EvictionKind.OVERRAN: "it has run longer than it declared",
         EvictionKind.MOVED: "it would be moved",
     }.get(kind, "its node is lost")

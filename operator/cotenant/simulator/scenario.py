@@ -99,12 +99,12 @@ def notes_of(jobs: list[TrainingJob], kept: list[TrainingJob], start: float, *, 
     """What the simulation assumes and a reader might not expect."""
     notes = []
     if (over := len(jobs) - len(kept)) > 0:
-        notes.append(f"{over} of {len(jobs)} jobs are over or held back, and are not played")
+        notes.append(f"{over} of {len(jobs)} jobs have ended or are suspended, and are not simulated")
     earlier = sum((unix_seconds(job.metadata.creation_timestamp) or start) < start for job in kept)
     if earlier:
         notes.append(
-            f"{earlier} of {len(kept)} jobs were created before the moment of the documents and are there from the"
-            " start; --replay lets each come when it was created"
+            f"{earlier} of {len(kept)} jobs were created before the time of the documents and wait from the start;"
+            " with --replay each arrives when it was created"
         )
     guessed = sum(not (ran_s(job) if replay else 0) and not job.spec.expected_runtime for job in kept)
     told = sum(not (ran_s(job) if replay else 0) and bool(job.spec.expected_runtime) for job in kept)

@@ -87,8 +87,8 @@ def test_a_job_that_ends_meanwhile_is_not_waited_for() -> None:
             ],
         ),
         (
-            {"fits": False, "there": True, "message": "it lies there already"},
-            ["red/train stays on n1 (2): it lies there already"],
+            {"fits": False, "there": True, "message": "it is there already"},
+            ["red/train stays on n1 (2): it is there already"],
         ),
     ],
 )

@@ -53,7 +53,7 @@ def test_a_small_job_is_backfilled_only_if_it_delays_no_reservation(runtime: int
 
     assert admitted(decided) == (["red/small"] if starts else [])
     if not starts:
-        assert "places are kept for red/gang" in decided.verdicts["red/small"].message
+        assert "GPUs are reserved for red/gang" in decided.verdicts["red/small"].message
 
 
 def test_a_job_that_ends_in_time_is_backfilled_although_an_equal_one_does_not_end() -> None:
@@ -138,8 +138,8 @@ def test_a_job_that_overruns_its_promise_delays_a_reservation_by_one_eviction() 
         job="red/liar",
         kind=EvictionKind.OVERRAN,
         in_favour_of="red/gang",
-        message="Makes room for red/gang: it started on GPUs reserved for another job, because it declared to have"
-        " ended by now (expectedRuntime, maxRuntime).",
+        message="Makes room for red/gang: this job started on GPUs that are reserved for another one, and has run"
+        " longer than it declared (expectedRuntime, maxRuntime).",
     )
     toy.finish_evictions()
     assert [action.job for action in toy.cycle().actions] == ["red/gang"]
@@ -259,7 +259,7 @@ def test_a_place_is_reserved_for_a_gang_that_a_zone_quota_sends_to_another_zone(
 
     assert admitted(decided) == []
     assert decided.verdicts["red/gang"].reason == Reason.WAITING_FOR_QUOTA
-    assert "places are kept for red/gang" in decided.verdicts["red/small"].message
+    assert "GPUs are reserved for red/gang" in decided.verdicts["red/small"].message
 
 
 def test_places_for_overdue_jobs_of_two_classes_in_one_zone_are_reserved_together() -> None:

@@ -82,7 +82,7 @@ SINGLE = make_job("single", at=1_000.0)
 SMALL = make_job("small", at=9_999.0, priority=9)
 ENDS = busy(max_runtime_s=1_600)
 LONG_AGO = replace(busy(), admitted_at=-90_000.0)
-NOTHING = "There is no latest start, because nothing ends red/busy. A maxRuntime there would give one."
+NOTHING = "There is no latest start, because the end of red/busy is not known. A maxRuntime there would give one."
 REQUEUED = replace(GANG, requeued_at=9_000.0)
 
 
@@ -263,12 +263,13 @@ KEPT = Reservation("red/gang", 20_000.0, Allocation((), Charge(-1, "", ())))
         pytest.param(Collection(KEPT, 30_000.0), "", id="nothing else"),
         pytest.param(
             Collection(KEPT, None, ("a/x", "a/y", "a/z")),
-            "There is no latest start, because nothing ends a/x, a/y, a/z. A maxRuntime there would give one.",
+            "There is no latest start, because the end of a/x, a/y, a/z is not known. A maxRuntime there would give"
+            " one.",
             id="three without end are named",
         ),
         pytest.param(
             Collection(KEPT, None, ("a/w", "a/x", "a/y", "a/z")),
-            "There is no latest start, because nothing ends a/w, a/x, a/y and others."
+            "There is no latest start, because the end of a/w, a/x, a/y and others is not known."
             " A maxRuntime there would give one.",
             id="of more the first three",
         ),

@@ -282,14 +282,14 @@ def test_a_victim_whose_place_is_not_needed_stays() -> None:
         (
             EvictionKind.COLLECTED,
             0,
-            "Makes room for blue/comes, which has waited for very long: it used borrowed GPUs and has no maxRuntime, or"
-            " it exceeded the tenure limit or the limit for borrowed GPUs.",
+            "Makes room for blue/comes, which has waited too long: this job used borrowed GPUs and has no maxRuntime,"
+            " or it exceeded the tenure limit or the limit for borrowed GPUs.",
         ),
         (
             EvictionKind.OVERRAN,
             0,
-            "Makes room for blue/comes: it started on GPUs reserved for another job, because it declared to have ended"
-            " by now (expectedRuntime, maxRuntime).",
+            "Makes room for blue/comes: this job started on GPUs that are reserved for another one, and has run"
+            " longer than it declared (expectedRuntime, maxRuntime).",
         ),
         (
             EvictionKind.RECLAIMED,

@@ -114,7 +114,7 @@ def test_a_new_leader_starts_nobody_before_it_sees_what_running_jobs_hold() -> N
     assert plan.actions == ()
     assert (plan.verdicts["red/waits"].reason, plan.verdicts["red/waits"].message) == (
         Reason.NODES_NOT_READY,
-        "The operator has just started and does not see node n1 yet, which a running job holds; nothing starts until it"
+        "The operator has just started and does not see node n1 yet, which a running job holds. No job starts until it"
         " does, or until 60 s have passed.",
     )
 

@@ -110,17 +110,17 @@ MIXED = [make_node("n1", gpus=4), make_node("n2", gpus=4, gpu_class="A100")]
     [
         pytest.param(
             (Quota(gpu_class="A100", guaranteed=1_000),), make_job("a", classes=("H100",)),
-            "Nothing is granted for GPUs of class H100: no quota line of queue red covers it; its lines cover A100.",
+            "There is no quota for GPUs of class H100: no quota line of queue red covers it; its lines cover A100.",
             id="another class",
         ),
         pytest.param(
             (Quota(zone="moon", guaranteed=1_000),), make_job("a"),
-            "Nothing is granted for GPUs of any class: no quota line of queue red covers it; its lines cover any"
+            "There is no quota for GPUs of any class: no quota line of queue red covers it; its lines cover any"
             " class.",
             id="another zone",
         ),
         pytest.param(
-            (), make_job("a"), "Nothing is granted for GPUs of any class: queue red has no quota line at all.",
+            (), make_job("a"), "There is no quota for GPUs of any class: queue red has no quota line at all.",
             id="no line",
         ),
     ],
@@ -167,7 +167,7 @@ def test_a_job_that_may_not_be_evicted_has_to_fit_into_a_guarantee() -> None:
 
     assert plan.verdicts["red/a"].reason == Reason.EXCEEDS_LIMIT
     assert plan.verdicts["red/a"].message == (
-        "Needs 2 GPUs, together 2 GPU, and may not be evicted; "
+        "Needs 2 GPUs, together 2 GPU, and is not preemptible; "
         "such jobs run only inside a guarantee, and queue red is guaranteed only 1 GPU. Ask for less, or for a "
         "larger guarantee."
     )
@@ -216,7 +216,7 @@ SHARE = GpuRequest(memory_mib=20_480, classes=("A100", "H100"))
         ),
         pytest.param(
             make_queue("red", guaranteed=1), make_job("a", gpu=SHARE, workers=5, preemptible=False),
-            "together 1.25 GPU, and may not be evicted; such jobs run only inside a guarantee, and queue red is "
+            "together 1.25 GPU, and is not preemptible; such jobs run only inside a guarantee, and queue red is "
             "guaranteed only 1 GPU. Ask for less, or for a larger guarantee.",
             id="a guarantee, of which the cheaper class takes least",
         ),

@@ -339,14 +339,14 @@ IN_THE_WAY: dict[str, tuple[list[Node], tuple[Quota, ...], list[Job], Job, Reaso
     "a guarantee that is used up, of a job that may not be evicted": (
         TWO_ZONES, (Quota(guaranteed=2_000),), [held("old", ("e", [[0]]), ("e", [[1]]), priority=9)],
         make_job("new", preemptible=False), Reason.WAITING_FOR_QUOTA,
-        "together 1 GPU; guarantee of queue red, class any, zone any: limit 2 GPU, used 2 GPU, available 0 GPU. It may "
-        "not be evicted: such a job runs only inside a guarantee.",
+        "together 1 GPU; guarantee of queue red, class any, zone any: limit 2 GPU, used 2 GPU, available 0 GPU. It is "
+        "not preemptible, and such a job runs only inside a guarantee.",
     ),
     "a guarantee of a zone that is used up, where the other has no room": (
         TWO_ZONES, (Quota(zone="east", guaranteed=1_000), Quota(zone="west", guaranteed=4_000)),
         [held("old", ("e", [[0]]), priority=9), *(replace(job, priority=9) for job in on("w", 4))],
         make_job("new", preemptible=False), Reason.WAITING_FOR_QUOTA,
-        "zone east: limit 1 GPU, used 1 GPU, available 0 GPU. It may not be evicted: such a job runs only inside a "
+        "zone east: limit 1 GPU, used 1 GPU, available 0 GPU. It is not preemptible, and such a job runs only inside a "
         "guarantee.",
     ),
     "of two classes without room the preferred one is told by its name": (

@@ -99,29 +99,29 @@ def test_a_spent_budget_of_money_is_named_in_its_currency(queue: TenantQueue, sa
     [
         (
             make_job("a", priority=7), replace(RED, max_priority=5),
-            "Priority 7 is asked for, above 5, the highest that queue red allows (maxPriority); write spec.priority: 5,"
-            " or ask an administrator for another maxPriority of queue red.", "queue red", 5,
+            "The job asks for priority 7, above 5, the highest that queue red allows (maxPriority); write"
+            " spec.priority: 5, or ask an administrator to change maxPriority of queue red.", "queue red", 5,
         ),
         (
             make_job("a", priority=1), replace(RED, min_priority=5),
-            "Priority 1 is asked for, below 5, the lowest that queue red allows (minPriority); write spec.priority: 5,"
-            " or ask an administrator for another minPriority of queue red.", "queue red", 5,
+            "The job asks for priority 1, below 5, the lowest that queue red allows (minPriority); write"
+            " spec.priority: 5, or ask an administrator to change minPriority of queue red.", "queue red", 5,
         ),
         (
             make_job("a", priority=1_001), RED,
-            "Priority 1001 is asked for, above 1000, the highest where no queue says otherwise; write spec.priority:"
-            " 1000, or ask an administrator for another maxPriority of queue red.", "queue red", 1_000,
+            "The job asks for priority 1001, above 1000, the highest unless a queue says otherwise; write"
+            " spec.priority: 1000, or ask an administrator to change maxPriority of queue red.", "queue red", 1_000,
         ),
         (
             make_job("a", priority=7, priority_class="gold"), replace(RED, max_priority=5),
             "PriorityClass gold has priority 7, above 5, the highest that queue red allows (maxPriority); name a class"
-            " of 5 or less in spec.priorityClassName, or ask an administrator for another maxPriority of queue red.",
+            " of 5 or less in spec.priorityClassName, or ask an administrator to change maxPriority of queue red.",
             "queue red", 5,
         ),
         (
             make_job("a", priority=7), replace(RED, parent="top"),
-            "Priority 7 is asked for, above 4, the highest that queue top allows (maxPriority); write spec.priority: 4,"
-            " or ask an administrator for another maxPriority of queue top.", "queue top", 4,
+            "The job asks for priority 7, above 4, the highest that queue top allows (maxPriority); write"
+            " spec.priority: 4, or ask an administrator to change maxPriority of queue top.", "queue top", 4,
         ),
     ],
     ids=["above the highest", "below the lowest", "above every number", "a class above the highest", "of the parent"],

@@ -126,8 +126,8 @@ def with_ill_gpu(node: Node) -> Node:
 def test_unhealthy_gpus_that_would_help_are_named() -> None:
     node = with_ill_gpu(make_node("n1", gpus=2))
     assert refused([node], make_job("a", workers=2)) == (
-        "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers; it would fit, but 1 GPU is ill"
-        f" and not handed out: {node.gpus[0].uuid} on n1."
+        "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers; it would fit, but 1 GPU is"
+        f" unhealthy and not handed out: {node.gpus[0].uuid} on n1."
     )
     assert "ill" not in refused([node], make_job("a", workers=3))
 
@@ -143,16 +143,16 @@ def test_unhealthy_gpus_that_would_help_are_named() -> None:
 )
 def test_if_gpus_suffice_the_missing_cpu_or_memory_is_named(resources: dict[str, Any], amount: str) -> None:
     assert refused([make_node("n1", gpus=2)], make_job("a", workers=2, **resources)) == (
-        "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers: there are GPUs enough, but not"
-        f" with {amount} for each worker beside them; ask for less of it."
+        "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers: there are enough GPUs, but"
+        f" their nodes do not have {amount} for each worker; ask for less."
     )
 
 
 def test_if_gpus_suffice_the_amounts_of_the_chief_are_named() -> None:
     job = make_job("a", workers=2, cpu_milli=20_000, chief_cpu_milli=60_000)
     assert refused([make_node("n1", gpus=2)], job) == (
-        "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers: there are GPUs enough, but not"
-        " with 20 CPU for each worker, and 60 CPU and 0 MiB of memory for the chief beside them; ask for less of it."
+        "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers: there are enough GPUs, but"
+        " their nodes do not have 20 CPU for each worker, and 60 CPU and 0 MiB of memory for the chief; ask for less."
     )
 
 
@@ -166,7 +166,7 @@ def test_the_message_says_that_a_gang_is_not_mixed_from_several_classes(listed: 
     verdict = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[job])).verdicts["red/a"]
     assert verdict.message == (
         f"Needs 4 workers × 1 GPU{' of class A100 or H100' if listed else ''}; even an empty cluster holds only 2 of 4"
-        " such workers on GPUs of one class, and a gang is not mixed of several."
+        " such workers on GPUs of one class, and a gang does not mix classes."
     )
 
 
@@ -204,7 +204,7 @@ SMALL = make_node("a1", gpu_class="A100", memory_mib=40_960)
         ),
         pytest.param(
             [AMD, INTEL], make_job("a"), Reason.CLASS_NOT_FOUND,
-            "This cluster has devices of several makers and no GPU of CUDA: name the class that the program is written"
+            "This cluster has devices of several makers and no CUDA GPU: name the class that the program is written"
             " for (spec.gpu.classes); there is Gaudi3, MI300X.", id="any device where there are several kinds",
         ),
         pytest.param(
@@ -255,4 +255,4 @@ def test_at_most_three_unhealthy_gpus_are_named(number: int, more: str) -> None:
     nodes = [with_ill_gpu(make_node(f"n{index}", gpus=1)) for index in range(number)]
     named = ", ".join(f"GPU-n{index}-0 on n{index}" for index in range(3))
     message = refused([*nodes, make_node("up", gpus=1)], make_job("a", workers=number + 1))
-    assert message.endswith(f"{number} GPUs are ill and not handed out: {named}{more}.")
+    assert message.endswith(f"{number} GPUs are unhealthy and not handed out: {named}{more}.")

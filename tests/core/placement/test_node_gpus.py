@@ -70,7 +70,7 @@ def test_two_gpus_with_room_on_two_nodes_are_not_enough_and_the_message_says_so(
         "red/a"
     ]
     assert "Needs 0.5 of each of 2 GPUs." in verdict.message
-    assert "at most 1 GPU of one node would do" in verdict.message
+    assert "at most 1 GPU of one node would fit" in verdict.message
     assert verdict.change == (("spec.gpu.count", "1"),)
 
 

@@ -54,7 +54,7 @@ def test_the_verdict_names_the_node_that_takes_no_more_pods() -> None:
 
 def test_a_cluster_whose_nodes_are_full_of_pods_says_so() -> None:
     (verdict,) = plan_of(replace(LARGE, pods=0)).verdicts.values()
-    assert "whose kubelets take no more pods" in verdict.message
+    assert "the nodes take no more pods" in verdict.message
 
 
 def test_a_job_that_leaves_gives_its_pod_back() -> None:

@@ -28,7 +28,9 @@ def test_a_job_of_a_held_queue_waits_with_the_reason_of_the_administrator(queues
     verdict = plan.verdicts["red/j"]
     assert (plan.actions, verdict.reason, verdict.reason.needs_change) == ((), Reason.QUEUE_HELD, True)
     name = next(queue.name for queue in queues if queue.hold)
-    assert verdict.message.startswith(f"An administrator holds queue {name}: storage is rebuilt. What runs goes on")
+    assert verdict.message.startswith(
+        f"An administrator holds queue {name}: storage is rebuilt. Its running jobs continue."
+    )
 
 
 def test_gpus_borrowed_by_a_held_queue_can_still_be_reclaimed() -> None:

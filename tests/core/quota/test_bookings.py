@@ -62,8 +62,8 @@ def test_a_booking_takes_nothing_from_guarantees_and_earlier_bookings(
 def test_a_refused_booking_names_the_numbers() -> None:
     _, (standing,) = with_bookings({"red": RED, "blue": BLUE}, [booked(gpus=6)], EIGHT, 0.0)
     assert standing.why == (
-        "5 of 6 GPUs of class H100 can be had: 6 GPUs of class any, zone any are guaranteed to queues, which a booking"
-        " takes nothing from"
+        "5 of 6 GPUs of class H100 can be booked: 6 GPUs of class any, zone any are guaranteed to queues, and a booking"
+        " cannot use them"
     )
 
 
@@ -76,11 +76,11 @@ GROUP = make_queue("group", guaranteed=4, limit=4)
         ([BLUE], "there is no queue red"),
         (
             [make_queue("red", guaranteed=1, gpu_class="H100", zone="a")],
-            "queue red has a line for zone a alone; book each zone by itself",
+            "queue red has a quota for zone a alone; book each zone by itself",
         ),
         (
             [make_queue("red", parent="group"), make_queue("group", guaranteed=1, gpu_class="L4")],
-            "queue group above is granted nothing that covers 4 GPUs of class H100",
+            "queue group above has no quota that covers 4 GPUs of class H100",
         ),
         (
             [make_queue("red"), make_queue("blue", parent="red", guaranteed=1)],

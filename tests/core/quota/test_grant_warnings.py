@@ -44,12 +44,12 @@ ORG = queue("org", Quota(limit=64_000))
         ),
         pytest.param(
             (Quota(gpu_class="A100", limit=9_000),),
-            ["queue team above is granted nothing that covers class H100, zone any"],
+            ["queue team above has no quota that covers class H100, zone any"],
             id="another class",
         ),
         pytest.param(
             (Quota(zone="east", limit=9_000),),
-            ["queue team above is granted nothing that covers class H100, zone any"],
+            ["queue team above has no quota that covers class H100, zone any"],
             id="one zone of those in which it may lie",
         ),
     ],
@@ -101,8 +101,8 @@ def guaranteed(milli: int, gpu_class: str | None = "H100", zone: str | None = No
     [
         pytest.param(
             PROMISES, (guaranteed(4_000),), (guaranteed(3_000),),
-            ["queue team is guaranteed 4 GPU of class H100, zone any, and the queues below it 5 together: each counts"
-             " with less"],
+            ["queue team is guaranteed 4 GPU of class H100, zone any, and the queues below it 5 together,"
+             " so each of their guarantees counts for less"],
             id="more together than the queue above",
         ),
         pytest.param(PROMISES, (guaranteed(5_000),), (guaranteed(3_000),), [], id="just as much"),
@@ -116,14 +116,14 @@ def guaranteed(milli: int, gpu_class: str | None = "H100", zone: str | None = No
         ),
         pytest.param(
             replace(PROMISES, gpu_class=None), (guaranteed(1_000, None),), (guaranteed(3_000, None),),
-            ["queue team is guaranteed 1 GPU of class any, zone any, and the queues below it 3 together: each counts"
-             " with less"],
+            ["queue team is guaranteed 1 GPU of class any, zone any, and the queues below it 3 together,"
+             " so each of their guarantees counts for less"],
             id="of any class",
         ),
         pytest.param(
             replace(PROMISES, zone="east"), (guaranteed(1_000, zone="east"),), (guaranteed(3_000, zone="east"),),
-            ["queue team is guaranteed 1 GPU of class H100, zone east, and the queues below it 3 together: each counts"
-             " with less"],
+            ["queue team is guaranteed 1 GPU of class H100, zone east, and the queues below it 3 together,"
+             " so each of their guarantees counts for less"],
             id="of one zone",
         ),
     ],

@@ -70,17 +70,17 @@ def test_a_grant_adds_to_the_quota_line_of_its_class_and_zone(
     [
         pytest.param(
             red(Quota(limit=8_000)), GrantLine(gpu_class="H100", milli=2_000),
-            "it would bound what the line for class any, zone any of queue red allow for the same GPUs; ask for more of"
-            " that line", id="a wider line counts them",
+            "it would limit what the quota for class any, zone any of queue red allow for the same GPUs; ask for more"
+            " of that quota", id="a wider line counts them",
         ),
         pytest.param(
             red(H100, Quota(zone="east", limit=2_000)), GrantLine(milli=2_000),
-            "it would bound what the lines for class H100, zone any and for class any, zone east of queue red allow for"
-            " the same GPUs; ask for more of those lines", id="narrower lines count some of them",
+            "it would limit what the quotas for class H100, zone any and for class any, zone east of queue red allow"
+            " for the same GPUs; ask for more of those quotas", id="narrower lines count some of them",
         ),
         pytest.param(
             red(H100), GrantLine(user="ann", milli=2_000),
-            "queue red has no limit of users for class any, zone any, so there is none to raise for ann",
+            "queue red has no user limit for class any, zone any, so there is nothing to raise for ann",
             id="a user whom nothing bounds",
         ),
         pytest.param(
@@ -114,7 +114,7 @@ def test_a_guarantee_that_would_narrow_another_one_is_left_out_and_the_limit_is_
 
     assert found.quotas == (Quota(guaranteed=8_000), Quota(gpu_class="H100", limit=4_000))
     assert [one.why for one in left_out] == [
-        "the line for class any, zone any guarantee the same GPUs already; ask for a larger guarantee there. The limit"
+        "the quota for class any, zone any guarantee the same GPUs already; ask for a larger guarantee there. The limit"
         " is raised"
     ]
 

@@ -76,27 +76,27 @@ REFUSED = {
     "a number": (
         make_job("j", priority=10**9),
         RED,
-        "Priority 1000000000 is asked for, above 1000, the highest where no queue says otherwise; write spec.priority:"
-        " 1000, or ask an administrator for another maxPriority of queue red.",
+        "The job asks for priority 1000000000, above 1000, the highest unless a queue says otherwise; write"
+        " spec.priority: 1000, or ask an administrator to change maxPriority of queue red.",
     ),
     "a number above what the queue says": (
         make_job("j", priority=8),
         replace(RED, max_priority=7),
-        "Priority 8 is asked for, above 7, the highest that queue red allows (maxPriority); write spec.priority: 7, or"
-        " ask an administrator for another maxPriority of queue red.",
+        "The job asks for priority 8, above 7, the highest that queue red allows (maxPriority); write spec.priority:"
+        " 7, or ask an administrator to change maxPriority of queue red.",
     ),
     "a number below": (
         make_job("j", priority=-1),
         replace(RED, min_priority=0),
-        "Priority -1 is asked for, below 0, the lowest that queue red allows (minPriority); write spec.priority: 0, or"
-        " ask an administrator for another minPriority of queue red.",
+        "The job asks for priority -1, below 0, the lowest that queue red allows (minPriority); write spec.priority:"
+        " 0, or ask an administrator to change minPriority of queue red.",
     ),
     "a class of the system": (
         make_job("j", priority=2 * 10**9, priority_class="system-cluster-critical"),
         RED,
-        "PriorityClass system-cluster-critical has priority 2000000000, above 1000000000, the highest where no queue"
-        " says otherwise; name a class of 1000000000 or less in spec.priorityClassName, or ask an administrator for"
-        " another maxPriority of queue red.",
+        "PriorityClass system-cluster-critical has priority 2000000000, above 1000000000, the highest unless a queue"
+        " says otherwise; name a class of 1000000000 or less in spec.priorityClassName, or ask an administrator to"
+        " change maxPriority of queue red.",
     ),
 }
 

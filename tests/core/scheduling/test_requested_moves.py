@@ -68,7 +68,7 @@ def test_a_moved_job_keeps_its_new_place_while_it_leaves_and_protection_does_not
     (eviction,) = plan.actions
     assert isinstance(eviction, Evict)
     assert (eviction.job, eviction.kind, eviction.in_favour_of) == ("red/moves", EvictionKind.MOVED, None)
-    assert eviction.message == "An administrator moves it: its new place is kept for it, workers on n2 (2)."
+    assert eviction.message == "An administrator moves it. Its new place is reserved, with workers on n2 (2)."
     toy.observe(make_job("quick", workers=2, gpu=replace(make_job("x").gpu, classes=("H100",)), priority=9))
     assert not [one for one in toy.cycle().actions if isinstance(one, Admit)]  # n2 is kept, n1 is not free yet
     toy.finish_evictions()

@@ -138,7 +138,7 @@ def test_without_cuda_gpus_a_job_has_to_name_a_class() -> None:
     (answer,) = decided(mixed(AMD, TPU), make_job("a")).values()
     assert answer == (
         Reason.CLASS_NOT_FOUND,
-        "This cluster has devices of several makers and no GPU of CUDA: name the class that the program is written for"
+        "This cluster has devices of several makers and no CUDA GPU: name the class that the program is written for"
         " (spec.gpu.classes); there is MI300X, v5e.",
     )
 

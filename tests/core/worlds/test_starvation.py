@@ -266,5 +266,6 @@ def test_without_a_tenure_limit_no_job_inside_its_guarantee_leaves_however_long_
 
     assert not evictions_of(stream)
     assert stream.untold == {
-        "red/two": "There is no latest start, because nothing ends red/one. A maxRuntime there would give one."
+        "red/two": "There is no latest start, because the end of red/one is not known. A maxRuntime there would give"
+        " one."
     }

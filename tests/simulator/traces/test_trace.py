@@ -17,7 +17,7 @@ TRACE = Trace.of([job("c", 30), job("a", 10), job("b", 20, declared_s=7)], ["a n
 def test_a_window_includes_its_start_and_excludes_its_end_and_counts_the_rest() -> None:
     window = TRACE.window(10, 30)
     assert [one.name for one in window.jobs] == ["a", "b"]
-    assert window.notes == ("a note", "1 × not used: came outside the window")
+    assert window.notes == ("a note", "1 × not used: arrived outside the window")
     assert TRACE.window(None, None) == TRACE
     with pytest.raises(TraceError, match="3 × not used"):
         TRACE.window(31, None)

@@ -69,7 +69,7 @@ class Collection:
         if not self.unbounded:
             return ""
         names = ", ".join(self.unbounded[:3]) + (" and others" if len(self.unbounded) > 3 else "")
-        return f"There is no latest start, because nothing ends {names}. A maxRuntime there would give one."
+        return f"There is no latest start, because the end of {names} is not known. A maxRuntime there would give one."
 
 
 def collect(

@@ -141,7 +141,7 @@ def evictions_of(move: Move, beneficiary: Job) -> tuple[Evict, ...]:
             job=job.key,
             kind=EvictionKind.MOVED,
             in_favour_of=beneficiary.key,
-            message=f"Moves to another place, which is kept for it, so that {beneficiary.key} can start.",
+            message=f"Moves to another place, which is reserved for it, so that {beneficiary.key} can start.",
         )
         for job in move.jobs
     )

@@ -59,7 +59,7 @@ def resize(job: JobKey, growth: Growth) -> Resize:
     return Resize(
         job=job,
         placement=growth.placement,
-        message=f"Grows to {counted(growth.placement.workers, 'worker')}: no other job can use the room.",
+        message=f"Grows to {counted(growth.placement.workers, 'worker')}: no other job can use these GPUs.",
     )
 
 

@@ -248,13 +248,13 @@ def _eviction(victim: EvictionCandidate, job: Job) -> Evict:
         why = f"Makes room for {job.key}, which has {higher} in queue {job.queue}."
     elif victim.kind is EvictionKind.COLLECTED:
         why = (
-            f"Makes room for {job.key}, which has waited for very long: it used borrowed GPUs and has no maxRuntime, or"
-            " it exceeded the tenure limit or the limit for borrowed GPUs."
+            f"Makes room for {job.key}, which has waited too long: this job used borrowed GPUs and has no maxRuntime,"
+            " or it exceeded the tenure limit or the limit for borrowed GPUs."
         )
     elif victim.kind is EvictionKind.OVERRAN:
         why = (
-            f"Makes room for {job.key}: it started on GPUs reserved for another job, because it declared to have ended"
-            " by now (expectedRuntime, maxRuntime)."
+            f"Makes room for {job.key}: this job started on GPUs that are reserved for another one, and has run longer"
+            " than it declared (expectedRuntime, maxRuntime)."
         )
     else:
         milli = format_gpus(victim.allocation.charge.milli)

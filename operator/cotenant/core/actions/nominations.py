@@ -47,8 +47,8 @@ def inventory_incomplete(snapshot: Snapshot, policy: Policy, running: RunningJob
         return None
     return Refusal(
         reason=Reason.NODES_NOT_READY,
-        message=f"The operator has just started and does not see {missing} yet, which a running job holds; "
-        f"nothing starts until it does, or until {policy.missing_grace_s:.0f} s have passed.",
+        message=f"The operator has just started and does not see {missing} yet, which a running job holds. "
+        f"No job starts until it does, or until {policy.missing_grace_s:.0f} s have passed.",
         evidence=(("missing", missing),),
     )
 

@@ -35,8 +35,8 @@ def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, 
         refusal,
         reason=Reason.GPUS_BOOKED,
         message=f"{refusal.message} There is room on GPUs that are booked: {'; '.join(map(_what, ahead))}."
-        " Until the bookings start, jobs that end before (maxRuntime) or may be evicted for their queue may use these"
-        " GPUs.",
+        " Until the bookings start, a job may use these GPUs if its maxRuntime ends before, or if it may be evicted for"
+        " their queue.",
         evidence=(*refusal.evidence, ("bookings", names), ("booked_until", until)),
     )
 

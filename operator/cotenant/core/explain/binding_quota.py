@@ -14,7 +14,7 @@ from cotenant.core.quota.guarantee_limits import GUARANTEE_OF
 from cotenant.core.quota.headroom import UNLIMITED, Headroom
 
 _WHY_A_ZONE = "Without this limit there would be room."
-_WHY_A_GUARANTEE = "It may not be evicted: such a job runs only inside a guarantee."
+_WHY_A_GUARANTEE = "It is not preemptible, and such a job runs only inside a guarantee."
 
 
 @dataclass(frozen=True, slots=True)

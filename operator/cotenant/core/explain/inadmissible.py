@@ -122,7 +122,7 @@ def _no_quota(job: Job, tree: QueueTree) -> Refusal:
     covers = f"; its lines cover {', '.join(granted)}" if granted else ""
     return Refusal(
         reason=Reason.NO_QUOTA,
-        message=f"Nothing is granted for GPUs of {wanted}{zones}: {why}{covers}.",
+        message=f"There is no quota for GPUs of {wanted}{zones}: {why}{covers}.",
         evidence=(("scope", f"queue {job.queue}"), ("asked", wanted)),
     )
 
@@ -160,7 +160,7 @@ def _exceeds_guarantee(request: Request, tree: QueueTree) -> Refusal | None:
             return Refusal(
                 reason=Reason.EXCEEDS_LIMIT,
                 message=(
-                    f"Needs {describe_request(request.job)}, together {format_gpus(need)} GPU, and may not be evicted; "
+                    f"Needs {describe_request(request.job)}, together {format_gpus(need)} GPU, and is not preemptible; "
                     f"such jobs run only inside a guarantee, and queue {name} is guaranteed {guaranteed}. Ask for "
                     "less, or for a larger guarantee."
                 ),

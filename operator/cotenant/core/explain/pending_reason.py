@@ -22,9 +22,10 @@ from cotenant.core.model.formatting import (
     counted,
     describe_request,
     describe_spread,
+    format_cpu,
     format_gpus,
+    format_host_memory,
     format_instant,
-    format_mib,
 )
 from cotenant.core.model.objects import WHOLE, JobKey, Placement, Sharing, TopologyMode
 from cotenant.core.model.plan import Reason, Refusal
@@ -100,7 +101,7 @@ def protected(refusal: Refusal, protection: Protection) -> Refusal:
         refusal,
         message=(
             f"{refusal.message} {gpus} {what} of jobs that would leave for it {verb} protected until {until}: a job"
-            " runs for its protected time before it leaves for another. Then they leave, without any change here."
+            " is not evicted in its protected time. They leave after that, without a change of this job."
         ),
         evidence=(*refusal.evidence, ("protected", gpus), ("protected_until", until)),
     )
@@ -134,13 +135,13 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
             reason=Reason.WAITING_FOR_CPU_OR_MEMORY,
             message=(
                 f"{start}: the GPUs are there, but their nodes lack CPU or memory (one worker asks"
-                f" for {format_gpus(job.cpu_milli)} CPU and {format_mib(asked_mib)} of memory{amounts_of_chief(job)}"
+                f" for {format_cpu(job.cpu_milli)} and {format_host_memory(asked_mib)}{amounts_of_chief(job)}"
                 f"{added_memory(job)})."
             ),
             evidence=(*evidence, ("cpu_milli", job.cpu_milli), ("memory_mib", asked_mib)),
         )
     names = ", ".join(sorted(reserved_for))
-    ahead = f"; places are kept for {names}, which comes first" if names else ""
+    ahead = f"; GPUs are reserved for {names}, ahead of this job" if names else ""
     return Refusal(
         reason=Reason.WAITING_FOR_GPUS,
         message=f"{start}: {_gpus_in_question(current, wanted)}{ahead}{_full_of_pods(nodes.ledger)}.",
@@ -224,7 +225,7 @@ def _gpus_in_question(current: Occupancy, wanted: PlacementRequest) -> str:
         parts.append(f"on {counted(number, 'GPU')} {taken}")
     if wanted.shape.count > 1:
         best = int(np.count_nonzero(fits, axis=1).max(initial=0))
-        parts.append(f"at most {counted(best, 'GPU')} of one node would do")
+        parts.append(f"at most {counted(best, 'GPU')} of one node would fit")
     if foreign:
         verb = "is" if foreign == 1 else "are"
         parts.append(f"{counted(foreign, 'GPU')} with room {verb} not shared with this job ({_why_unshared(wanted)})")

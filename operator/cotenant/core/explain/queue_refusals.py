@@ -52,8 +52,8 @@ def queue_held(job: Job, tree: QueueTree) -> Refusal | None:
             return Refusal(
                 reason=Reason.QUEUE_HELD,
                 message=(
-                    f"An administrator holds queue {queue.name}: {queue.hold}. What runs goes on; its jobs start when"
-                    " it is released."
+                    f"An administrator holds queue {queue.name}: {queue.hold}. Its running jobs continue. Its waiting"
+                    " jobs start when it is released."
                 ),
                 evidence=(("queue", queue.name),),
             )
@@ -67,16 +67,16 @@ def priority_not_allowed(job: Job, tree: QueueTree) -> Refusal | None:
     high = job.priority > bounds.most
     limit, queue = (bounds.most, bounds.most_of) if high else (bounds.least, bounds.least_of)
     word, end, field = ("above", "highest", "maxPriority") if high else ("below", "lowest", "minPriority")
-    rule = f"the {end} that queue {queue} allows ({field})" if queue else f"the {end} where no queue says otherwise"
+    rule = f"the {end} that queue {queue} allows ({field})" if queue else f"the {end} unless a queue says otherwise"
     if job.priority_class:
         what = f"PriorityClass {job.priority_class} has priority {job.priority}"
         write = f"name a class of {limit} or {'less' if high else 'more'} in spec.priorityClassName"
     else:
-        what, write = f"Priority {job.priority} is asked for", f"write spec.priority: {limit}"
+        what, write = f"The job asks for priority {job.priority}", f"write spec.priority: {limit}"
     return Refusal(
         reason=Reason.PRIORITY_NOT_ALLOWED,
         message=(
-            f"{what}, {word} {limit}, {rule}; {write}, or ask an administrator for another {field} of queue"
+            f"{what}, {word} {limit}, {rule}; {write}, or ask an administrator to change {field} of queue"
             f" {queue or job.queue}."
         ),
         evidence=(

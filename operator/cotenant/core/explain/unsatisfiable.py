@@ -41,7 +41,7 @@ def no_such_gpus(job: Job, inventory: Inventory) -> Refusal | None:
     if job.gpu.classes and not set(job.gpu.classes) & set(present):
         return Refusal(
             reason=Reason.CLASS_NOT_FOUND,
-            message=f"No GPU of class {join_or(job.gpu.classes)} is in this cluster; there is {', '.join(present)}.",
+            message=f"This cluster has no GPU of class {join_or(job.gpu.classes)}; it has {', '.join(present)}.",
             evidence=(("asked", join_or(job.gpu.classes)), ("available", ", ".join(present))),
         )
     zones = [zone for zone in inventory.zones if zone]
@@ -55,7 +55,7 @@ def no_such_gpus(job: Job, inventory: Inventory) -> Refusal | None:
         return Refusal(
             reason=Reason.CLASS_NOT_FOUND,
             message=(
-                "This cluster has devices of several makers and no GPU of CUDA: name the class that the program is"
+                "This cluster has devices of several makers and no CUDA GPU: name the class that the program is"
                 f" written for (spec.gpu.classes); there is {', '.join(present)}."
             ),
             evidence=(("asked", "any"), ("available", ", ".join(present))),
@@ -161,7 +161,7 @@ def _restriction(job: Job) -> str:
     if inside or apart:
         return inside + apart
     if job.move_asked:
-        return " where an administrator moves it"
+        return " on the nodes that an administrator moves it to"
     if job.excluded_nodes:
         return f" outside the nodes that failed to start it ({', '.join(sorted(job.excluded_nodes))})"
     return ""
@@ -193,7 +193,7 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
         return ""
     shown = ", ".join(ill[:SHOWN_MAX]) + (" …" if len(ill) > SHOWN_MAX else "")
     verb = "is" if len(ill) == 1 else "are"
-    return f"; it would fit, but {counted(len(ill), 'GPU')} {verb} ill and not handed out: {shown}"
+    return f"; it would fit, but {counted(len(ill), 'GPU')} {verb} unhealthy and not handed out: {shown}"
 
 
 def _binding_resource(nodes: FitCache, request: Request) -> str:
@@ -205,7 +205,7 @@ def _binding_resource(nodes: FitCache, request: Request) -> str:
         relaxed = _without(request, cpu=without_cpu, memory=without_memory)
         if _largest_gang(nodes, relaxed) >= request.workers:
             each = f"{amount} for each worker{amounts_of_chief(job)}{added_memory(job) if without_memory else ''}"
-            return f": there are GPUs enough, but not with {each} beside them; ask for less of it"
+            return f": there are enough GPUs, but their nodes do not have {each}; ask for less"
     return ""
 
 
@@ -214,7 +214,7 @@ def _of_one_class(nodes: FitCache, request: Request) -> str:
     if any(not option.gpu_class for option in request.options):
         return ""
     together = sum(_largest_gang(nodes, replace(request, options=(option,))) for option in request.options)
-    return " on GPUs of one class, and a gang is not mixed of several" if together >= request.workers else ""
+    return " on GPUs of one class, and a gang does not mix classes" if together >= request.workers else ""
 
 
 def _without(request: Request, *, cpu: bool, memory: bool) -> Request:
@@ -255,7 +255,7 @@ def _bottleneck(inventory: Inventory, job: Job) -> str:
     """Clause that names what one worker needs and no node has; empty if only the combination is missing."""
     nodes = [node for node in inventory.nodes if node.gpus]
     if all(node.pods < 1 for node in nodes):
-        return ": pods of others take all places of the nodes, whose kubelets take no more pods"
+        return ": the nodes take no more pods, because pods of others fill them"
     cpu, memory = max(node.cpu_milli for node in nodes), max(node.memory_mib for node in nodes)
     added = job.added_memory_mib
     needs: tuple[tuple[str, int, int, int, Callable[[int], str]], ...] = (

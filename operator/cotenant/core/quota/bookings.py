@@ -129,19 +129,19 @@ def _standing(
     why = _shortage(booking, capacity, taken) if there < max(0, room) + unclaimed else _guarantees(queues, tightest)
     others = [f"{other.name}" for other, need in overlapping if need and covers(tightest, other.scope)]
     if others and there >= max(0, room) + unclaimed:
-        why += f"; at this time bookings {', '.join(others)} have what is left"
-    return BookingStanding(booking=booking, gpus=most, why=f"{most} of {booking.what} can be had: {why}"), need
+        why += f"; the rest is booked at this time ({', '.join(others)})"
+    return BookingStanding(booking=booking, gpus=most, why=f"{most} of {booking.what} can be booked: {why}"), need
 
 
 def _shortage(booking: BookingTerms, capacity: Capacity, taken: int) -> str:
     have = format_gpus(_capacity(capacity, booking.scope))
     booked = f", {format_gpus(taken)} of which are booked for others at this time" if taken else ""
-    return f"the cluster has {have} of them that take work{booked}"
+    return f"the cluster has {have} of them in service{booked}"
 
 
 def _guarantees(queues: Mapping[str, TenantQueue], scope: Scope) -> str:
     amount = format_gpus(_guaranteed(queues, scope))
-    return f"{amount} GPUs of {scope_text(scope)} are guaranteed to queues, which a booking takes nothing from"
+    return f"{amount} GPUs of {scope_text(scope)} are guaranteed to queues, and a booking cannot use them"
 
 
 def _obstacle(queues: Mapping[str, TenantQueue], booking: BookingTerms) -> str:
@@ -153,9 +153,9 @@ def _obstacle(queues: Mapping[str, TenantQueue], booking: BookingTerms) -> str:
         near = [quota for quota in one.quotas if meet(quota.scope, booking.scope)]
         narrow = next((quota for quota in near if not covers(quota.scope, booking.scope)), None)
         if narrow is not None:
-            return f"queue {one.name} has a line for zone {narrow.zone} alone; book each zone by itself"
+            return f"queue {one.name} has a quota for zone {narrow.zone} alone; book each zone by itself"
         if not near and one.quotas and one is not queue:
-            return f"queue {one.name} above is granted nothing that covers {booking.what}"
+            return f"queue {one.name} above has no quota that covers {booking.what}"
     if not queue.quotas and any(one.parent == queue.name for one in queues.values()):
         return f"queue {queue.name} has no quotas of its own and only groups others; book for one of them"
     return ""

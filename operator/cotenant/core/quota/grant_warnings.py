@@ -29,7 +29,7 @@ def beyond_parents(queues: Mapping[str, TenantQueue], name: str, line: GrantLine
             continue
         covering = [one for one in above.quotas if covers(one.scope, scope)]
         if not covering:
-            yield f"queue {above.name} above is granted nothing that covers {scope_text(scope)}"
+            yield f"queue {above.name} above has no quota that covers {scope_text(scope)}"
             continue
         limits = [one.limit for one in covering if one.limit is not None]
         wanted = None if mine is None else mine.limit
@@ -53,7 +53,7 @@ def _beyond_guarantee(queues: Mapping[str, TenantQueue], granted: TenantQueue, l
     if promised > has:
         yield (
             f"queue {parent.name} is guaranteed {format_gpus(has)} GPU of {scope_text(scope)},"
-            f" and the queues below it {format_gpus(promised)} together: each counts with less"
+            f" and the queues below it {format_gpus(promised)} together, so each of their guarantees counts for less"
         )
 
 

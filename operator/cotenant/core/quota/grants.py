@@ -92,8 +92,8 @@ def _with_line(queue: TenantQueue, line: GrantLine, *, has_children: bool) -> tu
         return replace(queue, quotas=quotas), _guaranteed_elsewhere(others) if shadowed else ""
     if others:
         return queue, (
-            f"it would bound what {_lines(others)} of queue {queue.name} allow for the same GPUs; ask for more of"
-            f" {'that line' if len(others) == 1 else 'those lines'}"
+            f"it would limit what {_lines(others)} of queue {queue.name} allow for the same GPUs; ask for more of"
+            f" {'that quota' if len(others) == 1 else 'those quotas'}"
         )
     if not queue.quotas and has_children:
         return queue, f"queue {queue.name} has no quotas of its own and only groups others; ask for more of one of them"
@@ -123,7 +123,7 @@ def _with_user(queue: TenantQueue, line: GrantLine) -> tuple[TenantQueue, str]:
     before = own or everybody
     if before is None:
         where = scope_text(scope)
-        return queue, f"queue {queue.name} has no limit of users for {where}, so there is none to raise for {line.user}"
+        return queue, f"queue {queue.name} has no user limit for {where}, so there is nothing to raise for {line.user}"
     raised = replace(
         before,
         user=line.user,
@@ -141,4 +141,4 @@ def _guaranteed_elsewhere(others: list[Quota]) -> str:
 
 def _lines(quotas: list[Quota]) -> str:
     scopes = [scope_text(one.scope) for one in quotas]
-    return f"the line{'s' if len(scopes) > 1 else ''} for {' and for '.join(scopes)}"
+    return f"the quota{'s' if len(scopes) > 1 else ''} for {' and for '.join(scopes)}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cotenant.core.model.objects import TenantQueue
 
 NUMBERS = 1_000
-"""Largest `spec.priority`, either way, where no queue says otherwise."""
+"""Largest `spec.priority`, either way, unless a queue says otherwise."""
 CLASSES = 1_000_000_000
 """Largest value of a PriorityClass that is not the system's, as Kubernetes has it."""
 

@@ -58,5 +58,5 @@ def _place(cycle: Cycle, job: Job, request: Request | Refusal) -> PlacementResul
 
 def _eviction(job: Job, place: PlacementResult) -> Evict:
     where = ", ".join(f"{part.node} ({len(part.ranks)})" for part in place.placement.nodes)
-    message = f"An administrator moves it: its new place is kept for it, workers on {where}."
+    message = f"An administrator moves it. Its new place is reserved, with workers on {where}."
     return Evict(job=job.key, kind=EvictionKind.MOVED, in_favour_of=None, message=message)

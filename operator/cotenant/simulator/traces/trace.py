@@ -73,7 +73,7 @@ class Trace:
         ]
         outside = len(self.jobs) - len(inside)
         return Trace.of(
-            inside, [*self.notes, *([f"{outside:,} × not used: came outside the window"] if outside else [])]
+            inside, [*self.notes, *([f"{outside:,} × not used: arrived outside the window"] if outside else [])]
         )
 
     def declaring(self, percent: int | None) -> Trace:

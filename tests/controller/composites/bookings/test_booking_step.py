@@ -38,7 +38,7 @@ def booking(phase: str = "") -> Booking:
 ALL = LastDecision(
     BookingStanding(booking=terms_of(booking()), gpus=2), BookedGpus((("n1", "GPU-0"), ("n1", "GPU-1")), 0)
 )
-PART = replace(ALL, standing=replace(ALL.standing, gpus=1, why="1 of 2 GPUs of class H100 can be had: guarantees"))
+PART = replace(ALL, standing=replace(ALL.standing, gpus=1, why="1 of 2 GPUs of class H100 can be booked: guarantees"))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ PART = replace(ALL, standing=replace(ALL.standing, gpus=1, why="1 of 2 GPUs of c
         (ALL, START, "Active", "for queue red until 2026-01-01T00:01:00Z: 0 in use by it, 2 kept for it"),
         (replace(ALL, gpus=BookedGpus((), 2_000)), START, "Active", ": 2 in use by it, 0 kept for it"),
         (ALL, END, "Ended", "until 2026-01-01T00:01:00Z, which is over"),
-        (PART, START - 1, "Overbooked", ". But 1 of 2 GPUs of class H100 can be had: guarantees"),
+        (PART, START - 1, "Overbooked", ". But 1 of 2 GPUs of class H100 can be booked: guarantees"),
         (
             replace(ALL, gpus=BookedGpus((("n1", "GPU-0"),), 0)), START - 1, "Overbooked",
             ". But 1 GPU of it is held by jobs that may run beyond its start: with a maxRuntime that ends before they"

@@ -176,7 +176,7 @@ def test_what_would_add_nothing_is_said_before_it_is_approved() -> None:
     asked = stepped(request(), T0, wide)
 
     assert conditions(asked)["Applicable"] == ("False", "AddsNothing")
-    assert "ask for more of that line" in asked.status.message
+    assert "ask for more of that quota" in asked.status.message
 
 
 def test_it_is_told_once_and_looked_at_again_when_it_ends() -> None:

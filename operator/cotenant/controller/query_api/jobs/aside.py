@@ -26,7 +26,7 @@ _RETURNS: Final[Mapping[str, str]] = {
 }
 AWAY: Final = "Away"
 """Standing of a job that has GPUs on another cluster, or is being fetched back from it."""
-COMING: Final = "It has come since the last decision; ask again in a moment."
+COMING: Final = "It arrived after the last decision; ask again in a moment."
 
 
 def jobs_aside(cache: ObjectCache, namespace: str, decided: Mapping[JobKey, Any]) -> Iterator[JobRecord]:
