@@ -17,6 +17,6 @@ MODULES = (
 
 
 def require() -> None:
-    """Raises UserError (exit code 2) where a package of the extra is missing."""
+    """Raises UserError (exit code 2) if a package of the extra is missing."""
     if any(find_spec(name) is None for name in MODULES):
         raise UserError("the local cluster's dependencies are not installed: pip install 'cotenant[local]'", 2)

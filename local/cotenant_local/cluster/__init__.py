@@ -1,4 +1,4 @@
-"""A cluster from outside: what it shall be (`spec`), its plan, its folder, and `up`, `down` and `status`.
+"""A cluster seen from outside: its `spec`, its plan, its folder, and `up`, `down` and `status`.
 
-The way in for the command line, the demo, tests and benchmarks; what runs inside the sandbox imports nothing of it.
+Used by the command line, the demo, tests and benchmarks. Code inside the sandbox imports nothing of it.
 """

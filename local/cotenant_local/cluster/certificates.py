@@ -18,7 +18,7 @@ LIFETIME = datetime.timedelta(days=3650)
 
 
 class CertificateAuthority:
-    """Signs; kept in FOLDER/NAME.crt and FOLDER/NAME.key, made when missing."""
+    """Signs certificates. Its files are FOLDER/NAME.crt and FOLDER/NAME.key, created if missing."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder

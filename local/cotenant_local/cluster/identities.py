@@ -52,7 +52,7 @@ def create(state: ClusterFolder, plan: ClusterPlan) -> None:
 
 
 def save_kubeconfig(path: Path, server: str, ca: CertificateAuthority, files: tuple[Path, Path], cluster: str) -> None:
-    """Certificates are inside the file: it can be copied anywhere. JSON is YAML."""
+    """The certificates are inside the file, so it can be copied anywhere. JSON is YAML."""
     certificate, key = (_encoded(file) for file in files)
     credentials = {"client-certificate-data": certificate, "client-key-data": key}
     document: dict[str, Any] = {

@@ -226,7 +226,7 @@ def _wait_ready(
 
 
 def tools_folder(cluster: Cluster) -> Path:
-    """A folder for PATH: `kubectl` and `helm` of the cluster's own version, for users who have none of their own."""
+    """A folder for PATH with `kubectl` and `helm` of the cluster's version, for users without their own."""
     folder = cluster.state.path / "bin"
     folder.mkdir(exist_ok=True)
     for program in ("kubectl", "helm"):

@@ -90,7 +90,7 @@ def locked(state: ClusterFolder, name: str) -> Iterator[int]:
 
 
 def clear(state: ClusterFolder, *, kept: bool) -> None:
-    """Removes what a cluster that was killed left behind; of kept state only what belongs to that life."""
+    """Removes what a killed cluster left behind. Of persistent state only what belongs to that run."""
     if kept:
         shutil.rmtree(state.logs, ignore_errors=True)
     else:
@@ -111,7 +111,7 @@ def check_disk_space(state: ClusterFolder) -> None:
 
 
 def forget(name: str, state: ClusterFolder) -> None:
-    """Everything of a cluster that has ended, but for a folder that was given with --state."""
+    """Removes everything of a cluster that has ended, except a folder given with --state."""
     folder = folders.cluster(name)
     cgroup_claims.sweep()
     if folder.is_symlink():

@@ -118,7 +118,7 @@ def _listen(port: int) -> socket.socket:
 
 
 def _previous_port(state: ClusterFolder) -> int:
-    """The port of kept state, so that its kubeconfig stays valid, where it is still free; else 0."""
+    """The port of the last run, if it is still free, so that the kubeconfig stays valid; else 0."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         port = ClusterPlan.load(state.plan).api_port
         with contextlib.suppress(LocalError):

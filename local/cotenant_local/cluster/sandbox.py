@@ -1,7 +1,7 @@
 """The set of namespaces that a cluster lives in: whether this machine allows it, and starting it.
 
-As root, or as an ordinary user by way of a user namespace. `unshare --kill-child` and the PID namespace are what
-guarantees that nothing is left behind: when the first process inside dies, the kernel kills all others.
+Runs as root, or as an ordinary user in a user namespace. `unshare --kill-child` and the PID namespace
+guarantee that nothing is left behind: when the first process inside dies, the kernel kills all others.
 """
 
 import os

@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 
 def create_system_objects(api: Api, pki: Path, addresses: Addresses, *, with_metrics: bool) -> None:
-    """Creates what a cluster starts with, but for its Nodes; safe to repeat on kept state."""
+    """Creates the objects that a cluster starts with, except its Nodes. Safe to repeat."""
     dns(api, addresses)
     network_policies(api)
     volumes(api)
@@ -144,7 +144,7 @@ def create_node(api: Api, plan: NodePlan) -> None:
 
 
 def set_extended_resources(api: Api, plan: NodePlan) -> None:
-    """Sets them after the kubelet's first status: it keeps what it finds there."""
+    """Sets them after the kubelet's first status, because the kubelet keeps resources that it finds there."""
     amounts = {name: str(amount) for name, amount in plan.resources.items()}
     if amounts:
         status = {"status": {"capacity": amounts, "allocatable": amounts}}

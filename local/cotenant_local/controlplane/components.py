@@ -1,6 +1,6 @@
-"""The command line and configuration of what runs beside the API server. Pure but for `write_configuration`.
+"""Command lines and configuration of the components beside the API server. Pure except `write_configuration`.
 
-Flags differ from the defaults only where the place demands it: no leader election among one, no root rights, several
+Flags differ from the defaults only if the machine demands it: no leader election for one replica, no root, several
 kubelets on one machine. Each such line has its reason.
 """
 
@@ -168,7 +168,7 @@ def api_forward(plan: ClusterPlan, listener: int, port: int) -> list[str]:
 
 
 def service_forwards(plan: ClusterPlan, listeners: list[int], node_pid: int) -> list[str]:
-    """Runs in a node's network, because that is where the addresses of Services mean something."""
+    """Runs in a node's network, because only there Service addresses are routed."""
     targets = []
     for listener, (service, _) in zip(listeners, plan.forwards, strict=True):
         path, _, port = service.partition(":")

@@ -77,7 +77,7 @@ class ControlServer:
 
 
 def request(path: Path, timeout: float = 60.0, **message: Any) -> dict[str, Any]:
-    """One request, one answer. Raises OSError where nothing listens, LocalError for a refusal or a long silence."""
+    """One request, one answer. Raises OSError if nothing listens, LocalError for a refusal or a timeout."""
     with socket.socket(socket.AF_UNIX) as client, _short_address(path) as address:
         client.settimeout(timeout)
         client.connect(address)

@@ -86,7 +86,7 @@ def divert_api(addresses: Addresses, to_port: int | None) -> None:
 
 
 def hold_api(address: str, *, held: bool) -> None:
-    """New connections to the API server wait, but for those by way of 127.0.0.1: their first packet is dropped."""
+    """New connections to the API server wait, because their first packet is dropped. 127.0.0.1 is exempt."""
     ip = of_packets(address)
     rules = [f"table {ip} {HOLD_TABLE}", f"delete table {ip} {HOLD_TABLE}"]
     if held:

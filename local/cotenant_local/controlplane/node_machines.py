@@ -167,7 +167,7 @@ class NodeMachines:
         return self._machines[name]
 
     def _signal_all(self, name: str, number: signal.Signals) -> None:
-        """Repeats until no process is new: one that forks while this runs must not get away."""
+        """Repeats until no new process appears, so that a process that forks meanwhile is signalled too."""
         root = self._processes.pid(name)
         done: set[int] = set()
         while root is not None and (found := set(procfs.descendants(root)) - done):

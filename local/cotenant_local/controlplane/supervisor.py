@@ -65,7 +65,7 @@ class Supervisor:
             self.failure.set_exception(StartError(death.describe()))
 
     async def up(self) -> None:
-        """Starts everything in order; raises StartError where something does not come up in time."""
+        """Starts everything in order. Raises StartError if a component does not come up in time."""
         begun = time.monotonic()
         # 1. The LAN, the store, the API server.
         network.control_plane(self.plan.addresses)
@@ -141,7 +141,7 @@ class Supervisor:
         self.processes.start(Service(name, tuple(argv), log, tuple(pass_fds or ())))
 
     async def wait_until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
-        """Waits for a condition; a component that dies meanwhile ends the wait with the end of its log."""
+        """Waits for a condition. If a component dies meanwhile, raises with the end of its log."""
         patience = Patience(seconds)
         answer = ""
         while True:

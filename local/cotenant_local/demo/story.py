@@ -1,4 +1,4 @@
-"""The demo from start to end: a cluster, the chart, the examples; watch until all is over; check what it promised.
+"""The demo from start to end: starts a cluster, installs the chart, runs the examples, and checks its promises.
 
 Every step is a command that a person could type; it is printed before it runs.
 """
@@ -97,7 +97,7 @@ def perform(options: DemoOptions, console: Console) -> Scene:
 
 
 def up(console: Console, options: DemoOptions) -> LocalCluster:
-    """Like `cotenant local up`, but the cluster ends with this process, however that ends, unless it is to be kept."""
+    """Like `cotenant local up`, but the cluster ends with this process unless the user asked to keep it."""
     from cotenant_local.cluster import lifecycle, spec
 
     shown = f"local up --name {options.name} --nodes 1 --gpus 2 --gpu-class H100 --gpu-memory 80Gi"
@@ -131,7 +131,7 @@ def kubeconfig(name: str) -> Path:
 
 
 def wait_for_gpus(cluster: ClusterReader, console: Console) -> None:
-    """The agent has published what the node has; before that every job would wait for GPUs that are not known yet."""
+    """Waits until the agent has published the node's GPUs. Before that, every job would wait for unknown GPUs."""
     patience = Patience(90)
     while not cluster.scene().gpus:
         if patience.exhausted():

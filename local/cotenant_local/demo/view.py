@@ -55,7 +55,7 @@ def frame(scene: Scene, title: str, width: int) -> RenderableType:
 
 
 def _jobs(scene: Scene, width: int) -> RenderableType:
-    """A row of each job; in a narrow terminal what its message says has a line of its own below it."""
+    """One row per job. In a narrow terminal its message is on a line below it."""
     narrow = width < NARROW
     columns = ("job", "workers", "phase", "progress") if narrow else COLUMNS
     jobs = Table(expand=True, box=None, header_style="dim", pad_edge=False)
@@ -116,7 +116,7 @@ def results_text(results: Mapping[str, Any]) -> str:
 
 
 def summary(scene: Scene) -> Table:
-    """The last thing on the screen: one row per job, with how long it waited and what came out."""
+    """The final table: one row per job, with its wait and its result."""
     table = Table(title="Summary", title_justify="left", header_style="bold")
     for column in ("job", "waited", "ran", "phase"):
         table.add_column(column, no_wrap=True)
@@ -135,7 +135,7 @@ def summary(scene: Scene) -> Table:
 
 
 def changes(before: Scene | None, after: Scene) -> list[str]:
-    """One plain line for every job that moved: what a screen without a terminal shows."""
+    """One plain line for each job whose phase changed, for output that is no terminal."""
     old = {job.name: (job.phase, job.reason, job.percent) for job in before.jobs} if before else {}
     lines = []
     for job in after.jobs:

@@ -23,7 +23,7 @@ class Addresses:
 
     @property
     def api_service(self) -> str:
-        """The first address of the Services: Kubernetes gives it to its own."""
+        """The first Service address, which Kubernetes gives to its own API Service."""
         return self._at(self.services, 1)
 
     @property

@@ -67,7 +67,7 @@ class Api:
     def call(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, kind: str = "application/json"
     ) -> Any:
-        """The answer's document (or text); `ApiError` on a refusal, `OSError` where nothing answers."""
+        """The answer's document (or text). Raises `ApiError` on a refusal, `OSError` if nothing answers."""
         payload = json.dumps(body).encode() if body is not None else None
         try:
             connection = self._connection
@@ -87,7 +87,7 @@ class Api:
         return document
 
     def apply(self, path: str, body: dict[str, Any]) -> None:
-        """Creates the object, or changes the one that kept state has already (server-side apply)."""
+        """Creates the object, or updates an existing one (server-side apply)."""
         where = f"{path}/{body['metadata']['name']}?fieldManager=cotenant-local&force=true"
         self.call("PATCH", where, body, kind="application/apply-patch+yaml")
 

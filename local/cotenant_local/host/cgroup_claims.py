@@ -61,7 +61,7 @@ def why_none(root: Path = ROOT) -> str:
 
 
 def sweep(root: Path = ROOT) -> None:
-    """Removes what clusters left that are gone, however they ended."""
+    """Removes groups left by clusters that are gone."""
     if os.geteuid() != 0:
         part = _delegated_group(root)
         if part is None or not os.access(part, os.W_OK):
@@ -130,7 +130,7 @@ def _first_free(cluster: str, top: Path) -> tuple[str, int]:
 
 
 def _lock(folder: Path) -> int | None:
-    """The lock on a group, which exists afterwards; None where another process has it. Raises OSError."""
+    """Locks a group, which exists afterwards. None if another process has the lock. Raises OSError."""
     while True:
         folder.mkdir(exist_ok=True)
         try:

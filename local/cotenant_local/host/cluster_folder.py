@@ -1,6 +1,6 @@
 """The folder of one cluster, file by file: every reader and writer finds its paths here.
 
-What is secret in it only its owner may read, and is written whole or not at all.
+Secret files are readable by their owner only, and are written whole or not at all.
 """
 
 import os
@@ -66,7 +66,7 @@ class ClusterFolder:
         return self.path / "nodes" / name
 
     def gpu_driver(self, node: str) -> Path:
-        """Where a node's stand-in for the GPU driver is: the same place inside the node and outside."""
+        """Path of a node's stand-in for the GPU driver, the same inside the node and outside."""
         return self.node(node) / "gpu-driver"
 
     def prepare(self) -> None:

@@ -1,6 +1,6 @@
 """The plan of a cluster: what `up` decided outside, as a file that the supervisor and the nodes' inits read inside.
 
-Names and numbers, nothing left to decide.
+It contains names and numbers; nothing is left to decide.
 """
 
 import json

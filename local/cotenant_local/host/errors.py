@@ -1,4 +1,4 @@
-"""The refusal of the local cluster: what, where, what to do, in one message for the person at the terminal."""
+"""An error of the local cluster: what, where and what to do, in one message for the person at the terminal."""
 
 from cotenant.cli.errors import UserError
 

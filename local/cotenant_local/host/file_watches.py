@@ -1,7 +1,7 @@
 """Whether this machine lets the programs of one more cluster watch files.
 
-Each of Kubernetes' programs holds several instances of inotify, and Linux allows a user 128 of them unless it is told
-otherwise (inotify(7)). Where they run out, a kubelet or an API server dies with `too many open files`, long after the
+Each Kubernetes program holds several instances of inotify, and Linux allows a user 128 of them unless it is configured
+otherwise (inotify(7)). If they run out, a kubelet or an API server dies with `too many open files`, long after the
 cluster seemed to come up.
 """
 
@@ -22,7 +22,7 @@ SETTING: Final = "fs.inotify.max_user_instances"
 
 
 def check(nodes: int) -> None:
-    """Raises LocalError where a cluster of so many nodes would get fewer instances than it needs."""
+    """Raises LocalError if a cluster of so many nodes would get fewer instances than it needs."""
     wanted = CONTROL_PLANE + NODE * nodes
     left = _left(wanted)
     if left < wanted:

@@ -1,7 +1,7 @@
 """JSON lines between the processes of a cluster: one document a line, one peer class for sockets and pipes.
 
-Either end sees the other's death as the end of the stream; a lifeline is nothing more. What runs between a fork and the
-user's program has a writer of its own (`reports`), because it imports nothing of this tree.
+Either end sees the other's death as the end of the stream, so a connection serves as a lifeline. Code between a fork
+and the user's program has its own writer (`reports`), because it imports nothing of this tree.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""How long to wait for what this machine has to do: deadlines count the seconds that it gives, not those of the clock.
+"""Deadlines in seconds of CPU that the machine grants, not seconds of the clock.
 
-A deadline says how long something takes on a machine that does nothing else. Where others compute as well, a process
+A deadline says how long something takes on an idle machine. If other processes compute as well, a process
 gets one part in as many as want to run on each core, so that a second of the clock counts as that part of a second.
 Amounts come from /proc/loadavg (proc(5)): the average of the last minute, and how many want to run at this moment.
 """
@@ -47,7 +47,7 @@ class Patience:
         self._started = self._last = clock()
 
     def exhausted(self) -> bool:
-        """Counts the time since it was last asked, by how slow the machine is now."""
+        """Counts the time since the last call, scaled by how busy the machine is now."""
         now = self._clock()
         self._left -= (now - self._last) / self._slowed()
         self._last = now

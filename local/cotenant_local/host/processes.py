@@ -82,7 +82,7 @@ class Processes:
                 running.process.kill()
 
     def kill(self, name: str) -> None:
-        """Ends a service as if it had died: that is reported, and it is restarted where it is to be."""
+        """Ends a service as if it had died: the death is reported, and the service restarted if it is configured so."""
         if (pid := self.pid(name)) is not None:
             os.kill(pid, signal.SIGKILL)
 

@@ -11,7 +11,7 @@ STATE, PARENT, START_TIME = 0, 1, 19
 
 
 def stat(pid: int) -> list[str]:
-    """The fields behind the name; raises OSError where the process is gone."""
+    """The fields behind the name. Raises OSError if the process is gone."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 

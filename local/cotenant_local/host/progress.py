@@ -1,4 +1,4 @@
-"""Progress of what takes long, for a person: one line that changes on a terminal, a line now and then elsewhere."""
+"""Progress of a long task: one changing line on a terminal, a line now and then elsewhere."""
 
 import shutil
 import time

@@ -1,6 +1,6 @@
 """User ids of a sandbox: all of the machine's (root), a range of subordinate ones, or one.
 
-An ordinary user has a range where the administrator has given one (/etc/subuid, /etc/subgid; `useradd` does) and the
+An ordinary user has a range if the administrator has given one (/etc/subuid, /etc/subgid; `useradd` does) and the
 programs newuidmap and newgidmap are there. Then containers run as different users, as they do anywhere. With one id
 they all are the same user, whatever they see.
 """
@@ -30,7 +30,7 @@ def flags() -> tuple[str, ...]:
 
 @functools.cache
 def why_one() -> str:
-    """The reason why an ordinary user has one id only, and what would change it; empty where there is a range."""
+    """The reason why an ordinary user has one id only, and what would change it; empty if there is a range."""
     if missing := [program for program in HELPERS if not shutil.which(program, path=_path())]:
         return f"{' and '.join(missing)} are not installed (on Debian and Ubuntu: sudo apt-get install uidmap)"
     me = pwd.getpwuid(os.geteuid()).pw_name
@@ -59,7 +59,7 @@ def closed_to_others(paths: Iterable[Path]) -> Path | None:
 
 
 def remove(path: Path) -> None:
-    """Removes a folder, also what belongs to subordinate ids: from inside the range, where alone that is allowed.
+    """Removes a folder, including files of subordinate ids. Runs inside the range, because only that is allowed.
 
     Raises OSError.
     """

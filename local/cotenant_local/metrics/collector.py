@@ -1,4 +1,4 @@
-"""Scrapes every kubelet every few seconds, and keeps what the last two scrapes that differ give."""
+"""Scrapes every kubelet every few seconds, and keeps the rates between the last two different scrapes."""
 
 import http.client
 import ssl
@@ -17,7 +17,7 @@ KUBELET_PORT: Final = 10250
 
 
 class MetricsCollector:
-    """`nodes` maps a node's name to what it and its containers use; a node that does not answer is not in it."""
+    """`nodes` maps a node's name to the usage of it and its containers. A node that does not answer is left out."""
 
     def __init__(self, state: ClusterFolder, plan: ClusterPlan) -> None:
         self._addresses = {node.name: node.address for node in plan.nodes}

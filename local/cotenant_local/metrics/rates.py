@@ -35,9 +35,9 @@ class UsageRate:
 
 
 def parse(text: str) -> dict[Key, Sample]:
-    """A kubelet's answer in the text format of Prometheus; what lacks CPU or memory or a time is left out.
+    """Parses a kubelet's answer in Prometheus text format. Entries without CPU, memory or time are left out.
 
-    Raises ValueError for what is not in that format.
+    Raises ValueError for text of another format.
     """
     found: dict[Key, dict[str, tuple[float, float]]] = {}
     for family in text_string_to_metric_families(text):

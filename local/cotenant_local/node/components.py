@@ -1,4 +1,4 @@
-"""The command line and configuration of what runs on a node: kubelet and kube-proxy. Pure.
+"""Command lines and configuration of a node's kubelet and kube-proxy. Pure.
 
 As in the control plane's `components`, each line that differs from the defaults has its reason.
 """

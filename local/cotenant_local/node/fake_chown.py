@@ -1,7 +1,7 @@
-"""chown without an effect, as fakeroot has it: for a program that sees one user, changing an owner succeeds.
+"""chown without effect, like fakeroot: for a program with one user id, changing an owner succeeds.
 
-Where a cluster has one user id, the kubelet cannot give a volume to the user that a pod runs as, and the pod never
-starts. It need not: that pod sees every file as its own. A seccomp filter answers the four calls with success.
+If a cluster has one user id, the kubelet cannot give a volume to the user that a pod runs as, and the pod never
+starts. Nor does it need to: that pod sees every file as its own. A seccomp filter answers the four calls with success.
 """
 
 import os
@@ -18,7 +18,7 @@ SUCCESS = seccomp.ERRNO | 0
 
 
 def wrap(command: Sequence[str], ids: IdMap) -> list[str]:
-    """The command line such that its program lives in that world; unchanged where there are several users."""
+    """The command line with the filter in front; unchanged if there are several users."""
     if not ids.single:
         return list(command)
     return [sys.executable, "-m", "cotenant_local.node.fake_chown", *command]

@@ -16,7 +16,7 @@ SYSTEM = Path("/sys/devices/system")
 
 
 def wrap(command: list[str], node: NodePlan) -> list[str]:
-    """The kubelet's command line, such that it sees `node`; unchanged where it shall see the machine."""
+    """The kubelet's command line, changed so that it sees `node`; unchanged if it is to see the machine."""
     if node.cpu is None and node.memory_bytes is None:
         return command
     # The kubelet's own mounts must still reach the runtime, so nothing of the propagation is changed.
@@ -26,7 +26,7 @@ def wrap(command: list[str], node: NodePlan) -> list[str]:
 
 
 def meminfo(real: str, total: int) -> str:
-    """The machine's own figures with another total; what is used stays used."""
+    """The machine's figures with another total. Used memory stays the same."""
     lines = dict(line.split(":", 1) for line in real.splitlines())
     old = {name: int(value.split()[0]) for name, value in lines.items()}
     used = old["MemTotal"] - old["MemAvailable"]

@@ -6,7 +6,7 @@ promises to run on, for tests. `stubs_path()` returns a folder for sys.path with
 `cotenant_cri.api_pb2`/`api_pb2_grpc` (CRI v1) and `cotenant_device_plugin.api_pb2`/`api_pb2_grpc` (device plugins
 v1beta1), each with the `api.proto` that it was made of.
 
-Standard library only, but for the compiler of the stubs: set-up builds the programs beside the Python environment.
+Standard library only, except the compiler of the stubs: set-up builds the programs beside the Python environment.
 """
 
 import hashlib

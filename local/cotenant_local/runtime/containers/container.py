@@ -1,4 +1,4 @@
-"""One container as the runtime knows it: its record on disk, and what its shim has written of its life."""
+"""One container as the runtime knows it: its record on disk, and the reports of its shim."""
 
 import asyncio
 from dataclasses import dataclass

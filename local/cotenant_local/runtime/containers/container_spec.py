@@ -1,4 +1,4 @@
-"""The spec of a container: the kubelet's request as the shim carries it out; what cannot be honoured is refused.
+"""The spec of a container: the kubelet's request in the form that the shim carries out. Unsupported fields are refused.
 
 The result is the JSON document that `inside/` reads; nothing in it needs the interface's types.
 """

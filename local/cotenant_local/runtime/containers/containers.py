@@ -41,7 +41,7 @@ class Containers:
         self.subscribers: list[asyncio.Queue[tuple[int, Container]]] = []
 
     def recover(self) -> None:
-        """Takes up, after a start, what an earlier runtime left. Call inside the event loop."""
+        """Takes over the containers of an earlier runtime after a start. Call inside the event loop."""
         for folder, message, meta in disk_records.each(self.folder, proto.pb.ContainerConfig):
             container = Container(folder.name, folder, message, **{name: meta[name] for name in RECORDED})
             if meta["cgroup"]:
@@ -63,7 +63,7 @@ class Containers:
         return [container for container in self.all.values() if container.sandbox_id == sandbox.id]
 
     def create(self, config: Any, sandbox: Sandbox, image: Image) -> Container:
-        """Raises UnsupportedError for what cannot be honoured."""
+        """Raises UnsupportedError for requests that cannot be honoured."""
         field_support.reject_unknown(config, field_support.CONTAINER)
         name = disk_records.new_id()
         folder = self.folder / name
@@ -214,7 +214,7 @@ def _exit_record(reason: str, message: str) -> dict[str, Any]:
 
 
 def _stop_signal(value: int) -> int:
-    """The interface's own numbering of signals, to the machine's; SIGTERM unless the pod names another."""
+    """The machine's number of the interface's signal; SIGTERM unless the pod names another."""
     name = proto.pb.Signal.Name(value)
     if name == "RUNTIME_DEFAULT":
         return int(signal.SIGTERM)

@@ -40,7 +40,7 @@ def read(path: Path) -> dict[str, Any] | None:
 
 
 def each(folder: Path, message: Callable[[], Any]) -> Iterator[tuple[Path, Any, dict[str, Any]]]:
-    """Every complete record below `folder`; what a crash left half-made is removed."""
+    """Every complete record below `folder`. Half-written records of a crash are removed."""
     folder.mkdir(parents=True, exist_ok=True)
     for entry in sorted(folder.iterdir()):
         meta = read(entry / "meta.json")

@@ -65,7 +65,7 @@ class ExecSession:
 
 
 def request(container: Container, command: list[str], *, tty: bool) -> dict[str, Any]:
-    """The program sees what the container's own sees: user, environment, folder, limits."""
+    """The program gets the container's user, environment, folder and limits."""
     pid = container.pid
     document = disk_records.read(container.folder / "spec.json") or {}
     process = {**document["process"], "args": command}

@@ -1,4 +1,4 @@
-"""The image catalogue: which image names this machine provides, and what a container of each sees.
+"""The image catalogue: which image names this machine provides, and which files a container of each sees.
 
 A file of JSON or YAML, `{"images": {"ghcr.io/cotenant/worker": {...}}}`, with the fields of `Image`. Any tag or
 digest of a listed repository is the same image. `default_catalogue` is what a cluster starts with.

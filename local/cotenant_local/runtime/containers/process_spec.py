@@ -12,7 +12,7 @@ NONROOT_NAMES = {"root": (0, 0), "nonroot": (65532, 65532), "nobody": (65534, 65
 
 
 def build(config: Any, image: Image, environment: ContainerEnvironment) -> tuple[dict[str, Any], list[str]]:
-    """The process that the shim starts, and notes on what it is not given; raises UnsupportedError."""
+    """The process that the shim starts, and notes about settings that were left out. Raises UnsupportedError."""
     security = config.linux.security_context
     uid, gid = _user(security, image)
     notes = []
@@ -50,7 +50,7 @@ def build(config: Any, image: Image, environment: ContainerEnvironment) -> tuple
 
 
 def asks_for_default(security: Any, kind: str, deprecated: str) -> bool:
-    """True where the profile of that kind is the runtime's own, in the field of today or in the deprecated one."""
+    """True if the profile of that kind is `RuntimeDefault`, in the current field or in the deprecated one."""
     if security.HasField(kind):
         return bool(getattr(security, kind).profile_type == proto.pb.SecurityProfile.RuntimeDefault)
     return deprecated in {"runtime/default", "docker/default"}

@@ -89,7 +89,7 @@ def private_namespaces(config: Any) -> tuple[str, ...]:
 
 
 def reject_unsupported(config: Any) -> None:
-    """Raises UnsupportedError for what cannot be honoured."""
+    """Raises UnsupportedError for requests that cannot be honoured."""
     field_support.reject_unknown(config, field_support.POD)
     reject_user_namespace(config.linux.security_context.namespace_options)
     own = private_namespaces(config)
@@ -160,7 +160,7 @@ class Sandboxes:
             await pod_network.connect(self.config, sandbox.id, sandbox.pid, sandbox.address)
 
     async def stop(self, sandbox: Sandbox) -> None:
-        """Gives back what the pod holds; its containers have ended before. Safe to repeat."""
+        """Releases the pod's resources after its containers have ended. Safe to repeat."""
         await self._tear_down(sandbox)
         sandbox.save()
 

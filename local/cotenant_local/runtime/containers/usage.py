@@ -1,6 +1,6 @@
-"""Usage of containers: from their cgroups where there are some, else summed over their processes.
+"""Usage of containers: from their cgroups if there are any, else summed over their processes.
 
-A container's processes are those in its mount namespace. Sums over processes miss what ended without being waited for,
+A container's processes are those in its mount namespace. Sums miss processes that ended without being waited for,
 so CPU time is kept from going backwards.
 """
 
@@ -73,7 +73,7 @@ def _cpu(pid: int) -> int:
 
 
 def _memory(pid: int) -> int:
-    """Resident bytes, what is shared counted in proportion; 0 when the process is gone."""
+    """Resident bytes, with shared pages counted in proportion; 0 if the process is gone."""
     import psutil
 
     try:
@@ -83,7 +83,7 @@ def _memory(pid: int) -> int:
 
 
 def _own_files(container: Container) -> tuple[int, int]:
-    """Bytes and files in its root, and in the layer over the machine's /usr where it has one (`inside/layers`)."""
+    """Bytes and files in its root, and in the layer over the machine's /usr if it has one (`inside/layers`)."""
     used = files = 0
     with contextlib.suppress(OSError):
         root = f"/proc/{container.pid}/root"

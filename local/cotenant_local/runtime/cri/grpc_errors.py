@@ -1,4 +1,4 @@
-"""Status codes of gRPC for the errors of the runtime. The message is what the pod's status will show."""
+"""gRPC status codes for the errors of the runtime. The pod's status shows the message."""
 
 import functools
 import logging

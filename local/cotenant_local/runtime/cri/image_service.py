@@ -1,4 +1,4 @@
-"""CRI v1 ImageService over the catalogue: what is listed is there, everything else is refused with the list."""
+"""CRI v1 ImageService over the catalogue: listed images are present, others are refused with the list."""
 
 import os
 import time

@@ -78,7 +78,7 @@ class NodeRuntime:
         return sandbox
 
     def create(self, config: Any, sandbox: Sandbox) -> Container:
-        """A container in a sandbox; raises UnsupportedError for what cannot be honoured."""
+        """Creates a container in a sandbox. Raises UnsupportedError for requests that cannot be honoured."""
         image = self.catalogue.find(config.image.image)
         if image is None:
             raise KeyError(self.catalogue.pull_error(config.image.image))

@@ -20,7 +20,7 @@ MESSAGE_BYTES = 32 << 20  # ExecSync may answer with twice 16 MiB less its frame
 
 
 class CombinedServicer:
-    """One servicer out of several; what none of them has answers UNIMPLEMENTED, as the generated one does."""
+    """One servicer out of several. Calls that none of them has answer UNIMPLEMENTED, like the generated one."""
 
     def __init__(self, generated: object, *services: object) -> None:
         self.services = (*services, generated)

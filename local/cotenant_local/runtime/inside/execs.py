@@ -1,4 +1,4 @@
-"""Runs one more program inside a running container: `kubectl exec`, probes. Nothing of it outlives the request.
+"""Runs one more program inside a running container (`kubectl exec`, probes). It ends with the request.
 
 The caller holds the other ends: streams (or, with a terminal, a socket on which its outer side is sent), a report pipe,
 and a control socket whose closing kills the program.

@@ -1,6 +1,6 @@
 """Identity of the program: user, groups, capabilities, no_new_privs, seccomp, limits. The last steps before exec.
 
-Where the sandbox has many user ids (root), they are set. Where it has one (an ordinary user), a nested user namespace
+If the sandbox has many user ids (root), they are set. If it has one (an ordinary user), a nested user namespace
 maps the asked-for id onto it: the program sees itself as that user and owns what the pod's volumes hold.
 """
 

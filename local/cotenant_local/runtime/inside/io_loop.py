@@ -106,7 +106,7 @@ class IoLoop:
             os.close(fd)
 
     def _drain(self) -> None:
-        """Reads what the program wrote before it ended; not to the pipe's end, for others may still hold it."""
+        """Reads what the program wrote before it ended. Does not wait for the pipe's end: others may hold it."""
         for fd in list(self.program.outputs):
             os.set_blocking(fd, False)
             while fd in self.program.outputs and self._read_output(fd):

@@ -1,4 +1,4 @@
-"""The machine's /usr as a container sees it: its own to write in, gone with it; nothing reaches the machine.
+"""The machine's /usr for a container: writable, discarded with the container, and never written to the machine.
 
 An overlay whose upper layer is memory. The memory is mounted for a moment and then detached: only the overlays hold it,
 so no container can reach the layers by another way than through them.
@@ -16,13 +16,13 @@ OWN_DEPTH, OWN_DEPTH_LOCAL, OWN_MOST = 2, 5, 2000
 
 
 def mount_overlay(lower: str, target: str, mount_points: dict[str, bool]) -> bool:
-    """Mounts `lower` with a layer to write in at `target`, an absent or an empty folder. False: it cannot be had here.
+    """Mounts `lower` with a writable layer at `target`, an absent or an empty folder. False: not possible here.
 
     `mount_points` will be there, as folders (True) or files: in a user namespace they cannot be made later, because
     the machine's root, which owns the folders around them, has no id there.
 
     Mounts below `lower` would not be seen through an overlay. Kernels before 5.11 refuse it in a user namespace, and
-    all do where the machine's own root is the second layer already.
+    all do if the machine's own root is the second layer already.
     """
     if _has_mounts_below(lower):
         return False
@@ -47,7 +47,7 @@ def mount_overlay(lower: str, target: str, mount_points: dict[str, bool]) -> boo
 
 
 def _make_mount_point(names: list[str], lower: str, upper: str, *, folder: bool) -> None:
-    """Makes below `upper` what is not below `lower`; folders that both have are one, with the mode of the lower."""
+    """Creates the mount point below `upper` if it is missing below `lower`. Shared folders keep the lower's mode."""
     if os.path.lexists("/".join([lower, *names])):
         return
     for name in names[:-1] if not folder else names:
@@ -60,14 +60,14 @@ def _make_mount_point(names: list[str], lower: str, upper: str, *, folder: bool)
 
 
 def _has_foreign_owner(folder: str) -> bool:
-    """True where its owner has no id in this user namespace: no process in it may write in the folders below."""
+    """True if its owner has no id in this user namespace, so that no process may write in the folders below."""
     return os.stat(folder).st_uid == int(Path("/proc/sys/kernel/overflowuid").read_text())
 
 
 def _make_own_folders(lower: str, upper: str) -> None:
-    """Folders of the upper layer, with the modes of the lower: what is in both is one folder, and ours to write in.
+    """Creates folders in the upper layer with the modes of the lower, so that they are writable.
 
-    Programs install into these. Further below, and into files that are there, only the machine's root writes.
+    Programs install into these. Deeper folders and existing files are writable only by the machine's root.
     """
     waiting, made = [""], 0
     while waiting and made < OWN_MOST:

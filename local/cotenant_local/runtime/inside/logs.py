@@ -53,7 +53,7 @@ class LogFile:
         self._append(bytes(out))
 
     def finish(self) -> None:
-        """The last line of a program often has no newline: it is a full line all the same."""
+        """Writes the last line of a program, which often has no newline, as a full line."""
         for stream in list(self.rest):
             self.write(stream, b"\n")
 

@@ -1,6 +1,6 @@
-"""The process that holds a pod's namespaces: network, UTS, IPC, and PID where the pod's containers share one.
+"""The process that holds a pod's namespaces: network, UTS, IPC, and PID if the pod's containers share one.
 
-It does nothing but exist (and reap, where it is PID 1 of the pod). The runtime wires its network from outside.
+It only exists, and reaps children if it is PID 1 of the pod. The runtime wires its network from outside.
 """
 
 import os

@@ -34,7 +34,7 @@ Tree = tuple[int, dict[str, Any], bool]
 
 
 def enter(spec: dict[str, Any]) -> None:
-    """Leaves the calling process in a mount namespace of its own whose root is the container's."""
+    """Moves the calling process into its own mount namespace, whose root is the container's."""
     trees = [_clone(bind) for bind in spec["binds"]]
     devices = [_clone({"source": f"/dev/{name}", "target": f"/dev/{name}"}) for name in DEVICES]
     devices += [_clone(device) for device in spec["devices"]]
@@ -81,7 +81,7 @@ def _clone(bind: dict[str, Any]) -> Tree:
 
 
 def _attach_layered(trees: list[Tree]) -> None:
-    """Attaches the binds; where a layer to write in cannot be had, the folder is read-only."""
+    """Attaches the binds. If no writable layer is possible, the folder is read-only."""
     os.mkdir(layers.FOLDER)
     mount_points = {bind["target"]: folder for _, bind, folder in trees if not bind.get("layered")}
     for tree in trees:

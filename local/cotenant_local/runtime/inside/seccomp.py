@@ -1,4 +1,4 @@
-"""The profile `RuntimeDefault`: a seccomp-bpf filter that refuses what a container has no business with.
+"""The profile `RuntimeDefault`: a seccomp-bpf filter that refuses system calls a container should not make.
 
 The calls are those that Docker's and containerd's default profiles keep from a container without the capability named
 beside them; they fail with EPERM. Unlike theirs it is a list of what is refused, not of what is allowed. Programs of

@@ -63,7 +63,7 @@ def _listen(path: str) -> socket.socket:
 
 
 def kill_all_in(mounts: str) -> None:
-    """Kills what a container leaves in a PID namespace that it shares, known by its own mount namespace."""
+    """Kills processes that a container leaves in a shared PID namespace, found by their mount namespace."""
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Starts the program of a container: namespaces, root, identity, exec. What goes wrong comes back as one sentence."""
+"""Starts the program of a container: namespaces, root, identity, exec. An error comes back as one sentence."""
 
 import contextlib
 import errno
@@ -161,7 +161,7 @@ def _limit(pid: int, spec: dict[str, Any]) -> None:
 
 
 def out_of_memory(spec: dict[str, Any]) -> bool:
-    """True where the kernel killed for the container's own memory limit."""
+    """True if the kernel killed a process because of the container's memory limit."""
     path = spec["oom_file"]
     if not path:
         return False

@@ -106,7 +106,7 @@ def prctl(option: int, first: int = 0, second: int = 0, what: str = "prctl") -> 
 
 
 def set_name(name: str) -> None:
-    """Sets what `ps` shows of a process that is not a program of its own: name, and command line (in place)."""
+    """Sets the name and command line that `ps` shows for a forked process."""
     buffer = ctypes.create_string_buffer(name.encode()[:15])
     libc.prctl(PR_SET_NAME, buffer, 0, 0, 0)
     with open("/proc/self/stat") as file:

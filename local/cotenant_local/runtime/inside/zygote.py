@@ -1,4 +1,4 @@
-"""A small process, forked for every pod, container and exec: a fork costs 1 ms where starting Python costs 30.
+"""A small process, forked for every pod, container and exec: a fork costs 1 ms, a start of Python 30 ms.
 
 The runtime starts it once and sends requests over a socket: one JSON document with file descriptors. It never answers;
 the child reports through the descriptors of its request. It ends when the runtime does; its children live on.

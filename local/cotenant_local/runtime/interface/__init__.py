@@ -1,4 +1,4 @@
-"""CRI as this runtime takes it: generated messages, the configuration, which fields are applied and which are refused.
+"""The CRI interface: generated messages, the configuration, and which fields are applied or refused.
 
-Every field of the interface is in `field_support` or the pod that sets it is refused: nothing is ignored silently.
+Every field is in `field_support`, or a pod that sets it is refused. Nothing is ignored silently.
 """

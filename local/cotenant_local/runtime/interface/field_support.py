@@ -1,7 +1,7 @@
-"""Every field of the interface's pod and container configuration, and what this runtime makes of it.
+"""How this runtime treats every field of the interface's pod and container configuration.
 
 A field is applied, or it does not matter here and the reason is written beside it, or a pod that sets it is refused by
-its name. There is no fourth kind: what is in neither table is refused, so a newer interface cannot be ignored silently.
+its name. A field in neither table is refused, so a field of a newer interface is never ignored silently.
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,7 +59,7 @@ def reject_unknown(config: Any, meaning: FieldSupport) -> None:
 
 
 def support_of(path: str, meaning: FieldSupport) -> str | None:
-    """The support of a field, by itself or by what it is part of; None where it has none."""
+    """The support of a field or of the field that contains it; None if there is none."""
     while path:
         if path in meaning:
             return meaning[path]

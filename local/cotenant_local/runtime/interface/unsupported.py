@@ -1,4 +1,4 @@
-"""Requests that this runtime refuses, by name: the message goes into the pod's or the container's status."""
+"""Requests that this runtime refuses. The message goes into the pod's or the container's status."""
 
 from typing import Any
 

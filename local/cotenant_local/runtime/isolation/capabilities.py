@@ -1,4 +1,4 @@
-"""Linux capabilities of a container: the default set, less what a pod drops, plus what it adds.
+"""Linux capabilities of a container: the default set, minus what a pod drops, plus what it adds.
 
 A machine that is itself a container may lack some.
 """
@@ -35,9 +35,9 @@ def available() -> frozenset[str]:
 def kept_numbers(
     add: Iterable[str], drop: Iterable[str], *, privileged: bool, have: frozenset[str] = frozenset(CAPABILITIES)
 ) -> list[int]:
-    """The numbers of what is kept: the default set, less what is dropped, plus what is added.
+    """Numbers of the granted capabilities: the default set, minus dropped ones, plus added ones.
 
-    "All", and the default set, mean all that there is; a capability that is added by name must be there.
+    "All" and the default set mean the capabilities that the machine has. One that is added by name must exist.
     """
     everything = frozenset(CAPABILITIES)
     kept = set(everything if privileged else DEFAULT)

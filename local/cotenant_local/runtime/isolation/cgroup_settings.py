@@ -81,7 +81,7 @@ def unenforced(resources: Any) -> str:
 
 
 def is_moot(setting: Setting) -> bool:
-    """True where a limit whose file is missing has nothing to limit on this machine."""
+    """True if a limit whose file is missing has nothing to limit on this machine."""
     controller, name, value = setting
     if name in SWAP:
         return len(Path("/proc/swaps").read_text().splitlines()) < 2

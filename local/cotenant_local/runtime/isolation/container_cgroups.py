@@ -1,4 +1,4 @@
-"""Limits of containers where the node has cgroup rights, in both versions of cgroups. Without, nothing is limited.
+"""Limits of containers, in both versions of cgroups. Without cgroup rights on the node nothing is limited.
 
 One group per container below one per pod: `<parent>/<pod>/<container>`. Version 1 has that path once per controller.
 """
@@ -125,7 +125,7 @@ def apply(group: ContainerCgroup, resources: Any) -> None:
 
 
 def usage(group: ContainerCgroup) -> tuple[int, int, int, int]:
-    """CPU nanoseconds, bytes in all, working set (without what can be dropped), resident; zero for what is gone."""
+    """CPU nanoseconds, bytes in all, working set (without droppable pages), resident; zeros if it is gone."""
     memory = group.folders["memory"]
     if group.unified:
         cpu = _table(memory / "cpu.stat").get("usage_usec", 0) * 1000

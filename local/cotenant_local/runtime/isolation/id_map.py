@@ -29,7 +29,7 @@ class IdMap:
 
     @property
     def single(self) -> bool:
-        """True where there is one user id only: every file belongs to it."""
+        """True if there is only one user id, which owns every file."""
         return sum(count for _, count in self.uids) == 1
 
     def groups(self, asked: Iterable[int]) -> tuple[list[int], list[int]]:

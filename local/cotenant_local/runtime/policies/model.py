@@ -1,6 +1,6 @@
 """Pods, selectors and NetworkPolicies as values; parsed once from the API's documents.
 
-The API server has checked the documents; what this version of the API does not have is not looked for.
+The API server has checked the documents. Fields of newer API versions are not read.
 """
 
 from collections.abc import Mapping
@@ -118,7 +118,7 @@ class PolicyRule:
 
 @dataclass(frozen=True)
 class NetworkPolicy:
-    """Isolates the pods it selects in the directions that are not None, but for what the rules allow."""
+    """Isolates the pods it selects in the directions that are not None, except for traffic that the rules allow."""
 
     namespace: str
     name: str

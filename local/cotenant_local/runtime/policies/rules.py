@@ -68,7 +68,7 @@ def _allow(
 ) -> list[str]:
     """One rule as lines. `far`: how nftables calls the address of the far side.
 
-    `targets`: whose named ports count; None for the far side's.
+    `targets`: pods whose named ports count; None: those of the far side.
     """
     lines = []
     found = [pod for pod in everyone if any(_is_peer(peer, pod, namespace, namespaces) for peer in rule.peers)]

@@ -1,6 +1,6 @@
-"""Starts processes through the zygote and waits for their first report. Everything of a pod that runs is started here.
+"""Starts processes through the zygote and waits for their first report. All processes of pods start here.
 
-The zygote is started again when it died; what it forked earlier is not touched by that.
+The zygote is started again if it died. Processes that it forked earlier go on.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class ZygoteClient:
             self.process.wait()
 
     def send(self, request: dict[str, Any], fds: list[int]) -> None:
-        """Hands over copies of `fds`; the caller still closes its own."""
+        """Sends copies of `fds`. The caller still closes its own."""
         if self.process is None or self.process.poll() is not None or self.requests is None:
             self.start()
         assert self.requests is not None
@@ -66,7 +66,7 @@ class ZygoteClient:
 
 
 async def read_report(reader: asyncio.StreamReader) -> dict[str, Any]:
-    """The next report of a forked child; raises LaunchError for an error, or where there is none."""
+    """The next report of a forked child; raises LaunchError for an error, or if there is none."""
     report = await json_lines.receive(reader)
     if report is None:
         raise LaunchError("the process ended before it said why; the runtime's log has its traceback")

@@ -73,7 +73,7 @@ class SpdyChannels:
             await self.streams[stream].write(data)
 
     async def finish(self, status: dict[str, Any]) -> None:
-        """Ends every stream, then waits for the client to hang up: closing first could cut off what is under way."""
+        """Ends every stream, then waits for the client to hang up: closing first could cut off data in transit."""
         plain = "" if status["status"] == "Success" else status["message"]
         message = json.dumps(status) if self.json_status else plain
         await self.send("error", message.encode())

@@ -75,10 +75,10 @@ async def _ended(outputs: list[Coroutine[None, None, None]], code: asyncio.Task[
 
 
 async def _copy(channels: Channels, stream: str, fd: int, ended: asyncio.Task[int]) -> None:
-    """Sends all that the program has written, however long that takes; owns `fd`.
+    """Sends everything that the program has written. Owns `fd`.
 
-    The pipe's end is not waited for: what the program left in the background may hold it. Once the program has ended,
-    all that it wrote is in the pipe, so an empty one then is the end.
+    It does not wait for the pipe's end, because a background process may hold it. Once the program has ended,
+    all its output is in the pipe, so an empty pipe is the end.
     """
     loop, something = asyncio.get_running_loop(), asyncio.Event()
     os.set_blocking(fd, False)

@@ -79,7 +79,7 @@ class SpdyStream:
         await self._received.put(data)
 
     def end(self) -> None:
-        """The peer will send no more; what the queue holds is read first, even when it is full."""
+        """The peer will send no more. Data in the queue is read first, even if the queue is full."""
         self._ending = asyncio.ensure_future(self._received.put(b""))
 
 
