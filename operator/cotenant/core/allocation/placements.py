@@ -26,7 +26,8 @@ def placement_of(
     """`first_row`: the node of the first rank; None: the one with most workers."""
     rank = first_rank
     nodes = []
-    memory, compute, _ = shape.per_kind(inventory)
+    amounts: dict[int, tuple[int, int]] = {}
+    """Kind of GPU → (MiB, milli) that the shape takes of one."""
     ordered = sorted(assignments, key=lambda part: (part[0] != first_row, -len(part[1]), part[0]))
     for row, workers in ordered:
         uuids = inventory.uuids[row]
@@ -34,9 +35,11 @@ def placement_of(
         for columns in workers:
             grants = []
             for column in columns:
-                kind = inventory.kind[row, column]
-                grant = GrantedGpu(uuid=uuids[column], memory_mib=int(memory[kind]), compute_milli=int(compute[kind]))
-                grants.append(grant)
+                kind = int(inventory.kind[row, column])
+                if kind not in amounts:
+                    amounts[kind] = shape.per_gpu(inventory.kinds[kind])
+                memory, compute = amounts[kind]
+                grants.append(GrantedGpu(uuid=uuids[column], memory_mib=memory, compute_milli=compute))
             ranks.append(RankPlacement(rank=rank, gpus=tuple(grants)))
             rank += 1
         nodes.append(NodePlacement(node=inventory.nodes[row].name, ranks=tuple(ranks)))

@@ -112,14 +112,17 @@ def options_of(job: Job, inventory: Inventory, tree: QueueTree) -> tuple[Option,
     """Every way to run the job that the quota lines of its path cover, whatever is free or used now."""
     queue = tree.index[job.queue]
     ways = {(kind.gpu_class, kind.resource): None for kind in kinds_of(job.gpu, inventory)}
+    zones = [zone for zone in inventory.zones if not job.gpu.zones or zone in job.gpu.zones]
+    covered = {name: [zone for zone in zones if tree.path_quotas(queue, (name, zone)) is not None] for name, _ in ways}
     options = []
     for gpu_class, resource in ways:
-        option = _option(job, queue, ((gpu_class,), resource), inventory, tree)
+        option = _option(job, ((gpu_class,), resource), covered[gpu_class], inventory, tree)
         if option is not None:
             options.append(option)
     if not job.gpu.classes and len(options) > 1 and not _names_classes(tree, queue):
         classes, resource = tuple(gpu_class for gpu_class, _ in ways), next(iter(ways))[1]
-        mixed = _option(job, queue, (classes, resource), inventory, tree)
+        in_all = [zone for zone in zones if all(zone in covered[name] for name in classes)]
+        mixed = _option(job, (classes, resource), in_all, inventory, tree)
         if mixed is not None:
             # One worker may as well choose freely; a gang prefers one class and is mixed only as the last way.
             options = [mixed] if job.workers_max == 1 else [*options, mixed]
@@ -136,16 +139,10 @@ def kinds_of(gpu: GpuRequest, inventory: Inventory) -> tuple[GpuKind, ...]:
 
 
 def _option(
-    job: Job, queue: int, devices: tuple[Sequence[str], str], inventory: Inventory, tree: QueueTree
+    job: Job, devices: tuple[Sequence[str], str], zones: Sequence[str], inventory: Inventory, tree: QueueTree
 ) -> Option | None:
-    """Way to run on GPUs of these classes. `devices`: the classes, and what they are handed out as."""
+    """Way to run on GPUs of these classes in these zones. `devices`: the classes, and what they are handed out as."""
     classes, resource = devices
-    zones = [
-        zone
-        for zone in inventory.zones
-        if (not job.gpu.zones or zone in job.gpu.zones)
-        and all(tree.path_quotas(queue, (gpu_class, zone)) is not None for gpu_class in classes)
-    ]
     shape = worker_shape(job)
     if len(classes) == 1:
         shape = replace(shape, only_class=classes[0])
@@ -172,7 +169,7 @@ def _option(
             mib=max(shape.per_gpu(kind)[0] for kind in kinds) * shape.count,
         ),
         buckets=tuple((gpu_class, zone) for gpu_class in classes for zone in zones),
-        limited=tree.has_limits(queue),
+        limited=tree.has_limits(tree.index[job.queue]),
     )
 
 

@@ -36,7 +36,7 @@ class RunningJobs:
         self.tree = tree
         self._earlier = None if before is None else before._last_holders()
         self._held: dict[int, dict[Bucket, int]] = {}
-        self._lowest: dict[int, int] = {}
+        self._lowest: dict[int, int | None] = {}
         self._uncovered: dict[tuple[int, int], IntArray] = {}
 
     def are_of(self, counted: Accounting) -> bool:
@@ -136,10 +136,11 @@ class RunningJobs:
 
     def lowest_priority(self, queue: int) -> int | None:
         """Lowest priority in this very queue, as far as it is allowed; None: there are none."""
-        jobs = self.in_queue(queue)
-        if queue not in self._lowest and jobs:
-            self._lowest[queue] = min(self.tree.allowed_priority(job) for job in jobs)
-        return self._lowest.get(queue)
+        if queue not in self._lowest:
+            kinds = {(job.priority, bool(job.priority_class)) for job in self.in_queue(queue)}
+            allowed = (self.tree.priority_bounds(queue, of_class=of_class).nearest(one) for one, of_class in kinds)
+            self._lowest[queue] = min(allowed, default=None)
+        return self._lowest[queue]
 
     def backfilled_in_queue(self, queue: int) -> Sequence[Job]:
         """Jobs of `in_queue` that started on GPUs which were reserved for another job."""

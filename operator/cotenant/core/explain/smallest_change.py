@@ -117,7 +117,7 @@ class ChangeSearch:
             any_class=inventory.default_resource in resources,
             zones=tuple(sorted(zone for zone in inventory.zones if zone)),
             priorities=tuple(one for one in priorities if bounds.least <= one <= bounds.most),
-            workers=self._largest_gang(job, ahead),
+            workers=self._largest_gang(job, ahead) if job.workers_min > 1 else 1,
             deadlines=self._deadlines(job, ahead),
         )
 

@@ -45,7 +45,7 @@ def _assign_node(
         if count > 1:
             return row, _stacked(columns, [int(shares[column]) for column in columns], workers, count)
         columns = [column for column in columns for _ in range(int(shares[column]))]
-    elif workers * count > 1:
+    elif workers * count > 1 and fit_cache.ledger.inventory.linked:
         columns = peers_first(fit_cache.ledger.inventory.nvlink_group[row].tolist(), columns, workers, count)
     return row, tuple(tuple(columns[worker * count : (worker + 1) * count]) for worker in range(workers))
 

@@ -167,7 +167,8 @@ class QueueTree:
 
     def user_lines(self, queue: int, user: str) -> tuple[UserLine, ...]:
         """Limits from the queue to its root under which this user counts, whatever the class and zone."""
-        return counting([line for ancestor in self.paths[queue] for line in self.user_lines_of[ancestor]], user)
+        lines = [line for ancestor in self.paths[queue] for line in self.user_lines_of[ancestor]]
+        return counting(lines, user) if lines else ()
 
     def path_quotas(self, queue: int, bucket: Bucket) -> tuple[QuotaLine, ...] | None:
         """Lines from the queue to its root that cover the bucket; None where one of them grants nothing there."""
