@@ -11,6 +11,7 @@ from cotenant.core import Policy, schedule
 from cotenant.core.actions.backfill import Reservation, Reservations
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.search import find
 from cotenant.core.explain.forecast import EndingList, Forecast
@@ -163,7 +164,7 @@ def test_the_first_request_that_waits_for_space_claims_its_classes_and_others_cl
     nodes = [make_node(f"n-{name}", gpu_class=name) for name in ("A100", "H100", "L4")]
     cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=8)], jobs=[]), Policy())
     resolver = RequestResolver(cycle.inventory, cycle.tree)
-    reservations = Reservations(cycle.moment, 3_600)
+    reservations = Reservations(cycle.moment, 3_600, BookedPlaces(cycle))
 
     def claims(*classes: str, reason: Reason = Reason.WAITING_FOR_GPUS) -> bool:
         request = resolver.resolve(make_job("a", classes=classes))
@@ -185,7 +186,7 @@ def test_a_request_is_claimed_if_some_class_of_it_is(classes: tuple[str, ...], c
     first, asks = (resolver.resolve(make_job("a", classes=names)) for names in (("A100",), classes))
     assert isinstance(first, Request)
     assert isinstance(asks, Request)
-    reservations = Reservations(cycle.moment, 3_600)
+    reservations = Reservations(cycle.moment, 3_600, BookedPlaces(cycle))
     reservations.claims_classes(first, Refusal(reason=Reason.WAITING_FOR_GPUS, message=""))
 
     assert reservations.is_claimed(asks) is claimed
@@ -215,7 +216,7 @@ def test_whether_a_job_is_backfilled(ends: dict[str, Any], is_collected: bool, f
     place = find(current, request, 1)
     assert place is not None
     current.allocate(place.allocation)
-    reservations = Reservations(cycle.moment, 3_600)
+    reservations = Reservations(cycle.moment, 3_600, BookedPlaces(cycle))
     reservations.collect(Reservation("red/gang", cycle.moment.at + 600.0, place.allocation, is_collected=is_collected))
     backfill = reservations.backfill(small, request, current)
 
@@ -228,7 +229,7 @@ def test_places_of_two_classes_in_one_zone_are_reserved_together() -> None:
     waits = [make_job(name, classes=(name,)) for name in ("A100", "H100")]
     cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[RED], jobs=waits), Policy())
     resolver = RequestResolver(cycle.inventory, cycle.tree)
-    reservations = Reservations(cycle.moment, 3_600)
+    reservations = Reservations(cycle.moment, 3_600, BookedPlaces(cycle))
     endings = EndingList.of([(cycle.moment.at + 60.0, "red/x", Allocation((), Charge(-1, "", ())))])
     forecast = Forecast(cycle.accounts.current, endings, 0.0)
 
@@ -265,7 +266,10 @@ def test_a_place_is_reserved_for_a_gang_that_a_zone_quota_sends_to_another_zone(
 def test_places_for_overdue_jobs_of_two_classes_in_one_zone_are_reserved_together() -> None:
     nodes = [make_node(f"n-{name}", gpus=1, gpu_class=name) for name in ("A100", "H100")]
     cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[RED], jobs=[]), Policy())
-    resolver, reservations = RequestResolver(cycle.inventory, cycle.tree), Reservations(cycle.moment, 3_600)
+    resolver, reservations = (
+        RequestResolver(cycle.inventory, cycle.tree),
+        Reservations(cycle.moment, 3_600, BookedPlaces(cycle)),
+    )
     for name in ("A100", "H100"):
         request = resolver.resolve(make_job(name, classes=(name,)))
         assert isinstance(request, Request)

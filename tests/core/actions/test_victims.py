@@ -138,7 +138,6 @@ def lists(
     queues: list[TenantQueue],
     *,
     now: float = 100.0,
-    by_service: bool = False,
     guarantee_waits: bool = False,
     above: int | None = None,
 ) -> Lists:
@@ -146,7 +145,7 @@ def lists(
     counted = Accounting.of([make_node("n1", gpus=64)], queues, [*jobs, request])
     running, moment = RunningJobs(counted.running, counted.allocations, counted.tree), Moment(now)
     rules = EvictionRules(counted.tree, UNPROTECTED, moment)
-    service = ServiceOrder(counted.tree, NOTHING_LEARNED, moment, 60) if by_service else None
+    service = ServiceOrder(counted.tree, NOTHING_LEARNED, moment, 60)
     finder = CandidateFinder(running, counted.inventory, rules, service)
     resolved = RequestResolver(counted.inventory, counted.tree).resolve(request)
     assert isinstance(resolved, Request)
@@ -298,15 +297,14 @@ def test_a_job_that_overran_its_promise_leaves_for_a_request(
 
 
 @pytest.mark.parametrize(
-    ("by_service", "above", "levels"),
+    ("above", "levels"),
     [
-        pytest.param(True, 0, {"red/low": 0, "red/much": 2}, id="who has had much"),
-        pytest.param(True, 2, {"red/low": 0}, id="nobody of a level that is no higher"),
-        pytest.param(True, None, {"red/low": 0}, id="nobody for who has not waited for long"),
-        pytest.param(False, 0, {"red/low": 0}, id="nobody where service does not count"),
+        pytest.param(0, {"red/low": 0, "red/much": 2}, id="who has had much"),
+        pytest.param(2, {"red/low": 0}, id="nobody of a level that is no higher"),
+        pytest.param(None, {"red/low": 0}, id="nobody for who has not waited for long"),
     ],
 )
-def test_the_job_of_equal_priority_that_yields(by_service: bool, above: int | None, levels: dict[str, int]) -> None:
+def test_the_job_of_equal_priority_that_yields(above: int | None, levels: dict[str, int]) -> None:
     """All of them save at this moment; one is of lower priority."""
     hour = 3_600.0
     attempts = {"much": 40, "little": 1, "low": 40}
@@ -317,7 +315,7 @@ def test_the_job_of_equal_priority_that_yields(by_service: bool, above: int | No
     jobs = [replace(job, submitted_at=job.admitted_at or 0.0, last_checkpoint_at=100 * hour) for job in jobs]
     queue = replace(RED, order=TimeOrder.LEAST_SERVICE)
 
-    found = lists(jobs, make_job("asks"), [queue], now=100 * hour, by_service=by_service, above=above)(CycleOutcome())
+    found = lists(jobs, make_job("asks"), [queue], now=100 * hour, above=above)(CycleOutcome())
 
     assert {one.job.key: one.level for one in found.jobs} == levels
 

@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.core.gpus.inventory import GpuKind, Inventory
 from cotenant.core.model.objects import GpuRequest
-from cotenant.core.placement.shapes import Shape, one_gpu_of, shape_of, worker_shape
+from cotenant.core.placement.shapes import Shape, one_gpu_of, worker_shape
 from cotenant.testing import make_job, make_node
 
 H100, A100 = GpuKind("H100", 81_920), GpuKind("A100", 40_960)
@@ -119,12 +119,7 @@ def test_amounts_per_kind_are_arrays_in_the_order_of_the_kinds() -> None:
     ],
 )
 def test_the_shape_of_one_worker_is(request_: GpuRequest, want: Shape) -> None:
-    assert shape_of(request_, cpu_milli=5, host_mib=7) == want
     assert worker_shape(make_job("a", gpu=request_, cpu_milli=5, memory_mib=7)) == want
-
-
-def test_a_shape_asks_for_no_cpu_or_memory_by_default() -> None:
-    assert shape_of(GpuRequest()) == Shape()
 
 
 def test_one_gpu_of_a_shape_asks_for_nothing_else_of_the_node() -> None:

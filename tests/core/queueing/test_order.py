@@ -12,12 +12,17 @@ from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.queueing.fair_share import DominantShares
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
+from cotenant.core.queueing.service import Turn
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.testing import make_job, make_node, make_queue
 
 INVENTORY = Inventory.of([make_node("n1", gpus=8)])
 RED, BLUE = make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)
+
+
+def by_age(job: Job) -> Turn:
+    return -job.priority, 0, 0, job.submitted_at, job.key
 
 
 def turns(
@@ -34,7 +39,9 @@ def turns(
     usage = Usage(tree)
     shares = DominantShares(tree, past or {})
     found = []
-    for job in QueueOrder(tree, usage, shares, lambda queue, _: tree.queues[queue].name in guaranteed, jobs):
+    for job in QueueOrder(
+        tree, usage, shares, lambda queue, _: tree.queues[queue].name in guaranteed, jobs, turn=by_age
+    ):
         found.append(job.key.partition("/")[2])
         usage.add(Charge(tree.index[job.queue], "", ((("H100", ""), Amounts(takes(job))),)))
     return found
@@ -174,7 +181,7 @@ def test_a_job_inserted_during_a_turn_of_its_queue_takes_its_place_in_the_order(
     tree = QueueTree.of([RED, BLUE], INVENTORY)
     late = job("late", at=5.0)
     jobs = [job("a", at=1.0), job("b", at=7.0), job("theirs", "blue", at=3.0)]
-    order = QueueOrder(tree, Usage(tree), DominantShares(tree, {}), lambda *_: False, jobs)
+    order = QueueOrder(tree, Usage(tree), DominantShares(tree, {}), lambda *_: False, jobs, turn=by_age)
     found = []
     for one in order:
         found.append(one.key)

@@ -59,7 +59,7 @@ class Reservations:
 
     __slots__ = ("_booked", "_by_class", "_moment", "_tried", "_within_s")
 
-    def __init__(self, moment: Moment, within_s: int, booked: BookedPlaces | None = None) -> None:
+    def __init__(self, moment: Moment, within_s: int, booked: BookedPlaces) -> None:
         """`within_s`: places are kept for starts that are no further away."""
         self._moment, self._within_s, self._booked = moment, within_s, booked
         self._by_class: dict[str, Reservation | None] = {}
@@ -122,8 +122,6 @@ class Reservations:
     def _of_bookings(self, job: Job, request: Request) -> list[Reservation]:
         """Kept places of bookings that the job may use until the booking starts."""
         booked = self._booked
-        if booked is None:
-            return []
         return [
             Reservation(place.name, place.booking.starts_at, place.allocation, booked=place)
             for place in booked.places

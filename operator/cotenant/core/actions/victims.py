@@ -48,14 +48,8 @@ class CandidateFinder:
 
     __slots__ = ("_covered", "_known", "_of_others", "_rules", "_running", "_service", "_tree", "parts")
 
-    def __init__(
-        self,
-        running: RunningJobs,
-        inventory: Inventory,
-        rules: EvictionRules,
-        service: ServiceOrder | None = None,
-    ) -> None:
-        """`service`: which jobs yield to others of their own queue and priority; None: no job does."""
+    def __init__(self, running: RunningJobs, inventory: Inventory, rules: EvictionRules, service: ServiceOrder) -> None:
+        """`service`: which jobs yield to others of their own queue and priority."""
         self._running = running
         self._tree = running.tree
         self.parts = JobParts(running, inventory, rules)
@@ -132,7 +126,7 @@ class CandidateFinder:
 
     def _yields_from(self, job: Job, above: int | None) -> int:
         """The level of attained service from which the job yields; 0: it does not."""
-        if self._service is None or above is None or not self._service.may_yield(job, above):
+        if above is None or not self._service.may_yield(job, above):
             return 0
         return self._service.level(job)
 

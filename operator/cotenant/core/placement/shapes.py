@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, GpuKind, IntArray, Inventory
-from cotenant.core.model.objects import WHOLE, GpuRequest, Job
+from cotenant.core.model.objects import WHOLE, Job
 from cotenant.core.model.share_cost import share_cost
 
 
@@ -110,16 +110,16 @@ Demand: TypeAlias = tuple[Shape, float]
 """(shape, its weight among what is queued, running, or ran lately)."""
 
 
-def shape_of(request: GpuRequest, *, cpu_milli: int = 0, host_mib: int = 0) -> Shape:
-    """One worker's shape."""
+def worker_shape(job: Job) -> Shape:
+    request = job.gpu
     return Shape(
         count=request.count,
         whole=not request.is_share,
         memory_mib=request.memory_mib or 0,
         memory_milli=request.memory_milli or 0,
         compute_milli=request.compute_milli or 0,
-        cpu_milli=cpu_milli,
-        host_mib=host_mib,
+        cpu_milli=job.cpu_milli,
+        host_mib=job.memory_mib,
         classes=tuple(sorted(request.classes)),
     )
 
@@ -128,7 +128,3 @@ def chief_of(job: Job, shape: Shape) -> Shape | None:
     """Shape of rank 0, if it asks for more than `shape`, that of every worker; else None."""
     cpu, host = max(job.chief_cpu, shape.cpu_milli), max(job.chief_memory, shape.host_mib)
     return None if (cpu, host) == (shape.cpu_milli, shape.host_mib) else replace(shape, cpu_milli=cpu, host_mib=host)
-
-
-def worker_shape(job: Job) -> Shape:
-    return shape_of(job.gpu, cpu_milli=job.cpu_milli, host_mib=job.memory_mib)

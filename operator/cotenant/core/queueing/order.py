@@ -41,15 +41,15 @@ class QueueOrder:
         within_guarantee: WithinGuarantee,
         jobs: Iterable[Job],
         *,
-        turn: Callable[[Job], Turn] | None = None,
+        turn: Callable[[Job], Turn],
     ) -> None:
-        """`turn`: of jobs of one queue, lower first; without it priority, age, key."""
+        """`turn`: of jobs of one queue, lower first."""
         self._tree, self._usage, self._shares, self._within_guarantee = tree, usage, shares, within_guarantee
         self._jobs: list[list[Job]] = [[] for _ in tree.queues]
         self._children: dict[int, list[tuple[_Key, int]]] = {}
         for job in jobs:
             self._jobs[tree.index[job.queue]].append(job)
-        self._turn: Callable[[Job], Turn | tuple[int, float, str]] = turn or order_in_queue
+        self._turn = turn
         for own in self._jobs:
             own.sort(key=self._turn, reverse=True)
         self._build(_ROOT)
