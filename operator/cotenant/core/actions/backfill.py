@@ -73,10 +73,9 @@ class Reservations:
 
     def claims_classes(self, request: Request, refusal: Refusal) -> bool:
         """True for the first request that waits for space in its classes; no later one gets a reservation there."""
-        classes = {bucket[0] for option in request.options for bucket in option.buckets}
-        if not refusal.waits_for_space or classes & self._by_class.keys():
+        if not refusal.waits_for_space or self.is_claimed(request):
             return False
-        self._by_class.update(dict.fromkeys(sorted(classes)))
+        self._by_class.update(dict.fromkeys(request.classes))
         return True
 
     def reserve(self, job: Job, request: Request, forecast: Forecast) -> Reservation | None:

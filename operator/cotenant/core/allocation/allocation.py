@@ -181,7 +181,7 @@ class AllocationBatch:
         amounts = self._amounts[self._amount_ends[start] : self._amount_ends[stop]]
         sums = np.zeros((len(self._buckets), _COLUMNS - 1), dtype=np.int64)
         np.add.at(sums, amounts[:, 0], amounts[:, 1:])
-        places, charged = sums.any(axis=1).nonzero()[0], list(self._buckets)
+        places, charged = np.flatnonzero(sums.any(axis=1)), list(self._buckets)
         return [
             Charge(queue, user, ((bucket, Amounts(*held)),))
             for (queue, user, bucket), held in zip(map(charged.__getitem__, places), sums[places].tolist(), strict=True)

@@ -7,7 +7,7 @@ cycle (Kueue calls this equivalence hashing).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -52,6 +52,12 @@ class Request:
     """The order is the tenant's. Otherwise the best placement over all options is taken."""
     guarantee_terms: Mapping[int, GuaranteeTerms]
     """Queue on the path → terms under which it stays inside its guarantee."""
+    classes: tuple[str, ...] = field(init=False)
+    """Classes of GPUs on which it may run."""
+
+    def __post_init__(self) -> None:
+        classes = {bucket[0] for option in self.options for bucket in option.buckets}
+        object.__setattr__(self, "classes", tuple(sorted(classes)))
 
     @classmethod
     def of(cls, job: Job, options: tuple[Option, ...], tree: QueueTree) -> Request:
@@ -62,11 +68,6 @@ class Request:
     @property
     def workers(self) -> int:
         return self.job.workers_min
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Classes of GPUs on which it may run."""
-        return tuple(sorted({bucket[0] for option in self.options for bucket in option.buckets}))
 
 
 def _guarantee_terms(tree: QueueTree, workers: int, options: Iterable[Option], queue: int) -> GuaranteeTerms:

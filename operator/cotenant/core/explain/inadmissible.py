@@ -107,7 +107,9 @@ class RequestResolver:
         """The nodes as they would be if no job held anything."""
         if self._empty is None:
             empty, before = Ledger(self._inventory), self._empty_before
-            self._empty = FitCache(empty, BestFit()) if before is None else before.follow(empty, before.scorer)
+            self._empty = (
+                FitCache(empty, BestFit(), is_empty=True) if before is None else before.follow(empty, before.scorer)
+            )
         return self._empty
 
 

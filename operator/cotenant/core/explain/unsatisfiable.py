@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from cotenant.core.allocation.request import Option, Request, kinds_of, options_of
+from cotenant.core.allocation.request import Request, kinds_of, options_of
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import (
@@ -23,9 +23,8 @@ from cotenant.core.model.measure import Measure
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
-from cotenant.core.placement.fit_cache import ANY_TENANT, FitCache
+from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.gang import max_workers
-from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.shapes import chief_of, worker_shape
 from cotenant.core.quota.tree import QueueTree
 
@@ -103,7 +102,7 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
     everything = inventory
     if not everything.ready.all():
         everything = everything.patched(replace(node, ready=True) for node in everything.nodes)
-    all_ready = FitCache(Ledger(everything), BestFit())
+    all_ready = FitCache(Ledger(everything), BestFit(), is_empty=True)
     with_all = _largest_gang(all_ready, replace(request, options=options_of(job, everything, tree)))
     if with_all >= request.workers:
         down = [
@@ -188,7 +187,7 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
     options = options_of(request.job, well, tree)
     if not options:
         return ""
-    fits = _largest_gang(FitCache(Ledger(well), BestFit()), replace(request, options=options))
+    fits = _largest_gang(FitCache(Ledger(well), BestFit(), is_empty=True), replace(request, options=options))
     if fits < request.workers:
         return ""
     shown = ", ".join(ill[:SHOWN_MAX]) + (" …" if len(ill) > SHOWN_MAX else "")
@@ -238,17 +237,12 @@ def _without(request: Request, *, cpu: bool, memory: bool) -> Request:
 
 def _fits(nodes: FitCache, request: Request) -> bool:
     """Some way to run takes the whole gang. `nodes`: as in `_largest_gang`."""
-    return any(max_workers(nodes, _of_any_tenant(option)) >= request.workers for option in request.options)
-
-
-def _of_any_tenant(option: Option) -> PlacementRequest:
-    wanted = option.placement_request
-    return wanted if wanted.shape.whole else replace(wanted, tenancy=ANY_TENANT)
+    return any(max_workers(nodes, option.placement_request) >= request.workers for option in request.options)
 
 
 def _largest_gang(nodes: FitCache, request: Request) -> int:
     """`nodes`: nothing is held there, so all tenants share one answer."""
-    return max((max_workers(nodes, _of_any_tenant(option)) for option in request.options), default=0)
+    return max((max_workers(nodes, option.placement_request) for option in request.options), default=0)
 
 
 def _bottleneck(inventory: Inventory, job: Job) -> str:

@@ -36,8 +36,12 @@ _ROWS = 4 << 20
 
 
 class FitCache:
-    def __init__(self, ledger: Ledger, scorer: Scorer, book: ScoreBook | None = None) -> None:
-        """`book`: scores of the ledger of which this one is a copy."""
+    def __init__(
+        self, ledger: Ledger, scorer: Scorer, book: ScoreBook | None = None, *, is_empty: bool = False
+    ) -> None:
+        """`book`: scores of the ledger of which this one is a copy. `is_empty`: nothing is ever held in the ledger, so
+        all tenants share one answer."""
+        self._is_empty = is_empty
         self.ledger = ledger
         self.scorer = scorer
         self.book = ScoreBook(scorer) if book is None else book
@@ -56,7 +60,7 @@ class FitCache:
         node has GPUs of several kinds, all classes share one fit, and other rows are wrong in it."""
         if shape.count and not self.ledger.inventory.mixed:
             shape = without_classes(shape)
-        tenancy = ANY_TENANT if shape.whole else tenancy
+        tenancy = ANY_TENANT if shape.whole or self._is_empty else tenancy
         key = shape, tenancy, distinct
         known = self._shape_fits.pop(key, None)
         if known is None:
@@ -71,7 +75,7 @@ class FitCache:
         A new cache, if that ledger is of other nodes."""
         rows = _differing(self.ledger, ledger)
         if rows is None:
-            return FitCache(ledger, scorer)
+            return FitCache(ledger, scorer, is_empty=self._is_empty)
         changes, same_pods = self.ledger.changed_rows, np.array_equal(self.ledger.packed[:, 0], ledger.packed[:, 0])
         if len(changes) > len(ledger.packed):
             self._count_anew(len(changes))

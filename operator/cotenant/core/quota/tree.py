@@ -159,12 +159,6 @@ class QueueTree:
             return None
         return mine[-1 - common], theirs[-1 - common]
 
-    def matching(self, queue: int, bucket: Bucket) -> tuple[int, ...]:
-        """Indices of all lines from the queue to its root that count what lies in the bucket."""
-        return tuple(
-            line.index for ancestor in self.paths[queue] for line in self.quotas_of[ancestor] if line.matches(bucket)
-        )
-
     def user_lines(self, queue: int, user: str) -> tuple[UserLine, ...]:
         """Limits from the queue to its root under which this user counts, whatever the class and zone."""
         lines = [line for ancestor in self.paths[queue] for line in self.user_lines_of[ancestor]]

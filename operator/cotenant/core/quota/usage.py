@@ -66,13 +66,13 @@ class Usage:
             for ancestor in path:
                 held = self.class_milli[ancestor]
                 held[bucket[0]] = held.get(bucket[0], 0) + sign * amounts.milli
-            lines = self.tree.matching(charge.queue, bucket)
-            for of_line, amount in zip(self.of_lines, amounts, strict=True):
-                for number in lines:
-                    of_line[number] += sign * amount
-            for line in of_user:
-                if line.matches(bucket):
-                    key = line.index, charge.user
+                for line in self.tree.quotas_of[ancestor]:
+                    if line.matches(bucket):
+                        for of_line, amount in zip(self.of_lines, amounts, strict=True):
+                            of_line[line.index] += sign * amount
+            for user_line in of_user:
+                if user_line.matches(bucket):
+                    key = user_line.index, charge.user
                     for of_line_and_user, amount in zip(self.of_users, amounts, strict=True):
                         of_line_and_user[key] = of_line_and_user.get(key, 0) + sign * amount
 

@@ -124,11 +124,12 @@ def _longest_holds(cycle: Cycle, admission: Admission) -> dict[str, _Longest]:
     tenures = admission.tenures
     least = (float(tenures.protected_s) if tenures.longest_s == inf else tenures.longest_s), ""
     found: dict[str, _Longest] = {}
-    for gpu_class, job in _users(cycle):
-        longest = found.setdefault(gpu_class, [least, least])
+    for classes, job in _users(cycle):
         seconds = tenures.longest_hold_s(job)
-        if seconds > longest[1][0] and job.key not in (longest[0][1], longest[1][1]):
-            longest[:] = sorted((*longest, (seconds, job.key)), reverse=True)[:2]
+        for gpu_class in classes:
+            longest = found.setdefault(gpu_class, [least, least])
+            if seconds > longest[1][0] and job.key not in (longest[0][1], longest[1][1]):
+                longest[:] = sorted((*longest, (seconds, job.key)), reverse=True)[:2]
     return found
 
 
@@ -137,10 +138,10 @@ def _of_others(longest: _Longest, key: JobKey) -> float:
     return longest[1][0] if longest[0] == (inf, key) else longest[0][0]
 
 
-def _users(cycle: Cycle) -> Iterator[tuple[str, Job]]:
-    """(class of GPUs, job): all jobs that wait for the class, and of those that run the ones that may hold it
+def _users(cycle: Cycle) -> Iterator[tuple[tuple[str, ...], Job]]:
+    """(classes of GPUs, job): all jobs that wait for the classes, and of those that run the ones that may hold them
     longest."""
-    yield from cycle.running.longest()
+    yield from (((gpu_class,), job) for gpu_class, job in cycle.running.longest())
     for entry in cycle.entries:
         if entry.request is not None:
-            yield from ((name, entry.job) for name in entry.request.classes)
+            yield entry.request.classes, entry.job
