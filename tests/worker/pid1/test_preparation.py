@@ -103,7 +103,8 @@ async def test_a_folder_that_another_pod_makes_and_that_is_seen_late_is_no_failu
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a parallel file system: mkdir says that it exists, and a look that it does not."""
-    make, looks, waited = Path.mkdir, iter([True, True]), []
+    make, looks = Path.mkdir, iter([True, True])
+    waited: list[float] = []
 
     def mkdir(path: Path, **options: Any) -> None:
         make(path, **options)

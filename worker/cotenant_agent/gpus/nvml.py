@@ -175,8 +175,8 @@ class NvmlSource:
                 failed[uuid] = error
                 found.append(GpuSample(uuid=uuid, signs=HealthSigns(unreadable=str(error))))
         if failed and len(failed) == len(found):  # the driver fails, and not a GPU
-            error = next(iter(failed.values()))
-            raise GpuSourceError(f"NVML cannot read the GPUs: {error}") from error
+            first = next(iter(failed.values()))
+            raise GpuSourceError(f"NVML cannot read the GPUs: {first}") from first
         return tuple(found)
 
     def _sample(self, uuid: str, handle: Any) -> GpuSample:
