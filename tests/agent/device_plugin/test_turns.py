@@ -50,7 +50,7 @@ class Loop:
 
     def turn(self, seconds: float = 0.0) -> None:
         self.now += seconds
-        self.turns.turn(self.observer.observe(busy(), PodsOnNode(), NOW))
+        self.turns.turn(self.observer.observe(busy(used=0), PodsOnNode(), NOW))
 
     def settle(self) -> None:
         """Registered, followed, and shown by the Node."""
@@ -60,7 +60,7 @@ class Loop:
         self.turn(plugin_turns.LOOK_S)
 
     def published(self) -> dict[str, Any]:
-        paths = published_limits.paths(self.observer.observe(busy(), PodsOnNode(), NOW))
+        paths = published_limits.paths(self.observer.observe(busy(used=0), PodsOnNode(), NOW))
         return next(one for one in paths if one["path"] == "DevicePlugin")
 
 
