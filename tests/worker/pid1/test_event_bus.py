@@ -23,6 +23,7 @@ from cotenant_worker.supervision.messages import (
     Message,
     PodCommand,
     PodReady,
+    PodStaging,
     RankExited,
 )
 from cotenant_worker.supervision.rank_reports import StepReport
@@ -74,6 +75,15 @@ async def test_a_second_actor_hears_again_what_decides_and_how_long_ago_it_was(b
     assert again[0] == PodReady("10.0.0.1")
     assert isinstance(again[1], RankExited)
     assert (again[1].exit, again[1].age_s > 0.5) == (LEFT, True)
+
+
+async def test_an_actor_that_comes_when_all_data_is_there_hears_how_much_it_was(board: Any) -> None:
+    made, _ = board
+    fetching, done = PodStaging(1, 10, 40, done=False), PodStaging(1, 40, 40, done=True)
+    made.emit(fetching)
+    made.emit(done)
+    made.emit(PodReady("10.0.0.1"))
+    assert await heard(await actor(), 2) == [done, PodReady("10.0.0.1")]
 
 
 async def test_what_ranks_report_meanwhile_is_kept_and_beats_are_not(board: Any) -> None:
