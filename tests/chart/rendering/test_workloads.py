@@ -384,13 +384,14 @@ def test_a_replica_that_is_not_ready_holds_up_no_drain(render: Render) -> None:
 
 
 ON_A_VOLUME = {"storage": "PersistentVolumeClaim", "accessModes": ["ReadWriteOnce"]}
+ON_THE_NODE = {"hostNetwork": True, "settings": {"operator_cidrs": "10.0.0.0/16"}}
 
 
 @pytest.mark.parametrize(
     ("values", "in_place"),
     [
         ({}, False),
-        ({"operator": {"hostNetwork": True}, "query": {"port": 8444}}, True),
+        ({"operator": ON_THE_NODE, "query": {"port": 8444}}, True),
         ({"operator": {"replicas": 1}, "decisionLog": ON_A_VOLUME}, True),
         ({"operator": {"replicas": 1}}, False),
         ({"decisionLog": {"storage": "PersistentVolumeClaim"}}, False),
