@@ -64,6 +64,12 @@ PROGRAMS = (
         ranks=2,
     ),
     Program(
+        "accelerate launch with the configuration of another machine",
+        "frameworks",
+        ("accelerate", "launch", "--config_file", "accelerate.yaml", "accelerate_loop.py", *OPTIONS),
+        ranks=2,
+    ),
+    Program(
         "Keras's fit on torch",
         "frameworks",
         ("python", "keras_fit.py", *OPTIONS),

@@ -66,6 +66,12 @@ def test_its_failure_is_told_with_its_own_error_and_line(attempts: Attempts, pro
     assert program.bad_line in failed.termination.message, failed.log
 
 
+def test_settings_of_accelerates_configuration_reach_every_rank(folder: Path, packages: Path) -> None:
+    program = next(each for each in PROGRAMS if "configuration" in each.name)
+    ended = Attempts(program, folder, packages).run(steps=STEPS)
+    assert (ended.code, ended.log.count("starts at 0 with 2 in bf16")) == (0, 2), ended.log
+
+
 def test_under_plain_torchrun_the_same_program_makes_the_same_weights(folder: Path, packages: Path) -> None:
     import torch
 

@@ -22,7 +22,7 @@ begin = 0
 if saved:
     accelerator.load_state(saved[-1])
     begin = int(saved[-1].name.split("-")[1])
-print("starts at", begin, "with", accelerator.num_processes)
+print("starts at", begin, "with", accelerator.num_processes, "in", accelerator.mixed_precision)
 for step in range(begin + 1, options.steps + 1):
     if step == options.bad_batch:
         raise ValueError(f"bad batch {step}")
