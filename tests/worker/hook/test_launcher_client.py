@@ -111,5 +111,5 @@ def test_counters_are_kept_in_the_file_of_the_rank(rank_2: Path) -> None:
     client, other_process = LauncherClient(), LauncherClient()
     for value, name in enumerate(launcher_client._COUNTERS, start=-1):
         client.set_counter(name, value)
-    assert [other_process.get_counter(name) for name in launcher_client._COUNTERS] == [-1, 0, 1, 2, 3]
+    assert [other_process.get_counter(name) for name in launcher_client._COUNTERS] == [-1, 0, 1, 2, 3, 4]
     assert len(path.read_bytes()) == launcher_client._COUNTERS_BYTES
