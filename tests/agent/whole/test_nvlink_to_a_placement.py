@@ -45,7 +45,7 @@ class Node:
     def link(self, *pairs: str) -> None:
         """NVLink joins these from now on, and the agent has looked and reported."""
         self.driver.state(*GPUS, *(f"linked {pair}" for pair in pairs))
-        self.driver.ask("links are old")
+        self.driver.ask("a minute passes")
         found = self.driver.ask("inventory")
         gpus = tuple(Gpu(**one | {"peers": tuple(one["peers"])}) for one in found.pop("gpus"))
         observer = NodeObserver(

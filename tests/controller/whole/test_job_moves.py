@@ -69,7 +69,9 @@ async def test_it_goes_on_where_it_was_asked_to_and_moves_once(where: str) -> No
     ask(replica, wish(1, 900.0, **{where: [held if where == "off" else other]}))
     assert await settled(replica) == (2, [other], "Running")
     assert status(replica.kube)["eviction"]["kind"] == "Moved"
-    assert status(replica.kube)["eviction"]["message"].endswith(f"kept for it, workers on {other} (2).")
+    assert status(replica.kube)["eviction"]["message"].endswith(
+        f"Its new place is reserved, with workers on {other} (2)."
+    )
     assert len(await granted(replica.kube)) == 1
     assert await settled(replica) == (2, [other], "Running")  # the annotation is of the attempt before
 

@@ -76,8 +76,10 @@ class EventBus:
         return await asyncio.start_unix_server(self._serve, str(layout.socket_path()), limit=LINE_LIMIT_BYTES)
 
     def emit(self, event: PodEvent) -> None:
-        """Send to the conductor, through the actor. A new actor gets decisive events again, and that all data of the pod
-        is there, because data may come before the first actor; heartbeats may be lost.
+        """Send to the conductor, through the actor.
+
+        A new actor gets decisive events again, and that all data is there, because data may come before the first actor.
+        Heartbeats may be lost.
         """
         if isinstance(event, _DECISIVE) or (isinstance(event, PodStaging) and event.done):
             self._decisive_events.append((time.monotonic(), event))
