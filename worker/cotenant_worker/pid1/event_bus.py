@@ -78,7 +78,7 @@ class EventBus:
     def emit(self, event: PodEvent) -> None:
         """Send to the conductor, through the actor.
 
-        A new actor gets decisive events again, and that all data is there, because data may come before the first actor.
+        A new actor gets decisive events again, and that all data is there: it may come before any actor.
         Heartbeats may be lost.
         """
         if isinstance(event, _DECISIVE) or (isinstance(event, PodStaging) and event.done):
