@@ -8,20 +8,17 @@ import pytest
 
 from cotenant_agent.enforcement.gpu_holders import (
     HOLDERS_MAX,
-    LEFTOVER_MIB,
     Evidence,
     GpuHolder,
     Holders,
     PodsOnNode,
     StrangerOnGpu,
     hold,
-    leftovers,
     listed,
     not_to_be_handed_out,
     strangers,
 )
 from cotenant_agent.enforcement.quota import PodGpu, PodQuota
-from cotenant_agent.gpus.readings import GpuProcess, GpuSample
 
 GRANT = PodQuota(pod_uid="a", namespace="red", pod="a-1-0", quota_mib={"GPU-a": 1000}, grace_s=30)
 BOUND = PodsOnNode(grants={"a": GRANT})
@@ -86,35 +83,6 @@ def test_strangers_are_who_is_on_a_gpu_without_a_grant_of_it() -> None:
         ("a", "GPU-b", 5, "pod red/a-1-0 uses 5 MiB and was granted other GPUs", 0.0, 3),
     ]
     assert list(not_to_be_handed_out(HELD, found)) == ["GPU-a", "GPU-b"]
-
-
-IDLE = GpuSample(uuid="GPU-b", used_mib=LEFTOVER_MIB)
-CLAIM = {PodGpu("c", "GPU-b"): 8192}
-
-
-@pytest.mark.parametrize(
-    ("sample", "claimed", "want"),
-    [
-        pytest.param(IDLE, {}, {"GPU-b": LEFTOVER_MIB}, id="memory without a process"),
-        pytest.param(replace(IDLE, used_mib=LEFTOVER_MIB - 1), {}, {}, id="no more than the driver needs"),
-        pytest.param(replace(IDLE, used_mib=None), {}, {}, id="memory that is not shown"),
-        pytest.param(replace(IDLE, processes=(GpuProcess(7, None),)), {}, {}, id="a process shows"),
-        pytest.param(replace(IDLE, shows_processes=False), {}, {}, id="no process would show"),
-        pytest.param(IDLE, CLAIM, {}, id="a claim holds it"),
-        pytest.param(replace(IDLE, uuid="GPU-a"), {}, {}, id="a pod holds it"),
-    ],
-)
-def test_memory_of_a_free_gpu_that_is_in_use_without_a_process_is_a_strangers(
-    sample: GpuSample, claimed: dict[PodGpu, int], want: dict[str, int]
-) -> None:
-    assert leftovers([sample], HELD, claimed) == want
-    found: tuple[StrangerOnGpu, ...] = ()
-    for poll in range(3):
-        found = strangers(found, {}, HELD, float(poll), claimed, left=leftovers([sample], HELD, claimed))
-    assert [(one.pod_uid, one.gpu_uuid, one.memory_mib) for one in found] == [
-        ("", uuid, mib) for uuid, mib in want.items()
-    ]
-    assert list(not_to_be_handed_out(HELD, found)) == list(want)
 
 
 def test_a_stranger_counts_from_the_third_look_in_a_row() -> None:

@@ -192,7 +192,6 @@ typedef struct { u32 pid; u64 bytes; u32 gi, ci; } process;
 static int processes(const char *key, int index, u32 *count, process *list) {
   char rest[LINE], bytes[64];
   u32 pid, n = 0;
-  if (find("unlisted", index, 0, rest)) return NOT_SUPPORTED;
   for (int nth = 0; find(key, index, nth, rest); nth++) {
     if (sscanf(rest, "%u %63s", &pid, bytes) < 2) continue;
     if (list && n < *count) {

@@ -50,15 +50,8 @@ def gpu(uuid: str, index: int, **changed: Any) -> dict[str, Any]:
 def sample(uuid: str, **changed: Any) -> dict[str, Any]:
     signs = WELL | changed.pop("signs", {})
     used = {"GPU-a": 1024, "GPU-b": 0}[uuid]
-    untold = dict.fromkeys(("utilization_percent", "power_milliwatts", "temperature_c", "exclusive"))
-    return {
-        "uuid": uuid,
-        "used_mib": used,
-        **untold,
-        "processes": [],
-        "shows_processes": True,
-        "signs": signs,
-    } | changed
+    untold = dict.fromkeys(("utilization_percent", "power_milliwatts", "temperature_c"))
+    return {"uuid": uuid, "used_mib": used, **untold, "processes": [], "exclusive": None, "signs": signs} | changed
 
 
 def test_the_inventory_names_every_gpu_with_its_links(nvml: Callable[..., Any]) -> None:
@@ -127,7 +120,6 @@ def test_a_node_without_gpus_has_an_empty_inventory_until_there_are_some(nvml: C
             ),
             id="the newest sample of a process that is there",
         ),
-        pytest.param(("unlisted 0",), sample("GPU-a", shows_processes=False), id="no list of processes at all"),
         pytest.param(("remap 0 1 0",), sample("GPU-a", signs={"remap_pending": True}), id="a pending remap"),
         pytest.param(("fabric 0 3",), sample("GPU-a", signs={"fabric_up": True}), id="a fabric that is up"),
         pytest.param(("fabric 0 2",), sample("GPU-a", signs={"fabric_up": False}), id="a fabric in progress"),
@@ -209,10 +201,7 @@ def test_an_old_driver_tells_less_and_breaks_nothing(nvml: Callable[..., Any]) -
         gpu("GPU-b", 1, memory_mib=81920),
     ]
     # Version 1 of the memory call counts the driver's 512 MiB reserve as used.
-    assert process.ask("samples") == [
-        sample("GPU-a", used_mib=1536, shows_processes=False),
-        sample("GPU-b", used_mib=512, shows_processes=False),
-    ]
+    assert process.ask("samples") == [sample("GPU-a", used_mib=1536), sample("GPU-b", used_mib=512)]
 
 
 def test_an_event_is_told_once_with_its_gpu(nvml: Callable[..., Any]) -> None:

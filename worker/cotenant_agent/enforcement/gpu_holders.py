@@ -2,7 +2,7 @@
 
 A pod that is bound here holds what its spec grants. If its object is deleted by force while its processes go on, it
 stays a holder as long as the GPU or the host shows one of them. A process that uses a GPU without a grant is a
-stranger, and so is memory of a free GPU that is in use without any process.
+stranger.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from cotenant_agent.enforcement.quota import TOLERANCE_PERCENT, PodGpu, PodQuota
-from cotenant_agent.gpus.readings import GpuSample
 
 UNKNOWN_S: Final = 60.0
 """If nothing shows what runs, a pod without an object holds its GPUs for its grace period and this time."""
@@ -24,8 +22,6 @@ server.
 """
 STRANGER_MIB: Final = 128
 """Outside pods, a process with less is a display or a tool of the driver. Programs that compute need more."""
-LEFTOVER_MIB: Final = 1024
-"""If less memory is in use, and no process shows on a GPU, it is the driver's own."""
 HOLDERS_MAX: Final = 512
 """Holders in one status. A node runs some hundred pods; GPUs of further holders are not handed out."""
 
@@ -108,40 +104,18 @@ def _evidence_after(uid: str, on_gpu: set[str], alive: frozenset[str] | None) ->
     return Evidence.PROCESSES if alive is not None and uid in alive else None
 
 
-def leftovers(samples: Iterable[GpuSample], holders: Holders, claimed: Usage) -> dict[str, int]:
-    """GPU UUID → MiB in use, of GPUs that nobody holds and on which no process shows.
-
-    A program that hangs in the kernel keeps its memory, and no list of the driver has it.
-    """
-    held = {uuid for holder in holders.values() for uuid in holder.grant.quota_mib} | {one.gpu_uuid for one in claimed}
-    free = (one for one in samples if one.shows_processes and not one.processes and one.uuid not in held)
-    return {one.uuid: used for one in free if (used := one.used_mib or 0) >= LEFTOVER_MIB}
-
-
 def strangers(
-    before: Iterable[StrangerOnGpu],
-    usage: Usage,
-    holders: Holders,
-    now: float,
-    claimed: Usage | None = None,
-    *,
-    left: Mapping[str, int] = MappingProxyType({}),
+    before: Iterable[StrangerOnGpu], usage: Usage, holders: Holders, now: float, claimed: Usage | None = None
 ) -> tuple[StrangerOnGpu, ...]:
     """Processes on GPUs that were not granted to them, counted in polls. A process that is missing in one poll starts
     again at one.
 
-    `claimed` is the MiB of each GPU that claims of pods hold, also of pods that the operator did not make. `left` has
-    the `leftovers`.
+    `claimed` is the MiB of each GPU that claims of pods hold, also of pods that the operator did not make.
     """
     known = {PodGpu(one.pod_uid, one.gpu_uuid): one for one in before}
-    seen = {on_gpu: (mib, _strange(on_gpu, mib, holders, claimed or {})) for on_gpu, mib in usage.items()}
-    seen |= {
-        PodGpu("", uuid): (mib, f"{mib} MiB are in use and no process shows; reset the GPU, or reboot the node")
-        for uuid, mib in left.items()
-    }
     found = []
-    for on_gpu, (mib, reason) in sorted(seen.items(), key=lambda item: (item[0].gpu_uuid, item[0].pod_uid)):
-        if reason is None:
+    for on_gpu, mib in sorted(usage.items(), key=lambda item: (item[0].gpu_uuid, item[0].pod_uid)):
+        if (reason := _strange(on_gpu, mib, holders, claimed or {})) is None:
             continue
         earlier = known.get(on_gpu)
         polls, since = (earlier.polls + 1, earlier.since) if earlier else (1, now)

@@ -183,15 +183,13 @@ class NvmlSource:
         try:
             memory = memory_of(handle)
             load = query(pynvml.nvmlDeviceGetUtilizationRates, handle)
-            processes = processes_of(handle)
             return GpuSample(
                 uuid=uuid,
                 used_mib=memory.used // MIB if memory else None,
                 utilization_percent=int(load.gpu) if load is not None else None,
                 power_milliwatts=query(pynvml.nvmlDeviceGetPowerUsage, handle),
                 temperature_c=query(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
-                processes=processes or (),
-                shows_processes=processes is not None,
+                processes=processes_of(handle),
                 exclusive=is_exclusive(handle),
                 signs=signs_of(self._signs_of.get(uuid, handle)),
             )

@@ -6,7 +6,6 @@ An old driver lacks functions, a product lacks features, a container lacks right
 from __future__ import annotations
 
 import ctypes
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,9 +27,6 @@ UNAVAILABLE: Final = (
 )
 SM_SAMPLE_S: Final = 10.0
 """The driver samples processes about every second. An older sample says nothing about now."""
-
-WSL: Final = "microsoft"
-"""Part of the kernel's release in Windows' subsystem for Linux."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +93,19 @@ def linked(near: Any, far: Any) -> bool:
     return bool(status == pynvml.NVML_P2P_STATUS_OK) if status is not None else False
 
 
-def processes_of(handle: Any) -> tuple[GpuProcess, ...] | None:
-    """Compute, MPS and graphics processes together. A process in several lists counts once, with its largest figure.
-    None if the driver shows none: it has no list, or its lists stay empty in Windows' subsystem for Linux.
-    """
+def processes_of(handle: Any) -> tuple[GpuProcess, ...]:
+    """Compute, MPS and graphics processes together. A process in several lists counts once, with its largest figure."""
     found: dict[int, int | None] = {}
-    shown = False
     for call in (
         pynvml.nvmlDeviceGetComputeRunningProcesses,
         pynvml.nvmlDeviceGetMPSComputeRunningProcesses,
         pynvml.nvmlDeviceGetGraphicsRunningProcesses,
     ):
-        listed = query(call, handle)
-        shown = shown or listed is not None
-        for process in listed or ():
+        for process in query(call, handle) or ():
             used = process.usedGpuMemory
             mib = None if used is None else -(-int(used) // MIB)
             known = found.get(process.pid)
             found[process.pid] = mib if known is None else max(known, mib or 0)
-    if not found and (not shown or WSL in platform.release().lower()):
-        return None
     busy = sm_percent_of(handle) if found else {}
     return tuple(GpuProcess(pid, mib, busy.get(pid)) for pid, mib in sorted(found.items()))
 

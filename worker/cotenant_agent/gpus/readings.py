@@ -90,8 +90,6 @@ class GpuSample:
     power_milliwatts: int | None = None
     temperature_c: int | None = None
     processes: tuple[GpuProcess, ...] = ()
-    shows_processes: bool = True
-    """False if the driver would show none, whatever runs."""
     exclusive: bool | None = None
     """True if it accepts one process only; None if the driver does not show it."""
     signs: HealthSigns = HealthSigns()

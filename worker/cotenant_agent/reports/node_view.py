@@ -167,7 +167,7 @@ class NodeObserver:
 
     def observe(
         self,
-        samples: Collection[GpuSample],
+        samples: Iterable[GpuSample],
         pods: gpu_holders.PodsOnNode | None,
         now: float,
         limits: memory_limits.Readings = (),
@@ -180,7 +180,7 @@ class NodeObserver:
         usage = usage_by_pod(by_uuid.values(), self._owner)
         if pods is not None:
             self._holders = gpu_holders.hold(self._holders, pods, usage, self.running, now)
-            self._strangers = self._find_strangers(samples, usage, now)
+            self._strangers = gpu_holders.strangers(self._strangers, usage, self._holders, now, self.claimed())
         grants = {uid: holder.grant for uid, holder in self._holders.items()}
         self._limits = memory_limits.evaluate(self._limits, grants, limits)
         occupants = {sample.uuid: occupants_of(sample, self._owner) for sample in by_uuid.values()}
@@ -212,14 +212,6 @@ class NodeObserver:
             xids=dict(self._xids),
             sm_percent=sm_percent_by_pod(by_uuid.values(), self._owner),
         )
-
-    def _find_strangers(
-        self, samples: Iterable[GpuSample], usage: gpu_holders.Usage, now: float
-    ) -> tuple[gpu_holders.StrangerOnGpu, ...]:
-        """Of simulated GPUs, and of devices of other makers, no source shows the processes."""
-        claimed, shown = self.claimed(), not (self.inventory.simulated or self.inventory.resource)
-        left = gpu_holders.leftovers(samples, self._holders, claimed) if shown else {}
-        return gpu_holders.strangers(self._strangers, usage, self._holders, now, claimed, left=left)
 
     def with_xids(self, view: NodeView) -> NodeView:
         """The same view, with the events since then."""
