@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import Policy
+from cotenant.core import Policy, schedule
 from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.explain.pending_reason import explain
-from cotenant.core.model.objects import Job, Placement, TenantQueue
-from cotenant.core.model.plan import Evict, EvictionKind, Reason, Refusal
+from cotenant.core.model.objects import GpuRequest, Job, Placement, TenantQueue
+from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason, Refusal
 from cotenant.core.scheduling.admission import Admission
 from cotenant.testing import UNPROTECTED, make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -205,3 +205,17 @@ def test_starts_are_worked_out_only_for_the_first_kinds_of_request(forecasts: in
 
     assert [entry.job.key for entry in turns.admission.waiting()] == ["red/a", "red/a2", "red/b"]
     assert turns.admission.declared_starts() == {f"red/{name}": 1_600.0 for name in known if name != "b"}
+
+
+def test_a_place_where_a_share_is_charged_less_is_taken_at_once_and_nobody_leaves() -> None:
+    """20,000 MiB are 834 thousandths of a small GPU, and 245 of a large one: quotas are searched with the former."""
+    nodes = [make_node("n1", gpus=2), make_node("n2", gpus=1, memory_mib=24_000)]
+    red = make_queue("red", guaranteed=1, limit=1)
+    share = GpuRequest(memory_mib=20_000, compute_milli=300)
+    placement = make_placement(("n1", [[0], [1]]), milli=300)
+    elastic = replace(make_job("elastic", workers=(1, 2), gpu=share, placement=placement), admitted_at=900.0)
+    waits = make_job("waits", gpu=share, priority=1, at=10.0)
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[red], jobs=[elastic, waits], now=NOW), UNPROTECTED)
+
+    assert [(type(action), action.job) for action in plan.actions] == [(Admit, "red/waits")]

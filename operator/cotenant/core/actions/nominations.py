@@ -75,10 +75,10 @@ def kept_place(accounts: Accounts, job: Job, request: Request | Refusal, placeme
     result = _as_nominated(accounts.current, job, request, placement)
     if result is None:
         return None
-    if _is_free(accounts.current, job, result):
+    if is_free(accounts.current, job, result):
         return KeptPlace(result, free=True)
     after = accounts.after_evictions
-    if after is not None and _is_free(after, job, result):
+    if after is not None and is_free(after, job, result):
         return KeptPlace(result, free=False)
     return None
 
@@ -86,7 +86,7 @@ def kept_place(accounts: Accounts, job: Job, request: Request | Refusal, placeme
 def kept_move(accounts: Accounts, job: Job, request: Request | Refusal, placement: Placement) -> PlacementResult | None:
     """The place that is held for a job which moves and is still leaving its old one."""
     result = _as_nominated(accounts.current, job, request, placement)
-    if result is None or not _is_free(accounts.open_after_evictions(), job, result):
+    if result is None or not is_free(accounts.open_after_evictions(), job, result):
         return None
     return result
 
@@ -110,7 +110,8 @@ def _as_nominated(
     return PlacementResult(placement, allocation)
 
 
-def _is_free(occupancy: Occupancy, job: Job, result: PlacementResult) -> bool:
+def is_free(occupancy: Occupancy, job: Job, result: PlacementResult) -> bool:
+    """True if the job can be placed there now, under all limits."""
     allocation = result.allocation
     return occupancy.fits(allocation, whole=not job.gpu.is_share) and occupancy.within_lending_limits(allocation)
 

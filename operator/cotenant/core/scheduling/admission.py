@@ -15,6 +15,7 @@ from cotenant.core.actions.collect import Collection, collect
 from cotenant.core.actions.counted_ends import Holders, holders_of
 from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.nominations import is_free
 from cotenant.core.actions.protection import ProtectionSearch
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.actions.victims import CandidateFinder
@@ -87,7 +88,7 @@ class Admission:
         elif (backfill := self._backfill(entry.job, request)) is not None:
             self._cycle.admit(entry, backfill.result, backfill.ends_at)
         elif (result := self._fit_after_evictions(entry.job, request)) is not None:
-            self._cycle.nominate(entry, result, waiting_for_eviction(result.placement))
+            self._take(entry, result)
         else:
             self._refuse(entry, request)
             return
@@ -114,10 +115,21 @@ class Admission:
                 entry.job, request, self.tenures.candidates(request, self._cycle.running, self._candidates.parts)
             )
         if result is not None:
-            self._cycle.nominate(entry, result, waiting_for_eviction(result.placement))
+            self._take(entry, result)
             self.gave = True
             return True
         return self._collect(entry, request)
+
+    def _take(self, entry: Entry, result: PlacementResult) -> None:
+        """Admit the entry if its place is free already, else nominate it for the place.
+
+        A place may be free though no free place was found: quotas are searched with the largest charge of a class, and
+        on a GPU with more memory a share is charged less.
+        """
+        if is_free(self._cycle.accounts.current, entry.job, result):
+            self._cycle.admit(entry, result)
+        else:
+            self._cycle.nominate(entry, result, waiting_for_eviction(result.placement))
 
     def is_refused(self, request: Request) -> bool:
         """The request found no place in this cycle; only a backfill may still start a job that makes it."""
