@@ -36,7 +36,7 @@ TEAM = "device-team"
 def objects(api_server: Cluster, request: pytest.FixtureRequest) -> Iterator[Any]:
     if request.config.getoption("--oldest"):
         pytest.skip("Kubernetes 1.32 has no resource.k8s.io/v1")
-    nowhere = {"nodeSelector": {"kubernetes.io/os": "none"}}
+    nowhere = {"nodeSelector": {"no-node": "has-this"}}
     values = {
         "operator": {"replicas": 1} | nowhere,
         "agent": {"simulate": True, "dra": {"enabled": True}} | nowhere,

@@ -31,7 +31,7 @@ OURS = "shares of gpu.cotenant.dev are what TrainingJobs hold of a GPU"
 
 @pytest.fixture(scope="module")
 def core(api_server: Cluster) -> Iterator[Any]:
-    nowhere = {"nodeSelector": {"kubernetes.io/os": "none"}}
+    nowhere = {"nodeSelector": {"no-node": "has-this"}}
     values = {
         "operator": {"replicas": 1} | nowhere,
         "agent": {"simulate": True, "devicePlugin": {"enabled": True}} | nowhere,
