@@ -14,12 +14,20 @@ T = TypeVar("T")
 def wait_until(
     ask: Callable[[], T | None], what: str | Callable[[], object], *, seconds: float = 150.0, pause_s: float = 0.2
 ) -> T:
-    """The first true answer. Fails after the deadline with `what`: what was waited for, or what tells how it is now."""
+    """The first true answer. Fails after the deadline with `what`: what was waited for, or what tells how it is now.
+
+    A field of a document that is missing (LookupError) is not there yet.
+    """
     patience = Patience(seconds)
-    while not (answer := ask()):
-        assert not patience.exhausted(), f"not within {patience}: {what() if callable(what) else what}"
+    while True:
+        missing = ""
+        try:
+            if answer := ask():
+                return answer
+        except LookupError as error:
+            missing = f" ({error!r})"
+        assert not patience.exhausted(), f"not within {patience}: {what() if callable(what) else what}{missing}"
         time.sleep(pause_s)
-    return answer
 
 
 def timeout(idle_s: float) -> str:

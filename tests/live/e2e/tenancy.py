@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,11 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from cotenant_local.host.patience import Patience
 from tests.live.e2e.reader import Reader
-from tests.live.waiting import timeout
+from tests.live.waiting import timeout, wait_until
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -56,7 +52,7 @@ class Tenancy:
         return Reader(self.cluster)
 
     def get(self, *what: str) -> Document:
-        """As `kubectl get WHAT -o json`."""
+        """The answer of `kubectl get WHAT -o json`."""
         return self._reader.get(*what)
 
     def job(self, name: str, namespace: str = "team-a") -> Document:
@@ -70,17 +66,12 @@ class Tenancy:
         return self.cluster.kubectl("logs", pod, "-n", namespace)
 
     def wait(self, until: Callable[[], Any], *, seconds: float = 120, what: str) -> Any:
-        """The first true answer of `until`. Fails with the state of all jobs and pods when it does not come in time."""
-        patience = Patience(seconds)
-        while True:
-            answer = until()
-            if answer:
-                return answer
-            if patience.exhausted():
-                state = self.cluster.kubectl("get", "trainingjobs,pods", "-A", "-o", "wide")
-                details = [json.dumps(job.get("status", {}), indent=1) for job in self.jobs()[:3]]
-                pytest.fail(f"not within {patience}: {what}\n{state}\n" + "\n".join(details))
-            time.sleep(0.3)
+        """The first true answer of `until` (`wait_until`). Fails with the state of all jobs and pods."""
+        return wait_until(until, lambda: f"{what}\n{self._state()}", seconds=seconds, pause_s=0.3)
+
+    def _state(self) -> str:
+        table = self.cluster.kubectl("get", "trainingjobs,pods", "-A", "-o", "wide")
+        return "\n".join([table, *(json.dumps(job.get("status", {}), indent=1) for job in self.jobs()[:3])])
 
     def wait_phase(self, name: str, *phases: str, namespace: str = "team-a", seconds: float = 150) -> Document:
         def there() -> Document | None:
