@@ -136,7 +136,7 @@ def played(cluster: PlayedCluster, capsys: pytest.CaptureFixture[str], monkeypat
 
 
 AGAIN = "It waits for its place again: `kubectl cotenant why red/train`"
-HOW = "SIGTERM reaches every rank: save there and end, within gracePeriod (docs/worker.md)."
+HOW = "SIGTERM reaches every rank: save there and end, within gracePeriod (docs/failures.md)."
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Command and environment of this pod's Ray node. Pure; `node_main` parses the flags.
 
-Each flag was measured (docs/worker.md): no dashboard, no autoscaler, no log monitor, no memory monitor, fixed ports,
-token on, nice level 0, and a short reconnect so that a lost head is noticed. `--num-gpus 0` keeps Ray from changing
-CUDA_VISIBLE_DEVICES.
+Each flag was measured (docs/worker-start.md): no dashboard, no autoscaler, no log monitor, no memory monitor, fixed
+ports, token on, nice level 0, and a short reconnect so that a lost head is noticed. `--num-gpus 0` keeps Ray from
+changing CUDA_VISIBLE_DEVICES.
 """
 
 from __future__ import annotations

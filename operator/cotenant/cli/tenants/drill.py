@@ -98,7 +98,7 @@ def sentences(name: str, found: Rehearsal) -> Iterator[str]:
     if found.message:
         yield found.message
     if not found.saved:
-        yield "SIGTERM reaches every rank: save there and end, within gracePeriod (docs/worker.md)."
+        yield "SIGTERM reaches every rank: save there and end, within gracePeriod (docs/failures.md)."
     yield f"It waits for its place again: `kubectl cotenant why {name}`"
 
 
