@@ -16,7 +16,7 @@ from cotenant_local.host.procfs import descendants
 
 
 class NoTargetError(Exception):
-    """Nothing runs that this fault could hit; the message names what was looked for."""
+    """No process that this fault could hit runs. The message names what was looked for."""
 
 
 @dataclass(slots=True)

@@ -53,7 +53,7 @@ class Encoded(FakeCaller):
 
 
 def large(number: int) -> Iterator[Document]:
-    """So many jobs, as large as jobs are: with specs, conditions and managed fields."""
+    """`number` jobs of a realistic size: with specs, conditions and managed fields."""
     pattern = list(jobs())
     fill = {"managedFields": [{"manager": "cotenant", "fieldsV1": {f"f:{n}": {"f:status": {}} for n in range(40)}}]}
     for at in range(number):

@@ -13,7 +13,7 @@ END: Final = "<!-- bench/gpu.py writes to here -->"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """On which it ran."""
+    """The machine of a run."""
 
     gpu: str
     torch: str
@@ -40,5 +40,5 @@ def table(machine: Machine, day: str, rows: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _cell(text: object) -> str:
-    """On one line, without what Markdown would take for a column or for HTML."""
+    """The text on one line, without characters that Markdown takes for a column or for HTML."""
     return re.sub(r"\s+", " ", str(text)).strip().replace("|", "\\|").replace("<", "&lt;")

@@ -84,8 +84,8 @@ def operator_uses() -> Iterator[Right]:
 
 
 def of_composites() -> Iterator[Right]:
-    """Of kinds that are made of others: each is watched and its status written; what it makes is read where it is there
-    already, what it changes where that has changed."""
+    """Rights for composite kinds: watch each, write its status, read existing objects that it makes, and watch
+    objects that it changes."""
     for composite in kinds(ObjectCache()):
         own = composite.resource
         yield from (Right(own.group, own.plural, verb) for verb in ("get", "list", "watch"))

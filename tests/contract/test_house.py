@@ -93,7 +93,7 @@ def test_no_test_imports_a_benchmark() -> None:
 
 
 def test_the_folder_of_the_operator_is_no_package() -> None:
-    """As one, it would hide the standard library's `operator` from whoever starts Python in the checkout."""
+    """A package would hide the standard library's `operator` if Python starts in the checkout."""
     assert not (ROOT / "operator" / "__init__.py").exists()
 
 

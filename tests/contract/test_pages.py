@@ -24,12 +24,12 @@ _Reader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
 
 
 def prose(text: str) -> str:
-    """Without blocks of code."""
+    """The text of a page without blocks of code."""
     return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def anchors(text: str) -> list[str]:
-    """Of each heading, as the forge and the site make it."""
+    """The anchor of each heading, as the forge and the site make it."""
     headings = re.findall(r"^#+ +(.*?) *$", prose(text), re.MULTILINE)
     plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
     return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in plain]

@@ -155,7 +155,7 @@ jobs = st.builds(
 def test_the_answer_about_quotas_and_nodes_equals_what_the_next_cycle_does(
     before: list[Job], name: str, guaranteed: int, copies: int, cycles: int
 ) -> None:
-    """Where nothing else happens: the same core, on the state that the change was observed into."""
+    """They are equal if nothing else happens: the same core decides on the state with the change."""
     toy = ToyCluster([make_node("n1"), make_node("n2")], [RED, BLUE], {job.key: job for job in before}.values())
     for _ in range(cycles):
         toy.cycle()

@@ -18,7 +18,7 @@ TEAMS = (
 
 
 def situation(*jobs: Job) -> Situation:
-    """After the cycle in which the others came, when the first of them ran already."""
+    """The state after the cycle in which the other jobs came, when the first of them ran already."""
     toy = ToyCluster([make_node("n1", gpus=4)], TEAMS, jobs[:1])
     toy.cycle()
     for job in jobs[1:]:

@@ -1,4 +1,4 @@
-"""Who is before whom, and by which rule."""
+"""The order of waiting jobs, and the rule that puts one before another."""
 
 from __future__ import annotations
 

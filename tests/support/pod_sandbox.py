@@ -165,7 +165,7 @@ class PodSandbox:
 
     @property
     def hosts(self) -> list[str]:
-        """By node rank."""
+        """Addresses of the pods by node rank."""
         return [*(pod.host for pod in self.contract.pods), *self.contract.servers]
 
     def start_all(self) -> list[Pod]:

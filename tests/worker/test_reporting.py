@@ -134,7 +134,7 @@ def test_an_evaluator_writes_no_checkpoint_over_those_of_the_ranks(
 
 @dataclass
 class Tensor:
-    """Of one element."""
+    """A tensor of one element."""
 
     value: float
 
@@ -159,7 +159,7 @@ def test_results_come_after_the_last_report_and_may_be_text(rank: Rank) -> None:
 
 
 class Array:
-    """Of several elements: `item` refuses."""
+    """An array of several elements: `item` refuses."""
 
     def item(self) -> float:
         raise ValueError("can only convert an array of size 1")

@@ -58,7 +58,7 @@ class BaselineLedger:
 
 class ScoringPolicy(Protocol):
     def score(self, ledger: BaselineLedger, shape: PodShape, rows: Ints) -> tuple[Floats, Ints]:
-        """For each row that fits: higher is better, and the GPU a share would take."""
+        """For each row that fits: its score (higher is better) and the GPU that a share would take."""
         ...
 
 

@@ -48,7 +48,7 @@ FAMILIES: Final = {
 
 
 def is_v6(address: str) -> bool:
-    """Of an address or a range."""
+    """True if an address or a range is IPv6."""
     return ":" in address
 
 

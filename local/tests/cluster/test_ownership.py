@@ -14,7 +14,7 @@ from cotenant_local.host.errors import LocalError
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where folders of clusters are, in a state folder of the test's own."""
+    """The folder of clusters, in a state folder of the test's own."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(cgroup_claims, "sweep", lambda: None)
     return tmp_path / "state" / "cotenant" / "local"

@@ -16,7 +16,7 @@ class User:
     flags: tuple[str, ...]
 
     def become(self) -> list[str]:
-        """In front of a command: this user, when it is another."""
+        """Words in front of a command that run it as this user; none if it is the current user."""
         if os.geteuid() != 0:
             return []
         return ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups"]

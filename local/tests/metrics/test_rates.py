@@ -1,4 +1,4 @@
-"""From what kubelets say to rates."""
+"""Rates, computed from the counters of kubelets."""
 
 from cotenant_local.metrics.rates import Sample, UsageRate, between, parse
 

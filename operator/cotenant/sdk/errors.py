@@ -15,7 +15,7 @@ class ClusterUnreachableError(CotenantError):
 
 
 class CredentialsError(CotenantError):
-    """Neither a kubeconfig nor a pod gives a cluster and credentials."""
+    """No cluster and credentials were found, neither in a kubeconfig nor in a pod."""
 
 
 class AccessDeniedError(CotenantError):

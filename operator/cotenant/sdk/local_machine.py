@@ -236,7 +236,7 @@ class LocalRun:
         return {**os.environ, **given, **own}
 
     def _checkpoints(self) -> dict[str, str]:
-        """Where ranks save, and the newest complete checkpoint, if the worker's package is installed."""
+        """The folder where ranks save, and the newest complete checkpoint if the worker's package is installed."""
         if not self._spec.get("checkpoint"):
             return {}
         folder = self._folder / CHECKPOINTS

@@ -47,7 +47,7 @@ class SubmissionPlan:
 
     @property
     def latest_start(self) -> datetime | None:
-        """In nine of ten cases it has started by then."""
+        """The time by which it has started in nine of ten cases."""
         return _moment(self.answer.get("latestStart"))
 
     @property

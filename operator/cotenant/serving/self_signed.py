@@ -57,7 +57,7 @@ class SelfSigned:
         )
 
     def write(self, folder: Path) -> None:
-        """As the files of a mounted Secret; the key is its owner's alone."""
+        """Write the files of a mounted Secret. Only the owner may read the key."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, text in (("tls.key", self.key), ("tls.crt", self.certificate)):
             (folder / name).touch(mode=0o600)

@@ -104,7 +104,7 @@ class FakeKubelet:
             return {name: sum(one == "Healthy" for one in shares.values()) for name, shares in self.shares.items()}
 
     def wait_for(self, healthy: dict[str, int]) -> None:
-        """Until these are the healthy shares of each resource, and there are no others."""
+        """Wait until exactly these shares of each resource are healthy."""
         deadline = time.monotonic() + 20
         with self._news:
             while self.healthy() != healthy:

@@ -18,7 +18,7 @@ from tests.agent.dra.gpus import A, B
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """With a short name: that of a socket may have 107 characters."""
+    """A folder with a short name: the path of a socket may have 107 characters."""
     with tempfile.TemporaryDirectory(prefix="dp") as made:
         yield Path(made) / "device-plugins"
 

@@ -17,7 +17,7 @@ FAKE = Path(__file__).with_name("fake_amd_smi.py")
 
 
 def static_of(index: int) -> dict[str, Any]:
-    """As ROCm 6.4 and 7 print it, shortened."""
+    """The output of ROCm 6.4 and 7, shortened."""
     return {
         "gpu": index,
         "asic": {"market_name": "AMD Instinct MI300X", "vendor_id": "0x1002", "asic_serial": f"0x{index}"},

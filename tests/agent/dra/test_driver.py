@@ -22,7 +22,7 @@ from tests.agent.reports.observed import busy, make_observer
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """With a short name: that of a socket may have 107 characters."""
+    """A folder with a short name: the path of a socket may have 107 characters."""
     with tempfile.TemporaryDirectory(prefix="dra") as made:
         yield Path(made)
 

@@ -1,4 +1,4 @@
-"""Who holds the GPUs of a node until it is really gone, and who is on them without a grant."""
+"""A pod holds GPUs until its processes are gone. A process without a grant is named."""
 
 from __future__ import annotations
 

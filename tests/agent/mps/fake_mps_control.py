@@ -47,7 +47,7 @@ def save(servers: dict[str, Any]) -> None:
 
 
 def serve(file: str) -> None:
-    """In the foreground, until it is told to quit. Servers of GPUs that are not there vanish without a word."""
+    """Serve in the foreground until told to quit. Servers of GPUs that do not exist vanish without a word."""
     document = tomllib.loads(Path(file).read_text())
     if document.get("schema_version") != "1.0":
         refuse("schema_version is missing")

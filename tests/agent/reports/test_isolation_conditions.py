@@ -82,7 +82,7 @@ def test_a_level_that_never_fell_has_no_condition() -> None:
 
 
 def test_the_condition_lasts_from_the_fall_until_as_much_is_held_again() -> None:
-    """Also when it falls further, and rises in part: what counts is the level from which it fell first."""
+    """It may fall further or rise in part meanwhile: the level from which it fell first counts."""
     no_proc = "the host's /proc is not mounted in the agent's pod"
     fallen = conditions([], "Watched", make_observer(attributing=False))
     assert fallen == [lowered("Watched", "Cooperative", no_proc)]

@@ -1,4 +1,4 @@
-"""From a view of the node to the document in GPUNode.status, and when it is written."""
+"""The document in GPUNode.status that a view of the node gives, and when it is written."""
 
 from typing import Any
 

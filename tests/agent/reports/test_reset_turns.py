@@ -1,4 +1,4 @@
-"""From the annotation to the driver and back: what is held is refused by name, what is free is reset once."""
+"""Resets asked for by annotation: a GPU in use is refused with its holder's name, a free GPU is reset once."""
 
 from dataclasses import replace
 from typing import Any

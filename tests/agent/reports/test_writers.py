@@ -1,4 +1,4 @@
-"""Of two agents on one node one writes, and the other says for whom it holds back."""
+"""If a node has two agents, one writes, and the other names the one that writes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_who_holds_back_for_whom(writer: Any, age: float, started: bool, said: s
 
 
 def test_of_two_kinds_that_are_both_alive_never_both_write_and_of_one_kind_the_later_one_does() -> None:
-    """Whoever wrote last is in the status; whoever has written before that holds back for one of another kind."""
+    """The status names the last writer. An agent that wrote before stops for an agent of another kind."""
     amd = Writer("amd.com/gpu", "other-b")
     assert conflict(ME, {"writer": amd.entry()}, NOW, NOW, started=True)
     assert conflict(amd, {"writer": ME.entry()}, NOW, NOW, started=False)

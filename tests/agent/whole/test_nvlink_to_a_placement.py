@@ -64,7 +64,7 @@ class Node:
 
 
 def gpus_given(cluster: ObservedCluster) -> list[str]:
-    """To the job that waits, in the next decision."""
+    """The GPUs that the next decision gives to the job that waits."""
     cluster.sync(T0)
     admitted = [one for one in schedule(cluster.snapshot(T0)).actions if isinstance(one, Admit)]
     return [gpu.uuid for one in admitted for gpu in one.placement.nodes[0].ranks[0].gpus]

@@ -145,7 +145,7 @@ def test_a_program_at_the_bound_is_taken(program: dict[str, Any]) -> None:
 
 
 def test_every_free_text_of_a_spec_is_among_what_is_counted_or_is_short() -> None:
-    """Of a text of any characters each may take six bytes; those with a grammar are plain."""
+    """A character of a free text may take six bytes. Texts with a grammar are plain."""
     counted = {".runtime.command[]", ".runtime.args[]", ".runtime.env[].value"}
     long = []
     for path, node in every_node(schema()["properties"]["spec"]):

@@ -83,7 +83,7 @@ def test_sessions_are_opened_on_a_port_of_their_own_with_a_certificate_for_their
 
 
 def test_tokens_of_accounts_last_ten_minutes_and_are_bound_to_their_pods(render: Render) -> None:
-    """By a projection: of those that Kubernetes mounts by itself the API server accepts each for a year."""
+    """Projected tokens do this. The API server accepts the tokens that Kubernetes mounts by itself for a year."""
     objects = render()
     for workload in (objects["Deployment", "cotenant-operator"], objects["DaemonSet", "cotenant-agent"]):
         assert pod_of(workload)["automountServiceAccountToken"] is False

@@ -44,5 +44,5 @@ async def open_dashboard() -> AsyncIterator[Open]:
 
 @pytest.fixture
 async def browser(open_dashboard: Open) -> Browser:
-    """Of somebody who may see everything."""
+    """A browser of a person who may see everything."""
     return await open_dashboard(played())

@@ -46,7 +46,7 @@ def pod_of_the_first_rank(job_uid: str) -> dict[str, Any]:
 
 
 def end(cluster: PlayedCluster) -> None:
-    """Who is asked to leave leaves, and what was submitted succeeds."""
+    """Jobs that are asked to leave end, and submitted jobs succeed."""
     for (kind, _), document in list(cluster.kube._objects.items()):
         if kind.plural == "trainingjobs":
             name = document["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""Nothing passes a plain stream as control but what the program itself has sealed."""
+"""A plain stream passes only those control characters that the program itself has sealed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may read `/metrics`: the questions, what their answers mean, and what is remembered of them."""
+"""Access to `/metrics`: the reviews that are asked, what their answers mean, and how long they are remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the credentials of the API server come from."""
+"""Sources of the credentials for the API server."""
 
 from __future__ import annotations
 

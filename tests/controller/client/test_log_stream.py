@@ -18,7 +18,7 @@ PATH = "/api/v1/namespaces/red/pods/train-1-0/log"
 
 @asynccontextmanager
 async def client() -> AsyncIterator[RestKube]:
-    """Of a server that has a log, refuses it with `tailLines=403`, and breaks off with `follow=true`."""
+    """A client of a server that has a log, refuses it with `tailLines=403`, and breaks off with `follow=true`."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         assert request.path == PATH

@@ -76,7 +76,7 @@ async def test_a_webhook_that_answers_again_costs_nothing() -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 async def test_a_list_whose_pages_expire_again_and_again_is_had_in_one_piece(whole: bool) -> None:
-    """As when a page takes longer than etcd keeps its history."""
+    """This happens if a page takes longer than etcd keeps its history."""
     asked: list[dict[str, str]] = []
 
     async def answer(request: web.Request) -> web.Response:

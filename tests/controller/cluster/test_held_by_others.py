@@ -107,7 +107,7 @@ def test_a_gpu_that_a_claim_holds_is_not_given_to_a_job_and_comes_back() -> None
 
 
 def test_what_a_claim_left_of_a_gpu_is_shared_as_with_another_queue() -> None:
-    """Not at all, unless the administrator allows it on the node and the job says `sharing: Any`."""
+    """It is shared only if the administrator allows it on the node and the job says `sharing: Any`."""
     world = World()
     world.put(RESOURCE_CLAIMS, claim_document("c", ("n1", "gpu-0", 1024, 10)))
     for number in (1, 2, 3):

@@ -233,7 +233,7 @@ def test_a_job_is_looked_at_when_what_is_enforced_on_it_may_be_other_than_before
 
 
 def quota_request(version: int, decision: str | None = None) -> Document:
-    """As it stands without an answer, or answered."""
+    """A request without an answer, or answered."""
     spec = {"quotas": [{"gpus": 2}], "until": "2090-01-01T00:00:00Z", "reason": "a paper"}
     metadata = {"name": "more", "namespace": "red", "uid": "q1"}
     document = versioned({"apiVersion": names.API_VERSION, "kind": "QuotaRequest", "metadata": metadata}, version)

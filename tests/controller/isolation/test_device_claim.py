@@ -21,7 +21,7 @@ UNABLE = NodeIsolation(simulated=True, best=Isolation.NONE)
 
 
 def placed(*ranks: tuple[tuple[str, int, int], ...]) -> NodePlacement:
-    """Of each rank: GPU, MiB and milli-GPU."""
+    """A placement, given as GPU, MiB and milli-GPU of each rank."""
     return NodePlacement(
         node="n1",
         ranks=tuple(

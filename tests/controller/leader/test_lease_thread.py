@@ -110,7 +110,7 @@ async def test_a_lease_that_cannot_be_given_back_is_left_to_expire(caplog: pytes
 
 @pytest.mark.parametrize("broken", [ValueError("a fault of the program"), StaleTrustError("it was renewed")])
 async def test_an_error_of_the_thread_ends_the_run_of_the_caller_with_it(broken: Exception) -> None:
-    """Also an authority that was renewed, which only a new process trusts."""
+    """One such error is a renewed certificate authority, which only a new process trusts."""
     kube = OpenKube()
     kube.broken = broken
     lease, _ = lease_of(kube)

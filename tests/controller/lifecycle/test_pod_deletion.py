@@ -228,7 +228,7 @@ class PlayedCluster:
         return observed(self.status, *self.pods.values(), now=self.now, unreachable_nodes=self.unreachable, spec=spec)
 
     def request(self, name: str, grace_s: int) -> None:
-        """As the API server does it: a later request can only shorten what the first one gave."""
+        """Delete like the API server: a later request can only shorten the first one's grace period."""
         before = self.pods[name]
         if before.deletion is None:
             request = DeletionRequest(asked_at=self.now, grace_s=grace_s)

@@ -1,4 +1,4 @@
-"""From a TrainingJob to what its pods are made from. Pure."""
+"""The parts that pods are made from, taken from a TrainingJob. Pure."""
 
 from __future__ import annotations
 

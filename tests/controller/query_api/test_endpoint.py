@@ -1,4 +1,4 @@
-"""Where the leader is, in the EndpointSlice of its family."""
+"""The leader's address is in the EndpointSlice of its address family."""
 
 from __future__ import annotations
 

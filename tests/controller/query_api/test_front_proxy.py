@@ -1,4 +1,4 @@
-"""Who asks, by the certificate and the headers of the API server's aggregator."""
+"""The user who asks, by the certificate and the headers of the API server's aggregator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEADERS = CIMultiDict(
 
 
 def certificate(name: str) -> dict[str, Any]:
-    """As `ssl` shows one that it has verified."""
+    """A certificate as `ssl` shows one that it has verified."""
     return {"subject": ((("organizationName", "any"),), (("commonName", name),))}
 
 

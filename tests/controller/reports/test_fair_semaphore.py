@@ -1,4 +1,4 @@
-"""Who gets the next place of a semaphore that flows share, on simulated time."""
+"""The flow that gets the next place of a shared semaphore, on simulated time."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Poller:
         return answer.to_json().encode() if isinstance(answer, contract.Progress) else answer
 
     async def poll(self) -> None:
-        """As many rounds as there are answers."""
+        """Poll once for each answer."""
         while self.answers:
             await self.poller.poll_running()
 

@@ -132,7 +132,7 @@ async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """As much as is taken."""
+    """Write until the reader takes no more."""
     writer.write(OK + b"\r\n")
     while True:
         writer.write(bytes(1 << 20))

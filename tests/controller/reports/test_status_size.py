@@ -28,7 +28,7 @@ LONGEST = ("\U0001f600", "\u20ac", "\u202e", "\x01", "\ud800", '"', "\\", "a")
 
 
 def largest_progress(char: str, ranks: int) -> bytes:
-    """As much of everything as the bounds let in."""
+    """A progress that is as large as the bounds allow."""
     text = char * 5000
     document = {
         "state": "s" * 32,

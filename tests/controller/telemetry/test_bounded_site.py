@@ -1,4 +1,4 @@
-"""Whoever reaches a port of the operator holds a bounded number of its connections, and keeps nobody else from it."""
+"""A client holds a bounded number of connections of a port and cannot keep other clients from it."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ BOOKING = BookingTerms(name="demo", queue="red", gpu_class="H100", gpus=2, start
 def test_a_job_on_booked_gpus_promises_its_end_only_if_a_job_waits_for_them(
     before: list[Job], asks: Job, is_held: bool
 ) -> None:
-    """Of four GPUs two are booked from 100 on, and one is held until 90."""
+    """There are four GPUs: two are booked from 100 on, and one is held until 90."""
     queues = [make_queue("red", guaranteed=1), make_queue("blue", guaranteed=2)]
     busy = [make_job(name, queue="blue", expected_runtime_s=90) for name in ("busy", *(() if before else ("other",)))]
     toy = ToyCluster([make_node("n1", gpus=4)], queues, policy=Policy(protected_runtime_s=10))

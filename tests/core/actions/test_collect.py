@@ -40,7 +40,7 @@ NODE = make_node("n1", gpus=2)
 
 
 def busy(queue: str = "red", **changes: Any) -> Job:
-    """On the first of two GPUs for 1,000 s."""
+    """A job on the first of two GPUs for 1,000 s."""
     return make_job("busy", queue=queue, placement=make_placement(("n1", [[0]])), admitted_at=9_000.0, **changes)
 
 

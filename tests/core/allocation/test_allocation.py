@@ -143,7 +143,7 @@ def test_a_job_of_a_deleted_queue_is_charged_to_no_queue_and_shares_with_none() 
 
 
 def allocations() -> list[Allocation]:
-    """Of two users and two queues, whole GPUs and shares, on all nodes."""
+    """Allocations of two users and two queues, whole GPUs and shares, on all nodes."""
     blue = make_job("b", queue="blue", user="bob", milli=200, sharing=Sharing.NEVER)
     share = make_placement(("n2", [[0], [0]]), milli=200)
     return [

@@ -26,7 +26,7 @@ Found = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def tried(job: Job, around: Surroundings, starts: Starts) -> list[SpecChange]:
-    """By a rule that looks at the changed job alone."""
+    """The changes that start the job, by a rule that looks at the changed job alone."""
     return list(changes(job, around, lambda changed, ends_by=None: starts(changed)))
 
 

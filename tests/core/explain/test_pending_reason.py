@@ -261,7 +261,7 @@ def by_class(h100: int, a100: int) -> tuple[Quota, ...]:
 
 
 def on(node: str, columns: int) -> list[Job]:
-    """So many jobs of one GPU each."""
+    """`columns` jobs of one GPU each, all on one node."""
     return [held(f"{node}{column}", (node, [[column]])) for column in range(columns)]
 
 

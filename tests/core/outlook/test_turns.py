@@ -162,7 +162,7 @@ def test_overdue_jobs_go_each_by_its_own_wait() -> None:
 def test_an_arriving_job_takes_its_turn_alone_until_a_job_is_overdue(
     waits_since: tuple[float, float], alone: bool
 ) -> None:
-    """At 1,040 s, with a patience of 500 s."""
+    """The job is overdue at 1,040 s, with a patience of 500 s."""
     wide = [make_job(f"w{number}", gpus=2, cpu_milli=number, at=since) for number, since in enumerate(waits_since)]
     cluster = played(running("held", 0), *wide, gpus=2, policy=replace(COLLECTS, reserve_within_s=0))
     turns = Turns(cluster)

@@ -97,7 +97,7 @@ def test_cached_answers_after_changes_equal_those_of_a_new_cache(shape: Shape, s
 
 @pytest.mark.parametrize("shape", [HALF, Shape(whole=False, count=2, memory_milli=300)])
 def test_scores_by_prices_after_changes_equal_those_of_a_new_cache(shape: Shape) -> None:
-    """Of one GPU, and of two, where the score depends on which GPUs fit together."""
+    """Shapes have one GPU, or two, whose score depends on which GPUs fit together."""
     ledger = Ledger.of([make_node(f"n{number}") for number in range(4)])
     scorer = Packing().prepare(ledger, [(HALF, 1.0), (shape, 1.0)])
     kept = FitCache(ledger, scorer)

@@ -210,7 +210,7 @@ def test_a_queue_of_weight_0_that_borrows_goes_after_every_positive_weight() -> 
 def test_a_charge_lies_inside_the_guarantee_as_a_whole_or_not_at_all(
     amounts: tuple[tuple[str, int], ...], on_top: bool, counted: bool
 ) -> None:
-    """Of two H100 one is held, of one A100 two; T4 have a limit and no guarantee."""
+    """One of two guaranteed H100 is held, and two A100 for one guaranteed. T4 have a limit and no guarantee."""
     lines = [replace(H100, guaranteed=2_000), replace(A100, guaranteed=1_000), replace(T4, limit=4_000)]
     usage = usage_of(lines, {"H100": 1_000, "A100": 2_000})
     charge = Charge(0, "", tuple(((gpu_class, ""), Amounts(milli)) for gpu_class, milli in amounts))

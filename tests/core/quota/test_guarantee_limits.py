@@ -21,7 +21,7 @@ RED = "queue red, class any, zone"
 
 
 def headroom(own: tuple[Quota, ...], above: tuple[Quota, ...], held: int = 0, milli: int = 1_000) -> Headroom:
-    """Of the queue red below org, which holds so many milli-GPU in east."""
+    """Headroom of the queue red below org, which holds the given milli-GPU in east."""
     queues = [replace(make_queue("org"), quotas=above), replace(make_queue("red", parent="org"), quotas=own)]
     ledger = Ledger.of(NODES)
     usage = Usage(QueueTree.of(queues, ledger.inventory))

@@ -150,8 +150,8 @@ def after(world: World, state: Seen, *, came: Job | None = None, gone: str = "")
 
 
 def check_reclaims(world: World, before: Sequence[Job], plan: Plan) -> None:
-    """Where no queue has a parent: what is reclaimed is not covered if with what stays it is more than the guarantee,
-    for whatever is covered stays; and who it is for is inside its own with what its queue goes on to hold."""
+    """Check reclaims if no queue has a parent. What is reclaimed, together with what stays, exceeds the victim's
+    guarantee. The job it is reclaimed for stays inside its own queue's guarantee."""
     if any(queue.parent for queue in world.queues):
         return
     guaranteed = {queue.name: sum(line.guaranteed for line in queue.quotas) // WHOLE for queue in world.queues}

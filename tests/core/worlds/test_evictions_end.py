@@ -27,7 +27,7 @@ ANY = frozenset({"ns"})
 
 
 def play(toy: ToyCluster, *, cycles: int = 60) -> Counter[str]:
-    """Until nothing happens for longer than a protected time lasts; returns how often each job was evicted."""
+    """Play until nothing happens for longer than the protected time. Returns how often each job was evicted."""
     before, idle = len(toy.history), 0
     for _ in range(cycles):
         toy.now += MINUTE

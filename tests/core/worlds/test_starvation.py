@@ -129,8 +129,10 @@ def drawn_queues(rng: random.Random, gpus: int) -> list[TenantQueue]:
 def drawn_jobs(
     rng: random.Random, queues: list[TenantQueue], gpus: int, *, endless: bool
 ) -> Iterator[tuple[Job, float]]:
-    """Without end: mostly small, now and then a gang of up to all that a limit allows. Some have no maxRuntime, and of
-    these some never end by themselves, if `endless`."""
+    """An endless stream of jobs: mostly small, now and then a gang of up to all that a limit allows.
+
+    Some have no maxRuntime, and of these some never end by themselves, if `endless`.
+    """
     number = 0
     while True:
         most_s = rng.choice((600, 1_200, 3_600, None))
@@ -190,7 +192,7 @@ def test_with_a_tenure_limit_every_job_starts_by_its_latest_start(seed: int) -> 
 @given(SEEDS)
 @FEW
 def test_without_a_tenure_limit_every_published_latest_start_holds(seed: int) -> None:
-    """As long as no job comes that may run longer than all others."""
+    """It holds as long as no job comes that may run longer than all others."""
     stream = played(seed, COLLECTS, endless=False)
 
     assert all(stream.untold.values())
@@ -242,7 +244,7 @@ def test_a_gang_of_all_gpus_starts_under_a_stream_of_small_jobs_that_exceeds_the
 
 
 def test_gangs_that_never_end_take_turns_if_there_is_a_tenure_limit() -> None:
-    """As long as other jobs come: an arrival is a change, after which evicted jobs may be evicted again."""
+    """They do as long as other jobs come: an arrival is a change, after which evicted jobs may be evicted again."""
     policy = replace(COLLECTS, tenure_s=PATIENCE_S)
     stream = Stream(ToyCluster([make_node("n", gpus=4)], [make_queue("red", guaranteed=4)], policy=policy), PATIENCE_S)
     for name in ("one", "two"):

@@ -32,7 +32,7 @@ RUNTIME_CLASS = {
 
 
 def pod(name: str, gpu: str) -> dict[str, Any]:
-    """As the operator makes it, with a program that shows its environment and waits."""
+    """A pod as the operator makes it, with a program that shows its environment and waits."""
     grant = RankGrant(0, (GpuGrant(gpu, SHARE, 400, whole=False),))
     contract = Contract(name, "default", "u", 1, 0, (PodGrant("h", (grant,)),), "command").to_json()
     env = {

@@ -70,7 +70,7 @@ class Server:
             return Answer(response.status, {"message": raw.decode(errors="replace")})
 
     def dry_run(self, body: Any, kind: str, version: str = names.API_VERSION) -> Answer:
-        """As `kubectl create --dry-run=server --validate=strict`, in this version."""
+        """Do what `kubectl create --dry-run=server --validate=strict` does, in this version."""
         return self.call("POST", f"/apis/{version}/{PATHS[kind]}?dryRun=All&fieldValidation=Strict", body)
 
     def create(self, body: Any, kind: str, version: str) -> Answer:

@@ -154,7 +154,7 @@ def test_a_job_of_a_namespace_without_the_label_waits_and_says_why(cluster: "Clu
 
 
 def test_nobody_was_refused_anything(cluster: "Cluster") -> None:
-    """In the API server's own audit log: no 403 for the two accounts, since the chart was installed."""
+    """The API server's audit log has no 403 for the two accounts since the chart was installed."""
     accounts = {f"system:serviceaccount:{NAMESPACE}:cotenant-{part}" for part in ("operator", "agent")}
     events = [json.loads(line) for line in (cluster.state.logs / "audit.log").read_text().splitlines()]
     account = json.loads(cluster.kubectl("get", "serviceaccount", "cotenant-operator", "-n", NAMESPACE, "-o", "json"))

@@ -1,4 +1,4 @@
-"""Who reads `/metrics` of the installed operator and agents: real pods, real tokens, real network policies."""
+"""Access to `/metrics` of the installed operator and agents: real pods, real tokens, real network policies."""
 
 import base64
 import json
@@ -167,7 +167,7 @@ def test_from_other_namespaces_no_port_is_reached(cluster: "Cluster", component:
 
 
 def test_an_operator_reaches_what_it_must_and_nothing_else(cluster: "Cluster") -> None:
-    """By its own process: its pod has no other program."""
+    """The operator's own process tries it: its pod has no other program."""
     found = json.loads(cluster.kubectl("get", "pod", "reader", "-n", ELSEWHERE, "-o", "json"))
     address = found["status"]["podIP"]
     command = ["exec", "-n", SYSTEM, "deployment/cotenant-operator", "--", "python", "-c", CONNECT]

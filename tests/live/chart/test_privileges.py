@@ -270,7 +270,7 @@ def test_what_is_used_is_in_the_table_and_what_is_in_the_table_is_used(cluster: 
 
 
 def test_no_write_touches_what_others_made(cluster: Cluster, before: int) -> None:
-    """Neither in a tenant's namespace nor elsewhere, however close its name is; and elsewhere nothing is made."""
+    """This holds in a tenant's namespace and elsewhere, however close the name is. Elsewhere nothing is made."""
     seen = list(requests(cluster))[before:]
     theirs = {
         (one.namespace, one.right.resource) for one in seen if not one.right.account and one.right.verb == "create"

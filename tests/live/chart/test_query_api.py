@@ -115,7 +115,7 @@ def raw(cluster: Cluster, path: str, who: str) -> subprocess.CompletedProcess[st
 
 
 def explanation(cluster: Cluster, namespace: str, name: str, who: str) -> dict[str, Any]:
-    """As soon as the job waits and everybody in line is placed."""
+    """The explanation, as soon as the job waits and every other job is placed."""
 
     def answer() -> dict[str, Any]:
         return dict(json.loads(answered(lambda: raw(cluster, path_of(namespace, name), who))))
@@ -152,7 +152,7 @@ def test_a_job_that_is_not_there_is_not_found(cluster: Cluster) -> None:
 
 
 def test_headers_without_the_certificate_of_the_api_server_count_for_nothing(cluster: Cluster) -> None:
-    """From a pod that the network lets through to the port: the operator's own."""
+    """They come from a pod that the network lets through to the port: the operator's own."""
     label = "app.kubernetes.io/component=operator"
     pods = json.loads(cluster.kubectl("get", "pods", "-n", SYSTEM, "-l", label, "-o", "json"))["items"]
     for pod in pods:
@@ -196,7 +196,7 @@ def test_the_command_explains_with_the_token_of_a_tenant(cluster: Cluster, tmp_p
 
 
 def test_an_administrator_asks_about_the_cluster(cluster: Cluster) -> None:
-    """By the program, on the cluster that the questions above left."""
+    """The program asks, on the cluster that the questions above left."""
     environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
 
     def cotenant(*words: str) -> subprocess.CompletedProcess[str]:
@@ -230,7 +230,7 @@ def test_another_leader_goes_on_answering(cluster: Cluster) -> None:
 
 
 def test_a_run_is_stopped_resumed_and_told_of_when_its_object_is_gone(cluster: Cluster, tmp_path: Path) -> None:
-    """With a kubeconfig of who may edit, and what the records say of it to who may read."""
+    """An account that may edit stops and resumes it. An account that may read sees the records."""
     kubectl = tmp_path / "bin" / "kubectl"
     kubectl.parent.mkdir()
     kubectl.write_text(f'#!/bin/sh\nexec {shlex.join(cluster.command("kubectl"))} "$@"\n')

@@ -1,4 +1,4 @@
-"""Who leads an installed product, and how its process is killed from outside."""
+"""The leader of an installed product, and a way to kill its process from outside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def lease(tenancy: Tenancy) -> dict[str, Any]:
 
 
 def holder(tenancy: Tenancy) -> str:
-    """Who leads: the name of its pod, and what tells this process from the one before it in the same pod."""
+    """The leader: the name of its pod, and what tells this process from an earlier one in the same pod."""
     return str(lease(tenancy).get("holderIdentity") or "")
 
 

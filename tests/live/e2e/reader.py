@@ -56,7 +56,7 @@ class Reader:
         return kubernetes.config.new_client_from_config(str(self._cluster.kubeconfig))
 
     def get(self, *words: str) -> Document:
-        """As `kubectl get WORDS -o json`. Raises LocalError with the server's answer."""
+        """The answer of `kubectl get WORDS -o json`. Raises LocalError with the server's answer."""
         asked = _WORDS.parse_args(words)
         resource = asked.kind if asked.kind.endswith("s") else f"{asked.kind}s"
         if resource not in APIS:

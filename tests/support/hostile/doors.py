@@ -112,7 +112,7 @@ def check_contract(env: dict[str, str]) -> None:
 
 
 def check_pod(document: dict[str, Any]) -> None:
-    """As the API server lets it in: labels, annotations, variables and messages are whatever somebody wrote."""
+    """Check a pod that the API server accepts: labels, annotations, variables and messages may be any text."""
     found = read_pod(document)
     assert isinstance(found, PodRecord)
     assert_plain(found.waiting)

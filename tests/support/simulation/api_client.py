@@ -64,7 +64,7 @@ class PendingFault:
 
 @dataclass(slots=True)
 class Line:
-    """From one replica to the API server, whichever process it is now."""
+    """The connection of one replica to the API server; it outlives the replica's processes."""
 
     dice: Random
     tell: Callable[[str], None]

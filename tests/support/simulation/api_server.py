@@ -76,7 +76,7 @@ class ApiServer:
             self.kube.deliver(self._publish)
 
     async def wait_for_change(self, resource: Resource, position: int) -> None:
-        """Until there are more changes of this kind than `position`."""
+        """Wait until there are more changes of this kind than `position`."""
         while len(self.changes[resource]) <= position:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting[resource].append(waiter)

@@ -43,7 +43,7 @@ class Feed:
             await self._stream(resource, position, bridge)
 
     async def _stream(self, resource: Resource, position: int, bridge: EventBridge) -> None:
-        """Until it is too old to go on."""
+        """Stream changes until the version is too old to go on."""
         changes = self.server.changes[resource]
         while await self._may_go_on(resource, position):
             some, position = changes[position:], len(changes)
@@ -53,7 +53,7 @@ class Feed:
     async def watch(
         self, resource: Resource, version: int, name: str = ""
     ) -> AsyncGenerator[Sequence[WatchEvent], None]:
-        """As the API server serves it."""
+        """A watch as the API server serves it."""
         changes = self.server.changes[resource]
         position = bisect_right(changes, version, key=lambda change: version_of(change.document))
         while await self._may_go_on(resource, position):

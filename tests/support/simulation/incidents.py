@@ -85,7 +85,7 @@ def _delete_job(world: World, incident: Incident) -> None:
 
 
 def _delete_pods(world: World, incident: Incident) -> None:
-    """Of one job, with grace or by force."""
+    """Delete the pods of one job, with grace or by force."""
     grace_s = 0 if incident.number % 2 else None
     for key in [key for key in world.server.objects[PODS] if key.startswith(f"{incident.target}-")]:
         space, name = key.split("/")
@@ -120,7 +120,7 @@ def _hold_composite(world: World, incident: Incident, suspended: bool) -> None:
 
 
 def _edit_labels(world: World, incident: Incident) -> None:
-    """Whoever may patch pods takes their labels, annotations and owners away."""
+    """Take labels, annotations and owners from pods, as anybody may who may patch them."""
     metadata = {"metadata": {"labels": {names.LABEL_JOB: "another"}, "annotations": None, "ownerReferences": None}}
     for key in [key for key in world.server.objects[PODS] if key.startswith(f"{incident.target}-")]:
         space, name = key.split("/")

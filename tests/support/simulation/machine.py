@@ -178,7 +178,7 @@ class Machine:
         return self._quotas[uid]
 
     def _report_gpus(self) -> None:
-        """As the agent does: the heartbeat now and then, a change of what is held at once."""
+        """Report like the agent: a heartbeat now and then, a change of holders at once."""
         now = time.time()
         mine = [one for one in self.server.objects[PODS].values() if one["spec"].get("nodeName") == self.name]
         over = [one for one in mine if one["status"].get("phase") in {"Succeeded", "Failed"}]

@@ -90,7 +90,7 @@ class Replica:
         self.clock_error_s = self.process.clock_error_s = error_s
 
     async def _operate(self) -> int:
-        """As `main.run` does."""
+        """Run the operator like `main.run`."""
         metrics, identity = Metrics(), self.process.name
         settings = Settings(identity=identity)
         FEEDS[self.process] = self.feed
@@ -114,7 +114,7 @@ class Replica:
 
 @contextlib.contextmanager
 def simulated_surroundings() -> Iterator[None]:
-    """In place of kopf, and of HTTP to pods: what the process that asks has of them."""
+    """Replaces kopf and HTTP to pods, for the process that asks."""
 
     async def feed(sink: EventSink, resources: Iterable[Resource]) -> None:
         process = RUNNING.get()
@@ -125,7 +125,7 @@ def simulated_surroundings() -> Iterator[None]:
         await asyncio.sleep(0.01)
 
     def one_step(outlook: Outlook) -> tuple[float, bool]:
-        """In place of as many steps as fit into some CPU time: how many do is chance."""
+        """Replaces "as many steps as fit into some CPU time", whose number is chance."""
         return start_estimates.SLICE_S, outlook.step()
 
     with (

@@ -34,7 +34,7 @@ def shrink(scenario: Scenario, violation_of: Callable[[Scenario], str]) -> Scena
 
 
 def _smaller(scenario: Scenario) -> Iterator[Scenario]:
-    """By growing modesty: halves first, then one at a time."""
+    """Smaller lists: halves first, then one element less at a time."""
     for incidents in _without(scenario.incidents):
         yield replace(scenario, incidents=incidents)
     for jobs in _without(scenario.jobs):

@@ -57,7 +57,7 @@ def context_of(process: Process | None) -> Context:
 
 
 class VirtualLoop:
-    """As much of `asyncio.AbstractEventLoop` as tasks, futures and timers need."""
+    """The part of `asyncio.AbstractEventLoop` that tasks, futures and timers need."""
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice
@@ -104,7 +104,8 @@ class VirtualLoop:
         return task
 
     def run_in_executor(self, executor: object, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
-        """In place of a thread: it is done in one step, some time from now, and its result is there some time later."""
+        """Replaces a thread: the function runs in one step, some time from now, and its result comes some time
+        later."""
         done: asyncio.Future[T] = self.create_future()
 
         def work() -> None:

@@ -137,7 +137,7 @@ class World:
         self._calm_down()
 
     def _calm_down(self) -> None:
-        """From here on everything works."""
+        """End all faults: from here on everything works."""
         self.story.tell("from here on nothing goes wrong any more")
         for replica in self.replicas.values():
             replica.line.faults.clear()

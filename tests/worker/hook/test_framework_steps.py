@@ -13,7 +13,7 @@ from tests.worker.messaging.recording_launcher import RecordingLauncher
 
 
 class ArrayImpl:
-    """As JAX calls its arrays."""
+    """Has the name of JAX's arrays."""
 
     def __init__(self, value: Any, ready: bool = True) -> None:
         self.value = value
@@ -28,7 +28,7 @@ class ArrayImpl:
 
 @pytest.fixture
 def launcher(monkeypatch: pytest.MonkeyPatch) -> RecordingLauncher:
-    """Nothing looks by itself."""
+    """A launcher of which nothing runs by itself."""
     import numpy  # noqa: F401 - JAX has imported it
 
     launcher = RecordingLauncher()

@@ -38,7 +38,7 @@ def test_what_a_torchrun_inside_a_rank_means(processes: int, nodes: int, gpus: i
 
 @pytest.mark.parametrize("how", ["torch.distributed.run", "torch.distributed.launch"])
 def test_a_torchrun_in_a_script_becomes_the_rank(tmp_path: Path, how: str) -> None:
-    """With its place in the job's world, and with what shows it to be the rank's first process."""
+    """It has the rank's place in the job's world, and the marks of the rank's first process."""
     program = tmp_path / "train.py"
     shim = "import cotenant_shim.main_process as of; print(of.is_main_process(), os.getpid())"
     words = "print(os.environ['RANK'], os.environ['WORLD_SIZE'], os.environ['MASTER_PORT'], sys.argv[1:])"

@@ -63,7 +63,7 @@ def test_the_jobs_own_ray_is_not_found_and_the_error_says_what_to_set(monkeypatc
 
 
 class PsutilProcess:
-    """As psutil's. Nothing is known of one that has ended, or that is somebody else's."""
+    """Plays psutil's. A process that has ended, or is another user's, gives nothing."""
 
     def __init__(self, env: dict[str, str] | None) -> None:
         self._env = env
@@ -91,7 +91,7 @@ def test_ray_stop_in_a_rank_ends_what_ranks_started(
 
 
 class RayTaskError(Exception):
-    """As Ray's: the exception of a task, with its traceback as text."""
+    """Plays Ray's: the exception of a task, with its traceback as text."""
 
     __module__ = "ray.exceptions"
 
@@ -130,7 +130,7 @@ def test_of_an_exception_that_ray_brings_the_programs_own_is_told(error: BaseExc
 
 
 class Scaling(SimpleNamespace):
-    """As Ray Train's: so many workers, and what they take together."""
+    """Plays Ray Train's: a number of workers, and what they take together."""
 
     def __init__(self, least: int, most: int, **each: float) -> None:
         super().__init__(min_workers=least, max_workers=most)

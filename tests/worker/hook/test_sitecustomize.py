@@ -68,7 +68,7 @@ def test_processes_that_a_rank_starts_write_whole_lines_and_its_own_loses_nothin
     ],
 )
 def test_the_hook_is_there_whatever_a_run_script_makes_of_its_path(tmp_path: Path, script: str) -> None:
-    """By the `.pth` file of the worker's own environment. Outside a rank that does nothing."""
+    """The `.pth` file of the worker's environment brings it. Outside a rank the file does nothing."""
     (tmp_path / "train.py").write_text("import sys; print('cotenant_shim' in sys.modules)")
     (tmp_path / "select.py").write_text("# picks samples")
     (tmp_path / "run.sh").write_text(f"{script}\n:\n")

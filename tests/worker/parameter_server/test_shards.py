@@ -23,7 +23,7 @@ SECRET = "of this attempt"
 
 
 class Parameter:
-    """As much of a tensor as a program without a framework has."""
+    """The part of a tensor that a program without a framework has."""
 
     def __init__(self, values: list[float]) -> None:
         self.values = np.array(values, np.float32)

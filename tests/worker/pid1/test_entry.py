@@ -56,7 +56,7 @@ def test_what_does_not_hold_is_refused_by_the_fields_name(
 
 
 def test_a_path_of_the_programs_may_name_the_folders_of_our_packages(tmp_path: Path) -> None:
-    """As in a checkout that is not installed. Of other folders there process 1 takes nothing."""
+    """This happens in a checkout that is not installed. Process 1 takes nothing from other folders there."""
     ours = {Path(module.__file__ or "").parents[1] for module in (cotenant, cotenant_worker)}
     (tmp_path / "selectors.py").write_text("raise ImportError('the one of the program')")
     path = ":".join(map(str, (tmp_path, *ours)))

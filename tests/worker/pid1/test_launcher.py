@@ -152,7 +152,7 @@ def test_the_last_word_of_a_progress_bar_is_what_stands_there_in_the_end(tmp_pat
 
 @pytest.mark.parametrize("how", ["quietly", "at once"])
 def test_last_words_without_an_end_are_a_line_of_their_own(tmp_path: Path, how: str) -> None:
-    """Also when the program leaves by `os._exit`."""
+    """This holds also if the program leaves by `os._exit`."""
     with launched(tmp_path, behave("unended", how).to_json()) as pod:
         code, log, termination = pod.finish()
     assert log.splitlines()[-2:] == ["no end", f"cotenant: {termination.reason} ({code}): {termination.message}"]
@@ -190,7 +190,7 @@ def test_a_killed_rank_starts_again_in_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("full", [False, True])
 def test_sigterm_saves_leaves_in_time_and_says_preempted(tmp_path: Path, full: bool) -> None:
-    """Also where the program has left no room for the launcher's file."""
+    """This holds also if the program left no room for the launcher's file."""
     spec = CheckpointSpec(str(tmp_path / "checkpoints"))
     with launched(tmp_path, behave("stop", checkpoint=spec, grace_s=20).to_json()) as pod:
         until(lambda: pod.progress().step > 3, 20, "some steps")

@@ -102,7 +102,7 @@ async def test_the_folder_for_checkpoints_is_there_and_empty_before_any_rank_sta
 async def test_a_folder_that_another_pod_makes_and_that_is_seen_late_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a parallel file system: mkdir says that it exists, and a look that it does not."""
+    """This happens on a parallel file system: mkdir says that the folder exists, and stat that it does not."""
     make, looks = Path.mkdir, iter([True, True])
     waited: list[float] = []
 

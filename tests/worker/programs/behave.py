@@ -14,7 +14,7 @@ deed, *rest = sys.argv[1:] or [""]
 
 
 def kill_from_outside() -> None:
-    """By another program: one that kills itself is to blame."""
+    """Another program kills it: a program that kills itself is to blame."""
     subprocess.run(["kill", "-KILL", str(os.getpid())], check=True)
 
 

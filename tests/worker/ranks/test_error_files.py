@@ -29,7 +29,7 @@ def test_links_pipes_folders_and_floods_hold_nothing_up(tmp_path: Path, monkeypa
 
 
 def test_torchs_own_record_counts_where_there_is_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `torch.distributed.elastic.multiprocessing.errors` writes it."""
+    """The record is as `torch.distributed.elastic.multiprocessing.errors` writes it."""
     monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path))
     path = environment_for_errors(0, 0)["TORCHELASTIC_ERROR_FILE"]
     stack = 'Traceback (most recent call last):\n  File "train.py", line 3, in main\n    f()\nValueError: empty\n'

@@ -15,7 +15,7 @@ from tests.support.pod_sandbox import until
 
 @pytest.fixture
 def pid() -> Iterator[int]:
-    """Of a process with a name that is hard to read past."""
+    """The pid of a process whose name is hard to parse."""
     code = "import sys; open('/proc/self/comm', 'w').write('a) T (b'); print(flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

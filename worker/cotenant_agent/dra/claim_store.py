@@ -71,7 +71,7 @@ class ClaimStore:
 
 
 def write_atomically(path: Path, document: Mapping[str, Any]) -> None:
-    """After a crash or a power cut, the file is either the old one or the new one."""
+    """Write so that after a crash or a power cut the file is either the old one or the new one."""
     unfinished = path.with_name(f".{path.name}.new")
     with unfinished.open("w") as file:
         json.dump(document, file)

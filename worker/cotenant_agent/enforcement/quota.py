@@ -60,7 +60,7 @@ class PodQuota:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """For how long a pod has been over its quota on one GPU: the state between polls."""
+    """The time that a pod has been over its quota on one GPU: state between polls."""
 
     polls: int
     since: float

@@ -16,7 +16,8 @@ LOOK_S: Final = 0.1
 
 
 class GpuDaemon:
-    """With `multi_user` it serves clients of every user, which needs root; otherwise those of this user."""
+    """The MPS daemon of one GPU. With `multi_user` it serves clients of every user, which needs root; otherwise
+    those of this user."""
 
     def __init__(self, folder: GpuFolder, program: str = PROGRAM, *, multi_user: bool = True) -> None:
         self.control = ControlProgram(folder, program)

@@ -56,7 +56,7 @@ class ResetTurns:
 
 
 def use_in(view: NodeView) -> GpuUse:
-    """Who holds or uses GPUs of this node: pods by grants and claims, and every process that the driver shows."""
+    """Holders and users of this node's GPUs: pods by grants and claims, and every process that the driver shows."""
     parent = {gpu.uuid: gpu.parent for gpu in view.inventory.gpus if gpu.parent}
     by: dict[str, str] = {}
     for uuid, uses in view.uses.items():

@@ -157,7 +157,8 @@ def _after_torchrun(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[
 
 
 def _after_options(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """For launchers with too many options: the program begins at a script, a module, or an interpreter."""
+    """The words from the program on, for launchers with too many options: it begins at a script, a module or an
+    interpreter."""
     for index, argument in enumerate(arguments):
         if PYTHON.match(Path(argument).name):
             return arguments[index:], arguments[:index]

@@ -104,7 +104,8 @@ class Containers:
         return container
 
     def _limit_gpu_memory(self, env: dict[str, str], sandbox: Sandbox, name: str) -> None:
-        """Only containers of NVIDIA's runtime class go through its hooks."""
+        """Limit GPU memory, if the container has NVIDIA's runtime class: only such containers go through its
+        hooks."""
         if self.memory_limits is None or sandbox.handler != nvidia.HANDLER:
             return
         try:

@@ -16,7 +16,7 @@ Calls = list[tuple[Any, ...]]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """Nothing of the test's own process is changed: what would be is written down."""
+    """Calls that would change the process are recorded instead of made."""
     made: Calls = []
 
     def recorded(name: str) -> Callable[..., None]:

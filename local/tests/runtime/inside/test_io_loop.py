@@ -45,7 +45,7 @@ class Container:
         return client
 
     def run(self, *, stdin_once: bool = True) -> int:
-        """To the program's end; its exit code, or minus the signal."""
+        """Run a program to its end. Returns its exit code, or minus the signal."""
         loop = IoLoop(self.program, LogFile(str(self.log)), self.listener, stdin_once=stdin_once)
         status = loop.run()
         loop.log.finish()

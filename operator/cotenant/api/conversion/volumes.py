@@ -60,7 +60,7 @@ class BoundVolume:
 
     @property
     def place(self) -> str:
-        """For a message: `in zone b`, `on node n1`."""
+        """The place as a message names it: `in zone b`, `on node n1`."""
         named = [*(one for term in self.terms or () for one in term), *((key, "In", of) for key, of in self.zones)]
         for suffixes, noun in ((("/zone",), "in zone"), (("/hostname", NAME), "on node"), (("/region",), "in region")):
             found = [of for key, operator, of in named if operator == "In" and key.endswith(suffixes)]

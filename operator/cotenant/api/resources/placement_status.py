@@ -65,7 +65,7 @@ class PlacementStatus(StatusModel):
 
 
 class ClusterRun(StatusModel):
-    """Where a job is that was handed to another cluster, and its state there."""
+    """The cluster to which a job was handed, and the job's state there."""
 
     name: NameOfObject
     """The RemoteCluster."""

@@ -18,7 +18,7 @@ from cotenant.api.validation.rules import Model, Rule, StatusModel
 
 
 class SpilloverSpec(Model):
-    """Where jobs of a queue go after a long wait."""
+    """The clusters to which jobs of a queue go after a long wait."""
 
     cluster: Label
     """The RemoteCluster that gets them."""

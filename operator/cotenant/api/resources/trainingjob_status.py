@@ -75,7 +75,7 @@ Metrics = Annotated[
 
 
 class Condition(StatusModel):
-    """As Kubernetes defines it (metav1.Condition)."""
+    """A condition as Kubernetes defines it (metav1.Condition)."""
 
     type: Word
     status: Word

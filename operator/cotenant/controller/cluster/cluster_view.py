@@ -49,7 +49,7 @@ class Synced:
 
 
 class ClusterView:
-    """Only the scheduling loop writes here, between two decisions."""
+    """The cluster as the next decision sees it. Only the scheduling loop writes here, between two decisions."""
 
     def __init__(self, cache: ObjectCache, memories: JobMemories, settings: Settings, budgets: Budgets) -> None:
         self._cache, self._pods = cache, cache.pods

@@ -40,7 +40,7 @@ class Observed:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """As stored; empty before the first write."""
+        """The status as stored. It is empty before the first write."""
         return self.document.get("status") or {}
 
     def of(self, resource: Resource) -> dict[str, Document]:

@@ -71,7 +71,7 @@ class AttemptEnd:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Not decided yet; when to look again."""
+    """The failure is not classified yet. Says when to look again."""
 
     until: float
 

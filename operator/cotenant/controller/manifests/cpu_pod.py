@@ -1,4 +1,4 @@
-"""Where pods without a GPU run, and what they ask for: parameter servers and evaluators. Pure.
+"""Node rules and requests of pods without a GPU: parameter servers and evaluators. Pure.
 
 The kube-scheduler places such a pod by its requests of CPU and memory; a node without GPUs is preferred. Placements
 count GPUs and do not contain these pods; what they take of a GPU node's CPU and memory, once they are bound there, the

@@ -1,4 +1,4 @@
-"""Who found a GPU slow, and whether that makes the GPU suspect. Pure.
+"""Findings that a GPU is slow, and when they make the GPU suspect. Pure.
 
 A finding comes from a tenant's program, and a suspect GPU is handed out last, to everybody. So one tenant's finding is
 only a note for the administrator. A GPU becomes suspect if jobs of different queues and different namespaces found it

@@ -38,7 +38,7 @@ def growth_order(jobs: Iterable[Job]) -> list[Job]:
 
 
 def grow(job: Job, placement: Placement, request: Request, current: Occupancy) -> Growth | None:
-    """As many more workers as fit and as quotas allow, up to the job's maximum; None if there are none."""
+    """A place with as many more workers as fit and quotas allow, up to the job's maximum; None if no more fit."""
     option = _option_of(request, placement, current.inventory)
     if option is None or placement.workers >= job.workers_max:
         return None

@@ -1,4 +1,4 @@
-"""Who leaves for a job that has waited too long, and how long others hold the GPUs that are reserved for it.
+"""Evictions for a job that has waited too long, and how long other jobs hold the GPUs reserved for it.
 
 A waiting job is overdue after the patience p = `Policy.collect_after_s`. For it leave, least lost work first:
 - A job that borrows, if the guarantee of the overdue job covers what that asks for. It leaves at once if it has no

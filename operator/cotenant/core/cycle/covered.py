@@ -34,7 +34,7 @@ class CoveredJobs:
         in_queue: Callable[[int], Sequence[Job]],
         held_in_queue: Callable[[int], Mapping[Bucket, int]],
     ) -> None:
-        """As in `RunningJobs`."""
+        """The arguments are those of `RunningJobs`."""
         self._tree, self._allocations = tree, allocations
         self._in_queue, self._held = in_queue, held_in_queue
         self._known: dict[int, Covered] = {}

@@ -59,7 +59,7 @@ def explain(current: Occupancy, request: Request, reserved_for: Collection[JobKe
 
 
 def explain_briefly(current: Occupancy, request: Request, _: Collection[JobKey]) -> Refusal:
-    """As `explain`, without message: only what decides whether a place is reserved for the request."""
+    """Like `explain`, without message: only what decides if a place is reserved for the request."""
     nearest = _nearest_quota(current, request)
     if isinstance(nearest, Option):
         return _NO_SPACE

@@ -196,7 +196,7 @@ class Ledger:
         return found
 
     def sound(self) -> bool:
-        """Nothing is allocated twice: no free amount is below zero."""
+        """True if nothing is allocated twice: no free amount is below zero."""
         return bool(
             (self.free_memory >= 0).all()
             and (self.free_compute >= 0).all()

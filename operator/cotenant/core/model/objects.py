@@ -27,7 +27,7 @@ class Sharing(StrEnum):
 
 
 class Period(StrEnum):
-    """Of a budget, in UTC: a day, a week from Monday on, a month."""
+    """The period of a budget, in UTC: a day, a week from Monday on, or a month."""
 
     DAY = "Day"
     WEEK = "Week"

@@ -80,7 +80,7 @@ class PlayedBookings(BookedPlaces):
 
     @contextmanager
     def opened_to(self, queue: int) -> Iterator[None]:
-        """As in a decision, but GPUs are chosen again only if a job started meanwhile."""
+        """Like a decision, but GPUs are chosen again only if a job started meanwhile."""
         cycle = self._cycle
         own = [one for one in self.places if self.is_of(one, queue) and self.is_active(one.booking)]
         kept = [self.give_back(place) for place in own]

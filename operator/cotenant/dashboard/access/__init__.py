@@ -1,1 +1,1 @@
-"""Who is logged in: sessions in memory, and the ways to log in (a code, a pasted token, a trusted proxy)."""
+"""Logins: sessions in memory, and the ways to log in (a code, a pasted token, a trusted proxy)."""

@@ -1,4 +1,4 @@
-"""Who has opened which session: one-time tickets, cookies, and the end when the right to a session ends.
+"""Openings of sessions: one-time tickets, cookies, and the end when the right to a session ends.
 
 Openings are kept in memory, limited in number. They use the credentials of the person's login (`Viewer`) and end with
 it.

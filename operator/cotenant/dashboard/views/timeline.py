@@ -91,7 +91,7 @@ def timeline_view(jobs: Iterable[JobRow], wish: Wish, now: float) -> TimelineVie
 
 
 def _begin(job: JobRow, frame: _Frame) -> float | None:
-    """Where its first bar begins; None: none is in the window."""
+    """The begin of its first bar; None if no bar is in the window."""
     if job.phase == Phase.PENDING:
         return job.start_at if job.start_at is not None and job.start_at < frame.end else None
     begin = job.started or job.admitted

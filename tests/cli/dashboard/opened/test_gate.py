@@ -43,7 +43,7 @@ class Person:
         self.host = ""
 
     async def press_open(self, **headers: str) -> str:
-        """Where the button leads."""
+        """The address that the button leads to."""
         async with self.dashboard.post(PAGE, headers=headers, allow_redirects=False) as answer:
             assert answer.status == 303, await answer.text()
             return answer.headers["Location"]

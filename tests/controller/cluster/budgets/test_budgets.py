@@ -268,7 +268,7 @@ class Life:
     spans: tuple[tuple[int, int, int], ...]
 
     def meter(self, at: int) -> Meter | None:
-        """As its status has it then."""
+        """The meter as the status has it then."""
         begun = [one for one in self.spans if one[0] <= at]
         if not begun:
             return None
@@ -308,8 +308,9 @@ def lives(draw: st.DrawFn) -> tuple[Life, ...]:
 def test_whoever_leads_and_whenever_it_is_looked_each_period_is_charged_what_was_held_in_it(
     jobs: tuple[Life, ...], looks: list[tuple[int, str]]
 ) -> None:
-    """In a time without a leader no attempt of a job ends and another begins, since nobody begins it: a restart comes
-    where at most one span has ended since. Steps of the clock are looks at an earlier time.
+    """Without a leader no attempt begins, so at most one attempt of a job ends before a restart.
+
+    Steps of the clock are looks at an earlier time.
     """
     red, budgets, at = queue(money=10**9), Budgets(EUROS), NOON
     budgets.charge({"red": red}, [], at)

@@ -70,7 +70,7 @@ class World:
         self.operator.cache.put(resource, document, gone)
 
     def offer(self, number: int) -> None:
-        """So many devices are healthy, as the node's agent reads them."""
+        """The node's agent reports `number` healthy devices."""
         gpus = [
             {"uuid": f"AMD-{i}", "index": i, "class": "MI300X", "memoryMiB": 0, "healthy": i < number, "resource": AMD}
             for i in range(DEVICES)

@@ -25,7 +25,7 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def runs_at(two: TwoClusters) -> list[str]:
-    """Where the job `train` has GPUs or pods."""
+    """The clusters on which the job `train` has GPUs or pods."""
     job = two.here.kube.stored(TRAINING_JOBS, "train", "red")
     uid = job["metadata"]["uid"] if job is not None else "gone"
     mirrors = [

@@ -64,7 +64,7 @@ class SessionStory:
         return made
 
     def settle(self, seconds: float = 0.0, *, gpu_busy: bool = False) -> None:
-        """Until nothing more is to be written."""
+        """Step until nothing more is to be written."""
         for _ in range(5):
             made = self.step(seconds, gpu_busy=gpu_busy)
             if not made.objects:

@@ -69,6 +69,6 @@ def conditions(replica: Replica, name: str = "bad") -> dict[str, tuple[str, str]
 
 
 def quarantined(replica: Replica) -> float:
-    """As the metric shows it."""
+    """The quarantined jobs that the metric shows."""
     samples = (sample for metric in replica.operator.metrics.registry.collect() for sample in metric.samples)
     return sum(one.value for one in samples if one.name == "cotenant_jobs_quarantined")

@@ -57,7 +57,7 @@ def test_the_number_of_trials_is_bounded_and_what_was_not_told_apart_is_suspect(
 
 
 def test_a_single_suspect_takes_two_trials() -> None:
-    """Without it, and with it."""
+    """One trial runs without the suspect and one with it."""
     made = search(lambda names: len(names) > 0)
     assert (list(made.culprits(KEYS[:1])), made.trials) == (KEYS[:1], 2)
 

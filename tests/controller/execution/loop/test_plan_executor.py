@@ -25,7 +25,7 @@ PLACEMENT = placement_on(("n1", 1), memory_mib=81_920, compute_milli=1000)
 
 
 def executor_of(replica: Replica) -> PlanExecutor:
-    """With writes of its own: what it starts is what is being processed."""
+    """An executor that starts writes itself, so that they are the keys in work."""
     operator = replica.operator
     started = JobWrites(
         queue=WorkQueue(), memories=operator.memories, containment=operator.loop.containment,

@@ -65,7 +65,7 @@ def test_a_verdict_names_no_job_of_another_namespace_and_is_not_written_again_fo
 
 
 def chosen(verdicts: dict[str, Verdict], jobs: dict[str, JobRecord]) -> int:
-    """So many are written when nothing was written lately."""
+    """The number of verdicts written if none was written lately."""
     return len(VerdictThrottle(JobMemories(), rewrite_s=30).verdicts_to_write(verdicts, jobs, T0 + 100))
 
 

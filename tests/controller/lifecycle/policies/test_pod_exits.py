@@ -63,7 +63,7 @@ def test_the_first_exit_is_judged_when_the_others_have_had_their_time() -> None:
 
 
 def test_a_node_whose_kubelet_refuses_a_pod_is_avoided_and_nobody_is_charged() -> None:
-    """At once: a pod that was never let in has no time of its end, and no other exit explains it better."""
+    """The node is avoided at once: a pod that was never admitted has no end time and no better explanation."""
     said = Exit(code=-1, reason="UnexpectedAdmissionError", runtime_message="requested 600, available 400")
     o = observed(admitted(Phase.STARTING, *TWO), UP[0], pod(1, node="n2", end=said))
     ending = pod_exits.ending(o, SETTINGS)

@@ -16,7 +16,7 @@ DAY = 86_400.0
 
 
 def status(spec: dict[str, Any], *, passed: float = 0.0) -> dict[str, Any]:
-    """Of queue red when it runs one share of 20 GiB and one whole GPU of 80 GiB, and so much time has passed."""
+    """Status of queue red if it runs one share of 20 GiB and one whole GPU of 80 GiB, some time later."""
     document = {"apiVersion": "cotenant.dev/v1beta1", "kind": "Queue", "metadata": {"name": "red"}, "spec": spec}
     queue = parse_queue(document)
     jobs = [make_job("share", gpu=GpuRequest(memory_mib=20_480)), make_job("whole")]

@@ -43,7 +43,7 @@ def with_uncertain_commits_forgotten() -> AbstractContextManager[Any]:
 
 @contextmanager
 def with_gpus_freed_by_the_deletion_of_a_pod() -> Iterator[None]:
-    """Not by its end, nor by the word of its node."""
+    """GPUs are freed neither by the end of a pod nor by its node's report."""
     held = property(lambda pod: pod.exit is None and not pod.deleting)
     with patch.object(PodRecord, "held", held), patch.object(DepartedPods, "of_job", lambda departed, job, present: []):
         yield

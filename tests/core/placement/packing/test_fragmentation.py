@@ -121,7 +121,7 @@ class Slow:
         return min(*limits, int(ledger.free_host[row]) // max(1, shape.host_mib))
 
     def packed(self, ledger: Ledger, row: int, q: int) -> list[int]:
-        """Of each GPU, what can be packed into what is free of the dimension that holds less."""
+        """For each GPU, the amount that can be packed into the scarcer free dimension."""
         gpu_class = ledger.inventory.nodes[row].gpus[0].gpu_class
         parts = [part for part in self.mix.parts if not part.classes or gpu_class in part.classes]
 

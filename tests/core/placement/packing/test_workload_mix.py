@@ -121,7 +121,7 @@ def test_a_shape_has_no_size_on_a_kind_that_may_not_serve_it() -> None:
     ids=["none", "a trace", "a thousandth", "six"],
 )
 def test_a_shape_counts_while_any_weight_of_it_is_left(jobs: float, weight: int | None) -> None:
-    """In thousandths of a job beside the six jobs of the prior, rounded up to one."""
+    """Weights are thousandths of a job beside the six jobs of the prior, rounded up to one."""
     shape = Shape(count=2)
     mix = WorkloadMix.of([(shape, jobs)], INVENTORY)
 
@@ -159,7 +159,7 @@ def test_the_twenty_heaviest_groups_of_rare_shapes_are_kept() -> None:
 
 
 def test_shares_given_in_different_units_are_not_averaged() -> None:
-    """In MiB, in parts of a GPU, and by compute alone; the prior is given in parts, without compute."""
+    """Units are MiB, parts of a GPU, and compute alone. The prior is in parts, without compute."""
     heavy = [(Shape(cpu_milli=cpu), 1_000.0) for cpu in range(EXACT)]
     tail = [
         Shape(whole=False, memory_mib=8_192, compute_milli=100),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_whoever_applies_the_same_definition_again_is_in_nobodys_way(
     resource: kinds.CustomResource, server: Server
 ) -> None:
-    """As Helm after kubectl, or kubectl after Helm: what is stored is what was sent."""
+    """Helm may follow kubectl, or kubectl may follow Helm: the stored definition is the one that was sent."""
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{resource.plural}.{names.GROUP}"
     answer = server.call(
         "PATCH", f"{path}?fieldManager=another&dryRun=All", crds.to_yaml(resource), kind="application/apply-patch+yaml"

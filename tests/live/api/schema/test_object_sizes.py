@@ -29,7 +29,7 @@ def test_the_api_server_takes_the_largest_spec_and_refuses_one_character_more(se
 
 @pytest.mark.cluster
 def test_the_largest_job_that_there_is_can_be_written_evicted_and_finished_on_the_api_server(server: Server) -> None:
-    """With the largest annotations, and two managers that own all of the spec."""
+    """The job has the largest annotations, and two managers own all of its spec."""
     document = largest_job()
     document["metadata"]["annotations"] = {"note": "a" * (ANNOTATIONS_BYTES - 4)}
     path = f"{GROUP}/namespaces/default/trainingjobs/{document['metadata']['name']}"

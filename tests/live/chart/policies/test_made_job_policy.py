@@ -108,7 +108,8 @@ PROFILED = {"queue": "red", "profile": "small", "runtime": {"entrypoint": "train
 
 @pytest.fixture(scope="module")
 def people(policies: Cluster) -> Iterator[People]:
-    """With a Sweep, a Session and jobs of both, and one of nobody's: `lr`, `nb`, `profiled`, `nb-session`, `own`."""
+    """People, a Sweep, a Session, jobs of both, and a job without an owner: `lr`, `nb`, `profiled`, `nb-session`,
+    `own`."""
     for namespace in (NAMESPACE, ELSEWHERE):
         policies.kubectl("create", "namespace", namespace)
     policies.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=RIGHTS)
@@ -176,7 +177,7 @@ def test_its_metadata_leaves_room_for_its_status(people: People, made: Callable[
 
 
 def made_by_the_operator() -> Iterator[Document]:
-    """As its own builders make them."""
+    """Objects as the operator's own builders make them."""
     of_sweep = sweep_document(template={"spec": TEMPLATE})
     of_sweep["metadata"]["uid"] = "u1"
     trial = trial_job(sweep_of(of_sweep), TEMPLATE, 0, 0, {"lr": "0.1"})

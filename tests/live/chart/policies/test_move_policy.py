@@ -1,4 +1,4 @@
-"""Where a running job is to lie instead is said by administrators alone; anybody who may edit the job takes it off."""
+"""Only administrators ask for a move of a running job. Anybody who may edit the job may take the request back."""
 
 import json
 from collections.abc import Iterator

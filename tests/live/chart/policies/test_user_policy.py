@@ -142,7 +142,7 @@ def test_a_job_stays_its_makers(
 def test_a_colleague_goes_on_with_the_same_file_and_the_job_stays_its_makers(
     policies: "Cluster", fills_in: bool
 ) -> None:
-    """By apply on either side, and by replace where the name is filled in."""
+    """Both use apply, or replace with the name filled in."""
 
     def kubectl(user: str, *arguments: str, priority: int) -> str:
         body = document("ours", None if fills_in else "alice@example.com")

@@ -67,7 +67,7 @@ def agent_scrapes() -> list[str]:
 
 
 def targets(render: Render) -> list[Target]:
-    """As the Prometheus operator makes them of the chart's ServiceMonitors."""
+    """Targets as the Prometheus operator makes them of the chart's ServiceMonitors."""
     objects, found = render(ON), list[Target]()
     for name, scrapes in (("cotenant-operator", operator_scrapes()), ("cotenant-agent", agent_scrapes())):
         monitor = objects["ServiceMonitor", name]
@@ -87,7 +87,7 @@ def boards() -> dict[str, dict[str, Any]]:
 
 
 def filled_in(expression: str, board: dict[str, Any]) -> str:
-    """With every variable at `All`, as the dashboard opens."""
+    """A query with every variable at `All`, as the dashboard opens."""
     for one in board["templating"]["list"]:
         name, everything = one["name"], one.get("allValue", "")
         expression = expression.replace(f"${{{name}}}", everything).replace(f"${name}", everything)

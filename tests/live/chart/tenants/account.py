@@ -40,7 +40,7 @@ class Account:
         return self._send("PATCH", path, patch, content_type="application/merge-patch+json", dry=dry)
 
     def merge_strategically(self, path: str, patch: Document) -> str:
-        """As `kubectl edit` and `kubectl debug` do: lists are joined by the names of their elements."""
+        """Merge as `kubectl edit` and `kubectl debug` do: lists are joined by the names of their elements."""
         return self._send("PATCH", path, patch, content_type="application/strategic-merge-patch+json")
 
     def edit(self, path: str, *operations: Document) -> str:

@@ -97,7 +97,7 @@ def account(policies: Cluster) -> Callable[..., Account]:
 
 @pytest.fixture(scope="module")
 def tenant(stage: Cluster, account: Callable[..., Account]) -> Account:
-    """Whoever may edit the namespace of the job."""
+    """An account that may edit the namespace of the job."""
     return account("mallory")
 
 

@@ -60,7 +60,7 @@ class Chromium:
                     return message["result"]
 
     async def look(self, *, wide: int = 1280, high: int = 900, dark: bool = False, scripts: bool = True) -> None:
-        """As on such a screen, with such a preference."""
+        """Look at the page on a screen of this size with this preference of colours."""
         await self.call("Log.enable")
         await self.call("Runtime.enable")
         await self.call(

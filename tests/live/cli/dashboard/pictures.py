@@ -88,7 +88,7 @@ async def photograph_for_docs(browser: Chromium, root: str, path: Path) -> None:
 
 
 async def digest_of_page() -> str:
-    """Of the overview's markup and style, at a moment that is always the same."""
+    """Digest of the overview's markup and style, at a moment that is always the same."""
     viewer = Viewer(played(), "alice")
     drawing = Drawing(viewer, PAGES[0], Wish(), NOW.timestamp)
     await drawing.settle(10)

@@ -99,7 +99,7 @@ class Tenant:
             await process.wait()
 
     async def holder(self) -> str:
-        """Who is written in the Lease, dead or alive; empty when it is free."""
+        """The holder that the Lease names, dead or alive; empty if the Lease is free."""
         found = await self.kube.get(LEASES, "cotenant-operator", self.namespace)
         return str(found.document["spec"].get("holderIdentity") or "") if found.done else ""
 

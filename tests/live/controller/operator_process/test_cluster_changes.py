@@ -22,7 +22,7 @@ NAMESPACE, DOOMED = "disrupted", "doomed"
 
 
 def seconds(pod: Document) -> float:
-    """By the job's name: `soon-…` ends by itself."""
+    """Run time by the job's name: `soon-…` ends by itself."""
     return 4.0 if pod["metadata"]["labels"][names.LABEL_JOB].startswith("soon") else 10_000.0
 
 

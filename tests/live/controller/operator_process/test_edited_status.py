@@ -97,7 +97,7 @@ async def test_a_running_job_whose_placement_was_edited_is_placed_anew(tenant: T
 
 
 async def test_metadata_that_somebody_rewrites_frees_nothing_and_disturbs_nobody(tenant: Tenant) -> None:
-    """Whoever may edit pods may edit that. What the pod was given stands in its spec, which nobody can edit."""
+    """People who may edit pods may edit metadata. The spec has the pod's grant, and nobody can edit it."""
     await tenant.submit("rewritten", workers=4)
     await tenant.wait_phase("rewritten", "Running")
     held = await given(tenant)

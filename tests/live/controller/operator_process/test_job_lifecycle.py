@@ -36,7 +36,8 @@ def kind(pod: Document) -> str:
 
 
 def seconds(pod: Document) -> float:
-    """By the job's name: ranks of `short-…` and `fails-…` end by themselves, all else runs until it is ended."""
+    """Run time by the job's name: ranks of `short-…` and `fails-…` end by themselves, others run until they are
+    ended."""
     serves = names.LABEL_SERVER in pod["metadata"]["labels"]
     return 1.0 if kind(pod) in {"short", "fails"} and not serves else FOREVER
 
@@ -125,7 +126,7 @@ async def test_a_job_has_around_it_what_it_needs_and_owns_all_of_it(
 
 
 async def base_network_policy_of(tenant: Tenant) -> Document:
-    """As it is once a job of one pod has asked for it."""
+    """The policy that a job of one pod has asked for."""
     if not (found := await tenant.kube.get(NETWORK_POLICIES, names.BASE_NETWORK_POLICY, tenant.namespace)).done:
         await tenant.submit("short-asks")
 

@@ -37,7 +37,7 @@ async def come_and_go(tenant: Tenant, drawn: random.Random) -> set[str]:
 
 
 async def watch(tenant: Tenant) -> None:
-    """At every moment: no GPU holds more than it has, and no job has live pods of two attempts."""
+    """Check at every moment that no GPU holds more than it has, and no job has live pods of two attempts."""
     while True:
         pods = [pod for pod in await tenant.pods() if pod["status"].get("phase") in {"Pending", "Running"}]
         _assert_within(_held_by_pods(pods), "pods", pods)

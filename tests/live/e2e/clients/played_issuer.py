@@ -46,7 +46,7 @@ class PlayedIssuer:
         return f"{signed}.{_text(signature)}"
 
     def forged(self, **claims: Any) -> str:
-        """By somebody who knows everything but the issuer's key."""
+        """A token made by somebody who knows everything except the issuer's key."""
         return self.id_token(key=_new_key(), **claims)
 
     def document(self, path: str) -> Mapping[str, Any] | None:

@@ -82,7 +82,7 @@ def waiting_jobs(tenancy: Tenancy) -> None:
 
 
 def page(tenancy: Tenancy, browser: Browser, path: str, wanted: str) -> str:
-    """As soon as what is read has come."""
+    """The page, as soon as it shows the text."""
 
     def whole() -> str:
         status, text = browser.ask("GET", path)
@@ -135,7 +135,7 @@ def test_an_administrator_approves_a_request_for_quota_on_its_page(tenancy: Tena
 
 
 def test_a_program_of_a_session_is_opened_with_a_kubeconfig(tenancy: Tenancy) -> None:
-    """On one's own machine each session has a name below localhost."""
+    """On a laptop each session has a host name below localhost."""
     serves = ["python", "-m", "http.server", "9000", "--bind", "127.0.0.1"]
     spec = {
         "application": "Program",

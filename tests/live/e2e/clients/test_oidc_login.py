@@ -144,7 +144,7 @@ def wait(until: Callable[[], Any], what: str) -> Any:
 
 @contextmanager
 def dashboard(folder: Path, server: LoneApiServer) -> Iterator[int]:
-    """As the chart runs it, in a thread: its port."""
+    """The port of a dashboard that runs in a thread as the chart runs it."""
     files = CertificateAuthority(folder, "dashboard-ca").issue("tls", common_name="localhost", hosts=("127.0.0.1",))
     assert [file.name for file in files] == ["tls.crt", "tls.key"]
     with socket.socket() as free:
@@ -172,7 +172,7 @@ def dashboard(folder: Path, server: LoneApiServer) -> Iterator[int]:
 
 
 def page(login: Login, token: str, path: str, wanted: str) -> str:
-    """As soon as what is read has come."""
+    """The page, as soon as it shows the text."""
 
     def whole() -> str:
         answer = login.as_proxy(token, path)

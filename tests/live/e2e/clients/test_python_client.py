@@ -39,7 +39,7 @@ def job(tmp_path: Path) -> cotenant.Job:
 
 
 def planned(tenancy: Tenancy, client: cotenant.Client, job: cotenant.Job) -> cotenant.Plan:
-    """As soon as the operator that was just installed answers questions."""
+    """The plan, as soon as the operator that was just installed answers questions."""
 
     def answer() -> cotenant.Plan | None:
         try:

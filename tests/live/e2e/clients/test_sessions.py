@@ -120,7 +120,7 @@ OUTPUT = "document.querySelector('.jp-OutputArea-output')"
 
 
 async def type_into_first_cell(tab: Chromium, text: str) -> None:
-    """As a person does it: who sees that nothing was written clicks into the cell and types again."""
+    """Type as a person does: if nothing appears, click into the cell and type again."""
     for _ in range(5):
         await tab.evaluate(FOCUS)
         if not await tab.evaluate(TEXT):
@@ -232,7 +232,7 @@ async def log_in(tab: Chromium, root: str, token: str) -> None:
 
 
 async def press_open(tab: Chromium, root: str) -> None:
-    """In the same tab, which a test goes on looking at."""
+    """Press Open, which opens in the same tab here because the test looks at that."""
     await tab.open(root + PAGE)
     await tab.until("document.querySelector('form.answer button') !== null")
     await tab.evaluate("document.querySelector('form.answer').removeAttribute('target')")

@@ -81,7 +81,7 @@ def here(west: Tenancy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Te
 
 
 def kubeconfig_of(cluster: Cluster) -> dict[str, Any]:
-    """Of an account there that may do what the page says."""
+    """A kubeconfig of an account there that has the rights that the page names."""
     account = f"--serviceaccount={SYSTEM}:from-here"
     cluster.kubectl("create", "serviceaccount", "from-here", "-n", SYSTEM)
     cluster.kubectl("create", "clusterrolebinding", "from-here", "--clusterrole=cotenant-remote-jobs", account)

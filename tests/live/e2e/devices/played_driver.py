@@ -129,7 +129,7 @@ class PlayedDriver:
 
 
 def _replace(path: Path, lines: Iterable[str]) -> None:
-    """At once: whoever reads meanwhile sees the old lines or the new ones."""
+    """Replace the file at once: a reader sees the old lines or the new ones."""
     unfinished = path.with_name(f".{path.name}.new")
     unfinished.write_text("\n".join(lines) + "\n")
     unfinished.rename(path)

@@ -174,7 +174,7 @@ def test_agent_and_kubelet_may_die_while_shares_are_taken(counted: Tenancy) -> N
 
 
 def test_nobody_but_the_operator_takes_shares(counted: Tenancy) -> None:
-    """Not with `edit`, in a namespace that is no tenant's; nor by a controller that makes the pod."""
+    """Neither `edit` in a namespace that is no tenant's is enough, nor a controller that makes the pod."""
     counted.cluster.kubectl("create", "rolebinding", "editor", "-n", "guests", "--clusterrole=edit", "--user=anne")
     pod = stranger("mine", uuids(counted)[0], "1")
     said = counted.cluster.kubectl("apply", "--as=anne", "-f", "-", stdin=json.dumps(pod), expect=1)

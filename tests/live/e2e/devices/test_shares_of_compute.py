@@ -92,7 +92,7 @@ class World:
         return condition
 
     def reasons(self, kind: str) -> set[str]:
-        """Of Events of the objects of a kind."""
+        """Reasons of the Events of all objects of a kind."""
         events = self.tenancy.get("events", "-A", "--field-selector", f"involvedObject.kind={kind}")["items"]
         return {one["reason"] for one in events}
 

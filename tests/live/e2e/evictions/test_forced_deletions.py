@@ -1,4 +1,4 @@
-"""Nothing that is done to a running pod's object frees its GPUs: they are free when its processes are gone.
+"""GPUs are free when a pod's processes are gone, whatever is done to the pod's object.
 
 Inputs: commands of the real kubectl. Outputs: who is placed, what the agent reports, which processes live.
 """
@@ -46,7 +46,7 @@ def start(tenancy: Tenancy, name: str) -> dict[str, Any]:
 
 
 def wait_for_neighbour(tenancy: Tenancy, mark: str) -> None:
-    """Until the neighbour has its result. It was given no GPU before the other's process was gone."""
+    """Wait until the neighbour has its result. It must get no GPU before the other's process is gone."""
 
     def done() -> bool:
         status = tenancy.job(NEIGHBOUR, "team-b").get("status", {})
@@ -66,7 +66,7 @@ def deleted_by_force(tenancy: Tenancy, name: str) -> None:
 
 
 def stripped(tenancy: Tenancy, name: str) -> None:
-    """With the policies off, as an administrator may turn them off."""
+    """A cluster on which an administrator has turned the policies off."""
     bare = '{"metadata": {"ownerReferences": null, "labels": null, "annotations": null}}'
     patch = ("patch", "pod", f"{name}-1-0", "-n", "team-a", "--type=merge", "-p", bare)
     with without_policies(tenancy):

@@ -119,7 +119,7 @@ def test_an_eviction_is_no_way_around_the_bounds(attacked: Tenancy, options: Doc
 
 
 def test_a_pod_without_the_operators_making_books_no_gpu(attacked: Tenancy) -> None:
-    """With everything of a worker pod: its labels, its annotation, its owner, its contract."""
+    """The pod has everything of a worker pod: labels, annotation, owner, contract."""
     real = attacked.get("pod", POD, "-n", "team-a")
     for namespace in ("team-a", ELSEWHERE):
         for kept in (

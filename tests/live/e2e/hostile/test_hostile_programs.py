@@ -78,7 +78,7 @@ results({
 
 
 def restarts(tenancy: Tenancy) -> dict[str, int]:
-    """Of every container of the product."""
+    """Restarts of every container of the product."""
     pods: list[dict[str, Any]] = tenancy.get("pods", "-n", SYSTEM)["items"]
     staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]  # not those of an earlier rollout
     found = {pod["metadata"]["name"]: pod["status"].get("containerStatuses", []) for pod in staying}

@@ -41,7 +41,7 @@ def seen(cluster: "Cluster", component: str) -> Any:
 
 
 def process(cluster: "Cluster", component: str) -> int:
-    """As this test counts processes; the status has the number that it has in its own namespace."""
+    """The process id in this test's namespace. The status has the id in the process's own namespace."""
     wanted, node = seen(cluster, component)["pid"], component.rpartition("/")[0]
     top = control_socket.peer(cluster.state.control)
     depth = len(numbers(top)) + bool(node)
@@ -60,7 +60,7 @@ def is_first_of(pid: int, node: str) -> bool:
 
 
 def numbers(pid: int) -> list[int]:
-    """Of a process in each PID namespace from here inwards; none when it has ended."""
+    """Ids of a process in each PID namespace from here inwards; none if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -91,7 +91,7 @@ def test_a_component_that_is_killed_is_told_and_started_again(local_cluster: "Cl
 def test_whoever_asks_the_api_server_while_it_is_away_waits_and_is_answered(
     local_cluster: "Cluster", how: signal.Signals
 ) -> None:
-    """Who is refused instead asks again later each time, and with the scheduler and the kubelet the pods wait."""
+    """A client that is refused instead pauses longer each time, and pods wait with the scheduler and the kubelet."""
     death = end(local_cluster, "kube-apiserver", how)
     there = ["nsenter", f"--target={control_socket.peer(local_cluster.state.control)}", "--net"]
     there += ["--user", "--preserve-credentials"] if os.geteuid() else []

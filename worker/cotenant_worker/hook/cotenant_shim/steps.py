@@ -64,7 +64,7 @@ class StepCounter:
         return self._before + self._count
 
     def add_optimizer_step(self, optimizer):
-        """As `add`, for one step of an optimizer of torch."""
+        """Like `add`, for one step of an optimizer of torch."""
         begins = self._source in (None, MANUAL)
         synchronized = self.add(id(optimizer))
         if begins:

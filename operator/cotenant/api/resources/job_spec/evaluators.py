@@ -34,7 +34,7 @@ Word: TypeAlias = Annotated[
 
 
 class EvaluatorResources(Model):
-    """Of the node: what the requests and limits of the evaluator's pod are made of."""
+    """Amounts of the node from which the requests and limits of the evaluator's pod are made."""
 
     cpu: CpuAmount = 1000
     """CPUs of the evaluator."""

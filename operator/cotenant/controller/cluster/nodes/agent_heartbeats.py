@@ -47,5 +47,5 @@ class AgentHeartbeats:
         return heard is not None and heard.at is not None and now - heard.at <= heard.stale_after_s
 
     def forget(self) -> None:
-        """Nothing was seen while another replica led."""
+        """Forget all heartbeats: none was seen while another replica led."""
         self._heard.clear()

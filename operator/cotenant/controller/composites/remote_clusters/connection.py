@@ -41,8 +41,9 @@ def rest_connect(before_write: BeforeWrite) -> Connect:
 
 
 class RemoteConnection:
-    """At most one client at a time. All methods may raise TroubleError for the cluster there, and UnreachableError for
-    the API server here.
+    """A connection to another cluster, by at most one client at a time.
+
+    All methods may raise TroubleError for the cluster there, and UnreachableError for the API server here.
     """
 
     def __init__(self, kube: Kube, connect: Connect, namespace: str) -> None:

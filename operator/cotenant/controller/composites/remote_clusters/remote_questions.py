@@ -95,7 +95,7 @@ class RemoteQuestions:
             raise ElsewhereError(f"cluster {cluster.name}: {error}. There: {asked}") from error
 
     def _cluster(self, request: web.Request) -> ClusterRun:
-        """Where the job is. Raises NotFoundError."""
+        """The cluster that has the job. Raises NotFoundError."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         record = self.pods.cache.jobs.get(f"{namespace}/{name}")
         if record is None:

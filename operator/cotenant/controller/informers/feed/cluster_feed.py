@@ -138,7 +138,7 @@ class ClusterFeed:
             composite.replace(resource, listing)
 
     async def list_anew(self) -> None:
-        """As `resync`, once the API server answers for all kinds."""
+        """Call `resync` once the API server answers for all kinds."""
         while True:
             try:
                 return await self.resync()

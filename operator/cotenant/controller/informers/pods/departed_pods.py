@@ -34,7 +34,7 @@ class _Departed:
 
 
 class DepartedPods:
-    """Only the object cache writes here. Times are Unix seconds."""
+    """Pods that are gone, until agents confirm it. Only the object cache writes here. Times are Unix seconds."""
 
     def __init__(self) -> None:
         self._reported: dict[str, dict[str, _Reported]] = {}

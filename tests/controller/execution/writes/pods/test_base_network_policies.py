@@ -190,7 +190,7 @@ STEPS = ("job", "put back", "remove", "open")
 
 @pytest.mark.parametrize("steps", list(itertools.product(STEPS, repeat=3)), ids=", ".join)
 async def test_no_pod_is_made_that_nothing_closes_in_any_order_of_what_people_do(steps: tuple[str, ...]) -> None:
-    """As far as it has been seen: what somebody removes in the very moment of a call is put back after it."""
+    """A policy that is removed during the call itself is put back afterwards."""
     replica, closed = Replica(), []
     create = replica.kube.create
 

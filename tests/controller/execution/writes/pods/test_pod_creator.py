@@ -251,7 +251,7 @@ async def test_a_pod_of_an_earlier_job_is_waited_for_whoever_else_owns_it() -> N
 
 @pytest.mark.parametrize("kind", ["Job", "TrainingJob"])
 async def test_a_pod_of_another_owner_refuses_the_attempt_until_it_is_gone(kind: str) -> None:
-    """Also where it is called like ours: anybody may name an owner of a group of their own."""
+    """This holds also if its kind has our kind's name: anybody may name an owner of another API group."""
     replica, record = await committed(workers=1)
     replica.kube.put(PODS, owned(kind, "other"))
     message = "pods/train-1-0 exists and does not belong to this job; remove it, or give the job another name"

@@ -1,4 +1,4 @@
-"""As detectron2's launch(): one process per GPU of the machine by mp.spawn, which meet at a port of their own."""
+"""Starts like detectron2's launch(): mp.spawn makes one process per GPU, and they meet at a port of their own."""
 
 import argparse
 import os
