@@ -276,6 +276,10 @@ HABITS = (
     Habit("reads its input", "import sys\nprint(repr(sys.stdin.read()))\ninput('go on? ')"),
     Habit("sends its output elsewhere", REDIRECTS),
     Habit("looks at itself", LOOKS_AT_ITSELF, files={"other.py": "Z_LAST = 1\n"}),
+    Habit(
+        "looks for a profiler among the built-in names",
+        "print(hasattr(__builtins__, 'print'), hasattr(__builtins__, 'profile'), __builtins__.max(1, 2))",
+    ),
     Habit("looks at the calls below it", LOOKS_BELOW),
     Habit("looks at the calls below it, as a module", LOOKS_BELOW, ("python", "-m", "train")),
     Habit("prints its errors in colors", PRINTS_IN_COLORS),

@@ -33,6 +33,7 @@ facts = {
     "__file__": __file__,
     "__name__, __package__, __spec__": [__name__, __package__, __spec__ and __spec__.name],
     "__loader__": [type(__loader__).__name__, getattr(__loader__, "path", ""), getattr(__loader__, "name", "")],
+    "__builtins__": type(__builtins__).__name__,
     "names of the module": sorted(name for name in vars(main) if name.startswith("__")),
     "sys.argv": sys.argv,
     "sys.orig_argv": sys.orig_argv[1:],

@@ -7,6 +7,7 @@ user's frames only. The exit code is the program's own.
 from __future__ import annotations
 
 import atexit
+import builtins
 import contextlib
 import faulthandler
 import functools
@@ -68,7 +69,7 @@ def _become_main(path: str, spec: Any = None) -> types.ModuleType:
     module = types.ModuleType("__main__")
     module.__file__ = path
     module.__spec__ = spec
-    vars(module).update(__builtins__=__builtins__, __annotations__={}, __cached__=None)
+    vars(module).update(__builtins__=builtins, __annotations__={}, __cached__=None)  # as in every `__main__`
     sys.modules["__main__"] = module
     return module
 
