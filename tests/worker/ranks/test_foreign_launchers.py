@@ -1,5 +1,7 @@
 """Command lines of other launchers: the program behind them, and what they would have told it."""
 
+from pathlib import Path
+
 import pytest
 
 from cotenant_worker.ranks.foreign_launchers import Unwrapped, unwrap, with_variables
@@ -54,3 +56,41 @@ def test_options_of_torchrun_that_variables_set(
     command: tuple[str, ...], env: dict[str, str], want: tuple[str, ...]
 ) -> None:
     assert with_variables(command, env) == want
+
+
+@pytest.mark.parametrize(
+    ("command", "want"),
+    [
+        ("accelerate launch --multi_gpu --num_processes=2 /bin/lerobot-train --x", "python /bin/lerobot-train --x"),
+        ("accelerate launch --num_processes 2 bin/train --cfg config.py", "python bin/train --cfg config.py"),
+        ("accelerate launch --use_fsdp --mixed_precision bf16 finetune -m 3", "python finetune -m 3"),
+        ("accelerate launch --no_python ./train a.py", "./train a.py"),
+        ("accelerate launch --an_option_to_come train.py --x", "python train.py --x"),
+        ("deepspeed --no_local_rank --num_gpus 2 ./finetune --x 1", "python ./finetune --x 1"),
+        ("deepspeed --include localhost:0,1 --module pkg.train", "python -m pkg.train"),
+        ("horovodrun --no-stall-check -np 2 -H a:1,b:1 --verbose bash run.sh", "bash run.sh"),
+        ("horovodrun -np 2 ./train --config c.py", "./train --config c.py"),
+    ],
+)
+def test_the_program_begins_where_the_options_of_its_launcher_end(command: str, want: str) -> None:
+    assert " ".join(unwrap(command.split()).argv) == want
+
+
+@pytest.mark.parametrize(
+    ("command", "python"),
+    [
+        ("{app}/torchrun --nproc_per_node=2 a.py", "{app}/python3"),
+        ("{app}/accelerate launch a.py", "{app}/python3"),
+        ("{app}/deepspeed a.py", "{app}/python3"),
+        ("{app}/deepspeed bin/a", "{app}/python3"),
+        ("/opt/app/bin/python3.11 -m torch.distributed.run a.py", "/opt/app/bin/python3.11"),
+        ("/opt/without/python/torchrun a.py", "python"),
+        ("torchrun a.py", "python"),
+        ("python3 -m torch.distributed.run a.py", "python3"),
+    ],
+)
+def test_a_launcher_of_another_environment_runs_programs_in_that_environment(
+    tmp_path: Path, command: str, python: str
+) -> None:
+    (tmp_path / "python3").touch()
+    assert unwrap(command.format(app=tmp_path).split()).argv[0] == python.format(app=tmp_path)

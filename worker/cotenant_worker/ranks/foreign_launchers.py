@@ -1,15 +1,17 @@
-"""Command lines of other launchers: the program behind one, and the options that the program depends on. Pure.
+"""Command lines of other launchers: the program behind one, and the options that the program depends on.
 
-`torchrun --nproc_per_node=2 train.py`, `accelerate launch …`, `deepspeed …`, `horovodrun …`: starting ranks is our
-work, so only the program is kept. Three things of the launcher are not lost: options that the program reads from its
-environment, the `--local-rank` that some add to its arguments, and how many ranks it was asked for. The
+`torchrun --nproc_per_node=2 train.py`, `accelerate launch …`, `deepspeed …`, `horovodrun …`: starting
+ranks is our work, so only the program is kept. Three things of the launcher are not lost: options that the program
+reads from its environment, the `--local-rank` that some add to its arguments, and how many ranks it was asked for. The
 exception is a job of one worker with several GPUs (`program_behind`).
+
+Pure, except for a look for the interpreter beside a launcher.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,7 +24,20 @@ _OWN_SWITCHES = {"-u", "-B", "-q"}
 _TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 _SHOWS_ALL = {"torchrun", "deepspeed", *_TORCH_MODULES}
 _TORCHRUN_FLAGS = {"standalone", "use_env", "no_python", "run_path", "virtual_local_rank", "module", "m"}
-"""Options without a value. The other launchers have too many to list."""
+"""torchrun's options without a value."""
+_FLAGS = {
+    "accelerate": "m module cpu multi_gpu tpu use_xpu use_mps_device quiet q debug no_python same_network"
+    " enable_cpu_affinity use_deepspeed use_fsdp use_megatron_lm use_parallelism_config dynamo_use_fullgraph"
+    " dynamo_use_dynamic dynamo_use_regional_compilation tpu_use_cluster no_tpu_cluster tpu_use_sudo",
+    "deepspeed": "module force_multi no_python no_local_rank no_ssh no_ssh_check save_pid elastic_training"
+    " bind_cores_to_rank",
+    "horovodrun": "v version c check_build disable_cache verbose gloo mpi jsrun tcp autotune mpi_threads_disable"
+    " hierarchical_allreduce hierarchical_allgather timeline_mark_cycles log_with_timestamp"
+    " prefix_output_with_timestamp prefix_timestamp stall_check",
+}
+"""Options without a value of the launchers that have too many to list. Each of horovodrun's may begin with `no_`."""
+_BARE = {"--no_python"}
+_MODULE = {"-m", "--module"}
 _BY_VARIABLE = ("nnodes", "nproc_per_node", "module", "no_python", "virtual_local_rank")
 """Options of torchrun that say what the ranks are. Its options can be set by variables: PET_NPROC_PER_NODE."""
 _OTHER_MACHINES = ("hostfile", "hosts", "include", "exclude", "H")
@@ -103,8 +118,9 @@ def unwrap(command: Sequence[str]) -> Unwrapped:
     """The program and the launcher. A command without a known launcher, or without a program, is returned unchanged."""
     argv = tuple(command)
     name = Path(argv[0]).name if argv else ""
-    rest = argv[1:]
+    rest, python = argv[1:], _interpreter_beside(argv[0]) if argv else ""
     if PYTHON.match(name):
+        python = argv[0]
         while rest and rest[0] in _OWN_SWITCHES:
             rest = rest[1:]
         if len(rest) < 2 or rest[0] != "-m":
@@ -116,8 +132,18 @@ def unwrap(command: Sequence[str]) -> Unwrapped:
         rest = rest[1:]
     elif name not in ("torchrun", "horovodrun", "deepspeed", "accelerate-launch"):
         return Unwrapped(argv)
-    program, options = _after_torchrun(rest) if name == "torchrun" or name in _TORCH_MODULES else _after_options(rest)
+    if name == "torchrun" or name in _TORCH_MODULES:
+        program, options = _after_torchrun(rest, python)
+    else:
+        program, options = _after_options(rest, python, name)
     return Unwrapped(program, name, options) if program else Unwrapped(argv)
+
+
+def _interpreter_beside(launcher: str) -> str:
+    """The Python of the environment that a launcher is installed in, if it is typed with its path."""
+    folder, slash, _ = launcher.rpartition("/")
+    names = (f"{folder}/python", f"{folder}/python3") if slash else ()
+    return next((name for name in names if Path(name).is_file()), "python")
 
 
 def with_variables(command: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
@@ -143,30 +169,42 @@ def program_behind(contract: Contract) -> Unwrapped:
     return Unwrapped(contract.command) if behind.starts_several(len(grants[0])) else behind
 
 
-def _after_torchrun(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _after_torchrun(arguments: tuple[str, ...], python: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(the program, the options before it). It knows every option, and which ones have a value."""
-    index = 0
-    while index < len(arguments) and arguments[index].startswith("-"):
-        lone = "=" in arguments[index] or option_name(arguments[index]) in _TORCHRUN_FLAGS
-        index += 1 if lone else 2
+    index = _first_positional(arguments, _TORCHRUN_FLAGS)
     options, program = arguments[:index], arguments[index:]
     names = {option_name(argument) for argument in options if argument.startswith("-")}
     if not program or "no_python" in names:
         return program, options
-    return ("python", *(("-m",) if names & {"m", "module"} else ()), *program), options
+    return (python, *(("-m",) if names & {"m", "module"} else ()), *program), options
 
 
-def _after_options(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words from the program on, for launchers with too many options: it begins at a script, a module or an
-    interpreter."""
-    for index, argument in enumerate(arguments):
+def _first_positional(arguments: tuple[str, ...], flags: Collection[str]) -> int:
+    """Index of the first argument that is neither an option nor the value of one. `flags` are options without one."""
+    index = 0
+    while index < len(arguments) and arguments[index].startswith("-"):
+        lone = "=" in arguments[index] or option_name(arguments[index]) in flags
+        index += 1 if lone else 2
+    return index
+
+
+def _after_options(arguments: tuple[str, ...], python: str, launcher: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The program and the options before it, for launchers with too many options: the program begins at a script or an
+    interpreter, otherwise where the options end. Many programs have no suffix, such as those that pip installs.
+    """
+    kind = next((kind for kind in _FLAGS if launcher.startswith(kind)), "")
+    flags = {name for flag in _FLAGS[kind].split() for name in (flag, f"no_{flag}")}
+    end = _first_positional(arguments, flags)
+    for index, argument in enumerate(arguments[: end + 1]):
         if PYTHON.match(Path(argument).name):
             return arguments[index:], arguments[:index]
         if argument.endswith(".py"):
-            return ("python", *arguments[index:]), arguments[:index]
-        if argument in ("-m", "--module") and index + 1 < len(arguments):
-            return ("python", "-m", *arguments[index + 1 :]), arguments[:index]
-    return arguments, ()
+            return (python, *arguments[index:]), arguments[:index]
+    program, options = arguments[end:], arguments[:end]
+    module = ("-m",) if _MODULE & {*options} else ()
+    if not program or (not module and (kind == "horovodrun" or _BARE & {*options})):
+        return program, options
+    return (python, *module, *program), options
 
 
 _ACCELERATE_VARIABLES = {
@@ -185,11 +223,13 @@ _ONE_PROCESS: Final = ("--num_processes=1", "--num_machines=1", "--machine_rank=
 
 def as_one_process(command: Sequence[str], behind: Unwrapped) -> tuple[str, ...]:
     """The command line of accelerate for one process, which is the rank that it runs in."""
-    program = behind.argv[1:]  # without the interpreter, which accelerate adds
-    typed = [argument for argument in command[: -len(program)] if option_name(argument) != "multi_gpu"]
-    if PYTHON.match(Path(typed[-1]).name):
-        typed.pop()
-    return (*typed, *_ONE_PROCESS, *program)
+    typed = [each for each in behind.options if each not in _MODULE and option_name(each) != "multi_gpu"]
+    return (*command[: _options_begin(command)], *typed, *_ONE_PROCESS, *behind.argv[1:])
+
+
+def _options_begin(command: Sequence[str]) -> int:
+    """Index behind the words that start accelerate's launcher."""
+    return next(index for index, part in enumerate(command) if part.endswith("launch")) + 1
 
 
 def accelerate_options(arguments: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
