@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker.ranks.foreign_launchers import Unwrapped, unwrap, with_variables
+from cotenant_worker.ranks.foreign_launchers import Unwrapped, unwrap, with_default_config, with_variables
 
 
 @pytest.mark.parametrize(
@@ -94,3 +94,29 @@ def test_a_launcher_of_another_environment_runs_programs_in_that_environment(
 ) -> None:
     (tmp_path / "python3").touch()
     assert unwrap(command.format(app=tmp_path).split()).argv[0] == python.format(app=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "want"),
+    [
+        pytest.param("accelerate launch a.py", "accelerate launch --config_file={file} a.py", id="it is used"),
+        pytest.param("accelerate-launch a.py", "accelerate-launch --config_file={file} a.py", id="by its other name"),
+        pytest.param(
+            "python -m accelerate.commands.launch a.py",
+            "python -m accelerate.commands.launch --config_file={file} a.py",
+            id="as a module",
+        ),
+        pytest.param("accelerate launch --config_file b.yaml a.py", None, id="another one is chosen"),
+        pytest.param("accelerate launch --cpu a.py", None, id="not with --cpu"),
+        pytest.param("torchrun a.py", None, id="of no other launcher"),
+    ],
+)
+def test_accelerate_reads_the_configuration_that_was_made_for_it(
+    tmp_path: Path, command: str, want: str | None
+) -> None:
+    file = tmp_path / "accelerate" / "default_config.yaml"
+    env = {"HF_HOME": str(tmp_path)}
+    assert " ".join(with_default_config(command.split(), env)) == command, "there is none"
+    file.parent.mkdir()
+    file.touch()
+    assert " ".join(with_default_config(command.split(), env)) == (want or command).format(file=file)

@@ -34,9 +34,9 @@ async def _run(contract: Contract, env: Mapping[str, str]) -> int:
     if contract.role is Role.WORKER:
         from cotenant_worker.pid1.launcher import Launcher
         from cotenant_worker.ranks.device_environment import apart
-        from cotenant_worker.ranks.foreign_launchers import with_variables
+        from cotenant_worker.ranks.foreign_launchers import with_default_config, with_variables
 
-        job = replace(contract, command=with_variables(contract.command, env))
+        job = replace(contract, command=with_default_config(with_variables(contract.command, env), env))
         return await Launcher(apart(job, env), env, own_ip(env)).run()
     from cotenant_worker.parameter_server.pod import ServerPod
 

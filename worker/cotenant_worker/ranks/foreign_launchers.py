@@ -5,7 +5,7 @@ ranks is our work, so only the program is kept. Three things of the launcher are
 reads from its environment, the `--local-rank` that some add to its arguments, and how many ranks it was asked for. The
 exception is a job of one worker with several GPUs (`program_behind`).
 
-Pure, except for a look for the interpreter beside a launcher.
+Pure, except for a look whether two files are there: the interpreter beside a launcher, and accelerate's configuration.
 """
 
 from __future__ import annotations
@@ -156,6 +156,18 @@ def with_variables(command: Sequence[str], env: Mapping[str, str]) -> tuple[str,
     options = [f"--{name}={value}" for name, value in given if name not in _TORCHRUN_FLAGS]
     at = next(index for index, part in enumerate(command) if launcher in (part, Path(part).name)) + 1
     return (*command[:at], *options, *flags, *command[at:])
+
+
+def with_default_config(command: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
+    """The command with the configuration that accelerate reads unasked, if `accelerate config` has made one."""
+    behind = unwrap(command)
+    chosen = behind.has_option("config_file") or behind.has_option("cpu")
+    cache = env.get("HF_HOME") or f"{env.get('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
+    path = Path(cache, "accelerate", "default_config.yaml").expanduser()
+    if not behind.launcher.startswith("accelerate") or chosen or not path.is_file():
+        return tuple(command)
+    at = _options_begin(command)
+    return (*command[:at], f"--config_file={path}", *command[at:])
 
 
 def program_behind(contract: Contract) -> Unwrapped:
