@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import inspect
 import os
@@ -128,6 +129,48 @@ def test_accelerate_for_one_process_becomes_the_rank_with_its_own_place_and_acce
         launch.simple_launcher(SimpleNamespace(mpirun_hostfile=hosts))
     own = {"CUDA_VISIBLE_DEVICES": "GPU-1", "MASTER_ADDR": "10.0.0.1", "ACCELERATE_MIXED_PRECISION": "bf16"}
     assert began == ([(["python", "train.py"], {**place, **own})] if becomes else ["as typed"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "command"),
+    [
+        pytest.param("-n 8 train.py --lr 1", [sys.executable, "train.py", "--lr", "1"], id="a script"),
+        pytest.param("-m pkg.train", [sys.executable, "-m", "pkg.train"], id="a module"),
+        pytest.param("-n 8 -c ./train", ["./train"], id="a command"),
+        pytest.param("-n 4 --world_size 8 --node_rank 1 train.py", [sys.executable, "train.py"], id="of two machines"),
+    ],
+)
+def test_a_composer_in_a_script_of_several_ranks_becomes_the_rank(
+    monkeypatch: pytest.MonkeyPatch, typed: str, command: list[str]
+) -> None:
+    """It would find the rank's place, and refuse to start eight processes on the fourth of eight machines."""
+    for name, value in {"COTENANT_RANK": "3", "RANK": "3", "WORLD_SIZE": "8", "CUDA_VISIBLE_DEVICES": "GPU-3"}.items():
+        monkeypatch.setenv(name, value)
+    began: list[Any] = []
+
+    def become(_: str, command: list[str], env: dict[str, str]) -> None:
+        began.append((command, env["RANK"]))
+        raise ReplacedError
+
+    monkeypatch.setattr(os, "execvpe", become)
+    monkeypatch.setattr(sys, "argv", ["composer", *typed.split()])
+    composer = SimpleNamespace(_get_parser=parser_of_composer, main=lambda: began.append("as typed"))
+    nested_launchers.after_composer(composer)
+    with pytest.raises(ReplacedError):
+        composer.main()
+    assert began == [(command, "3")]
+
+
+def parser_of_composer() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-n", "--nproc", type=int)
+    parser.add_argument("-m", "--module_mode", action="store_true")
+    parser.add_argument("-c", "--command_mode", action="store_true")
+    for name in ("--world_size", "--node_rank"):
+        parser.add_argument(name, type=int)
+    parser.add_argument("training_script")
+    parser.add_argument("training_script_args", nargs="...")
+    return parser
 
 
 class DeepSpeed:

@@ -20,6 +20,7 @@ def test_a_command_without_a_program_behind_it_is_left_as_it_is(command: tuple[s
         (("torchrun", "a.py"), True),
         (("torchrun", "--virtual-local-rank", "a.py"), False),
         (("deepspeed", "a.py"), True),
+        (("composer", "-n", "2", "a.py"), True),
         (("accelerate", "launch", "a.py"), False),
         (("python", "a.py"), False),
     ],
@@ -69,6 +70,9 @@ def test_options_of_torchrun_that_variables_set(
         ("deepspeed --no_local_rank --num_gpus 2 ./finetune --x 1", "python ./finetune --x 1"),
         ("deepspeed --include localhost:0,1 --module pkg.train", "python -m pkg.train"),
         ("horovodrun --no-stall-check -np 2 -H a:1,b:1 --verbose bash run.sh", "bash run.sh"),
+        ("composer -n 8 train.py --x", "python train.py --x"),
+        ("composer --nproc 8 -m pkg.train", "python -m pkg.train"),
+        ("composer -n 2 -c ./train a.py", "./train a.py"),
         ("horovodrun -np 2 ./train --config c.py", "./train --config c.py"),
     ],
 )

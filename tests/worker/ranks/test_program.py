@@ -206,6 +206,8 @@ AS_TYPED = [
     ("horovodrun", "-np", "8", "python", "a.py"),
 ]
 TAKEN_OFF = [
+        (("composer", "-n", "8", "a.py"), "n=8 asks for 8 ranks"),
+        (("composer", "-n", "8", "--world_size=16", "a.py"), "world_size=16 asks for 16 ranks"),
     ("torchrun", "a.py"),
     ("torchrun", "--nproc_per_node=16", "a.py"),
     ("torchrun", "--nnodes=2", "--nproc_per_node=8", "a.py"),
@@ -259,3 +261,6 @@ def test_the_interpreter_of_another_environment_is_run_as_typed(tmp_path: Path) 
     ours, theirs = (str(tmp_path / name / "python") for name in ("ours", "theirs"))
     assert classify([theirs, "train.py"], ours) == Program("exec", (theirs, "train.py"))
     assert classify([ours, "train.py"], ours) == Program("script", ("train.py",))
+    ("composer", "a.py"),
+    ("composer", "-n", "8", "a.py"),
+    ("composer", "-n", "8", "--base_rank=8", "a.py"),

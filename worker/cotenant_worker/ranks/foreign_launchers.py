@@ -1,6 +1,6 @@
 """Command lines of other launchers: the program behind one, and the options that the program depends on.
 
-`torchrun --nproc_per_node=2 train.py`, `accelerate launch …`, `deepspeed …`, `horovodrun …`: starting
+`torchrun --nproc_per_node=2 train.py`, `accelerate launch …`, `deepspeed …`, `composer …`, `horovodrun …`: starting
 ranks is our work, so only the program is kept. Three things of the launcher are not lost: options that the program
 reads from its environment, the `--local-rank` that some add to its arguments, and how many ranks it was asked for. The
 exception is a job of one worker with several GPUs (`program_behind`).
@@ -22,13 +22,14 @@ PYTHON = re.compile(r"python(3(\.\d+)?)?$")
 _OWN_SWITCHES = {"-u", "-B", "-q"}
 """Switches of a launcher's own interpreter, which its ranks do not get."""
 _TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
-_SHOWS_ALL = {"torchrun", "deepspeed", *_TORCH_MODULES}
+_SHOWS_ALL = {"torchrun", "deepspeed", "composer", *_TORCH_MODULES}
 _TORCHRUN_FLAGS = {"standalone", "use_env", "no_python", "run_path", "virtual_local_rank", "module", "m"}
 """torchrun's options without a value."""
 _FLAGS = {
     "accelerate": "m module cpu multi_gpu tpu use_xpu use_mps_device quiet q debug no_python same_network"
     " enable_cpu_affinity use_deepspeed use_fsdp use_megatron_lm use_parallelism_config dynamo_use_fullgraph"
     " dynamo_use_dynamic dynamo_use_regional_compilation tpu_use_cluster no_tpu_cluster tpu_use_sudo",
+    "composer": "m module_mode c command_mode v verbose version",
     "deepspeed": "module force_multi no_python no_local_rank no_ssh no_ssh_check save_pid elastic_training"
     " bind_cores_to_rank",
     "horovodrun": "v version c check_build disable_cache verbose gloo mpi jsrun tcp autotune mpi_threads_disable"
@@ -36,12 +37,12 @@ _FLAGS = {
     " prefix_output_with_timestamp prefix_timestamp stall_check",
 }
 """Options without a value of the launchers that have too many to list. Each of horovodrun's may begin with `no_`."""
-_BARE = {"--no_python"}
-_MODULE = {"-m", "--module"}
+_BARE = {"--no_python", "--command_mode", "-c"}
+_MODULE = {"-m", "--module", "--module_mode"}
 _BY_VARIABLE = ("nnodes", "nproc_per_node", "module", "no_python", "virtual_local_rank")
 """Options of torchrun that say what the ranks are. Its options can be set by variables: PET_NPROC_PER_NODE."""
-_OTHER_MACHINES = ("hostfile", "hosts", "include", "exclude", "H")
-"""Options of DeepSpeed and Horovod that name machines."""
+_OTHER_MACHINES = ("hostfile", "hosts", "include", "exclude", "H", "base_rank")
+"""Options of DeepSpeed, Horovod and Composer that name machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,8 @@ class Unwrapped:
             return self._product("np") if self.has_option("np") else self._product("num_proc")
         if self.launcher == "deepspeed":
             return self._product("num_gpus", "num_nodes")
+        if self.launcher == "composer":
+            return self._product(next(filter(self.has_option, ("world_size", "nproc")), "n"))
         return self._product("nproc_per_node", "nnodes")
 
     def starts_several(self, gpus: int) -> bool:
@@ -93,9 +96,9 @@ class Unwrapped:
         machines = self._first("nnodes", "num_machines", "num_nodes").split(":")[-1]
         if gpus < 2 or machines not in ("", "1") or any(map(self.has_option, _OTHER_MACHINES)):
             return False
-        count = self._first("nproc_per_node", "num_processes", "num_gpus", "np", "num_proc")
+        count = self._first("nproc_per_node", "num_processes", "num_gpus", "np", "num_proc", "nproc", "n")
         if not count:
-            return self.launcher.startswith(("accelerate", "deepspeed"))
+            return self.launcher.startswith(("accelerate", "deepspeed", "composer"))
         return count in ("gpu", "auto") or (count.isdecimal() and 1 < int(count) <= gpus)
 
     def _first(self, *names: str) -> str:
@@ -130,7 +133,7 @@ def unwrap(command: Sequence[str]) -> Unwrapped:
             return Unwrapped(argv)
     elif name == "accelerate" and rest[:1] == ("launch",):
         rest = rest[1:]
-    elif name not in ("torchrun", "horovodrun", "deepspeed", "accelerate-launch"):
+    elif name not in ("torchrun", "horovodrun", "deepspeed", "accelerate-launch", "composer"):
         return Unwrapped(argv)
     if name == "torchrun" or name in _TORCH_MODULES:
         program, options = _after_torchrun(rest, python)

@@ -25,6 +25,7 @@ AFTER = {
     "torch.optim.optimizer": ("torch_patches", "after_optimizer"),
     "tensorflow": ("memory", "after_tensorflow"),
     "accelerate.commands.launch": ("nested_launchers", "after_accelerate"),
+    "composer.cli.launcher": ("nested_launchers", "after_composer"),
     "deepspeed.launcher.runner": ("nested_launchers", "after_deepspeed"),
     "ray._private.worker": ("own_ray", "after_ray_worker"),
     "ray.scripts.scripts": ("own_ray", "after_ray_commands"),

@@ -1,5 +1,5 @@
-"""A torchrun, or a launcher of DeepSpeed's, that a rank's own script starts (`bash run.sh`): the ranks that it would
-start are there already.
+"""A torchrun, or a launcher of DeepSpeed's or Composer's, that a rank's own script starts (`bash run.sh`): the ranks
+that it would start are there already.
 
 A command that begins with a launcher is unwrapped before anything starts; one inside a script shows only when it runs.
 A rank with several GPUs may well start a process on each of them; what cannot be meant is more processes than GPUs.
@@ -22,6 +22,7 @@ ISOLATED = "isolated"
 _MEET = {
     "torchrun": "give it --nnodes=$WORLD_SIZE --node_rank=$RANK --master_addr=$MASTER_ADDR --master_port=$MASTER_PORT",
     "deepspeed": "ask for a worker on each GPU and let the command begin with deepspeed",
+    "composer": "ask for a worker on each GPU and let the command begin with composer",
 }
 """Launcher → what to do about several of it that do not meet."""
 _PLACE = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT")
@@ -107,6 +108,23 @@ def after_deepspeed(runner):
         return original(args)
 
     runner.main = main
+
+
+def after_composer(composer):
+    original = composer.main
+
+    @functools.wraps(original)
+    def main():
+        if "COTENANT_RANK" in os.environ:
+            asked = composer._get_parser().parse_args()
+            processes = asked.nproc or max(1, len(_visible_gpus()))
+            machines = max(1, (asked.world_size or processes) // processes)
+            python = [] if asked.command_mode else [sys.executable, *(["-m"] if asked.module_mode else [])]
+            program = [*python, asked.training_script, *asked.training_script_args]
+            _become_rank("composer", processes, machines, program)
+        return original()
+
+    composer.main = main
 
 
 def _behind_deepspeed(asked):
