@@ -397,6 +397,15 @@ HABITS = (
         LOOKS_FOR_OTHERS,
         files={"guard.py": "import sys\nFOUND = sorted({'numpy', 'torch'} & set(sys.modules))"},
     ),
+    Habit(
+        "is in a package that imports a library that has to come before another",
+        command=("python", "-m", "ordered.train"),
+        files={
+            "ordered/__init__.py": "import guard",
+            "ordered/train.py": "import numpy, guard\nprint(guard.FOUND, numpy.__name__)",
+            "guard.py": "import sys\nFOUND = sorted({'numpy', 'torch'} & set(sys.modules))",
+        },
+    ),
     Habit("sets a variable before it imports what reads it", SETS_A_VARIABLE_FIRST, environment={"PYTHONWARNINGS": ""}),
     Habit(
         "cannot import its library",

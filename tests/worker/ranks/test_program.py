@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from cotenant.contract import GpuGrant, PodGrant, RankGrant
-from cotenant_worker.ranks.program import Preloads, Program, classify, preloads, program_of, source_file, wants_horovod
+from cotenant_worker.ranks.program import (
+    Preloads,
+    Program,
+    classify,
+    preloads,
+    program_of,
+    source_file,
+    source_text,
+    wants_horovod,
+)
 from tests.support.pod_sandbox import contract, uuid_of
 
 PYTHON = "/opt/venv/bin/python3.11"
@@ -115,6 +124,8 @@ def test_without_a_warm_process_the_same_program_starts_cold() -> None:
         ("from accelerate import Accelerator", "", TORCH),
         ("import jax", "", Preloads()),
         ("from mine import train", "pytorch", TORCH),
+        ("from .mine import setup\nimport torch", "", Preloads()),
+        ("from . import mine\nimport torch", "pytorch", TORCH),
         ("# import torch would be slow", "", Preloads()),
     ],
 )
@@ -131,6 +142,38 @@ def test_the_programs_file_is_found_without_importing_it(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        (Program("module", ("pkg.sub.train",)), "pkg\nsub\ntrain"),
+        (Program("entrypoint", ("pkg.sub.train:main",)), "pkg\nsub\ntrain"),
+        (Program("module", ("pkg.sub",)), "pkg\nsub\nmain"),
+        (Program("script", ("pkg/sub/train.py",)), "train"),
+        (Program("module", ("elsewhere.train",)), ""),
+    ],
+    ids=lambda value: " ".join(value.argv) if isinstance(value, Program) else "",
+)
+def test_the_packages_of_a_module_are_imported_before_it(tmp_path: Path, program: Program, text: str) -> None:
+    files = {"pkg/__init__.py": "pkg", "pkg/sub/__init__.py": "sub"}
+    for name, words in {**files, "pkg/sub/train.py": "train", "pkg/sub/__main__.py": "main"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(words)
+    beside = frozenset({"__init__", "__main__", "train"} if text else ())
+    assert source_text(program, tmp_path) == (text, beside)
+
+
+def test_a_program_that_the_pods_user_may_not_read_is_left_to_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").touch()
+
+    def refuse(*_: object, **__: object) -> str:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert source_text(Program("script", ("train.py",)), tmp_path) == ("", frozenset())
+
+
+@pytest.mark.parametrize(
     ("command", "want"),
     [
         (("torchrun", "--nproc_per_node=2", "a.py"), ""),
@@ -140,6 +183,8 @@ def test_the_programs_file_is_found_without_importing_it(tmp_path: Path) -> None
         (("torchrun", "--nproc_per_node=$N", "a.py"), ""),
         (("accelerate", "launch", "--num_processes", "4", "a.py"), "num_processes=4 asks for 4 ranks"),
         (("horovodrun", "-np", "3", "python", "a.py"), "np=3 asks for 3 ranks"),
+        (("composer", "-n", "8", "a.py"), "n=8 asks for 8 ranks"),
+        (("composer", "-n", "8", "--world_size=16", "a.py"), "world_size=16 asks for 16 ranks"),
         (("deepspeed", "--num_gpus=4", "--num_nodes", "2", "a.py"), "num_gpus=4 num_nodes=2 asks for 8 ranks"),
         (("python", "a.py", "--nproc_per_node=8"), ""),
     ],
@@ -204,16 +249,17 @@ AS_TYPED = [
     ("deepspeed", "a.py", "--deepspeed", "ds.json"),
     ("deepspeed", "--num_gpus=2", "a.py"),
     ("horovodrun", "-np", "8", "python", "a.py"),
+    ("composer", "a.py"),
+    ("composer", "-n", "8", "a.py"),
 ]
 TAKEN_OFF = [
-        (("composer", "-n", "8", "a.py"), "n=8 asks for 8 ranks"),
-        (("composer", "-n", "8", "--world_size=16", "a.py"), "world_size=16 asks for 16 ranks"),
     ("torchrun", "a.py"),
     ("torchrun", "--nproc_per_node=16", "a.py"),
     ("torchrun", "--nnodes=2", "--nproc_per_node=8", "a.py"),
     ("accelerate", "launch", "--num_processes=1", "a.py"),
     ("deepspeed", "--hostfile", "hosts", "a.py"),
     ("horovodrun", "-np", "8", "-H", "a:4,b:4", "python", "a.py"),
+    ("composer", "-n", "8", "--base_rank=8", "a.py"),
 ]
 
 
@@ -261,6 +307,3 @@ def test_the_interpreter_of_another_environment_is_run_as_typed(tmp_path: Path) 
     ours, theirs = (str(tmp_path / name / "python") for name in ("ours", "theirs"))
     assert classify([theirs, "train.py"], ours) == Program("exec", (theirs, "train.py"))
     assert classify([ours, "train.py"], ours) == Program("script", ("train.py",))
-    ("composer", "a.py"),
-    ("composer", "-n", "8", "a.py"),
-    ("composer", "-n", "8", "--base_rank=8", "a.py"),

@@ -6,6 +6,7 @@ In a command that begins with another launcher, the program follows later (`fore
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import sys
@@ -166,7 +167,25 @@ def source_file(program: Program, code: Path) -> Path | None:
     return None
 
 
-_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([A-Za-z_][\w.]*)|import[ \t]+([A-Za-z_][^\n#;]*))", re.MULTILINE)
+def source_text(program: Program, code: Path) -> tuple[str, frozenset[str]]:
+    """(the text of a program, behind that of the packages that it is in, names of the modules beside it).
+
+    Python imports those packages first. Both are empty if finding the program would need an import, or if the pod's
+    user may not read it: then Python says so.
+    """
+    with contextlib.suppress(OSError):
+        path = source_file(program, code)
+        if path is not None:
+            inside = path.relative_to(code).parts[:-1] if program.kind != "script" else ()
+            doors = (code.joinpath(*inside[:depth], "__init__.py") for depth in range(1, len(inside) + 1))
+            text = "\n".join(file.read_text(errors="replace") for file in (*doors, path) if file.is_file())
+            return text, frozenset(entry.stem for entry in path.parent.iterdir())
+    return "", frozenset()
+
+
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.|[A-Za-z_][\w.]*)|import[ \t]+([A-Za-z_][^\n#;]*))", re.MULTILINE)
+_RELATIVE: Final = ""
+"""The root of a relative import: another module of the program's own package."""
 _SETS_VARIABLES = re.compile(
     r"environ\[[^\]\n]+\]\s*=(?!=)|environ\s*\|=|environ\.(?:update|setdefault|pop)\b|del os\.environ"
     r"|\b(?:putenv|load_dotenv)\("
@@ -221,7 +240,7 @@ def preloads(source: str, framework: str, beside: Collection[str] = ()) -> Prelo
     A variable that the program sets first, or a library that it imports first and that may look for torch, ends the
     choice. `beside` names the modules beside the program, which may import torch if `framework` says that they do.
     """
-    wanted, undisturbed = _first_imports(source, beside if framework in ("torch", "pytorch") else ())
+    wanted, undisturbed = _first_imports(source, {_RELATIVE, *beside} if framework in ("torch", "pytorch") else ())
     if undisturbed and framework in ("torch", "pytorch"):
         wanted.add("torch")
     deep = {"sklearn": ("sklearn.datasets",), "torch": ("torch", "torch.distributed")}

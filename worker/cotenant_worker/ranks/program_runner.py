@@ -112,8 +112,11 @@ def _hide_frames_of_ours(*below: str) -> None:
 
 
 def _needs_interpreter(path: Path) -> bool:
-    """True for what is not text: a folder or an archive with a `__main__` (`python app.pyz`), bytecode, a pipe."""
-    if not path.is_file():
+    """True for what is not text: a folder or an archive with a `__main__` (`python app.pyz`), bytecode, a pipe.
+
+    Also for a file that this user may not read: the interpreter says so.
+    """
+    if not path.is_file() or not os.access(path, os.R_OK):
         return path.exists()
     return path.suffix == ".pyc" or pkgutil.get_importer(str(path)) is not None
 

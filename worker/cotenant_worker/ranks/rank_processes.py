@@ -33,7 +33,7 @@ from cotenant_worker.ranks.fork_protocol import ForkRequest
 from cotenant_worker.ranks.horovod import HorovodRendezvous
 from cotenant_worker.ranks.leaving import Departure
 from cotenant_worker.ranks.memory_limits import with_limits
-from cotenant_worker.ranks.program import Program, preloads, program_of, source_file, wants_horovod
+from cotenant_worker.ranks.program import Program, preloads, program_of, source_text, wants_horovod
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.lingering_ranks import Lingering
 from cotenant_worker.supervision.messages import RankExited
@@ -93,13 +93,16 @@ class LocalRanks:
     fork_client: ForkClient = field(init=False)
     _horovod: HorovodRendezvous = field(init=False)
     _base_env: dict[str, str] = field(init=False)
+    _code: Path = field(init=False)
+    """The directory of the job's code."""
     _stopped_generation: int = -1
     """Generations up to this one are over. A late start for one of them is undone."""
     _watchers: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.program = program_of(self.contract, sys.executable)
-        source, beside = self._source()
+        self._code = Path(code_path(self.contract))
+        source, beside = source_text(self.program, self._code)
         horovod = wants_horovod(self.program, source, self.contract.framework)
         self._horovod = HorovodRendezvous(self.contract, self.children, enabled=horovod)
         inherited = {"USER": user_name(), **self.inherited}
@@ -113,20 +116,13 @@ class LocalRanks:
     @property
     def working_directory(self) -> Path:
         """The directory in which programs start."""
-        return working_directory(Path(code_path(self.contract)), layout.work_dir())
+        return working_directory(self._code, layout.work_dir())
 
     @property
     def _code_directories(self) -> tuple[str, ...]:
         """Directories of the job's code. A frame has a script's real directory, and a module's as it was found."""
         code = code_path(self.contract)
         return (code, os.path.realpath(code), str(layout.work_dir()))
-
-    def _source(self) -> tuple[str, frozenset[str]]:
-        """(the program's own text, names of the modules beside it); empty if finding it would need an import."""
-        source = source_file(self.program, Path(code_path(self.contract)))
-        if source is None:
-            return "", frozenset()
-        return source.read_text(errors="replace"), frozenset(entry.stem for entry in source.parent.iterdir())
 
     def processes(self) -> list[tuple[int, int, int]]:
         """(rank, generation, pid) of every running rank."""
