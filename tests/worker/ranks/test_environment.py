@@ -315,3 +315,23 @@ def test_a_rank_that_starts_ranks_of_its_own_is_not_told_that_somebody_has(
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "TORCHELASTIC_RUN_ID", "GROUP_RANK"):
         assert (name in env) is told, name
     assert {"MASTER_ADDR", "MASTER_PORT", "COTENANT_RANK", "CUDA_VISIBLE_DEVICES"} <= set(env)
+
+
+FOR_MACHINES = "torchrun --nnodes=$WORLD_SIZE --node_rank=${RANK} --nproc_per_node=8 --master_addr=$MASTER_ADDR a.py"
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        pytest.param(FOR_MACHINES, {"WORLD_SIZE": "1", "RANK": "0"}, id="a script for any number of machines"),
+        pytest.param("python a.py --nodes ${WORLD_SIZE:-1}", {"WORLD_SIZE": "1"}, id="only those that it reads"),
+        pytest.param("yolo train device=0,1 # not $RANKS", {}, id="a program that starts a process for each GPU"),
+    ],
+)
+def test_a_script_on_one_machine_finds_the_place_that_it_tells_its_launcher(script: str, told: dict[str, str]) -> None:
+    grants = tuple(GpuGrant(uuid_of(f"{index}"), 81920, 1000, whole=True) for index in range(8))
+    job = replace(contract([1]), pods=(PodGrant("a", (RankGrant(0, grants),)),), command=("bash", "run.sh"))
+    group = group_of(job)
+    env = rank_environment(job, group, group.ranks[0], script)
+    place = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "TORCHELASTIC_RUN_ID"}
+    assert {name: env[name] for name in place if name in env} == told

@@ -12,6 +12,7 @@ from cotenant_worker.ranks.program import (
     classify,
     preloads,
     program_of,
+    script_text,
     source_file,
     source_text,
     wants_horovod,
@@ -171,6 +172,28 @@ def test_a_program_that_the_pods_user_may_not_read_is_left_to_python(
 
     monkeypatch.setattr(Path, "read_text", refuse)
     assert source_text(Program("script", ("train.py",)), tmp_path) == ("", frozenset())
+    assert script_text(Program("exec", ("bash", "train.py")), tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (("bash", "run.sh", "a"), "of the file"),
+        (("./run.sh",), "of the file"),
+        (("timeout", "1h", "bash", "-euo", "pipefail", "run.sh"), "of the file"),
+        (("bash", "-lc", "typed", "run.sh"), "typed"),
+        (("env", "A=1", "/bin/sh", "-c", "typed"), "typed"),
+        (("bash", "absent.sh"), ""),
+        (("uv", "run", "train.py"), ""),
+        (("make", "train"), ""),
+    ],
+    ids=" ".join,
+)
+def test_the_text_of_a_run_script_is_found_behind_what_starts_it(
+    tmp_path: Path, command: tuple[str, ...], text: str
+) -> None:
+    (tmp_path / "run.sh").write_text("of the file")
+    assert script_text(Program("exec", command), tmp_path) == text
 
 
 @pytest.mark.parametrize(

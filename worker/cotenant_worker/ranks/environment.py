@@ -169,8 +169,10 @@ def code_path(contract: Contract) -> str:
     return str(contract.platform.get("codePath", "/workspace"))
 
 
-def rank_environment(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
-    """The variables of one rank. They override all others."""
+def rank_environment(
+    contract: Contract, group: WorkerGroup, assignment: RankAssignment, script: str = ""
+) -> dict[str, str]:
+    """The variables of one rank. They override all others. `script` is the text of the shell script that it runs."""
     pod = contract.pods[assignment.pod]
     grant = grant_of(pod, assignment.grant)
     local = group.of_pod(assignment.pod)
@@ -223,11 +225,14 @@ def rank_environment(contract: Contract, group: WorkerGroup, assignment: RankAss
         | framework_environment.horovod(env, group)
     )
     if starts_its_own_ranks(contract, grant):
-        env = {name: value for name, value in env.items() if not _TORCHRUN.fullmatch(name)}
+        read = set(_READ_BY_A_SHELL.findall(script))
+        env = {name: value for name, value in env.items() if name in read or not _TORCHRUN.fullmatch(name)}
     return env
 
 
 _TORCHRUN: Final = re.compile("RANK|WORLD_SIZE|LOCAL_(RANK|WORLD_SIZE)|NODE_RANK|(GROUP|ROLE|TORCHELASTIC)_.*")
+_READ_BY_A_SHELL: Final = re.compile(r"\$\{?(RANK|WORLD_SIZE|NODE_RANK|LOCAL_RANK|LOCAL_WORLD_SIZE)\b")
+"""How a script for several machines tells a launcher its place: `torchrun --nnodes=$WORLD_SIZE --node_rank=$RANK`."""
 
 
 def role_of(contract: Contract, rank: int | None) -> str:

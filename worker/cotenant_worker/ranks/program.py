@@ -167,6 +167,24 @@ def source_file(program: Program, code: Path) -> Path | None:
     return None
 
 
+def script_text(program: Program, code: Path) -> str:
+    """The text of the shell script that a program is, behind whatever starts it; empty for other programs."""
+    words = iter(program.argv if program.kind == "exec" else ())
+    for word in words:
+        if Path(word).name in _SHELLS:
+            break
+        if word.endswith(".sh"):
+            words = iter((word,))
+            break
+    for word in words:
+        if word.startswith("-") and not word.startswith("--") and word.endswith("c"):
+            return next(words, "")
+        if not word.startswith(("-", "+")):
+            with contextlib.suppress(OSError):
+                return (code / word).read_text(errors="replace")
+    return ""
+
+
 def source_text(program: Program, code: Path) -> tuple[str, frozenset[str]]:
     """(the text of a program, behind that of the packages that it is in, names of the modules beside it).
 

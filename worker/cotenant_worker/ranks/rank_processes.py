@@ -33,7 +33,7 @@ from cotenant_worker.ranks.fork_protocol import ForkRequest
 from cotenant_worker.ranks.horovod import HorovodRendezvous
 from cotenant_worker.ranks.leaving import Departure
 from cotenant_worker.ranks.memory_limits import with_limits
-from cotenant_worker.ranks.program import Program, preloads, program_of, source_text, wants_horovod
+from cotenant_worker.ranks.program import Program, preloads, program_of, script_text, source_text, wants_horovod
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.lingering_ranks import Lingering
 from cotenant_worker.supervision.messages import RankExited
@@ -141,7 +141,8 @@ class LocalRanks:
             self.fork_client.preload_next()
 
     async def _start_one(self, group: WorkerGroup, assignment: RankAssignment) -> None:
-        env = self._base_env | rank_environment(self.contract, group, assignment)
+        script = script_text(self.program, self._code)
+        env = self._base_env | rank_environment(self.contract, group, assignment, script)
         env |= compute_namespace(self.inherited, grant_of(self.contract.pods[assignment.pod], assignment.grant).gpus)
         env = with_limits(env, self.limits.get(assignment.grant, {})) | dict(self.program.environment)
         if self.contract.mode == "rayTrain":
