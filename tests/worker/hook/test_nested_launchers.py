@@ -247,3 +247,49 @@ def test_deepspeed_beside_cotenant_is_as_it_is(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("COTENANT_RANK")
     launch.runner.main()
     assert launch.sees == "GPU-1"
+
+
+PIP = """
+import os, sys, time
+def main(args=None):
+    print("begins", flush=True)
+    if args == ["builds"]:
+        os.system(f"{sys.executable} -c 'from pip._internal.cli.main import main; main([])'")
+    time.sleep(0.3)
+    print("ends", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ranks", "lines"),
+    [
+        pytest.param("2", ["begins", "ends", "begins", "ends"], id="ranks of one pod install one after the other"),
+        pytest.param("1", ["begins", "begins", "ends", "ends"], id="what a rank alone in its pod does at once, it may"),
+    ],
+)
+def test_pip_in_every_rank_of_a_pod(tmp_path: Path, ranks: str, lines: list[str]) -> None:
+    env = pip_of(tmp_path) | {"COTENANT_POD_RANKS": ranks}
+    command = [sys.executable, "-c", "from pip._internal.cli.main import main; main([])"]
+    with (tmp_path / "log").open("w") as log:
+        started = [subprocess.Popen(command, env=env, stdout=log) for _ in range(2)]
+        assert [process.wait(20) for process in started] == [0, 0]
+    assert (tmp_path / "log").read_text().split() == lines
+
+
+def test_a_pip_that_builds_a_package_starts_another_one(tmp_path: Path) -> None:
+    env = pip_of(tmp_path) | {"COTENANT_POD_RANKS": "2"}
+    command = [sys.executable, "-c", "from pip._internal.cli.main import main; main(['builds'])"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=20)
+    assert done.stdout.split() == ["begins", "begins", "ends", "ends"], done.stderr
+
+
+def pip_of(directory: Path) -> dict[str, str]:
+    """The environment of a rank with a pip that takes a moment."""
+    home = directory / "pip" / "_internal" / "cli"
+    home.mkdir(parents=True)
+    for folder in (home, *home.parents[:2]):
+        (folder / "__init__.py").touch()
+    (home / "main.py").write_text(PIP)
+    path = f"{layout.HOOK_DIR}:{directory}"
+    state = {"COTENANT_STATE_DIR": str(directory), "COTENANT_RESTART": "0", "COTENANT_RANK": "0", "RANK": "0"}
+    return {**os.environ, "PYTHONPATH": path, **state}

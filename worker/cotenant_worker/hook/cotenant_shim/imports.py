@@ -27,6 +27,7 @@ AFTER = {
     "accelerate.commands.launch": ("nested_launchers", "after_accelerate"),
     "composer.cli.launcher": ("nested_launchers", "after_composer"),
     "deepspeed.launcher.runner": ("nested_launchers", "after_deepspeed"),
+    "pip._internal.cli.main": ("nested_launchers", "after_pip"),
     "ray._private.worker": ("own_ray", "after_ray_worker"),
     "ray.scripts.scripts": ("own_ray", "after_ray_commands"),
     "ray.train": ("frameworks", "after_ray_train"),

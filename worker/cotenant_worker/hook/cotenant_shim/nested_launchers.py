@@ -4,11 +4,14 @@ that it would start are there already.
 A command that begins with a launcher is unwrapped before anything starts; one inside a script shows only when it runs.
 A rank with several GPUs may well start a process on each of them; what cannot be meant is more processes than GPUs.
 One that does start processes leaves them the pod's time to save.
+
+A script that every rank of a pod runs also installs packages in every rank, into the same folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -155,3 +158,34 @@ def _become_rank(name, processes, nodes, command, variables=os.environ):
         text = f"each of the {world} ranks starts a {name} of {processes} processes that meets no other: {_MEET[name]}"
         log_line(text)
         launcher.warn("isolated-ranks", text)
+
+
+_INSTALLS = "COTENANT_PIP"
+"""Set in a pip that has its turn, and in those that it starts to build a package."""
+
+
+def after_pip(module):
+    """Let the ranks of a pod run pip one after the other: it has no lock, and installs half of a package beside
+    another that does the same (pypa/pip#2361).
+    """
+    original = module.main
+
+    @functools.wraps(original)
+    def main(*args, **kwargs):
+        if os.environ.get("COTENANT_POD_RANKS", "1") == "1" or _INSTALLS in os.environ:
+            return original(*args, **kwargs)
+        with _turn():
+            return original(*args, **kwargs)
+
+    module.main = main
+
+
+@contextlib.contextmanager
+def _turn():
+    path = os.path.join(os.environ.get("COTENANT_STATE_DIR", "/nowhere"), "pip.lock")
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            fcntl.flock(held.enter_context(open(path, "w")), fcntl.LOCK_EX)
+        os.environ[_INSTALLS] = "1"
+        held.callback(os.environ.pop, _INSTALLS, None)
+        yield
