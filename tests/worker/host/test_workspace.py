@@ -1,10 +1,13 @@
 """Code as a ConfigMap volume shows it, and what a program finds where it starts."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from cotenant_worker.host.workspace import link_entries, remove_stale_locks, working_directory
+from cotenant_worker.host.workspace import link_entries, make_user_packages, remove_stale_locks, working_directory
 
 
 def volume(at: Path) -> Path:
@@ -59,3 +62,26 @@ def test_a_start_in_place_finds_no_lock_of_a_rank_that_was_killed(
     remove_stale_locks({name: value.format(tmp=tmp_path) for name, value in env.items()}, scratch=tmp_path)
     left = {path.name for path in (cache / "kernels").iterdir()}
     assert left == ({"build.ninja"} if removed else {"build.ninja", "lock"})
+
+
+INSTALLS = """
+import os, site
+with open(os.path.join(site.getusersitepackages(), "just_installed.py"), "w") as file:
+    file.write("WORD = 'installed'")
+import just_installed
+print(just_installed.WORD)
+"""
+
+
+@pytest.mark.parametrize("name", ["HOME", "PYTHONUSERBASE"])
+def test_a_program_may_import_what_it_has_installed_itself(tmp_path: Path, name: str) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": "/", name: str(tmp_path)}
+    make_user_packages(env, scratch=tmp_path)
+    python = os.path.realpath(sys.executable)  # a virtual environment may not look there
+    done = subprocess.run([python, "-c", INSTALLS], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == "installed\n", done.stderr
+
+
+def test_no_folder_of_packages_is_made_outside_the_pods_scratch_space(tmp_path: Path) -> None:
+    make_user_packages({"HOME": str(tmp_path / "home")}, scratch=tmp_path / "scratch")
+    assert list(tmp_path.iterdir()) == []

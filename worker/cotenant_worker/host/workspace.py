@@ -7,11 +7,16 @@ that is restarted in place finds its files.
 
 It finds locks of killed ranks too. Most are gone with their holder; that of torch's compiled extensions is a file that
 the next rank would wait for without end.
+
+A program may install what it imports next. Python looks into the user's own folder of packages only if that is there
+when it starts, so it is made before.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -41,3 +46,12 @@ def remove_stale_locks(env: Mapping[str, str], scratch: Path = Path("/tmp")) -> 
     if cache.is_relative_to(scratch):
         for lock in (*cache.glob("*/lock"), *cache.glob("*/*/lock")):
             lock.unlink(missing_ok=True)
+
+
+def make_user_packages(env: Mapping[str, str], scratch: Path = Path("/tmp")) -> None:
+    """Make the folder into which `pip install` puts packages where the environment cannot be written."""
+    base = Path(env.get("PYTHONUSERBASE") or Path(env.get("HOME", "/"), ".local"))
+    if base.is_relative_to(scratch):
+        with contextlib.suppress(OSError):
+            version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+            (base / "lib" / version / "site-packages").mkdir(parents=True, exist_ok=True)
