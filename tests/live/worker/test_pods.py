@@ -92,6 +92,27 @@ def test_killed_resumed_preempted_and_resumed_again_by_the_next_attempt() -> Non
         assert results == {"value": saved + 30.5}
 
 
+LEAVES_SHARED_MEMORY = """
+import os, subprocess
+from cotenant_worker import context
+place = "/dev/shm/000000_locals"
+if context().restart == 0:
+    open(place, "x").close()
+    subprocess.run(["kill", "-KILL", str(os.getpid())])
+print("finds", sorted(os.listdir("/dev/shm")))
+"""
+
+
+def test_ranks_that_start_again_in_place_find_the_shared_memory_of_a_new_pod() -> None:
+    """Libraries take a segment that is there for that of a running program."""
+    with pod_sandbox.directory() as code:
+        (code / "train.py").write_text(LEAVES_SHARED_MEMORY)
+        with PodSandbox(contract([1], command=("python", "train.py")), code) as world:
+            codes = [pod.wait(START_S) for pod in world.start_all()]
+            logs = world.logs()
+    assert (codes, "finds []" in logs) == ([0], True), logs
+
+
 def test_a_users_exit_code_arrives_in_every_pod_and_names_the_rank() -> None:
     with PodSandbox(contract([1, 2], command=("python", "fails.py", "2", "42")), PROGRAMS) as world:
         pods = world.start_all()

@@ -19,6 +19,7 @@ from cotenant.contract import Contract
 from cotenant_worker.host import layout, procfs
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher
 from cotenant_worker.host.procfs import Member
+from cotenant_worker.host.shared_memory import SharedMemory
 from cotenant_worker.ranks import rank_processes
 from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.supervision.failure_cause import RankExit
@@ -139,6 +140,28 @@ async def test_the_ranks_of_this_pod_are_started_where_the_code_is(state: Path) 
     ]
     assert pod.ranks.processes() == [(1, 0, 100), (2, 0, 101)]
     await pod.ranks.kill(0)
+
+
+@pytest.mark.parametrize(
+    ("process", "mode", "left"),
+    [
+        pytest.param(1, "command", False, id="a pod has a folder of its own"),
+        pytest.param(77, "command", True, id="a launcher that is not process 1 has not"),
+        pytest.param(1, "rayTrain", True, id="Ray's workers have theirs there"),
+    ],
+)
+async def test_ranks_that_start_again_find_no_shared_memory_of_those_that_were_killed(
+    state: Path, monkeypatch: pytest.MonkeyPatch, process: int, mode: str, left: bool
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: process)
+    pod = Pod(job_of(mode=mode))
+    pod.ranks._shared_memory = SharedMemory(state)
+    for generation in range(2):
+        await pod.start(generation)
+        (state / "000000_locals").touch()
+    await pod.start(2)
+    assert (state / "000000_locals").exists() is left
+    await pod.ranks.kill(2)
 
 
 async def test_limits_of_memory_belong_to_the_rank_that_was_granted_them() -> None:

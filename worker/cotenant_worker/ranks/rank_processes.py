@@ -17,6 +17,7 @@ from cotenant_worker.host import layout
 from cotenant_worker.host.container import available_cpus, oom_kills, pod_interface, user_name
 from cotenant_worker.host.process_tree import ProcessTree
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forwarding
+from cotenant_worker.host.shared_memory import SharedMemory
 from cotenant_worker.host.workspace import remove_stale_locks, working_directory
 from cotenant_worker.messaging.shared_counters import SharedCounters
 from cotenant_worker.ranks.device_environment import compute_namespace
@@ -93,6 +94,7 @@ class LocalRanks:
     fork_client: ForkClient = field(init=False)
     _horovod: HorovodRendezvous = field(init=False)
     _base_env: dict[str, str] = field(init=False)
+    _shared_memory: SharedMemory = field(default_factory=SharedMemory)
     _code: Path = field(init=False)
     """The directory of the job's code."""
     _stopped_generation: int = -1
@@ -133,6 +135,8 @@ class LocalRanks:
     async def start(self, group: WorkerGroup) -> None:
         await self.kill(group.generation - 1)
         remove_stale_locks(self._base_env)
+        if os.getpid() == 1 and self.contract.mode != "rayTrain":  # else the folder is not this pod's, or Ray's too
+            self._shared_memory.begin()
         self._horovod.start(group, self._base_env)
         mine = group.of_pod(self.contract.node_rank)
         for assignment in mine:
