@@ -109,6 +109,29 @@ time.sleep(0.05)
 """
 
 
+ALONE = """
+import os, signal, threading
+from cotenant_worker.hook.cotenant_shim import framework_steps, heartbeat
+
+heartbeat.heartbeat.start(reports=True)
+framework_steps.is_training_process = lambda: True
+framework_steps.counter_watcher.follow("counter", int, int)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+threading.Thread(target=lambda: print("saves after", signal.sigwait({signal.SIGTERM}).name)).start()
+os.kill(os.getpid(), signal.SIGTERM)
+for thread in threading.enumerate():
+    if thread is not threading.main_thread():
+        thread.join()
+print(threading.active_count())
+"""
+
+
+def test_a_program_does_not_see_the_side_threads_and_they_take_none_of_its_signals() -> None:
+    """It may wait until it has no other thread, or have one thread that waits for SIGTERM."""
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False, timeout=20)
+    assert (done.returncode, done.stdout) == (0, "saves after SIGTERM\n1\n"), done.stderr
+
+
 def test_a_rank_ends_well_while_its_side_threads_ask_compiled_code(tmp_path: Path) -> None:
     command = [sys.executable, "-c", ENDS, str(tmp_path / "rendezvous")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,3 +114,15 @@ def test_counters_are_kept_in_the_file_of_the_rank(rank_2: Path) -> None:
         client.set_counter(name, value)
     assert [other_process.get_counter(name) for name in launcher_client._COUNTERS] == [-1, 0, 1, 2, 3, 4]
     assert len(path.read_bytes()) == launcher_client._COUNTERS_BYTES
+
+
+def test_a_child_that_is_forked_while_a_message_is_sent_may_send_too() -> None:
+    """The thread that sent it is not in the child, and would hold the lock for ever."""
+    client = LauncherClient()
+    with client._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(5)
+            client.send({"op": "saved"})
+            os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -11,10 +11,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import sys
-import threading
 import time
 
-from .heartbeat import heartbeat
+from .heartbeat import SideThread, heartbeat
 from .main_process import is_training_process
 from .steps import KERAS_ITERATIONS, step_counter
 
@@ -31,14 +30,12 @@ class CounterWatcher:
         self._last = {}
         self._moves = 0
         self._thread = None
-        self._stopped = threading.Event()
         atexit.register(self.stop)  # as for the thread of `heartbeat`
 
     def stop(self):
         """End the thread before the interpreter ends, because it reads arrays of compiled code."""
-        if self._thread is not None and self._thread.is_alive():
-            self._stopped.set()
-            self._thread.join(_EXIT_POLL_S)
+        if self._thread is not None:
+            self._thread.stop(_EXIT_POLL_S)
 
     def set_baseline(self, source, number):
         """Count `source` from `number` on."""
@@ -50,13 +47,8 @@ class CounterWatcher:
         """
         self._followed[source] = (newest, read)
         if self._thread is None and is_training_process():
-            self._thread = threading.Thread(target=self._run, name="cotenant-steps", daemon=True)
-            self._thread.start()
+            self._thread = SideThread(self.poll, _POLL_S)
             atexit.register(self.flush_at_exit)
-
-    def _run(self):
-        while not self._stopped.wait(_POLL_S):
-            self.poll()
 
     def flush_at_exit(self):
         """Wait for the last step, which may be under way. A failed program does not wait, because the step may never

@@ -6,9 +6,11 @@ the job's code. Reports of progress that follow one another too fast are sent wi
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import os
+import signal
 import sys
 import threading
 import time
@@ -24,12 +26,44 @@ _REPORT_INTERVAL_S = 0.1
 """Reports within this time are merged and sent with the next heartbeat."""
 
 
+class SideThread:
+    """A thread that the program does not see: some programs wait until they have no other (`threading.active_count()`).
+
+    It takes no signals: a program may block one in all its threads, except the thread that waits for it by sigwait().
+    """
+
+    _FAULTS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
+
+    def __init__(self, work, interval_s):
+        self._work, self._interval_s = work, interval_s
+        self._stopped = threading.Event()
+        self._pid = os.getpid()
+        self._running = _thread.allocate_lock()
+        self._running.acquire()
+        _thread.start_new_thread(self._run, ())
+
+    def _run(self):
+        with contextlib.suppress(Exception):
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - self._FAULTS)
+        while not self._stopped.wait(self._interval_s):
+            with contextlib.suppress(Exception):
+                self._work()
+        self._running.release()
+
+    def stop(self, patience_s):
+        """Let the thread end, and wait for it. A child that was forked has none."""
+        if self._pid == os.getpid():
+            self._stopped.set()
+            if self._running.acquire(timeout=patience_s):
+                self._running.release()
+
+
 class Heartbeat:
     """Heartbeat of this process."""
 
     def __init__(self):
         self._thread = None
-        self._stopped = threading.Event()
+        self._sent_step = -1
         atexit.register(self.stop)  # the first to register is the last to be called
         self._pending_report = None
         self._reported_at = 0.0
@@ -80,8 +114,7 @@ class Heartbeat:
     def start(self, reports=False):
         """Start the thread, once per process: in the rank's process that trains, and in those that report."""
         if self._thread is None and (reports or is_training_process()):
-            self._thread = threading.Thread(target=self._run, name="cotenant", daemon=True)
-            self._thread.start()
+            self._thread = SideThread(self._beat_once, _INTERVAL_S)
             atexit.register(self.flush_at_exit)
 
     def stop(self):
@@ -90,9 +123,8 @@ class Heartbeat:
         The thread calls compiled code. If the interpreter ends while it waits to return, the process aborts ("terminate
         called without an active exception", SIGABRT).
         """
-        if self._thread is not None and self._thread.is_alive():  # in a child that was forked it is not
-            self._stopped.set()
-            self._thread.join(_STOP_S)
+        if self._thread is not None:
+            self._thread.stop(_STOP_S)
 
     def flush_at_exit(self):
         with contextlib.suppress(Exception):
@@ -117,14 +149,11 @@ class Heartbeat:
         finally:
             self.in_rendezvous = False
 
-    def _run(self):
-        reported = -1
-        while not self._stopped.wait(_INTERVAL_S):
-            with contextlib.suppress(Exception):
-                self.flush()
-                reported = self._report_steps(reported)
-                self._send_beat()
-                self._report_memory()
+    def _beat_once(self):
+        self.flush()
+        self._sent_step = self._report_steps(self._sent_step)
+        self._send_beat()
+        self._report_memory()
 
     def _send_beat(self):
         sequence = self._sequence() if self.collectives and not self.in_rendezvous else -1

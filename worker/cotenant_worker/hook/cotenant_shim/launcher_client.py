@@ -34,6 +34,11 @@ class LauncherClient:
         self._identity = (0, 0)
         self._pid = 0
         self._counters = None
+        os.register_at_fork(after_in_child=self._unlock)
+
+    def _unlock(self):
+        """In a child: the thread that held the lock when it was forked is not there."""
+        self._lock = threading.Lock()
 
     def send(self, message):
         """Send a message, with `rank` added. True if it was sent."""
