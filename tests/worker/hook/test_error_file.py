@@ -1,6 +1,7 @@
 """What a rank's processes record of the exception that ends them, and what the launcher makes of it."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -207,28 +208,40 @@ def test_what_is_printed_is_what_python_prints(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("deed", "noted"),
     [
-        pytest.param("os.kill(os.getpid(), signal.SIGKILL)", True, id="itself"),
-        pytest.param("os.killpg(0, signal.SIGKILL)", True, id="its group"),
-        pytest.param("subprocess.Popen(['sleep', '9']).kill()", False, id="a child"),
-        pytest.param("os.kill(os.getpid(), signal.SIGTERM)", False, id="another signal"),
+        pytest.param("os.kill(os.getpid(), signal.SIGKILL)", signal.SIGKILL, id="itself"),
+        pytest.param("os.killpg(0, signal.SIGKILL)", signal.SIGKILL, id="its group"),
+        pytest.param("os.kill(os.getpid(), signal.SIGTERM)", signal.SIGTERM, id="by SIGTERM"),
+        pytest.param("subprocess.Popen(['sleep', '9']).kill()", None, id="a child"),
+        pytest.param("os.kill(os.getpid(), signal.SIGUSR1)", None, id="another signal"),
     ],
 )
-def test_a_kill_of_its_own_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str, noted: bool) -> None:
+def test_a_kill_of_its_own_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str, noted: int | None
+) -> None:
     monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path / "state"))
     environment = rank_env(tmp_path / "state", tmp_path) | environment_for_errors(1, 2)
     command = [sys.executable, "-c", f"import os, signal, subprocess\n{deed}"]
     subprocess.run(command, env=environment, check=False, start_new_session=True)
     ended_at = time.monotonic()
-    assert killed_itself(1, 2, ended_at) is noted
-    assert not killed_itself(1, 2, ended_at + 60), "a helper that had ended itself long before"
-    assert not killed_itself(1, 2, ended_at - 60), "a helper that ended itself because the rank had ended"
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        assert killed_itself(1, 2, number, ended_at) is (number == noted)
+        assert not killed_itself(1, 2, number, ended_at + 60), "a helper that had ended itself long before"
+        assert not killed_itself(1, 2, number, ended_at - 60), "a helper that ended itself because the rank had ended"
+
+
+def test_functions_that_are_watched_can_be_sent_to_a_spawned_process(tmp_path: Path) -> None:
+    environment = rank_env(tmp_path / "state", tmp_path)
+    same = "pickle.loads(pickle.dumps(each)) is each for each in (os.kill, os.killpg, sys.exit)"
+    text = f"import os, pickle, sys; print(all({same}))"
+    done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_a_note_that_is_none_of_the_shims_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path / "state"))
     environment_for_errors(1, 2)
-    (tmp_path / "state" / "errors-1-2" / "7.own-kill").write_text("now")
-    assert not killed_itself(1, 2, time.monotonic())
+    (tmp_path / "state" / "errors-1-2" / "7.own-kill-9").write_text("now")
+    assert not killed_itself(1, 2, 9, time.monotonic())
 
 
 def test_a_program_that_is_through_names_the_threads_that_keep_it(

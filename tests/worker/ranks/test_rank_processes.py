@@ -205,6 +205,7 @@ async def test_the_end_of_a_rank_is_recorded_with_its_last_lines(
         pytest.param(("uv", "run", "train.py"), 137, (None, signal.SIGKILL), id="what a wrapper ran was killed"),
         pytest.param(("./run.sh",), 139, (None, signal.SIGSEGV), id="what a script ran crashed"),
         pytest.param(("bash", "run.sh"), 128, (128, None), id="no signal has the number 0"),
+        pytest.param(("timeout", "--preserve-status", "1h", "python", "a.py"), 143, (143, None), id="a limit of time"),
         pytest.param(("bash", "run.sh"), 255, (255, None), id="a code beyond all signals"),
         pytest.param(("python", "train.py"), 137, (137, None), id="a code that Python was given"),
     ],

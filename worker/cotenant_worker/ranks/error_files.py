@@ -51,13 +51,13 @@ def lingering(rank: int, generation: int, pid: int) -> Lingering | None:
     return Lingering(rank, generation, error, threads)
 
 
-def killed_itself(rank: int, generation: int, ended_at: float) -> bool:
-    """True if one of its own processes sent it the SIGKILL that ended it at `ended_at` (monotonic), as the shim saw it.
+def killed_itself(rank: int, generation: int, number: int | None, ended_at: float) -> bool:
+    """True if one of its own processes sent it the signal that ended it at `ended_at` (monotonic), as the shim saw it.
 
     Helpers kill themselves too: some when they are done, others because the rank has ended.
     """
     with contextlib.suppress(OSError), os.scandir(layout.errors_dir(rank, generation)) as entries:
-        notes = [entry.name for entry in islice(entries, _MAX_FILES) if entry.name.endswith(".own-kill")]
+        notes = [entry.name for entry in islice(entries, _MAX_FILES) if entry.name.endswith(f".own-kill-{number}")]
         return any(ended_at - _SHORTLY_S <= _sent_at(rank, generation, note) <= ended_at for note in notes)
     return False
 

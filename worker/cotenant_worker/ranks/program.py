@@ -65,6 +65,8 @@ class Program:
         shell = path.name in _SHELLS or path.suffix == ".sh"
         if status - 128 == signal.SIGKILL and shell and not any(_KILLED.search(line) for line in tail[-5:]):
             return status, None  # `exit 137`, or a limit of time of its own
+        if status - 128 == signal.SIGTERM:
+            return status, None  # a limit of time (`timeout --preserve-status`), or a program that ended itself
         if self.kind == "exec" and not path.name.startswith("python") and status - 128 in set(signal.Signals):
             return None, status - 128
         return status, None

@@ -215,7 +215,7 @@ class LocalRanks:
             at=at,
             stopped=run.stopped,
             oom=oom_kills() > run.oom_kills_before,
-            own_kill=killed_itself(run.assignment.rank, run.generation, at),
+            own_kill=killed_itself(run.assignment.rank, run.generation, number, at),
             worked=max(run.counters.get("step"), run.counters.get("calls")) > 0,
             sequence=run.counters.get("sequence"),
             tail=tuple(run.child.tail),

@@ -86,8 +86,11 @@ def watch_the_end():
         threading._register_atexit(note)
 
 
+_ENDS = (signal.SIGKILL, signal.SIGTERM)
+
+
 def watch_own_kills():
-    """Note that this process sends SIGKILL to itself or to its rank, as some engines do to end at once.
+    """Note that this process sends SIGKILL or SIGTERM to itself or to its rank, as engines and watchdogs do to end it.
 
     Without the note it would look like a kill from outside, after which the ranks start again.
     """
@@ -95,24 +98,25 @@ def watch_own_kills():
 
     @functools.wraps(kill)
     def noted_kill(pid, number):
-        if number == signal.SIGKILL and pid in (0, -1, os.getpid(), os.getsid(0)):
-            _note_own_kill()
+        if number in _ENDS and pid in (0, -1, os.getpid(), os.getsid(0)):
+            _note_own_kill(number)
         return kill(pid, number)
 
     @functools.wraps(killpg)
     def noted_killpg(group, number):
-        if number == signal.SIGKILL and group in (0, os.getpgid(0), os.getsid(0)):
-            _note_own_kill()
+        if number in _ENDS and group in (0, os.getpgid(0), os.getsid(0)):
+            _note_own_kill(number)
         return killpg(group, number)
 
+    noted_kill.__module__ = noted_killpg.__module__ = os.__name__  # where pickle finds them
     os.kill, os.killpg = noted_kill, noted_killpg
 
 
-def _note_own_kill():
+def _note_own_kill(number):
     with contextlib.suppress(Exception):
         path = _path()
         if path:
-            with open(f"{path[: -len('.json')]}.own-kill", "w") as file:
+            with open(f"{path[: -len('.json')]}.own-kill-{int(number)}", "w") as file:
                 file.write(str(time.monotonic()))
 
 
