@@ -33,6 +33,10 @@ def loader(pid: int, parent: int) -> Member:
     return Member(pid, parent, LOADER_WORKER, "python3.11", heeds=True)
 
 
+def helper(pid: int, parent: int) -> Member:
+    return Member(pid, parent, "Xvfb", "Xvfb", heeds=True)
+
+
 def carrier(name: str) -> Member:
     return Member(10, 1, name, name, heeds=True)
 
@@ -40,6 +44,7 @@ def carrier(name: str) -> Member:
 TIMEOUT, TINI, DUMB_INIT, SCRIPT = map(carrier, ("timeout", "tini", "dumb-init", "script"))
 PARALLEL = Member(10, 1, "parallel", "perl", heeds=True)
 MPIRUN = carrier("mpirun")
+UV = Member(11, 10, "uv", "uv", heeds=True)
 DEEPSPEED = Member(10, 1, "python", "python3.11", "deepspeed.launcher.launch", heeds=True)
 
 
@@ -78,6 +83,11 @@ DEEPSPEED = Member(10, 1, "python", "python3.11", "deepspeed.launcher.launch", h
         pytest.param([plain(10, 1, ignores=True)], [], id="one that ignores it"),
         pytest.param([saver(12, 1), plain(13, 1, "tail")], [12, 13], id="orphans are first processes"),
         pytest.param([loader(12, 1)], [12], id="a loader worker without a program too"),
+        pytest.param([bash(10, 1), helper(11, 10), saver(12, 10)], [10, 12], id="a helper stays for who saves"),
+        pytest.param([helper(11, 1), saver(12, 1)], [12], id="also when its script has gone"),
+        pytest.param([bash(10, 1), helper(11, 10), plain(12, 10)], [10, 11], id="a helper of one that heeds none"),
+        pytest.param([helper(11, 1)], [11], id="a helper whose program has left"),
+        pytest.param([bash(10, 1), UV, saver(12, 11), saver(13, 10)], [10, 11, 13], id="a wrapper is no helper"),
     ],
 )
 def test_those_are_asked_that_can_save(members: list[Member], asked: list[int]) -> None:
@@ -173,6 +183,13 @@ commands = [[sys.executable, "train.py"], ["sleep", "600"]]
 children = [subprocess.Popen(command, env=env) for command, env in zip(commands, gpus)]
 sys.exit(max(abs(child.wait()) for child in children))
 """
+NEEDS_A_HELPER = """
+import os, runpy
+runpy.run_path("train.py")
+os.kill(int(open("helper").read()), 0)  # it still runs
+print("helped", flush=True)
+"""
+WITH_A_HELPER = "perl -e '$SIG{TERM} = sub { exit }; sleep 600' & echo $! > helper; python needs.py; true"
 POOL = """
 import concurrent.futures, runpy
 with concurrent.futures.ProcessPoolExecutor(2) as pool:
@@ -182,6 +199,7 @@ with concurrent.futures.ProcessPoolExecutor(2) as pool:
 MAKEFILE = "train:\n\tcd . && python train.py\n\techo and on\n"
 FILES = {"train.py": TRAIN, "wrapper.py": WRAPPER, "passes_on.py": PASSES_ON, "spawns.py": SPAWNS}
 FILES |= {"helpers.py": FORKED_HELPERS, "apart.py": APART, "run.sh": "python train.py\necho and on\n"}
+FILES |= {"needs.py": NEEDS_A_HELPER, "helped.sh": WITH_A_HELPER}
 FILES |= {"per_gpu.py": PER_GPU, "pool.py": POOL, "Makefile": MAKEFILE, "thread.py": IN_A_THREAD}
 
 
@@ -250,3 +268,14 @@ def test_a_program_saves_once_whatever_is_in_between(tmp_path: Path, command: tu
     assert (tmp_path / "checkpoints" / "model.pt").exists(), log
     assert log.count("saving") == 1, log
     assert "and on" not in log
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="perl is not installed")
+def test_what_a_run_script_started_for_its_program_stays_until_that_has_saved(tmp_path: Path) -> None:
+    """The program may need it while it saves, as an X server or a Redis."""
+    job = job_of(tmp_path, "bash", "helped.sh")
+    with launched(tmp_path, job.to_json(), PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin") as pod:
+        until((tmp_path / "ready").exists, 20, "the program")
+        pod.process.send_signal(signal.SIGTERM)
+        code, log, _ = pod.finish(20)
+    assert (code, "helped" in log) == (143, True), log

@@ -8,6 +8,8 @@ judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
 - A shell without a trap is asked, and what it runs too: it dies of SIGTERM and passes nothing on. A shell with a trap
   passes the signal on to what it runs in the background. While it waits in the foreground, its trap does not run.
   `xargs` and `find -exec`, which start one program after the other, are asked like a shell.
+- A helper that a run script starts beside a Python program (Xvfb, a Redis) is spared while a Python program heeds: the
+  program needs it to save.
 - A shell of `script` or `dumb-init` is spared while a process below it heeds: when it ends, they end all it started.
 - A process that heeds nothing is spared while one below it heeds, for its end may end its children.
 - A carrier of signals (`timeout`, `tini`, `dumb-init`, GNU parallel, `mpirun`, DeepSpeed's launcher) is spared too: it
@@ -21,7 +23,7 @@ A process whose parent has gone is asked like a first one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -83,7 +85,21 @@ def whom_to_ask(members: Sequence[Member]) -> list[Member]:
     pids = {each.pid for each in members}
     for each in members:
         children[each.parent if each.parent in pids else 0].append(each)
-    return [found for first in children[0] for found in _below(first, children)]
+    found = [found for first in children[0] for found in _below(first, children)]
+    if not any(each.heeds and _is_python(each) for each in found):
+        return found
+    return [each for each in found if not each.heeds or _is_shell(each) or any(map(_is_python, _tree(each, children)))]
+
+
+def _tree(member: Member, children: Mapping[int, Sequence[Member]]) -> Iterator[Member]:
+    """The process and all below it."""
+    yield member
+    for child in children.get(member.pid, ()):
+        yield from _tree(child, children)
+
+
+def _is_python(member: Member) -> bool:
+    return member.program.startswith("python")
 
 
 def _below(member: Member, children: dict[int, list[Member]], *, spared: bool = False) -> list[Member]:
