@@ -38,7 +38,7 @@ def test_a_node_is_started_by_this_command(
         *("--resources", f'{{"w{node}": 1}}', "--object-store-memory", "80000000"),
         *("--include-log-monitor", log_monitor, "--disable-usage-stats"),
         *("--node-manager-port", "22380", "--object-manager-port", "22381", "--runtime-env-agent-port", "22382"),
-        *("--min-worker-port", "20000", "--max-worker-port", "20099"),
+        *("--min-worker-port", "22400", "--max-worker-port", "22499"),
     ]
 
 

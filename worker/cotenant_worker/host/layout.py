@@ -29,7 +29,8 @@ RAY_PORT: Final = 22379
 NODE_MANAGER_PORT: Final = 22380
 OBJECT_MANAGER_PORT: Final = 22381
 RUNTIME_ENV_PORT: Final = 22382
-WORKER_PORTS: Final = (20000, 20099)
+WORKER_PORTS: Final = (22400, 22499)
+"""Beside the others: run scripts meet at 20001 (`--master_port=20001`)."""
 TF_PORT: Final = 23000
 """TensorFlow needs every worker's port before it starts: this port plus the rank's index in its pod."""
 
