@@ -250,11 +250,12 @@ def test_a_program_that_is_through_names_the_threads_that_keep_it(
     monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path / "state"))
     environment = rank_env(tmp_path / "state", tmp_path) | environment_for_errors(1, 2)
     keeps = "import threading; threading.Thread(target=threading.Event().wait, args=(0.2,), name='uploader').start()"
-    for text, threads in (("pass", None), (keeps, ("uploader",))):
+    leaves = f"{keeps}; import sys; sys.exit(3)"
+    for text, want in (("pass", None), (keeps, (("uploader",), 0)), (leaves, (("uploader",), 3))):
         process = subprocess.Popen([sys.executable, "-c", text], env=environment)
         process.wait()
         found = lingering(1, 2, process.pid)
-        assert (found and found.threads) == threads
+        assert (found and (found.threads, found.code)) == want
 
 
 @pytest.mark.parametrize("hook", ["lambda kind, error, trace: print('oh', error)", "lambda *_: 1 / 0"])

@@ -250,11 +250,23 @@ async def test_a_failed_program_that_does_not_leave_ends_by_its_own_error(state:
     (folder / "100.returned").write_text(json.dumps({"threads": ["monitor"]}))
     [found] = pod.ranks.lingering()
     assert (found.rank, found.threads, found.error and found.error.type) == (0, ("monitor",), "ValueError")
-    pod.ranks.end_failed(0, force=False)
-    pod.ranks.end_failed(0, force=True)
+    pod.ranks.end_lingering(0, 1, force=False)
+    pod.ranks.end_lingering(0, 1, force=True)
     assert child.signals == [(signal.SIGTERM, False), (signal.SIGKILL, True)]
     [ended] = await pod.ended()
     assert (ended.code, ended.signal, ended.error and ended.error.message) == (1, None, "bad batch")
+
+
+@pytest.mark.parametrize("code", [0, 3])
+async def test_a_program_that_is_through_and_does_not_leave_ends_with_its_own_code(code: int) -> None:
+    pod = Pod(job_of())
+    [child] = await pod.start()
+    (layout.errors_dir(0, 0) / "100.returned").write_text(json.dumps({"threads": ["monitor"], "code": code}))
+    [found] = pod.ranks.lingering()
+    pod.ranks.end_lingering(0, found.code, force=False)
+    child.exit.set_result(-signal.SIGTERM)
+    [ended] = await pod.ended()
+    assert (ended.code, ended.signal, ended.failed) == (code, None, code != 0)
 
 
 @pytest.mark.looptime

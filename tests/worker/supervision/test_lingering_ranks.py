@@ -9,7 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from cotenant_worker.supervision import lingering_ranks
-from cotenant_worker.supervision.lingering_ranks import FAILED_S, KILL_S, RETURNED_S, Lingering, LingeringRanks
+from cotenant_worker.supervision.lingering_ranks import (
+    FAILED_S,
+    HELD_S,
+    KILL_S,
+    RETURNED_S,
+    Lingering,
+    LingeringRanks,
+)
 from cotenant_worker.supervision.rank_error import RankError
 
 ERROR = RankError("ValueError", "bad batch", "train.py:8", 1000.0, 7, 1.0)
@@ -17,11 +24,11 @@ ERROR = RankError("ValueError", "bad batch", "train.py:8", 1000.0, 7, 1.0)
 
 class Seen:
     def __init__(self, *found: Lingering) -> None:
-        self.ended: list[tuple[int, bool]] = []
+        self.ended: list[tuple[int, int, bool]] = []
         self.warnings: list[tuple[str, str]] = []
         self.watch = LingeringRanks(
             lambda: found,
-            lambda rank, force: self.ended.append((rank, force)),
+            lambda *order: self.ended.append(order),
             lambda key, text: self.warnings.append((key, text)),
         )
 
@@ -34,22 +41,23 @@ class Seen:
 def test_a_failed_program_is_asked_to_leave_and_then_killed() -> None:
     seen = Seen(Lingering(3, 0, ERROR))
     assert seen.at(50.0, 50.0 + FAILED_S - 1).ended == []
-    assert seen.at(50.0 + FAILED_S, 51.0 + FAILED_S).ended == [(3, False)]
-    assert seen.at(50.0 + FAILED_S + KILL_S, 51.0 + FAILED_S + KILL_S).ended == [(3, False), (3, True)]
+    assert seen.at(50.0 + FAILED_S, 51.0 + FAILED_S).ended == [(3, 1, False)]
+    assert seen.at(50.0 + FAILED_S + KILL_S, 51.0 + FAILED_S + KILL_S).ended == [(3, 1, False), (3, 1, True)]
     assert seen.warnings == []
 
 
-def test_a_program_that_has_returned_is_said_once_with_what_keeps_it_and_goes_on() -> None:
-    seen = Seen(Lingering(0, 0, threads=("uploader", "monitor")))
+def test_a_program_that_has_returned_is_said_once_with_what_keeps_it_and_ends_hours_later_with_its_code() -> None:
+    seen = Seen(Lingering(0, 0, threads=("uploader", "monitor"), code=3))
     assert seen.at(50.0, 50.0 + RETURNED_S - 1).warnings == []
     assert seen.at(50.0 + RETURNED_S, 9000.0).warnings == [
         (
             "lingers-0",
-            "rank 0 returned 120 s ago and does not leave: uploader, monitor keeps it. It holds its GPUs until then:"
-            " let the program end or join what it starts, or make it a daemon thread",
+            "rank 0 returned 120 s ago and does not leave: uploader, monitor keeps it. It holds its GPUs until then, at"
+            " most for 6 hours: let the program end or join what it starts, or make it a daemon thread",
         )
     ]
-    assert seen.ended == []
+    assert seen.at(49.0 + HELD_S).ended == []
+    assert seen.at(50.0 + HELD_S, 50.0 + HELD_S + KILL_S).ended == [(0, 3, False), (0, 3, True)]
 
 
 @pytest.mark.looptime
@@ -63,4 +71,4 @@ async def test_a_clock_that_somebody_sets_makes_it_neither_late_nor_early(
     seen = Seen(Lingering(3, 0, ERROR))
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(seen.watch.watch(), FAILED_S + KILL_S / 2)
-    assert seen.ended == [(3, False)]
+    assert seen.ended == [(3, 1, False)]

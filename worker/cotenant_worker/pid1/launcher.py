@@ -119,7 +119,7 @@ class Launcher:
         self.tasks.start(self._join())
         self.tasks.start(self.preemption.sample_calls())
         self.tasks.start(StoppedRanks(self.ranks.processes, self._emit, hang_timeout_s(self.contract)).watch())
-        self.tasks.start(LingeringRanks(self.ranks.lingering, self.ranks.end_failed, self._warn).watch())
+        self.tasks.start(LingeringRanks(self.ranks.lingering, self.ranks.end_lingering, self._warn).watch())
         self.tasks.start(ScratchSpace(int(self.contract.platform.get("scratchMib", 0)), self._warn).watch())
         self.tracking.start(self.tasks)
         finish = await self.verdict

@@ -44,11 +44,11 @@ def error_of(rank: int, generation: int, pid: int) -> RankError | None:
 def lingering(rank: int, generation: int, pid: int) -> Lingering | None:
     """What the shim wrote about the end of a rank whose process `pid` still runs; None if nothing."""
     directory = layout.errors_dir(rank, generation)
-    threads = parse_returned(_content(directory / f"{pid}.returned"))
-    if threads is None:
+    returned = parse_returned(_content(directory / f"{pid}.returned"))
+    if returned is None:
         return None
     error = parse(_content(directory / f"{pid}.json"), pid)
-    return Lingering(rank, generation, error, threads)
+    return Lingering(rank, generation, error, *returned)
 
 
 def killed_itself(rank: int, generation: int, number: int | None, ended_at: float) -> bool:

@@ -54,8 +54,8 @@ class RunningRank:
     child: ChildProcess
     counters: SharedCounters
     stopped: bool = False
-    failed: bool = False
-    """True if its program had failed and we ended its remaining processes."""
+    code: int | None = None
+    """The exit code of its program, if that was over and we ended its remaining processes."""
     oom_kills_before: int = 0
     departure: asyncio.Task[None] | None = None
     """Set if it was asked to leave; done once all its processes are gone."""
@@ -206,7 +206,9 @@ class LocalRanks:
         run.kill()
         if self.running.get(run.assignment.rank) is run:
             del self.running[run.assignment.rank]
-        code, number = (1, None) if run.failed else self.program.code_and_signal(status, tuple(run.child.tail))
+        code, number = self.program.code_and_signal(status, tuple(run.child.tail))
+        if run.code is not None:
+            code, number = run.code, None
         ended = RankExit(
             rank=run.assignment.rank,
             generation=run.generation,
@@ -256,11 +258,11 @@ class LocalRanks:
         found = [lingering(rank, generation, pid) for rank, generation, pid in self.processes()]
         return [each for each in found if each is not None]
 
-    def end_failed(self, rank: int, force: bool) -> None:
-        """End a rank whose program has failed and that does not leave by itself."""
+    def end_lingering(self, rank: int, code: int, force: bool) -> None:
+        """End a rank whose program is over, with this exit code, and that does not leave by itself."""
         run = self.running.get(rank)
         if run is not None:
-            run.failed = True
+            run.code = code
             run.child.signal(signal.SIGKILL if force else signal.SIGTERM, group=force)
 
     async def wait_until_gone(self, deadline_s: float) -> None:

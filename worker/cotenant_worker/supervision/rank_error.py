@@ -96,15 +96,17 @@ def parse(data: bytes, pid: int) -> RankError | None:
     )
 
 
-def parse_returned(data: bytes) -> tuple[str, ...] | None:
-    """Names of the threads of a program that has returned; None for anything else."""
+def parse_returned(data: bytes) -> tuple[tuple[str, ...], int] | None:
+    """(names of the threads, exit code) of a program that has returned; None for anything else."""
     try:
         raw = json.loads(data[:MAX_BYTES].decode("utf-8", errors="replace"))
     except (ValueError, RecursionError):
         return None
     if not isinstance(raw, dict) or not isinstance(raw.get("threads"), list):
         return None
-    return tuple(_line(name) for name in raw["threads"][:_MAX_CHAIN])
+    code = raw.get("code")
+    given = code if isinstance(code, int) and 0 <= code < 256 else 0
+    return tuple(_line(name) for name in raw["threads"][:_MAX_CHAIN]), given
 
 
 def _of_torch(raw: dict[str, Any], pid: int) -> RankError | None:

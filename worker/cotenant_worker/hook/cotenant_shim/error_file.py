@@ -22,6 +22,8 @@ _MAX_CHAIN = 8
 _MAX_FRAMES = 2000
 
 _started_at = time.time()
+_left_with = []  # type: ignore[var-annotated]
+"""PID of the process that has called `sys.exit`, and the exit code that this gives it."""
 _handled_by = []  # type: ignore[var-annotated]
 """PID of the process whose exception was recorded when its program called `sys.exit`. A later exception replaces it."""
 
@@ -58,6 +60,7 @@ def watch_exits():
 
     @functools.wraps(leave)
     def noted_exit(status=None, *more):
+        _left_with[:] = [os.getpid(), (status or 0) & 255 if isinstance(status or 0, int) else 1]
         error = sys.exc_info()[1]
         if isinstance(status, int) and status != 0 and isinstance(error, Exception):
             record(error, error.__traceback__)
@@ -80,7 +83,8 @@ def watch_the_end():
             import json
 
             with contextlib.suppress(OSError), open(f"{path[: -len('.json')]}.returned", "w") as file:
-                json.dump({"threads": [each.name[:_MAX_NAME_CHARS] for each in left[:8]]}, file)
+                code = _left_with[1] if _left_with[:1] == [os.getpid()] else 0
+                json.dump({"threads": [each.name[:_MAX_NAME_CHARS] for each in left[:8]], "code": code}, file)
 
     with contextlib.suppress(Exception):  # Python 3.9 and later
         threading._register_atexit(note)
