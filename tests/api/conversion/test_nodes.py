@@ -35,7 +35,7 @@ NODE: dict[str, Any] = {
     },
     "spec": {},
     "status": {
-        "allocatable": {"cpu": "3920m", "memory": "65879884Ki"},
+        "allocatable": {"cpu": "3920m", "memory": "65879884Ki", "ephemeral-storage": "95551679124"},
         "conditions": [{"type": "Ready", "status": "True"}],
     },
 }
@@ -65,6 +65,7 @@ def test_a_node_is_what_the_agent_and_the_kubelet_say_together() -> None:
         now=CREATED_AT + 60,
         cpu_used=920,
         memory_used=335,
+        scratch_used=1_124,
     )
     assert node == core.Node(
         name="node-1",
@@ -74,6 +75,7 @@ def test_a_node_is_what_the_agent_and_the_kubelet_say_together() -> None:
         ),
         cpu_milli=3000,
         memory_mib=64000,
+        scratch_mib=90_001,
         zone="eu-1a",
         rack="r7",
         shared_by_queues=True,
@@ -137,6 +139,19 @@ def test_a_node_takes_as_many_pods_as_its_kubelet_does(allocatable: str | None, 
     amounts = NODE["status"]["allocatable"] | ({"pods": allocatable} if allocatable else {})
     facts = nodes.to_node_facts(NODE | {"status": NODE["status"] | {"allocatable": amounts}})
     assert nodes.to_node(to_core.parse_gpunode(GPUNODE), facts, now=CREATED_AT, pods_used=used).pods == left
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "used", "left"), [("300Gi", 100_000, 207_200), ("10Gi", 20_000, 0), (None, 0, 0)],
+    ids=["less what others request", "less than they request", "a kubelet that counts none"],
+)  # fmt: skip
+def test_a_node_has_the_scratch_space_that_the_kube_scheduler_counts(
+    allocatable: str | None, used: int, left: int
+) -> None:
+    amounts = {"cpu": "4", "memory": "8Gi"} | ({"ephemeral-storage": allocatable} if allocatable else {})
+    facts = nodes.to_node_facts(NODE | {"status": NODE["status"] | {"allocatable": amounts}})
+    node = nodes.to_node(to_core.parse_gpunode(GPUNODE), facts, now=CREATED_AT, scratch_used=used)
+    assert node.scratch_mib == left
 
 
 @pytest.mark.parametrize(("memory_mib", "whole_only"), [(0, True), (81_920, False)])

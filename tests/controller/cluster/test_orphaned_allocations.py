@@ -13,29 +13,34 @@ JOB = JobId("red", "train", UID)
 
 
 def test_the_pods_of_one_attempt_are_one_job_that_is_leaving() -> None:
-    left = [replace(pod(rank, node=node), cpu_milli=1500, memory_mib=1000) for rank, node in ((1, "n2"), (0, "n1"))]
+    left = [
+        replace(pod(rank, node=node), cpu_milli=1500, memory_mib=1000, scratch_mib=700, added_scratch_mib=200)
+        for rank, node in ((1, "n2"), (0, "n1"))
+    ]
     (found,) = orphaned_allocations(left, JOB, "red").values()
     assert found.key == f"red/train#{UID}-1"
     assert (found.uid, found.namespace, found.queue) == (UID, "red", "red")
     assert found.placement is not None
     assert [part.node for part in found.placement.nodes] == ["n1", "n2"]
     assert (found.workers_min, found.workers_max) == (2, 2)
-    assert (found.cpu_milli, found.memory_mib) == (1500, 1000)
+    assert (found.cpu_milli, found.memory_mib, found.scratch_mib) == (1500, 1000, 500)
     assert (found.evicting, found.preemptible, found.submitted_at, found.admitted_at) == (True, False, 0.0, 0.0)
 
 
 def test_a_pod_of_rank_0_that_asks_for_more_holds_that_on_its_node() -> None:
     left = []
-    for rank, (part, cpu, memory) in enumerate(
-        zip(placement_on(("n1", 2), ("n2", 1)).nodes, (9000, 1500), (4000, 1000), strict=True)
+    parts = placement_on(("n1", 2), ("n2", 1)).nodes
+    for rank, (part, cpu, memory, scratch) in enumerate(
+        zip(parts, (9000, 1500), (4000, 1000), (8000, 3000), strict=True)
     ):
         bare = pod(rank, node=part.node)
         assert bare.worker is not None
-        left.append(replace(bare, worker=replace(bare.worker, placement=part), cpu_milli=cpu, memory_mib=memory))
+        worker = replace(bare.worker, placement=part)
+        left.append(replace(bare, worker=worker, cpu_milli=cpu, memory_mib=memory, scratch_mib=scratch))
     (found,) = orphaned_allocations(left, JOB, "red").values()
     assert found.placement is not None
-    amounts = [found.host_amounts(part.ranks) for part in found.placement.nodes]
-    assert amounts == [(9000, 4000), (1500, 1000)]
+    shown = [found.host_amounts(part.ranks) for part in found.placement.nodes]
+    assert shown == [(9000, 4000, 8000), (1500, 1000, 3000)]
     (without,) = orphaned_allocations(left[1:], JOB, "red").values()
     assert (without.cpu_milli, without.chief_cpu_milli) == (1500, None)
 

@@ -37,7 +37,7 @@ def test_the_contract_tells_every_pod_the_whole_world_and_its_own_place_in_it() 
         mode="entrypoint",
         entrypoint="train:main",
         grace_s=45,
-        platform={"cpuMilli": 1500, "scratchMib": 51200},
+        platform={"cpuMilli": 1500, "askedScratchMib": 0, "scratchMib": 51200},
     )
 
 
@@ -47,6 +47,7 @@ def test_the_contract_names_a_chief_only_if_the_job_does() -> None:
         "cpuMilli": 1500,
         "chief": True,
         "chiefCpuMilli": 9000,
+        "askedScratchMib": 0,
         "scratchMib": 51200,
     }
 

@@ -29,6 +29,7 @@ def test_what_a_job_says_of_its_servers_reaches_their_pods() -> None:
     assert contract_of(made, 0, SETTINGS).platform == {
         "parameterServer": {"update": "Asynchronous"},
         "cpuMilli": 1000,
+        "askedScratchMib": 0,
         "scratchMib": 51200,
     }
 
@@ -57,7 +58,8 @@ def test_what_a_job_says_of_its_chief_reaches_the_pod_of_rank_0(
     assert other == HostAmounts(cpu_milli=2000, memory_mib=8192, scratch_mib=1024)
     assert contract_of(found, 0, SETTINGS).platform.get("chief", False) is (made is not None)
     counted = [to_job(job).host_amounts(node.ranks) for node in found.placement.nodes]
-    assert counted == [(head.cpu_milli, head.memory_mib), (other.cpu_milli, other.memory_mib)]
+    assert counted == [(one.cpu_milli, one.memory_mib, one.scratch_mib) for one in (head, other)]
+    assert contract_of(found, 0, SETTINGS).platform["askedScratchMib"] == head.scratch_mib
 
 
 DEFAULT = CpuPod(cpu_milli=1000, memory_mib=4096)
@@ -150,6 +152,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
     )
     assert told.platform == {
         "cpuMilli": 1000,
+        "askedScratchMib": 0,
         "scratchMib": 51200,
         "gpuVisibility": "Pod",
         "gpuProcesses": 4,

@@ -126,6 +126,7 @@ def test_an_elastic_job_keeps_its_chief_when_it_grows_or_shrinks() -> None:
         pytest.param({"chief_cpu_milli": 1_000, "chief_memory_mib": 0}, None, id="smaller"),
         pytest.param({"chief_cpu_milli": 9_000}, (9_000, 8_192), id="more CPU"),
         pytest.param({"chief_memory_mib": 9_000}, (4_000, 9_000), id="more memory"),
+        pytest.param({"chief_scratch_mib": 9_000}, (4_000, 8_192), id="more scratch space"),
         pytest.param({"chief_cpu_milli": 1_000, "chief_memory_mib": 9_000}, (4_000, 9_000), id="less of one"),
     ],
 )

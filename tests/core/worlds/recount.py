@@ -16,6 +16,7 @@ def check_nothing_is_overcommitted(nodes: list[Node], queues: list[TenantQueue],
     compute: dict[str, int] = defaultdict(int)
     cpu: dict[str, int] = defaultdict(int)
     host: dict[str, int] = defaultdict(int)
+    scratch: dict[str, int] = defaultdict(int)
     holders: dict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         if job.placement is None:
@@ -28,6 +29,7 @@ def check_nothing_is_overcommitted(nodes: list[Node], queues: list[TenantQueue],
         for part in taken.nodes:
             cpu[part.node] += job.cpu_milli * len(part.ranks)
             host[part.node] += job.memory_mib * len(part.ranks)
+            scratch[part.node] += job.scratch_mib * len(part.ranks)
             for rank in part.ranks:
                 for grant in rank.gpus:
                     assert node_of[grant.uuid].name == part.node
@@ -37,12 +39,14 @@ def check_nothing_is_overcommitted(nodes: list[Node], queues: list[TenantQueue],
         head = job.placement.nodes[0].node
         cpu[head] += 0 if job.chief_cpu_milli is None else job.chief_cpu_milli - job.cpu_milli
         host[head] += 0 if job.chief_memory_mib is None else job.chief_memory_mib - job.memory_mib
+        scratch[head] += 0 if job.chief_scratch_mib is None else job.chief_scratch_mib - job.scratch_mib
     for uuid, amount in memory.items():
         assert amount <= gpu[uuid].memory_mib
         assert compute[uuid] <= 1000
     for node in nodes:
         assert cpu[node.name] <= node.cpu_milli
         assert host[node.name] <= node.memory_mib
+        assert scratch[node.name] <= node.scratch_mib
     for uuid, sharers in holders.items():
         check_sharing(node_of[uuid], sharers)
 

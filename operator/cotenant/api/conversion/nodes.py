@@ -41,6 +41,8 @@ class NodeFacts:
     memory_mib: int
     pods: int = core.MANY_PODS
     """Allocatable: the number of pods that its kubelet accepts."""
+    scratch_mib: int = core.MUCH_SCRATCH
+    """Allocatable ephemeral storage. 0 if its kubelet counts none: such a node takes no pod that requests some."""
     zone: str = ""
     rack: str = ""
     ready: bool = True
@@ -66,6 +68,7 @@ def to_node_facts(document: Document) -> NodeFacts:
         cpu_milli=_amount(allocatable.get("cpu", 0), scale=1000),
         memory_mib=_amount(allocatable.get("memory", 0)) // 2**20,
         pods=_amount(allocatable["pods"]) if "pods" in allocatable else core.MANY_PODS,
+        scratch_mib=_amount(allocatable.get("ephemeral-storage", 0)) // 2**20,
         zone=labels.get(names.LABEL_ZONE, ""),
         rack=labels.get(names.LABEL_RACK, ""),
         ready=not why and not drained_by,
@@ -98,10 +101,17 @@ def _amount(value: Any, scale: int = 1) -> int:
 
 
 def to_node(
-    gpunode: GPUNode, facts: NodeFacts, *, now: float, cpu_used: int = 0, memory_used: int = 0, pods_used: int = 0
+    gpunode: GPUNode,
+    facts: NodeFacts,
+    *,
+    now: float,
+    cpu_used: int = 0,
+    memory_used: int = 0,
+    scratch_used: int = 0,
+    pods_used: int = 0,
 ) -> core.Node:
-    """The node at `now`, Unix seconds. `cpu_used` (milli-CPU) and `memory_used` (MiB) are requests of `pods_used` other
-    pods.
+    """The node at `now`, Unix seconds. `cpu_used` (milli-CPU), `memory_used` and `scratch_used` (MiB) are requests of
+    `pods_used` other pods.
     """
     beat = unix_seconds(gpunode.status.heartbeat)
     return core.Node(
@@ -110,6 +120,7 @@ def to_node(
         cpu_milli=max(0, facts.cpu_milli - cpu_used),
         memory_mib=max(0, facts.memory_mib - memory_used),
         pods=max(0, facts.pods - pods_used),
+        scratch_mib=max(0, facts.scratch_mib - scratch_used),
         zone=facts.zone,
         rack=facts.rack,
         ready=facts.ready and beat is not None and now - beat <= gpunode.status.stale_after_s,

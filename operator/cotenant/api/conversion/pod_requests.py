@@ -1,4 +1,4 @@
-"""CPU, memory and devices that a v1 Pod takes of its node, counted as the kube-scheduler counts.
+"""CPU, memory, scratch space and devices that a v1 Pod takes of its node, counted as the kube-scheduler counts.
 
 Source: the function PodRequests of k8s.io/component-helpers (Kubernetes 1.36). An init container runs beside the
 sidecars that started before it. Requests of the pod as a whole replace those of its containers. During a resize in
@@ -15,6 +15,7 @@ from cotenant.api.scalars.quantities import QuantityError, mib_up, parse_kuberne
 
 Document = Mapping[str, Any]
 _NO_STATUS: Final[Document] = {}
+_SCRATCH: Final = "ephemeral-storage"
 
 
 class _Requests(NamedTuple):
@@ -44,6 +45,13 @@ def pod_requests(document: Document) -> tuple[int, int]:
     return total.cpu, mib_up(total.memory)
 
 
+def scratch_request(document: Document) -> int:
+    """MiB of ephemeral storage that a v1 Pod requests, including overhead."""
+    spec = document.get("spec") or {}
+    overhead = (spec.get("overhead") or {}).get(_SCRATCH, 0)
+    return mib_up(_summed(spec, _SCRATCH) + _amount(overhead))
+
+
 def extended_requests(document: Document) -> dict[str, int]:
     """Extended resource → number that a v1 Pod requests. Their names have a domain: a device plugin or a Node's status
     offers them.
@@ -51,11 +59,13 @@ def extended_requests(document: Document) -> dict[str, int]:
     spec = document.get("spec") or {}
     every = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     names = {name for container in every for name in _asked(container) if "/" in name}
-    return {name: _extended(spec, name) for name in sorted(names)}
+    return {name: _summed(spec, name) for name in sorted(names)}
 
 
-def _extended(spec: Document, name: str) -> int:
-    """Extended resources, summed as in `_of_containers`. Requests of a whole pod and resizes do not apply to them."""
+def _summed(spec: Document, name: str) -> int:
+    """Scratch space or an extended resource, summed as in `_of_containers`. Requests of a whole pod and resizes do not
+    apply to them.
+    """
     sidecars, starting = 0, 0
     for container in spec.get("initContainers") or ():
         number = _amount(_asked(container).get(name, 0))

@@ -19,7 +19,7 @@ from cotenant.api.conversion.placements import to_placement
 from cotenant.api.resources.bookings import Booking
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.job_spec.machine import GpuSpec
-from cotenant.api.resources.job_spec.runtime import Collective
+from cotenant.api.resources.job_spec.runtime import Collective, Resources
 from cotenant.api.resources.queues import EVERY_USER, Queue, QueueSpec, QuotaSpec
 from cotenant.api.resources.quota_requests import QuotaRequest
 from cotenant.api.resources.remote_clusters import RemoteCluster
@@ -124,8 +124,10 @@ def to_job(
         asked_memory_mib=mib_up(spec.gpu.memory) if spec.gpu.auto_size and spec.gpu.memory is not None else None,
         cpu_milli=spec.resources.cpu,
         memory_mib=mib_up(spec.resources.memory) + reserve_mib,
+        scratch_mib=_scratch_mib(spec.resources),
         chief_cpu_milli=spec.chief_resources.cpu if spec.chief else None,
         chief_memory_mib=mib_up(spec.chief_resources.memory) + reserve_mib if spec.chief else None,
+        chief_scratch_mib=_scratch_mib(spec.chief_resources) if spec.chief else None,
         added_memory_mib=reserve_mib,
         topology=core.Topology(spec.topology.level, spec.topology.mode) if spec.topology else None,
         spread=core.Spread(spec.spread.level, spec.spread.mode, spec.spread.max_workers or 1) if spec.spread else None,
@@ -143,6 +145,10 @@ def to_job(
         evicting=placement is not None and phase is Phase.EVICTING,
         idle=placement is not None and phase is Phase.RUNNING and computes_nothing(status),
     )
+
+
+def _scratch_mib(resources: Resources) -> int:
+    return 0 if resources.scratch is None else mib_up(resources.scratch)
 
 
 def sized(gpu: core.GpuRequest, status: TrainingJobStatus, placement: core.Placement | None) -> core.GpuRequest:

@@ -32,7 +32,7 @@ def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:
     head = ordered[0] if nodes[0].ranks and nodes[0].ranks[0].rank == 0 else None
     equal = ordered[1:] if head and ordered[1:] else ordered
     ranks = max(1, sum(len(node.ranks) for node in nodes[-len(equal) :]))
-    cpu, memory = sum(map(_cpu_milli, equal)) // ranks, sum(map(_memory_mib, equal)) // ranks
+    cpu, memory, scratch = (sum(map(of, equal)) // ranks for of in (_cpu_milli, _memory_mib, _scratch_mib))
     beside = len(nodes[0].ranks) - 1
     return Job(
         key=key,
@@ -46,6 +46,8 @@ def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:
         memory_mib=memory,
         chief_cpu_milli=_cpu_milli(head) - beside * cpu if head else None,
         chief_memory_mib=_memory_mib(head) - beside * memory if head else None,
+        scratch_mib=scratch,
+        chief_scratch_mib=_scratch_mib(head) - beside * scratch if head else None,
         submitted_at=0.0,
         placement=placement,
         admitted_at=0.0,
@@ -61,3 +63,7 @@ def _cpu_milli(pod: PodRecord) -> int:
 
 def _memory_mib(pod: PodRecord) -> int:
     return pod.memory_mib - pod.added_memory_mib
+
+
+def _scratch_mib(pod: PodRecord) -> int:
+    return pod.scratch_mib - pod.added_scratch_mib

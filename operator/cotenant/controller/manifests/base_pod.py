@@ -148,9 +148,19 @@ def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contrac
             **program.platform,
             "cpuMilli": attempt.cpu_milli,
             **({"chief": True, "chiefCpuMilli": attempt.chief.cpu_milli} if attempt.chief else {}),
+            **_asked_scratch(attempt, node_rank),
             **({"scratchMib": scratch} if (scratch := scratch_mib(attempt, node_rank, settings)) else {}),
         },
     )
+
+
+def _asked_scratch(attempt: Attempt, node_rank: int) -> dict[str, int]:
+    """Scratch space in MiB that the placement of a pod with ranks covers. The pod may request more: see
+    `quota_amounts`.
+    """
+    if attempt.role(node_rank) is not contract.Role.WORKER:
+        return {}
+    return {"askedScratchMib": attempt.amounts_on(node_rank).scratch_mib}
 
 
 def _evaluator(attempt: Attempt, domain: str) -> contract.EvaluatorSpec | None:

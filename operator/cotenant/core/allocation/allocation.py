@@ -22,7 +22,7 @@ _COLUMNS = 1 + len(Amounts._fields)
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Holdings of one placement: GPUs, CPU and memory per node, and what quotas are charged for them."""
+    """Holdings of one placement: GPUs, CPU, memory and scratch space per node, and what quotas are charged for them."""
 
     nodes: tuple[NodeAllocation, ...]
     charge: Charge
@@ -59,7 +59,7 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
                 held = amounts.get(bucket, Amounts())
                 cost = share_cost(grant.memory_mib, grant.compute_milli, kind.memory_mib)
                 amounts[bucket] = Amounts(held.milli + cost, held.mib + grant.memory_mib)
-        cpu_milli, host_mib = job.host_amounts(part.ranks)
+        cpu_milli, host_mib, scratch_mib = job.host_amounts(part.ranks)
         nodes.append(
             NodeAllocation(
                 row=row,
@@ -70,6 +70,7 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
                 host_mib=host_mib,
                 tenant=tenant_of(job.queue, tree),
                 sharing=job.gpu.sharing,
+                scratch_mib=scratch_mib,
             )
         )
     return Allocation(tuple(nodes), _charge(job, amounts, tree), missing)
@@ -94,7 +95,7 @@ class AllocationBatch:
         """Number of rows of `_grants` after each allocation, a 0 first. Likewise `_node_ends` and `_amount_ends`."""
         self._node_ends, self._amount_ends = self._grant_ends, self._grant_ends
         self._grants: IntArray = np.zeros((0, 9), dtype=np.int64)
-        self._nodes: IntArray = np.zeros((0, 4), dtype=np.int64)
+        self._nodes: IntArray = np.zeros((0, 5), dtype=np.int64)
         self._amounts: IntArray = np.zeros((0, _COLUMNS), dtype=np.int64)
         """Index of the bucket in `_buckets`, then `Amounts`."""
         self._buckets: dict[tuple[int, str, Bucket], int] = {}
@@ -104,13 +105,13 @@ class AllocationBatch:
     def extend(self, allocations: Iterable[Allocation]) -> None:
         """Add allocations at the end; stretches that were applied before stay what they are."""
         grants: list[tuple[int, ...]] = []
-        nodes: list[tuple[int, int, int, int]] = []
+        nodes: list[tuple[int, int, int, int, int]] = []
         amounts: list[tuple[int, ...]] = []
         buckets = self._buckets
         ends: list[tuple[int, int, int]] = []
         for allocation in allocations:
             for node in allocation.nodes:
-                nodes.append((node.row, node.cpu_milli, node.host_mib, node.pods))
+                nodes.append((node.row, node.cpu_milli, node.host_mib, node.pods, node.scratch_mib))
                 grants += _grants(node)
             charge = allocation.charge
             for bucket, held in charge.amounts:
@@ -122,7 +123,7 @@ class AllocationBatch:
         self._node_ends = np.concatenate([self._node_ends, self._node_ends[-1] + node_ends])
         self._amount_ends = np.concatenate([self._amount_ends, self._amount_ends[-1] + amount_ends])
         self._grants = np.concatenate([self._grants, np.array(grants, dtype=np.int64).reshape(len(grants), 9)])
-        self._nodes = np.concatenate([self._nodes, np.array(nodes, dtype=np.int64).reshape(len(nodes), 4)])
+        self._nodes = np.concatenate([self._nodes, np.array(nodes, dtype=np.int64).reshape(len(nodes), 5)])
         self._amounts = np.concatenate([self._amounts, np.array(amounts, dtype=np.int64).reshape(-1, _COLUMNS)])
 
     def __len__(self) -> int:
@@ -164,6 +165,7 @@ class AllocationBatch:
         np.add.at(ledger.free_cpu, nodes[:, 0], -sign * nodes[:, 1])
         np.add.at(ledger.free_host, nodes[:, 0], -sign * nodes[:, 2])
         np.add.at(ledger.free_pods, nodes[:, 0], -sign * nodes[:, 3])
+        np.add.at(ledger.free_scratch, nodes[:, 0], -sign * nodes[:, 4])
         ledger.changed_rows.extend(sorted(set(nodes[:, 0].tolist())))
         if sign < 0:
             ledger.check_released(*at)

@@ -257,8 +257,8 @@ class BookedPlaces:
         return sorted(found)
 
     def _allocation(self, gpus: Iterable[tuple[int, int]]) -> Allocation:
-        """All of each GPU; and of its node's free CPU and memory, a proportional part for each kept GPU that nobody
-        holds."""
+        """All of each GPU; and of its node's free CPU, memory and scratch space, a proportional part for each kept GPU
+        that nobody holds."""
         inventory, ledger = self._cycle.inventory, self._cycle.accounts.current.ledger
         by_row: dict[int, list[int]] = {}
         for row, column in gpus:
@@ -277,6 +277,7 @@ class BookedPlaces:
                     host_mib=_part(int(inventory.host_mib[row]), int(ledger.free_host[row]), unheld, slots),
                     tenant=len(self._cycle.tree.queues),
                     sharing=Sharing.NEVER,
+                    scratch_mib=_part(int(inventory.scratch_mib[row]), int(ledger.free_scratch[row]), unheld, slots),
                 )
             )
         return Allocation(tuple(nodes), _NOTHING.charge)

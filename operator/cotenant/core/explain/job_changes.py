@@ -13,7 +13,7 @@ from cotenant.core.explain.deadline import Deadline
 from cotenant.core.explain.smaller_amounts import (
     fewer_gpus,
     fewer_workers,
-    less_cpu_or_memory,
+    less_on_host,
     smaller_share,
 )
 from cotenant.core.explain.spec_change import SpecChange, Starts, Surroundings, with_gpu
@@ -29,7 +29,7 @@ def changes(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChan
     yield from _other_zone(job, around, starts)
     yield from _wider_sharing(job, starts)
     yield from _declared_runtime(job, around, starts)
-    yield from less_cpu_or_memory(job, starts)
+    yield from less_on_host(job, starts)
     yield from _ranks_together(job, starts)
     yield from fewer_workers(job, around, starts)
     yield from fewer_gpus(job, starts)

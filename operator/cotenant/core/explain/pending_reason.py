@@ -1,4 +1,4 @@
-"""Reason for which a job that could start has to wait now: quota, GPUs, CPU or memory, topology; the nearest one.
+"""Reason for which a job that could start has to wait now: quota, GPUs, amounts of the host, topology; the nearest one.
 
 The message also says how full the GPUs in question are, so that a tenant sees the same cluster as the scheduler.
 """
@@ -20,11 +20,10 @@ from cotenant.core.explain.unsatisfiable import added_memory, amounts_of_chief, 
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import (
     counted,
+    describe_host_amounts,
     describe_request,
     describe_spread,
-    format_cpu,
     format_gpus,
-    format_host_memory,
     format_instant,
 )
 from cotenant.core.model.objects import WHOLE, JobKey, Placement, Sharing, TopologyMode
@@ -111,7 +110,7 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
     allowed = headroom(current.usage, request, option, current.lendable_idle())
     nodes, wanted = current.fit_cache, replace(option.placement_request, zone_workers=allowed.zone_workers)
     fits = max_workers(nodes, wanted)
-    without_cpu = replace(wanted, chief=None, shape=replace(wanted.shape, cpu_milli=0, host_mib=0))
+    gpus_alone = replace(wanted, chief=None, shape=replace(wanted.shape, cpu_milli=0, host_mib=0, scratch_mib=0))
     job = request.job
     of_class = f" on class {option.gpu_class}" if option.gpu_class and len(request.options) > 1 else ""
     start = (
@@ -129,16 +128,18 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
         )
     if wanted.spread is not None and (refusal := _not_so_far_apart(nodes, request, wanted, (start, evidence))):
         return refusal
-    if max_workers(nodes, without_cpu) >= request.workers:
+    if max_workers(nodes, gpus_alone) >= request.workers:
         asked_mib = job.memory_mib - job.added_memory_mib
+        lacking = "CPU, memory or scratch space" if job.scratch_mib or job.chief_scratch else "CPU or memory"
+        scratch = (("scratch_mib", job.scratch_mib),) if job.scratch_mib else ()
         return Refusal(
             reason=Reason.WAITING_FOR_CPU_OR_MEMORY,
             message=(
-                f"{start}: the GPUs are there, but their nodes lack CPU or memory (one worker asks"
-                f" for {format_cpu(job.cpu_milli)} and {format_host_memory(asked_mib)}{amounts_of_chief(job)}"
+                f"{start}: the GPUs are there, but their nodes lack {lacking} (one worker asks"
+                f" for {describe_host_amounts(job.cpu_milli, asked_mib, job.scratch_mib)}{amounts_of_chief(job)}"
                 f"{added_memory(job)})."
             ),
-            evidence=(*evidence, ("cpu_milli", job.cpu_milli), ("memory_mib", asked_mib)),
+            evidence=(*evidence, ("cpu_milli", job.cpu_milli), ("memory_mib", asked_mib), *scratch),
         )
     names = ", ".join(sorted(reserved_for))
     ahead = f"; GPUs are reserved for {names}, ahead of this job" if names else ""

@@ -1,4 +1,4 @@
-"""Smaller amounts in a job's spec, each the largest with which it would start: CPU and memory, workers, GPUs, a share.
+"""Smaller amounts in a job's spec, each the largest with which it would start: of its node, workers, GPUs, a share.
 
 Searched by bisection, because less never needs more room.
 """
@@ -12,7 +12,14 @@ from typing import Any
 
 from cotenant.core.cycle.gallop import first_true
 from cotenant.core.explain.spec_change import SpecChange, Starts, Surroundings, with_gpu
-from cotenant.core.model.formatting import counted, format_cpu, format_gpus, format_host_memory, format_mib
+from cotenant.core.model.formatting import (
+    counted,
+    format_cpu,
+    format_gpus,
+    format_host_memory,
+    format_mib,
+    format_scratch,
+)
 from cotenant.core.model.objects import WHOLE, Job
 
 _MILLI_STEP = 10
@@ -20,10 +27,14 @@ _CPU_STEP = 100
 _HOST_STEP = 64
 
 
-def less_cpu_or_memory(job: Job, starts: Starts) -> Iterator[SpecChange]:
-    """Less CPU, else less memory: of rank 0, down to what every rank has, and of every rank."""
-    chief = ("chief_cpu_milli", job.chief_cpu, job.cpu_milli), ("chief_memory_mib", job.chief_memory, job.memory_mib)
-    every = ("cpu_milli", job.cpu_milli, 0), ("memory_mib", job.memory_mib, 0)
+def less_on_host(job: Job, starts: Starts) -> Iterator[SpecChange]:
+    """Less CPU, else memory, else scratch space: of rank 0, down to what every rank has, and of every rank."""
+    chief = (
+        ("chief_cpu_milli", job.chief_cpu, job.cpu_milli),
+        ("chief_memory_mib", job.chief_memory, job.memory_mib),
+        ("chief_scratch_mib", job.chief_scratch, job.scratch_mib),
+    )
+    every = ("cpu_milli", job.cpu_milli, 0), ("memory_mib", job.memory_mib, 0), ("scratch_mib", job.scratch_mib, 0)
     whose = (chief, "its chief", "spec.chief.resources"), (every, "a worker", "spec.resources")
     changes = (_less_on_host(job, amounts, starts, who=who, path=path) for amounts, who, path in whose)
     yield from (change for change in changes if change is not None)
@@ -32,13 +43,14 @@ def less_cpu_or_memory(job: Job, starts: Starts) -> Iterator[SpecChange]:
 def _less_on_host(
     job: Job, amounts: Sequence[tuple[str, int, int]], starts: Starts, *, who: str, path: str
 ) -> SpecChange | None:
-    """`amounts`: (name in `Job`, what it is, the least that may be proposed), of CPU and of memory.
+    """`amounts`: (name in `Job`, what it is, the least that may be proposed), of CPU, memory and scratch space.
 
     Memory is proposed without what the operator adds to it.
     """
     kinds = (
         ("cpu", _CPU_STEP, "m", format_cpu, 0),
         ("memory", _HOST_STEP, "Mi", format_host_memory, job.added_memory_mib),
+        ("scratch", _HOST_STEP, "Mi", format_scratch, 0),
     )
     for (name, whole, least), (field, step, unit, shown, added) in zip(amounts, kinds, strict=True):
         changed = partial(_with_amount, job, name, step, added)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from itertools import combinations
 from typing import Final
 
 from cotenant.core.allocation.request import Request, kinds_of, options_of
@@ -11,12 +12,14 @@ from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import (
     counted,
+    describe_host_amounts,
     describe_request,
     describe_spread,
     describe_worker,
     format_cpu,
     format_host_memory,
     format_mib,
+    format_scratch,
     join_or,
 )
 from cotenant.core.model.measure import Measure
@@ -134,11 +137,12 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
 
 
 def amounts_of_chief(job: Job) -> str:
-    """Clause with the CPU and memory of rank 0; empty if they are those of every worker."""
-    if (job.chief_cpu, job.chief_memory) == (job.cpu_milli, job.memory_mib):
+    """Clause with what rank 0 asks for of its node; empty if every worker asks for the same."""
+    chief = job.chief_cpu, job.chief_memory, job.chief_scratch
+    if chief == (job.cpu_milli, job.memory_mib, job.scratch_mib):
         return ""
-    cpu, memory = format_cpu(job.chief_cpu), format_host_memory(job.chief_memory - job.added_memory_mib)
-    return f", and {cpu} and {memory} for the chief"
+    cpu, memory, scratch = chief
+    return f", and {describe_host_amounts(cpu, memory - job.added_memory_mib, scratch)} for the chief"
 
 
 def added_memory(job: Job) -> str:
@@ -196,15 +200,20 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
 
 
 def _binding_resource(nodes: FitCache, request: Request) -> str:
-    """Clause that names CPU or memory or both, if the GPUs alone would suffice. `nodes`: nothing is held there."""
+    """Clause that names CPU, memory, scratch space or several of them, if the GPUs alone would suffice. `nodes`:
+    nothing is held there.
+    """
     job = request.job
-    cpu, memory = format_cpu(job.cpu_milli), format_host_memory(job.memory_mib - job.added_memory_mib)
-    tries = ((True, False, cpu), (False, True, memory), (True, True, f"{cpu} and {memory}"))
-    for without_cpu, without_memory, amount in tries:
-        relaxed = _without(request, cpu=without_cpu, memory=without_memory)
-        if _largest_gang(nodes, relaxed) >= request.workers:
-            each = f"{amount} for each worker{amounts_of_chief(job)}{added_memory(job) if without_memory else ''}"
-            return f": there are enough GPUs, but their nodes do not have {each}; ask for less"
+    amounts = {"cpu": format_cpu(job.cpu_milli), "memory": format_host_memory(job.memory_mib - job.added_memory_mib)}
+    if job.scratch_mib or job.chief_scratch:
+        amounts["scratch"] = format_scratch(job.scratch_mib)
+    for number in range(1, len(amounts) + 1):
+        for lacking in combinations(amounts, number):
+            if _largest_gang(nodes, _without(request, lacking)) >= request.workers:
+                amount = " and ".join(amounts[name] for name in lacking)
+                added = added_memory(job) if "memory" in lacking else ""
+                each = f"{amount} for each worker{amounts_of_chief(job)}{added}"
+                return f": there are enough GPUs, but their nodes do not have {each}; ask for less"
     return ""
 
 
@@ -216,21 +225,18 @@ def _of_one_class(nodes: FitCache, request: Request) -> str:
     return " on GPUs of one class, and a gang does not mix classes" if together >= request.workers else ""
 
 
-def _without(request: Request, *, cpu: bool, memory: bool) -> Request:
-    """The request of workers that ask for no CPU, no memory, or neither."""
-    options = []
+def _without(request: Request, lacking: Collection[str]) -> Request:
+    """The request of workers that ask for none of these: `cpu`, `memory`, `scratch`."""
+    job, options = request.job, []
+    if "cpu" in lacking:
+        job = replace(job, cpu_milli=0, chief_cpu_milli=0)
+    if "memory" in lacking:
+        job = replace(job, memory_mib=0, chief_memory_mib=0)
+    if "scratch" in lacking:
+        job = replace(job, scratch_mib=0, chief_scratch_mib=0)
     for option in request.options:
         wanted = option.placement_request
-        shape = replace(
-            wanted.shape,
-            cpu_milli=0 if cpu else wanted.shape.cpu_milli,
-            host_mib=0 if memory else wanted.shape.host_mib,
-        )
-        job = replace(
-            request.job,
-            chief_cpu_milli=0 if cpu else request.job.chief_cpu_milli,
-            chief_memory_mib=0 if memory else request.job.chief_memory_mib,
-        )
+        shape = replace(wanted.shape, cpu_milli=job.cpu_milli, host_mib=job.memory_mib, scratch_mib=job.scratch_mib)
         options.append(replace(option, placement_request=replace(wanted, shape=shape, chief=chief_of(job, shape))))
     return replace(request, options=tuple(options))
 
@@ -251,13 +257,15 @@ def _bottleneck(inventory: Inventory, job: Job) -> str:
     if all(node.pods < 1 for node in nodes):
         return ": the nodes take no more pods, because pods of others fill them"
     cpu, memory = max(node.cpu_milli for node in nodes), max(node.memory_mib for node in nodes)
-    added = job.added_memory_mib
+    scratch, added = max(node.scratch_mib for node in nodes), job.added_memory_mib
     needs: tuple[tuple[str, int, int, int, Callable[[int], str]], ...] = (
         ("a worker", job.gpu.count, 0, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
         ("a worker", job.cpu_milli, 0, cpu, format_cpu),
         ("a worker", job.memory_mib - added, added, memory, format_host_memory),
         ("the chief", job.chief_cpu, 0, cpu, format_cpu),
         ("the chief", job.chief_memory - added, added, memory, format_host_memory),
+        ("a worker", job.scratch_mib, 0, scratch, format_scratch),
+        ("the chief", job.chief_scratch, 0, scratch, format_scratch),
     )
     for who, asked, more, largest, amount in needs:
         if asked + more > largest:

@@ -1,4 +1,4 @@
-"""GPUs, CPU and memory of the nodes as arrays: the fixed half of the ledger, built once per set of nodes.
+"""GPUs, CPU, memory and scratch space of nodes as arrays: the fixed half of the ledger, built once per set of nodes.
 
 Row = node, in order of name; column = GPU slot, in order of index. Nodes with fewer GPUs than the widest are padded
 with kind -1. Never written after it is built, except for four memos of lookups: without them a large decision takes
@@ -75,6 +75,7 @@ class Inventory:
     host_mib: IntArray
     pods: IntArray
     """[N] pods that the node takes."""
+    scratch_mib: IntArray
     mixed: bool
     """Some node has GPUs of several kinds."""
     _rows_of_classes: dict[tuple[tuple[str, ...], str], BoolArray] = field(default_factory=dict)
@@ -132,6 +133,7 @@ class Inventory:
             cpu_milli=np.array([node.cpu_milli for node in ordered], dtype=np.int64),
             host_mib=np.array([node.memory_mib for node in ordered], dtype=np.int64),
             pods=np.array([node.pods for node in ordered], dtype=np.int64),
+            scratch_mib=np.array([node.scratch_mib for node in ordered], dtype=np.int64),
             mixed=not ((kind == kind[:, :1]) | (kind < 0)).all(),
         )
 
@@ -182,7 +184,9 @@ class Inventory:
         """The same GPUs with other free amounts, health, readiness or sharing."""
         ordered, usable = list(self.nodes), self.usable.copy()
         ready, shared = self.ready.copy(), self.shared.copy()
-        cpu, host, pods = self.cpu_milli.copy(), self.host_mib.copy(), self.pods.copy()
+        cpu, host, pods, scratch = (
+            array.copy() for array in (self.cpu_milli, self.host_mib, self.pods, self.scratch_mib)
+        )
         suspects = set(self.suspects)
         for node in nodes:
             row = self.row_of[node.name]
@@ -192,7 +196,7 @@ class Inventory:
             for column, gpu in enumerate(_by_index(node)):
                 usable[row, column] = gpu.healthy and node.ready
             ready[row], shared[row] = node.ready, node.shared_by_queues
-            cpu[row], host[row], pods[row] = node.cpu_milli, node.memory_mib, node.pods
+            cpu[row], host[row], pods[row], scratch[row] = node.cpu_milli, node.memory_mib, node.pods, node.scratch_mib
         return replace(
             self,
             nodes=tuple(ordered),
@@ -206,6 +210,7 @@ class Inventory:
             cpu_milli=cpu,
             host_mib=host,
             pods=pods,
+            scratch_mib=scratch,
         )
 
 

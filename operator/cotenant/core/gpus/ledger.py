@@ -36,12 +36,13 @@ class NodeAllocation:
     tenant: int
     """Index of the queue: any integer, equal for equal queues."""
     sharing: Sharing = Sharing.QUEUE
+    scratch_mib: int = 0
     pods: int = 1
     """0 if a part of the job that is counted apart has the pod on this node."""
 
 
-_OF_NODE = 4
-"""Numbers of the node at the beginning of each row: its `equivalence`, free CPU, free memory, free pods."""
+_OF_NODE = 5
+"""Numbers of the node at the beginning of each row: its `equivalence`, free CPU, memory, pods, scratch space."""
 
 
 class Ledger:
@@ -63,6 +64,7 @@ class Ledger:
         "free_host",
         "free_memory",
         "free_pods",
+        "free_scratch",
         "holders",
         "inventory",
         "packed",
@@ -87,6 +89,7 @@ class Ledger:
         self.free_cpu: IntArray = self.packed[:, 1]
         self.free_host: IntArray = self.packed[:, 2]
         self.free_pods: IntArray = self.packed[:, 3]
+        self.free_scratch: IntArray = self.packed[:, 4]
         self.free_memory: IntArray = columns[0]
         self.free_compute: IntArray = columns[1]
         self.holders: IntArray = columns[2]
@@ -102,6 +105,7 @@ class Ledger:
             self.free_cpu[:] = inventory.cpu_milli
             self.free_host[:] = inventory.host_mib
             self.free_pods[:] = inventory.pods
+            self.free_scratch[:] = inventory.scratch_mib
             self.free_memory[:] = inventory.memory_mib
             self.free_compute[:] = np.where(inventory.kind >= 0, WHOLE, 0)
 
@@ -119,6 +123,7 @@ class Ledger:
         twin.free_cpu += inventory.cpu_milli - self.inventory.cpu_milli
         twin.free_host += inventory.host_mib - self.inventory.host_mib
         twin.free_pods += inventory.pods - self.inventory.pods
+        twin.free_scratch += inventory.scratch_mib - self.inventory.scratch_mib
         return twin
 
     def allocate(self, allocation: NodeAllocation) -> None:
@@ -175,6 +180,7 @@ class Ledger:
         cells[node + 1] -= sign * allocation.cpu_milli
         cells[node + 2] -= sign * allocation.host_mib
         cells[node + 3] -= sign * allocation.pods
+        cells[node + 4] -= sign * allocation.scratch_mib
         self.changed_rows.append(row)
 
     def free_amounts(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -202,4 +208,5 @@ class Ledger:
             and (self.free_compute >= 0).all()
             and (self.free_cpu >= 0).all()
             and (self.free_host >= 0).all()
+            and (self.free_scratch >= 0).all()
         )

@@ -37,6 +37,16 @@ def format_host_memory(mib: int) -> str:
     return f"{format_mib(mib)} of memory"
 
 
+def format_scratch(mib: int) -> str:
+    return f"{format_mib(mib)} of scratch space"
+
+
+def describe_host_amounts(cpu_milli: int, memory_mib: int, scratch_mib: int) -> str:
+    """`4.5 CPU and 2 GiB of memory`, `1 CPU, 2 GiB of memory and 100 GiB of scratch space`."""
+    cpu, memory = format_cpu(cpu_milli), format_host_memory(memory_mib)
+    return f"{cpu}, {memory} and {format_scratch(scratch_mib)}" if scratch_mib else f"{cpu} and {memory}"
+
+
 def format_amount(measure: Measure, amount: int) -> str:
     """`2.5 GPU`, `40 GiB`."""
     return format_mib(amount) if measure.is_memory else f"{format_gpus(amount)} GPU"
@@ -121,7 +131,7 @@ def shown_evidence(evidence: Sequence[tuple[str, str | int]]) -> dict[str, str |
             shown[name] = value
         elif name in _AMOUNTS and measure is not None and not measure.is_memory:
             shown[name] = value // WHOLE if value % WHOLE == 0 else value / WHOLE
-        elif (name in _AMOUNTS and measure is not None) or name == "memory_mib":
+        elif (name in _AMOUNTS and measure is not None) or name in {"memory_mib", "scratch_mib"}:
             shown[name.removesuffix("_mib")] = f"{value // 1024}Gi" if value % 1024 == 0 else f"{value}Mi"
         elif name == "cpu_milli":
             shown["cpu"] = format_gpus(value)

@@ -117,6 +117,8 @@ class Gpu:
 
 MANY_PODS: Final = 1 << 20
 """Places for pods on a node of which no limit is known."""
+MUCH_SCRATCH: Final = 1 << 40
+"""MiB of scratch space on a node of which no limit is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,8 @@ class Node:
     memory_mib: int
     pods: int = MANY_PODS
     """Pods that its kubelet takes, less those of others; pods of our placements are not subtracted."""
+    scratch_mib: int = MUCH_SCRATCH
+    """Allocatable ephemeral storage, less what pods that are not ours have requested."""
     zone: str = ""
     rack: str = ""
     ready: bool = True
@@ -205,10 +209,14 @@ class Job:
     """Per worker."""
     memory_mib: int = 0
     """Per worker, host memory."""
+    scratch_mib: int = 0
+    """Per worker, ephemeral storage of its node."""
     chief_cpu_milli: int | None = None
     """Of rank 0; None: as every worker."""
     chief_memory_mib: int | None = None
     """Of rank 0, host memory; None: as every worker."""
+    chief_scratch_mib: int | None = None
+    """Of rank 0; None: as every worker."""
     added_memory_mib: int = 0
     """The part of `memory_mib`, and of the chief's, that the operator adds for its launcher: nobody asked for it."""
     topology: Topology | None = None
@@ -245,12 +253,15 @@ class Job:
     resizing_from: Placement | None = None
     """While a resize is under way: the placement before it. Its GPUs stay held until the workers have left them."""
 
-    def host_amounts(self, ranks: Sequence[RankPlacement]) -> tuple[int, int]:
-        """(milli-CPU, MiB of host memory) of these ranks together."""
-        cpu, memory = self.cpu_milli * len(ranks), self.memory_mib * len(ranks)
-        if not ranks or ranks[0].rank or (self.chief_cpu_milli is None and self.chief_memory_mib is None):
-            return cpu, memory
-        return cpu - self.cpu_milli + self.chief_cpu, memory - self.memory_mib + self.chief_memory
+    def host_amounts(self, ranks: Sequence[RankPlacement]) -> tuple[int, int, int]:
+        """(milli-CPU, MiB of host memory, MiB of scratch space) of these ranks together."""
+        chiefs = 1 if ranks and ranks[0].rank == 0 else 0
+        equal = len(ranks) - chiefs
+        return (
+            equal * self.cpu_milli + chiefs * self.chief_cpu,
+            equal * self.memory_mib + chiefs * self.chief_memory,
+            equal * self.scratch_mib + chiefs * self.chief_scratch,
+        )
 
     @property
     def chief_cpu(self) -> int:
@@ -261,6 +272,11 @@ class Job:
     def chief_memory(self) -> int:
         """Host memory of rank 0 in MiB."""
         return self.memory_mib if self.chief_memory_mib is None else self.chief_memory_mib
+
+    @property
+    def chief_scratch(self) -> int:
+        """Scratch space of rank 0 in MiB."""
+        return self.scratch_mib if self.chief_scratch_mib is None else self.chief_scratch_mib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

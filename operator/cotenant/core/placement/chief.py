@@ -1,4 +1,4 @@
-"""Room for a chief: a rank 0 that asks for more CPU or host memory than the other ranks of its gang.
+"""Room for a chief: a rank 0 that asks for more CPU, host memory or scratch space than the other ranks of its gang.
 
 One node of the gang takes rank 0, and must have room for the difference beside its workers. A node of capacity c that
 takes l workers if rank 0 is among them loses c − l workers, so the largest gang with a chief is Σ c less the smallest
@@ -24,6 +24,7 @@ def chief_capacity(ledger: Ledger, chief: Shape, worker: Shape, capacity: IntArr
     for free, each, whole in (
         (ledger.free_cpu, worker.cpu_milli, chief.cpu_milli),
         (ledger.free_host, worker.host_mib, chief.host_mib),
+        (ledger.free_scratch, worker.scratch_mib, chief.scratch_mib),
     ):
         left = free - (whole - each)
         found = np.minimum(found, left // each if each else np.where(left >= 0, found, 0))

@@ -74,6 +74,8 @@ def capacity(ledger: Ledger, shape: Shape, rows: Rows, fits: BoolArray, *, disti
         workers = np.minimum(workers, ledger.free_cpu[rows] // shape.cpu_milli)
     if shape.host_mib:
         workers = np.minimum(workers, ledger.free_host[rows] // shape.host_mib)
+    if shape.scratch_mib:
+        workers = np.minimum(workers, ledger.free_scratch[rows] // shape.scratch_mib)
     found: IntArray = np.where(ledger.free_pods[rows] > 0, np.maximum(workers, 0), 0)
     return found
 
@@ -85,7 +87,7 @@ def fits_exactly(ledger: Ledger, allocation: NodeAllocation, *, whole: bool) -> 
         return False
     if ledger.free_cpu[row] < allocation.cpu_milli or ledger.free_host[row] < allocation.host_mib:
         return False
-    if ledger.free_pods[row] < allocation.pods:
+    if ledger.free_pods[row] < allocation.pods or ledger.free_scratch[row] < allocation.scratch_mib:
         return False
     wanted: dict[int, tuple[int, int]] = {}
     for column, memory, compute in zip(

@@ -20,7 +20,7 @@ from cotenant.core.model.share_cost import share_cost
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Shape:
     count: int = 1
-    """Distinct GPUs taken on one node; 0 asks for CPU and host memory only."""
+    """Distinct GPUs taken on one node; 0 asks for amounts of the host only."""
     whole: bool = True
     """Each GPU entirely. Otherwise each of them gives the share below."""
     memory_mib: int = 0
@@ -31,6 +31,7 @@ class Shape:
     """0: follows memory."""
     cpu_milli: int = 0
     host_mib: int = 0
+    scratch_mib: int = 0
     classes: tuple[str, ...] = ()
     """Classes of the job's request, sorted. Empty: any class."""
     only_class: str = ""
@@ -44,7 +45,7 @@ class Shape:
 
     def __post_init__(self) -> None:
         amounts = (self.count, self.whole, self.memory_mib, self.memory_milli, self.compute_milli, self.cpu_milli)
-        narrowed = (self.host_mib, self.classes, self.only_class, self.only_resources)
+        narrowed = (self.host_mib, self.scratch_mib, self.classes, self.only_class, self.only_resources)
         object.__setattr__(self, "_hash", hash((amounts, narrowed)))
 
     def __hash__(self) -> int:
@@ -53,7 +54,11 @@ class Shape:
     def times(self, workers: int) -> Shape:
         """`workers` of these on one node, each on GPUs of its own."""
         return replace(
-            self, count=self.count * workers, cpu_milli=self.cpu_milli * workers, host_mib=self.host_mib * workers
+            self,
+            count=self.count * workers,
+            cpu_milli=self.cpu_milli * workers,
+            host_mib=self.host_mib * workers,
+            scratch_mib=self.scratch_mib * workers,
         )
 
     def per_gpu(self, kind: GpuKind) -> tuple[int, int]:
@@ -103,7 +108,7 @@ def without_classes(shape: Shape) -> Shape:
 @lru_cache(maxsize=4096)
 def one_gpu_of(shape: Shape) -> Shape:
     """What one of its GPUs gives, without the rest of the node."""
-    return replace(shape, count=1, cpu_milli=0, host_mib=0)
+    return replace(shape, count=1, cpu_milli=0, host_mib=0, scratch_mib=0)
 
 
 Demand: TypeAlias = tuple[Shape, float]
@@ -120,11 +125,17 @@ def worker_shape(job: Job) -> Shape:
         compute_milli=request.compute_milli or 0,
         cpu_milli=job.cpu_milli,
         host_mib=job.memory_mib,
+        scratch_mib=job.scratch_mib,
         classes=tuple(sorted(request.classes)),
     )
 
 
 def chief_of(job: Job, shape: Shape) -> Shape | None:
     """Shape of rank 0, if it asks for more than `shape`, that of every worker; else None."""
-    cpu, host = max(job.chief_cpu, shape.cpu_milli), max(job.chief_memory, shape.host_mib)
-    return None if (cpu, host) == (shape.cpu_milli, shape.host_mib) else replace(shape, cpu_milli=cpu, host_mib=host)
+    chief = replace(
+        shape,
+        cpu_milli=max(job.chief_cpu, shape.cpu_milli),
+        host_mib=max(job.chief_memory, shape.host_mib),
+        scratch_mib=max(job.chief_scratch, shape.scratch_mib),
+    )
+    return None if chief == shape else chief

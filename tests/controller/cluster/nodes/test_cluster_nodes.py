@@ -11,7 +11,7 @@ from cotenant.api.conversion.nodes import NodeFacts, to_node
 from cotenant.api.conversion.placements import from_placement
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.placement_status import Isolation
-from cotenant.controller.client.kube import GPU_NODES, NODES, TRAINING_JOBS
+from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, TRAINING_JOBS
 from cotenant.controller.cluster.nodes import cluster_nodes as nodes
 from cotenant.controller.cluster.nodes.missing_gpus import KEPT_S
 from cotenant.controller.informers.cache import ObjectCache
@@ -327,3 +327,20 @@ def test_pods_get_claims_where_their_node_offers_its_gpus_unless_claims_are_off(
     found = nodes.ClusterNodes(cache, ClusterState(), Settings(device_claims=setting))
     made = found.isolation_on("n1").render(placement_on(("n1", 1)).nodes[0], pod)
     assert len(made.side_objects) == claims
+
+
+def test_a_node_has_the_scratch_space_that_pods_of_others_leave() -> None:
+    cluster = running()
+    amounts = {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "100Gi"}
+    ready = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+    cluster.observed.cache.put(NODES, cluster._document("n1", "node") | {"status": ready})
+    asks = [{"name": "main", "resources": {"requests": {"ephemeral-storage": "30Gi"}}}]
+    made = {"metadata": cluster._document("web", "pod")["metadata"] | {"namespace": "shop"}, "status": {}}
+    left = []
+    for phase in ("Running", "Succeeded"):
+        made["metadata"] = made["metadata"] | {"resourceVersion": str(int(made["metadata"]["resourceVersion"]) + 1)}
+        document = made | {"spec": {"nodeName": "n1", "containers": asks}, "status": {"phase": phase}}
+        cluster.observed.cache.put(PODS, document)
+        cluster.gpus(T0 + 1)
+        left += [node.scratch_mib for node in cluster.observed.snapshot(T0 + 1).nodes]
+    assert left == [70 * 1024, 100 * 1024]

@@ -147,7 +147,15 @@ class ClusterNodes:
         beat, written_at = unix_seconds(agent.status.heartbeat), self._index.statuses_written.get(name)
         self._heartbeats.note(name, beat, written_at, now, agent.status.stale_after_s)
         load = self._pods.load.get(name, NodeLoad())
-        node = to_node(agent, facts, now=now, cpu_used=load.cpu_milli, memory_used=load.memory_mib, pods_used=load.pods)
+        node = to_node(
+            agent,
+            facts,
+            now=now,
+            cpu_used=load.cpu_milli,
+            memory_used=load.memory_mib,
+            scratch_used=load.scratch_mib,
+            pods_used=load.pods,
+        )
         heard = self._heartbeats.is_fresh(name, now)
         failing = self.runtime_failures.why(name)
         why = facts.unready_because or ("" if heard else "its agent is silent") or failing

@@ -15,6 +15,7 @@ class NodeLoad:
 
     cpu_milli: int = 0
     memory_mib: int = 0
+    scratch_mib: int = 0
     pods: int = 0
     devices: Counter[str] = field(default_factory=Counter)
     """Extended resource → requested."""
@@ -23,9 +24,11 @@ class NodeLoad:
         if pod.role is Role.WORKER:
             self.cpu_milli += sign * pod.added_cpu_milli
             self.memory_mib += sign * pod.added_memory_mib
+            self.scratch_mib += sign * pod.added_scratch_mib
             return
         self.cpu_milli += sign * pod.cpu_milli
         self.memory_mib += sign * pod.memory_mib
+        self.scratch_mib += sign * pod.scratch_mib
         self.pods += sign
         for name, number in pod.devices.items():
             self.devices[name] += sign * number

@@ -30,6 +30,8 @@ class PodIdentity:
     """Only a worker has ranks. No placement covers the CPU and memory of the others."""
     cpu_milli: int | None = None
     """CPU that the operator requested for its ranks; None if unknown."""
+    scratch_mib: int | None = None
+    """Scratch space that its ranks ask for together; None if unknown."""
     has_chief: bool = False
     """True if rank 0 is in it and has CPU, memory and scratch space of its own."""
 
@@ -46,6 +48,8 @@ def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
         role = contract.role
         grant = contract.pods[contract.node_rank] if role is Role.WORKER else None
         cpu_milli = None if grant is None else _requested_cpu(grant, contract.platform)
+        asked = None if grant is None else contract.platform.get("askedScratchMib")
+        scratch_mib = None if asked is None else int(asked)
         is_first = grant is not None and any(one.rank == 0 for one in grant.ranks)
         placement = None if grant is None else _placement(grant, spec.get("nodeName") or _wanted_node(spec))
     except (ContractError, IndexError, TypeError, ValueError, RecursionError):
@@ -57,6 +61,7 @@ def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
         placement=placement,
         role=role,
         cpu_milli=cpu_milli,
+        scratch_mib=scratch_mib,
         has_chief=is_first and contract.platform.get("chief") is True,
     )
 

@@ -111,6 +111,7 @@ class PodIndex:
 
 
 def counts_as_load(pod: PodRecord) -> bool:
-    """True if the pod uses CPU and memory of its node that no placement covers."""
-    uncovered = pod.role is not Role.WORKER or bool(pod.added_cpu_milli or pod.added_memory_mib)
+    """True if the pod uses CPU, memory or scratch space of its node that no placement covers."""
+    added = pod.added_cpu_milli or pod.added_memory_mib or pod.added_scratch_mib
+    uncovered = pod.role is not Role.WORKER or bool(added)
     return uncovered and bool(pod.node) and pod.held

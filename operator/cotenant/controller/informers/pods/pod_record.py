@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from cotenant import contract, names
-from cotenant.api.conversion.pod_requests import extended_requests, pod_requests
+from cotenant.api.conversion.pod_requests import extended_requests, pod_requests, scratch_request
 from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.client.kube import version_of
-from cotenant.controller.informers.pods.added_requests import added_requests
+from cotenant.controller.informers.pods.added_requests import added_requests, added_scratch
 from cotenant.controller.informers.pods.disruption import Disruption, disruption_of
 from cotenant.controller.informers.pods.pod_identity import PodIdentity, identity_of, on_node
 
@@ -94,9 +94,11 @@ class PodRecord:
     cpu_milli: int = 0
     """Requested, all containers together."""
     memory_mib: int = 0
+    scratch_mib: int = 0
     added_cpu_milli: int = 0
     """Requested by a pod with ranks beyond what the operator wrote."""
     added_memory_mib: int = 0
+    added_scratch_mib: int = 0
     devices: Mapping[str, int] = field(default_factory=dict)
     """Extended resource → requested."""
 
@@ -139,6 +141,7 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
     worker = on_node(known.worker, spec) if known is not None and same else identity_of(document)
     container, starts_again = _container_status(status), worker is not None and worker.role is contract.Role.EVALUATOR
     cpu_milli, memory_mib = pod_requests(document)
+    scratch_mib = scratch_request(document)
     added_cpu_milli, added_memory_mib = added_requests(document, worker, (cpu_milli, memory_mib))
     queue = (metadata.get("labels") or {}).get(names.LABEL_QUEUE, "")
     return PodRecord(
@@ -166,8 +169,10 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
         added_containers=_added(spec) if worker is not None else (),
         cpu_milli=cpu_milli,
         memory_mib=memory_mib,
+        scratch_mib=scratch_mib,
         added_cpu_milli=added_cpu_milli,
         added_memory_mib=added_memory_mib,
+        added_scratch_mib=added_scratch(document, worker, scratch_mib),
         devices=extended_requests(document),
     )
 

@@ -98,7 +98,7 @@ class PackingScorer:
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         able = (fit.sum(axis=1) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
-        able &= ledger.free_host[rows] >= shape.host_mib
+        able &= (ledger.free_host[rows] >= shape.host_mib) & (ledger.free_scratch[rows] >= shape.scratch_mib)
         values = self._values_of(ledger)
         if len(rows) <= CHUNK and able.all():
             values.refresh(rows)

@@ -133,11 +133,11 @@ def _prior(inventory: Inventory) -> list[tuple[Shape, int]]:
 
 
 def _shares_of_all(demands: list[tuple[Shape, int]]) -> dict[Shape, int]:
-    """Weights in PARTS. Shapes that differ in host memory only are one, with its mean."""
+    """Weights in PARTS. Shapes that differ in host memory only are one, with its mean. Scratch space is not counted."""
     weights: dict[Shape, int] = {}
     memory: dict[Shape, int] = {}
     for shape, weight in demands:
-        bare = replace(shape, host_mib=0)
+        bare = replace(shape, host_mib=0, scratch_mib=0)
         weights[bare] = weights.get(bare, 0) + weight
         memory[bare] = memory.get(bare, 0) + weight * shape.host_mib
     total = sum(weights.values())
