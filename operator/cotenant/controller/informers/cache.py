@@ -209,9 +209,15 @@ class ObjectCache:
             last = read_pod(document, self.pods.get(key))
             if (known := self.pods.get(key)) is not None and known.uid == last.uid:
                 self._changes.note_pods(self.pods.put(key, last, self._clock()))  # it may have ended in its last state
-            self.pods.note_deletion(last)
+            self._note_deleted((last,))
         except Exception as error:
             log.error("the last state of pod %s cannot be read: %s", key, error_text(error))
+
+    def _note_deleted(self, pods: Iterable[PodRecord]) -> None:
+        """Keep what deleted pods tell of their jobs. Those of a job that is gone would be kept for ever."""
+        for pod in pods:
+            if pod.worker is not None and self.job(pod.worker.job) is not None:
+                self.pods.note_deletion(pod)
 
     def _store(self, resource: Resource, key: str, document: Document) -> None:
         name, changes = document["metadata"]["name"], self._changes
@@ -261,7 +267,9 @@ class ObjectCache:
             if record is not None:
                 self._forget_job(record.id)
         elif resource == PODS:
-            self._changes.note_pods(self.pods.drop(key, self._clock()))
+            dropped = tuple(self.pods.drop(key, self._clock()))
+            self._note_deleted(dropped)
+            self._changes.note_pods(dropped)
         elif resource == NODES:
             self._note_node(key, became_unreachable=self.nodes.drop_node(key, self._clock()))
             changes.jobs |= self.volumes.drop_node(key)

@@ -223,11 +223,13 @@ def _unsettled_pods(attempt: Attempt, missing: Container[str]) -> dict[str, PodR
         if (name := attempt.pod_name(rank)) in missing:
             asked = attempt.amounts_on(rank)
             identity = PodIdentity(
-                job=job, attempt=attempt.number, node_rank=rank, placement=node, cpu_milli=asked.cpu_milli
-            )
+                job=job, attempt=attempt.number, node_rank=rank, placement=node, cpu_milli=asked.cpu_milli,
+                scratch_mib=asked.scratch_mib,
+            )  # fmt: skip
             pods[name] = PodRecord(
                 namespace=job.namespace, name=name, uid="", version=0, worker=identity, queue_label=attempt.queue,
                 node=node.node, cpu_milli=asked.cpu_milli, memory_mib=asked.memory_mib,
+                scratch_mib=asked.scratch_mib,
             )  # fmt: skip
     return pods
 
