@@ -138,9 +138,17 @@ class Observation:
         return {rank: both[rank] for rank in sorted(both) if both[rank].exit is not None}
 
     @cached_property
+    def known_gang(self) -> dict[int, PodRecord]:
+        """Pods of the running attempt, and those that had succeeded before they were deleted. By node rank.
+
+        An autoscaler removes a node whose last pod has ended, with the pod, while other ranks go on.
+        """
+        return {rank: pod for rank, pod in self.ended.items() if pod.exit and pod.exit.code == 0} | self.gang
+
+    @cached_property
     def end(self) -> AttemptEnd | Undecided | None:
         """End of the current attempt, by the exits of its pods; None if it goes on."""
-        return classify(self.gang, self.size, self.now) if self.size else None
+        return classify(self.known_gang, self.size, self.now) if self.size else None
 
     @property
     def all_up(self) -> bool:
@@ -161,7 +169,8 @@ class Observation:
     @property
     def gpus_until(self) -> float:
         """Time until which the attempt held its GPUs: the end of its last pod, even if that was noticed later."""
-        ends = [pod.exit.at for rank, pod in self.gang.items() if rank < self.nodes and pod.exit and pod.exit.at]
+        pods = self.known_gang.items()
+        ends = [pod.exit.at for rank, pod in pods if rank < self.nodes and pod.exit and pod.exit.at]
         return min(self.now, max(ends)) if len(ends) == self.nodes > 0 else self.now
 
     @property

@@ -12,7 +12,7 @@ from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.policies import pod_exits
 from cotenant.controller.lifecycle.policies.blocked_start import UNSURE_S
 from cotenant.controller.lifecycle.reconcile import reconcile
-from cotenant.controller.lifecycle.termination import Eviction
+from cotenant.controller.lifecycle.termination import Eviction, Finish
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from tests.controller.builders import T0, admitted, exited, observed, pod, server
@@ -40,6 +40,24 @@ def test_a_pod_that_is_missing_from_a_running_gang_ends_it_with_its_node() -> No
     ending = pod_exits.ending(observed(admitted(Phase.RUNNING, *TWO), UP[0]), SETTINGS)
     assert ending is not None
     assert (ending.event, ending.fields["last_exit"].node) == (LifecycleEvent.EVICTED, "n2")
+    assert ending.message.startswith("pod train-1-1 on node n2 was deleted by somebody")
+
+
+def test_a_deleted_pod_that_had_succeeded_is_not_missing() -> None:
+    """As an autoscaler removes a node whose last pod has ended: rank 0 goes on alone, and the job ends with it."""
+    status = admitted(Phase.RUNNING, *TWO)
+    gone = (pod(1, node="n2", end=exited(0, at=T0), deleting=True),)
+    o = observed(status, UP[0], gone=gone)
+    assert (pod_exits.ending(o, SETTINGS), pod_exits.deadline(o, SETTINGS)) == (None, None)
+    ending = pod_exits.ending(observed(status, pod(0, end=exited(0, at=T0 + 50)), gone=gone), SETTINGS)
+    assert isinstance(ending, Finish)
+    assert ending.event is LifecycleEvent.COMPLETED
+
+
+def test_a_deleted_pod_that_had_failed_is_missing() -> None:
+    gone = (pod(1, node="n2", end=exited(143, at=T0), deleting=True),)
+    ending = pod_exits.ending(observed(admitted(Phase.RUNNING, *TWO), UP[0], gone=gone), SETTINGS)
+    assert isinstance(ending, Eviction)
     assert ending.message.startswith("pod train-1-1 on node n2 was deleted by somebody")
 
 

@@ -1,4 +1,4 @@
-"""End of an attempt by the exits of its pods, or because a pod has disappeared. Pure.
+"""End of an attempt by the exits of its pods, or because a pod that ran has disappeared. Pure.
 
 If a kubelet refuses a pod, either somebody unknown holds the GPU, or the kubelet has just started and knows no devices
 yet. The job avoids the node for a while, so that it is not placed there again at once.
@@ -28,7 +28,7 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
         return never_ran
     if isinstance(o.end, AttemptEnd):
         return retries.decide(o, _with_start_obstacle(o, o.end), settings)
-    missing = sorted(set(range(o.size)) - set(o.gang))
+    missing = sorted(set(range(o.size)) - set(o.known_gang))
     if o.phase is not Phase.RUNNING or not missing or o.status.placement is None:
         return None
     node = o.status.placement.nodes[missing[0]].node if missing[0] < o.nodes else ""
