@@ -66,3 +66,8 @@ spec:
 {{- define "cotenant.makesPriorityClass" -}}
 {{- if and (not (kindIs "invalid" .Values.worker.priority)) (not .Values.operator.settings.pod_priority_class) }}true{{ end }}
 {{- end }}
+
+{{/* Its name. The value of a PriorityClass cannot be changed, and Helm would fail with the whole upgrade: another value is another class. */}}
+{{- define "cotenant.workersPriorityClass" -}}
+cotenant-workers{{ if ne (int64 .Values.worker.priority) 1000000 }}-{{ int64 .Values.worker.priority }}{{ end }}
+{{- end }}

@@ -48,19 +48,23 @@ def test_a_simulation_finds_the_settings_in_what_the_chart_renders(render: Rende
 @pytest.mark.parametrize(
     ("values", "priority_class", "bounded"),
     [
-        pytest.param({}, "cotenant-workers", True, id="the chart's"),
-        pytest.param({"operator": {"settings": {"pod_priority_class": "mine"}}}, "mine", False, id="their own"),
-        pytest.param({"worker": {"priority": None}}, None, False, id="the cluster's default"),
+        pytest.param({}, "cotenant-workers", 1_000_000, id="the chart's"),
+        pytest.param({"worker": {"priority": 5}}, "cotenant-workers-5", 5, id="the chart's, of another value"),
+        pytest.param({"operator": {"settings": {"pod_priority_class": "mine"}}}, "mine", None, id="their own"),
+        pytest.param({"worker": {"priority": None}}, None, None, id="the cluster's default"),
     ],
 )
 def test_worker_pods_have_one_priority_class_and_tenants_pods_are_bounded_by_the_charts(
-    render: Render, values: dict[str, Any], priority_class: str | None, bounded: bool
+    render: Render, values: dict[str, Any], priority_class: str | None, bounded: int | None
 ) -> None:
+    """A class of another value has another name: Kubernetes lets nobody change the value of one."""
     rendered = render(values)
     assert env_of(rendered["Deployment", "cotenant-operator"]).get("COTENANT_POD_PRIORITY_CLASS") == priority_class
     policy = rendered["ValidatingAdmissionPolicy", "cotenant-tenant-pods"]
     rules = [rule["expression"] for rule in policy["spec"]["validations"]]
-    assert any("object.spec.?priority.orValue(0) <= 1000000" in rule for rule in rules) is bounded
+    assert any(f"object.spec.?priority.orValue(0) <= {bounded}" in rule for rule in rules) is (bounded is not None)
+    made = {name: one["value"] for (kind, name), one in rendered.items() if kind == "PriorityClass"}
+    assert made == ({} if bounded is None else {priority_class: bounded})
 
 
 def test_the_operator_accepts_every_variable_of_the_chart(render: Render) -> None:
@@ -77,8 +81,10 @@ def test_marks_of_pods_reach_chart_and_operator_and_null_takes_one_off(render: R
     labels, annotations = Settings.read(
         {name: value for name, value in env_of(workload).items() if isinstance(value, str)}
     ).labels_and_annotations
-    of_meshes = {"linkerd.io/inject": "disabled", "consul.hashicorp.com/connect-inject": "false"}
-    assert labels == {"istio.io/dataplane-mode": "none", "kuma.io/sidecar-injection": "disabled", "team": "ml"}
+    of_nodes = {"karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/safe-to-evict"}
+    of_meshes = {key: value for key, value in pod_metadata.ANNOTATIONS.items() if key not in of_nodes}
+    kept = {key: value for key, value in pod_metadata.LABELS.items() if key != "sidecar.istio.io/inject"}
+    assert labels == kept | {"team": "ml"}
     assert annotations == pod_metadata.ANNOTATIONS | {"a/b": "c"}
     for made in (workload, rendered["DaemonSet", "cotenant-agent"]):
         metadata = made["spec"]["template"]["metadata"]

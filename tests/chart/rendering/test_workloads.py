@@ -82,6 +82,14 @@ def test_sessions_are_opened_on_a_port_of_their_own_with_a_certificate_for_their
     )
 
 
+@pytest.mark.parametrize("name", ["cotenant-operator", "cotenant-agent", "cotenant-dashboard"])
+def test_every_part_reaches_an_api_server_on_its_own_port(render: Render, name: str) -> None:
+    """Network plugins look at the port behind the Service: kubeadm has 6443, minikube 8443, MicroK8s 16443."""
+    policy = render({"dashboard": {"enabled": True}})["NetworkPolicy", name]["spec"]
+    open_to_all = {port["port"] for rule in policy["egress"] if "to" not in rule for port in rule["ports"]}
+    assert {443, 6443, 8443, 16443} <= open_to_all
+
+
 def test_tokens_of_accounts_last_ten_minutes_and_are_bound_to_their_pods(render: Render) -> None:
     """Projected tokens do this. The API server accepts the tokens that Kubernetes mounts by itself for a year."""
     objects = render()

@@ -122,13 +122,17 @@ def test_an_image_is_pulled_with_the_secrets_of_the_job_and_of_the_platform(
         ("labels", "sidecar.istio.io/inject", "false"),
         ("labels", "istio.io/dataplane-mode", "none"),
         ("labels", "kuma.io/sidecar-injection", "disabled"),
+        ("labels", "admission.datadoghq.com/enabled", "false"),
         ("annotations", "linkerd.io/inject", "disabled"),
         ("annotations", "consul.hashicorp.com/connect-inject", "false"),
+        ("annotations", "dynatrace.com/inject", "false"),
         ("annotations", "karpenter.sh/do-not-disrupt", "true"),
         ("annotations", "cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
     ],
 )
-def test_no_mesh_joins_a_pod_and_no_autoscaler_takes_its_node(part: str, key: str, value: str) -> None:
+def test_no_mesh_and_no_monitoring_agent_joins_a_pod_and_no_autoscaler_takes_its_node(
+    part: str, key: str, value: str
+) -> None:
     for made in (pod(attempt(), 0, Settings(), SIMULATED).pod, server_pod.pod(served(), 1, Settings())):
         assert made["metadata"][part][key] == value
 

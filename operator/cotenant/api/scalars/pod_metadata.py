@@ -1,7 +1,8 @@
 """Labels and annotations that jobs' pods carry for other programs of the cluster, and how their setting is read.
 
-The chart's policies refuse a pod to which a mesh adds its proxy; with the proxy it would run on after its program. A
-node autoscaler sees no GPU in the requests of these pods, so it would take their node for an idle one.
+The chart's policies refuse a pod to which a mesh adds its proxy, or a monitoring agent its init container; with a proxy
+it would run on after its program. A node autoscaler sees no GPU in the requests of these pods, so it would take their
+node for an idle one.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ LABELS: Final = {
     "sidecar.istio.io/inject": "false",
     "istio.io/dataplane-mode": "none",
     "kuma.io/sidecar-injection": "disabled",
+    "admission.datadoghq.com/enabled": "false",
 }
 ANNOTATIONS: Final = {
     "linkerd.io/inject": "disabled",
     "consul.hashicorp.com/connect-inject": "false",
+    "dynatrace.com/inject": "false",
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }

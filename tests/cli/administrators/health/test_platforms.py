@@ -50,6 +50,9 @@ def test_every_row_of_the_page_is_known() -> None:
         ({"nodes": [node(pods="fd00::/64")]}, ["IPv6"], "nothing to set"),
         ({"crds": [crd("networking.istio.io")]}, ["service meshes"], "nothing to set"),
         ({"crds": [crd("karpenter.sh")]}, ["Karpenter"], "nothing to set"),
+        ({"crds": [crd("datadoghq.com")]}, ["monitoring agents"], "nothing to set"),
+        ({"crds": [crd("dynatrace.com")]}, ["monitoring agents"], "nothing to set"),
+        ({"nodes": [node("microk8s.io/cluster")]}, ["minikube, MicroK8s"], "nothing to set"),
         ({"nodes": [node()], "crds": [crd("notistio.io")]}, [], ""),
     ],
 )

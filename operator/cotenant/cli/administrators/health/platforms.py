@@ -111,6 +111,10 @@ PLATFORMS: Final = (
         "service meshes: Istio, ambient mode, Linkerd, Kuma, Consul",
         installed("istio.io", "linkerd.io", "kuma.io", "consul.hashicorp.com"),
     ),
+    Platform(
+        "monitoring agents that join pods: Datadog, Dynatrace", installed("datadoghq.com", "dynatrace.com")
+    ),
+    Platform("minikube, MicroK8s", labelled("minikube.k8s.io/", "microk8s.io/")),
     Platform("Karpenter, cluster-autoscaler", installed("karpenter.sh")),
 )  # fmt: skip
 NOT_SEEN: Final = frozenset(
