@@ -26,6 +26,7 @@ WELL = {
     "fabric_up": None,
     "ecc_uncorrected": None,
     "throttled": False,
+    "prohibited": False,
 }
 
 
@@ -91,6 +92,9 @@ def test_a_node_without_gpus_has_an_empty_inventory_until_there_are_some(nvml: C
         pytest.param((), sample("GPU-a"), id="a quiet GPU, memory without what the driver reserves"),
         pytest.param(("mode 0 3",), sample("GPU-a", exclusive=True), id="open to one process at a time"),
         pytest.param(("mode 0 0",), sample("GPU-a", exclusive=False), id="open to all"),
+        pytest.param(
+            ("mode 0 2",), sample("GPU-a", exclusive=False, signs={"prohibited": True}), id="open to no program"
+        ),
         pytest.param(
             ("power 0 412500", "heat 0 61"),
             sample("GPU-a", power_milliwatts=412500, temperature_c=61),

@@ -1,5 +1,6 @@
 """The document in GPUNode.status that a view of the node gives, and when it is written."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -286,3 +287,23 @@ def test_live_use_is_what_the_driver_shows_of_memory_load_power_and_heat() -> No
 def test_heartbeats_are_rarer_in_large_clusters(agents: int, interval_s: int) -> None:
     assert node_status.heartbeat_interval(agents) == interval_s
     assert agents / interval_s <= node_status.HEARTBEATS_PER_S
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "mps", "whole"),
+    [(True, False, True), (True, True, False), (False, False, False)],
+    ids=["one process at a time", "which is the server of MPS", "open to all"],
+)
+def test_a_gpu_that_lets_one_process_in_at_a_time_is_not_shared(*, exclusive: bool, mps: bool, whole: bool) -> None:
+    view = make_observer().observe((GpuSample(uuid="GPU-a", used_mib=0, exclusive=exclusive), *busy()[1:]), PODS, NOW)
+    entry = node_status.build(replace(view, no_compute="" if mps else NO_MPS))["gpus"][0]
+    assert (entry["healthy"], entry.get("wholeOnly", False)) == (True, whole)
+    assert entry["health"] == (node_status.EXCLUSIVE if whole else "")
+
+
+def test_a_gpu_that_lets_no_program_in_is_not_handed_out() -> None:
+    signs = HealthSigns(prohibited=True)
+    view = make_observer().observe(busy(1, signs=signs), PODS, NOW)
+    entry = node_status.build(view)["gpus"][0]
+    assert (entry["healthy"], entry["drain"]) == (False, False)
+    assert entry["health"].startswith("Prohibited: its compute mode lets no program in")

@@ -263,6 +263,8 @@ def _bad_signs(signs: HealthSigns) -> Iterable[tuple[str, str]]:
         yield "RecoveryAction", f"the driver asks to {what}"
     if signs.remap_failed:
         yield "RemapFailed", "a memory row could not be remapped; the GPU should be replaced"
+    if signs.prohibited:
+        yield "Prohibited", "its compute mode lets no program in; on the node: nvidia-smi --compute-mode=DEFAULT"
     if signs.remap_pending:
         yield "RemapPending", "remapped or retired memory takes effect with a reset when the jobs are done"
 

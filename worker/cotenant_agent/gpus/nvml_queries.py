@@ -145,6 +145,7 @@ def signs_of(handle: Any) -> HealthSigns:
         remap_failed=bool(rows and rows[3]),
         ecc_uncorrected=ecc,
         fabric_up=is_fabric_up(handle),
+        prohibited=query(pynvml.nvmlDeviceGetComputeMode, handle) == pynvml.NVML_COMPUTEMODE_PROHIBITED,
         throttled=bool(clocks and clocks & THROTTLES),
     )
 

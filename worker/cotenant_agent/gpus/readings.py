@@ -76,6 +76,8 @@ class HealthSigns:
     ecc_uncorrected: int | None = None
     fabric_up: bool | None = None
     """False if the GPU has an NVLink fabric that is not set up, which programs of CUDA need."""
+    prohibited: bool = False
+    """True if its compute mode lets no program in."""
     throttled: bool = False
     """Slowed by heat or by the power brake."""
 

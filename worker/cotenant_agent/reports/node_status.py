@@ -18,7 +18,7 @@ from cotenant_agent.enforcement.quota import PodQuota
 from cotenant_agent.gpus import gpu_resets, health
 from cotenant_agent.gpus.readings import Gpu, GpuSample
 from cotenant_agent.reports import published_limits, reset_turns
-from cotenant_agent.reports.node_view import NodeView
+from cotenant_agent.reports.node_view import NO_MPS, NodeView
 
 log = logging.getLogger("cotenant.agent")
 
@@ -30,6 +30,10 @@ STRANGERS_MAX: Final = 64
 SHOWN_CODES_MAX: Final = 3
 MIG_REASON: Final = "MigEnabled: partitioned by MIG and without instances; make some, or turn MIG off"
 NOT_OFFERED: Final = "NotOffered: the device plugin has fewer healthy devices than this node had"
+EXCLUSIVE: Final = (
+    "Exclusive: its compute mode lets one process in at a time, so it is handed out whole; to share it, on the node:"
+    " nvidia-smi --compute-mode=DEFAULT"
+)
 
 
 def format_time(at: float) -> str:
@@ -189,8 +193,11 @@ def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
     sample = view.samples.get(gpu.uuid)
     reason, reset = unhealthy_reason(view, gpu), view.resets.results.get(gpu.uuid)
     known: dict[str, Any] = {} if reset is None else {"reset": reset_turns.entry(reset, format_time(reset.at))}
-    if gpu.resource:
-        known |= {"wholeOnly": True, "resource": gpu.resource}
+    warning, exclusive = view.health.warning(gpu.uuid, view.taken_at), is_exclusive(view, sample)
+    if exclusive:
+        warning += f"{health.SEPARATOR if warning else ''}{EXCLUSIVE}"
+    if gpu.resource or exclusive:
+        known |= {"wholeOnly": True} | ({"resource": gpu.resource} if gpu.resource else {})
     return known | {
         "uuid": gpu.uuid,
         "index": gpu.index,
@@ -198,7 +205,7 @@ def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
         "memoryMiB": gpu.memory_mib,
         "healthy": not reason,
         "drain": view.health.drains(gpu.uuid),
-        "health": reason or view.health.warning(gpu.uuid, view.taken_at),
+        "health": reason or warning,
         "peers": list(gpu.peers),
         "mig": gpu.mig,
         "parent": gpu.parent,
@@ -206,6 +213,11 @@ def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
         "used": live_use(sample),
         "processes": [{"podUID": use.pod_uid, "memoryMiB": use.memory_mib} for use in view.uses.get(gpu.uuid, ())],
     }
+
+
+def is_exclusive(view: NodeView, sample: GpuSample | None) -> bool:
+    """True if the GPU lets one process in at a time, and not because MPS is that process."""
+    return sample is not None and bool(sample.exclusive) and view.no_compute == NO_MPS
 
 
 def live_use(sample: GpuSample | None) -> dict[str, int]:
