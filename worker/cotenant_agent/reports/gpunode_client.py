@@ -21,6 +21,7 @@ from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.enforcement.quota import grant_of
 from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuSourceError
+from cotenant_agent.reports import account_token
 
 log = logging.getLogger("cotenant.agent.cluster")
 
@@ -60,6 +61,7 @@ class KubernetesGPUNodeClient:
     def __init__(self, node: str, failures: Failures) -> None:
         try:
             kubernetes.config.load_incluster_config()
+            account_token.read_for_every_call()
         except kubernetes.config.ConfigException:
             try:
                 kubernetes.config.load_kube_config()
