@@ -57,6 +57,7 @@ CASES = [
         culprit=1,
     ),
     Case("over its quota", (pod(0, end=exited(names.EXIT_QUOTA)),), AttemptOutcome.FAILED),
+    Case("CUDA does not work", (pod(0, end=exited(names.EXIT_GPUS_UNUSABLE)),), AttemptOutcome.PLATFORM_FAULT),
     Case("Ray died", (pod(0, end=exited(names.EXIT_RAY_DIED)),), AttemptOutcome.PLATFORM_FAULT),
     Case("no rendezvous", (pod(0, end=exited(names.EXIT_RENDEZVOUS_TIMEOUT)),), AttemptOutcome.PLATFORM_FAULT),
     Case("evicted by the kubelet", (pod(0, end=Exit(code=-1, reason="Evicted")),), AttemptOutcome.PLATFORM_FAULT),

@@ -12,6 +12,7 @@ from cotenant import names
 from cotenant.contract import CheckpointSpec
 from cotenant_worker.pid1 import preparation
 from cotenant_worker.progress.progress_board import ProgressBoard
+from cotenant_worker.ranks.memory_limits import GpusUnusableError
 from cotenant_worker.supervision.commands import Finish
 from tests.support.pod_sandbox import contract
 
@@ -74,15 +75,23 @@ async def test_limits_are_given_to_the_ranks_and_to_ray_train(
     assert (board.warnings, log) == ({"limits": "they are not applied"}, ["they are not applied"])
 
 
-async def test_a_pod_whose_gpus_are_not_those_of_its_grant_does_not_start(
-    monkeypatch: pytest.MonkeyPatch, log: list[str]
-) -> None:
-    monkeypatch.setattr(preparation, "memory_limits_of", lambda _job: ("granted GPU-a, but sees no GPU", []))
+async def test_a_pod_whose_share_is_too_small_does_not_start(monkeypatch: pytest.MonkeyPatch, log: list[str]) -> None:
+    monkeypatch.setattr(preparation, "memory_limits_of", lambda _job: ("the share is too small", []))
     board = ProgressBoard()
     nothing: Any = SimpleNamespace(limits=None)
     finish = await preparation.apply_memory_limits(contract([1]), board, nothing, nothing)
-    assert finish == Finish(83, "Quota", "granted GPU-a, but sees no GPU")
+    assert finish == Finish(83, "Quota", "the share is too small")
     assert (nothing.limits, board.warnings, log) == (None, {}, [])
+
+
+async def test_a_pod_whose_gpus_do_not_work_does_not_start_and_blames_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_job: Any) -> Any:
+        raise GpusUnusableError("granted GPU-a, but sees no GPU")
+
+    monkeypatch.setattr(preparation, "memory_limits_of", fails)
+    nothing: Any = SimpleNamespace(limits=None)
+    finish = await preparation.apply_memory_limits(contract([1]), ProgressBoard(), nothing, nothing)
+    assert finish == Finish(86, "GPUsUnusable", "granted GPU-a, but sees no GPU")
 
 
 @pytest.mark.parametrize("path", ["", "s3://bucket/runs"])

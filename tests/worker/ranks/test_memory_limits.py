@@ -94,7 +94,39 @@ def test_a_pod_without_gpus_is_not_limited_and_nothing_is_said() -> None:
 def test_a_granted_gpu_that_the_container_does_not_see_stops_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     job = replace(contract([1]), pods=(PodGrant("a", (RankGrant(0, (share(32768, "GPU-b"),)),)),))
     monkeypatch.setattr(memory_limits, "probe", lambda _uuids: {"GPU-a": 80 * GIB})
-    assert memory_limits.memory_limits_of(job) == ("granted GPU-b, but the container sees GPU-a", [])
+    with pytest.raises(memory_limits.GpusUnusableError, match=r"^granted GPU-b, but the container sees GPU-a$"):
+        memory_limits.memory_limits_of(job)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "CUDA_ERROR_UNKNOWN",
+        "CUDA_ERROR_SYSTEM_NOT_READY",
+        "CUDA_ERROR_ECC_UNCORRECTABLE",
+        "CUDA_ERROR_DEVICE_UNAVAILABLE",
+    ],
+)
+def test_cuda_that_fails_before_any_program_is_the_fault_of_the_node(
+    monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    job = replace(contract([1]), pods=(PodGrant("a", (RankGrant(0, (share(32768, "GPU-a"),)),)),))
+    monkeypatch.setattr(memory_limits, "probe", lambda _uuids: f"cannot see the GPUs of this pod: cuInit: {error}")
+    with pytest.raises(memory_limits.GpusUnusableError, match=error):
+        memory_limits.memory_limits_of(job)
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["CUDA_ERROR_STUB_LIBRARY", "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"],
+)
+def test_libraries_of_the_image_that_do_not_fit_are_the_jobs_own_fault(
+    monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    job = replace(contract([1]), pods=(PodGrant("a", (RankGrant(0, (share(32768, "GPU-a"),)),)),))
+    said = f"cannot see the GPUs of this pod: cuInit: {error}"
+    monkeypatch.setattr(memory_limits, "probe", lambda _uuids: said)
+    assert memory_limits.memory_limits_of(job) == (said, [])
 
 
 def test_only_shares_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

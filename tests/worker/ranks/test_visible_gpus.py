@@ -141,3 +141,16 @@ def test_without_a_driver_the_runtime_class_is_suspected(
     assert ended.value.code == (
         "libcuda.so.1: cannot open shared object file (is the pod's runtimeClass the one of the NVIDIA runtime?)"
     )
+
+
+def test_an_error_of_the_driver_is_told_in_its_own_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_cuda: Any) -> Any:
+        raise visible_gpus.DriverError("cuInit: CUDA_ERROR_UNKNOWN")
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: None)
+    monkeypatch.setattr(visible_gpus, "visible", fails)
+    with pytest.raises(SystemExit) as ended:
+        printed(monkeypatch, capsys)
+    assert ended.value.code == "cuInit: CUDA_ERROR_UNKNOWN"

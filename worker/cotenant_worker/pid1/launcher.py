@@ -136,8 +136,9 @@ class Launcher:
     async def _join(self) -> None:
         """Prepare what ranks need, then report this pod as ready. From then on the conductor commands it."""
         refused = await prepare_checkpoint_folder(self.contract)
-        refused = refused or await DataStaging(self.contract, self.children, self.env, self.board, self._emit).run()
+        # Before data are fetched, which may take long: the GPUs of a node may not work.
         refused = refused or await apply_memory_limits(self.contract, self.board, self.ranks, self.ray)
+        refused = refused or await DataStaging(self.contract, self.children, self.env, self.board, self._emit).run()
         if refused is not None:
             self._set_verdict(refused)
             return

@@ -13,7 +13,7 @@ from cotenant.contract import Contract
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import log_line
 from cotenant_worker.ranks.environment import choose_collective
-from cotenant_worker.ranks.memory_limits import memory_limits_of
+from cotenant_worker.ranks.memory_limits import GpusUnusableError, memory_limits_of
 from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.ray_cluster.processes import RayProcesses
 from cotenant_worker.supervision.commands import Finish
@@ -63,7 +63,10 @@ async def apply_memory_limits(
     contract: Contract, board: ProgressBoard, ranks: LocalRanks, ray: RayProcesses
 ) -> Finish | None:
     """Limit the GPU memory of ranks and, in mode `rayTrain`, of Ray. Returns a verdict if the pod must not start."""
-    limits, problems = await asyncio.to_thread(memory_limits_of, contract)
+    try:
+        limits, problems = await asyncio.to_thread(memory_limits_of, contract)
+    except GpusUnusableError as error:
+        return Finish(names.EXIT_GPUS_UNUSABLE, "GPUsUnusable", str(error))
     for key, text in problems:
         board.warn(key, text)
         log_line(text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -33,6 +34,10 @@ _UNLIMITED_ALLOCATORS = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "TF_GPU_ALLOCATOR")
 empty one for a yes.
 """
 _PROBE_S = 60
+_OF_THE_JOB = re.compile(
+    r"CUDA_ERROR_(STUB_LIBRARY|COMPAT_NOT_SUPPORTED_ON_DEVICE|SYSTEM_DRIVER_MISMATCH|OUT_OF_MEMORY)"
+)
+"""Errors of CUDA that another node does not mend: of libraries that the job's image brings, or of too small a share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,10 @@ def context_mib(total: int) -> int:
 
 class ShareTooSmallError(ValueError):
     """The share is smaller than what CUDA and NCCL take before the first tensor."""
+
+
+class GpusUnusableError(RuntimeError):
+    """CUDA does not work in this pod, or does not show its GPUs, before any program has run: the node is at fault."""
 
 
 def memory_budget(grant: GpuGrant, total: int, *, processes: int = 1, context_mib: int, nccl_mib: int) -> MemoryBudget:
@@ -105,7 +114,8 @@ Problems = list[tuple[str, str]]
 
 
 def memory_limits_of(contract: Contract) -> tuple[Limits | str, Problems]:
-    """(grant → environment, warnings); a text instead of the environments if the pod must not start.
+    """(grant → environment, warnings); a text instead of the environments if the job asks for what cannot be had.
+    Raises GpusUnusableError.
 
     It blocks while a short process looks at the GPUs. No process is started if all GPUs are simulated, or are devices
     that the kubelet handed out whole.
@@ -117,11 +127,13 @@ def memory_limits_of(contract: Contract) -> tuple[Limits | str, Problems]:
         note = "GPU memory limits are not applied: the GPUs of this pod are simulated"
         return {}, [("limits", note)] if any(gpu.simulated for gpu in grants) else []
     seen = probe(pod_uuids(pod))
-    if isinstance(seen, str):
+    if isinstance(seen, str) and _OF_THE_JOB.search(seen):
         return seen, []
+    if isinstance(seen, str):
+        raise GpusUnusableError(seen)
     missing = [gpu.uuid for gpu in real if gpu.uuid not in seen]
     if missing:
-        return f"granted {', '.join(missing)}, but the container sees {', '.join(seen) or 'no GPU'}", []
+        raise GpusUnusableError(f"granted {', '.join(missing)}, but the container sees {', '.join(seen) or 'no GPU'}")
     try:
         return {rank.rank: _of_rank(contract, rank, seen) for rank in pod.ranks}, []
     except ShareTooSmallError as error:

@@ -53,8 +53,10 @@ def main() -> None:
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     try:
         seen = visible(ctypes.CDLL("libcuda.so.1"))
-    except (OSError, DriverError) as error:
+    except OSError as error:
         sys.exit(f"{error} (is the pod's runtimeClass the one of the NVIDIA runtime?)")
+    except DriverError as error:
+        sys.exit(str(error))
     # A MIG slice has its UUID without the prefix here: give each back under the name it was asked by.
     by_hex = {name.split("-", 1)[1]: total for name, total in seen.items()}
     named = {name: by_hex.get(name.split("-", 1)[-1]) for name in wanted} if wanted else seen

@@ -26,14 +26,18 @@ def failed(namespace: str, reason: str = "RuntimeFailed: nvml error", until: flo
         ([failed("red"), failed("blue", "Unschedulable: no")], ""),
         ([failed("red"), failed("blue", until=T0)], ""),
         ([failed("red", "OutOfcpu"), failed("blue", "OutOfcpu")], ""),
-        ([failed("red"), failed("blue")], "its kubelet or its container runtime failed jobs of 2 tenants"),
+        ([failed("red"), failed("blue")], "its kubelet, its container runtime or CUDA failed jobs of 2 tenants"),
         (
             [failed("red", "UnexpectedAdmissionError"), failed("blue", "UnexpectedAdmissionError")],
-            "its kubelet or its container runtime failed jobs of 2 tenants",
+            "its kubelet, its container runtime or CUDA failed jobs of 2 tenants",
+        ),
+        (
+            [failed("red", "GPUsUnusable: cuInit: CUDA_ERROR_UNKNOWN"), failed("blue")],
+            "its kubelet, its container runtime or CUDA failed jobs of 2 tenants",
         ),
     ],
     ids=["one job", "two jobs of one tenant", "two causes", "long ago", "it is full", "two tenants",
-         "two tenants whose pods the kubelet refused"],
+         "two tenants whose pods the kubelet refused", "CUDA fails, and the runtime"],
 )  # fmt: skip
 def test_a_node_fails_once_two_tenants_agree(records: list[JobRecord], why: str) -> None:
     failures = RuntimeFailures()

@@ -61,6 +61,21 @@ def test_a_deleted_pod_that_had_failed_is_missing() -> None:
     assert ending.message.startswith("pod train-1-1 on node n2 was deleted by somebody")
 
 
+@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.RUNNING])
+def test_a_node_on_which_cuda_fails_before_the_program_begins_is_avoided_and_nobody_is_charged(phase: Phase) -> None:
+    said = "cannot see the GPUs of this pod: cuInit: CUDA_ERROR_UNKNOWN"
+    end = exited(names.EXIT_GPUS_UNUSABLE, at=T0, message=said, reason="GPUsUnusable")
+    lost = pod(0, end=exited(names.EXIT_PEER_LOST, at=T0 + 1))
+    ending = pod_exits.ending(observed(admitted(phase, *TWO), lost, pod(1, node="n2", end=end)), SETTINGS)
+    assert isinstance(ending, Eviction)
+    assert (ending.event, ending.kind) == (LifecycleEvent.EVICTED, "GPUsUnusable")
+    assert ending.message.startswith(f"CUDA does not work in pod train-1-1 on node n2: {said}. Nothing ran")
+    (avoided,) = ending.fields["excluded_nodes"]
+    assert (avoided.node, avoided.reason) == ("n2", f"GPUsUnusable: {said}")
+    assert ending.fields["blocked_start"].attempt == 1
+    assert not {"failures", "faults"} & ending.fields.keys()
+
+
 def test_a_missing_server_ends_the_gang_and_has_no_node() -> None:
     ending = pod_exits.ending(observed(admitted(Phase.RUNNING, *TWO, servers=1), *UP), SETTINGS)
     assert ending is not None

@@ -1,16 +1,17 @@
-"""Nodes whose container runtime or kubelet fails jobs of several tenants. They take nothing new for a while.
+"""Nodes whose container runtime, kubelet or CUDA fails jobs of several tenants. They take nothing new for a while.
 
 One failure may be the job's own. Failures of two tenants on one node mean the node, for instance a driver that was
-upgraded under a running kernel, or a device plugin that a lost GPU confuses. The statuses of jobs record which nodes
+upgraded under a running kernel, or a device plugin that a lost GPU confuses. Otherwise such a node, which is always
+free, would draw in one job after the other. The statuses of jobs record which nodes
 they avoid, so a new leader knows the same. After that time the node is tried again.
 """
 
 from __future__ import annotations
 
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.lifecycle.policies.blocked_start import RUNTIME_FAILED
+from cotenant.controller.lifecycle.policies.blocked_start import GPUS_UNUSABLE, RUNTIME_FAILED
 
-FAILED = (RUNTIME_FAILED, "UnexpectedAdmissionError")
+FAILED = (RUNTIME_FAILED, GPUS_UNUSABLE, "UnexpectedAdmissionError")
 """How the reason for an excluded node begins. The kubelet's other refusals may hit one size of pods alone."""
 TENANTS = 2
 """Number of tenants whose jobs have to fail on a node."""
@@ -45,7 +46,7 @@ class RuntimeFailures:
         """Reason why the node takes nothing new; empty if it does."""
         if node not in self._failing:
             return ""
-        return f"its kubelet or its container runtime failed jobs of {len(self._until[node])} tenants"
+        return f"its kubelet, its container runtime or CUDA failed jobs of {len(self._until[node])} tenants"
 
     @property
     def nodes(self) -> dict[str, str]:

@@ -40,6 +40,8 @@ found one by one, and pools of them are large.
 REFUSED: Final = "PodRefused"
 RUNTIME_FAILED: Final = "RuntimeFailed"
 """Prefix of the reason for an excluded node whose container runtime could not start a container."""
+GPUS_UNUSABLE: Final = "GPUsUnusable"
+"""Prefix of the reason for an excluded node on which CUDA failed before any program ran."""
 OTHER_PROCESSOR: Final = "ImageForOtherProcessors"
 """Prefix of the reason for an excluded node whose processor the image is not built for."""
 UNSCHEDULABLE: Final = "Unschedulable"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cotenant import names
 from cotenant.controller.lifecycle.failure_classification import (
     AttemptEnd,
     AttemptOutcome,
@@ -17,7 +18,13 @@ from cotenant.controller.lifecycle.failure_classification import (
 )
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.policies import retries, start_obstacles
-from cotenant.controller.lifecycle.policies.blocked_start import RUNTIME_FAILED, Blamed, blocked, runtime_failed
+from cotenant.controller.lifecycle.policies.blocked_start import (
+    GPUS_UNUSABLE,
+    RUNTIME_FAILED,
+    Blamed,
+    blocked,
+    runtime_failed,
+)
 from cotenant.controller.lifecycle.termination import Ending, Eviction
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
@@ -37,9 +44,17 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
 
 
 def _never_ran(o: Observation, end: AttemptEnd, settings: Settings) -> Eviction | None:
-    """The kubelet refused the pod, or the runtime could not start it. Nobody is charged; the job avoids the node."""
+    """The kubelet refused the pod, the runtime could not start it, or CUDA failed before the program began. Nobody is
+    charged; the job avoids the node.
+    """
     pod = end.pod
-    if pod is None or o.phase is not Phase.STARTING:
+    if pod is None:
+        return None
+    if pod.exit is not None and pod.exit.code == names.EXIT_GPUS_UNUSABLE:  # its pods may have been ready by then
+        blamed = Blamed(sure={pod.node: f"{GPUS_UNUSABLE}: {end.exit.message}"} if pod.node else {})
+        message = f"CUDA does not work in pod {pod.name} on node {pod.node}: {end.exit.message}"
+        return blocked(o, GPUS_UNUSABLE, message, blamed, settings, last_exit=end.exit)
+    if o.phase is not Phase.STARTING:
         return None
     if end.outcome is AttemptOutcome.NEVER_STARTED:
         words = pod.exit.runtime_message if pod.exit else ""
