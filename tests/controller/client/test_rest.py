@@ -20,6 +20,7 @@ from cotenant.controller.client.kube import (
     PODS,
     SECRETS,
     FailedWebhookError,
+    FailingServerError,
     Outcome,
     StaleTrustError,
     UnreachableError,
@@ -34,14 +35,18 @@ HASTY = RetryPolicy(attempts=4, first_backoff_s=0.001)
 
 @dataclass
 class Answering:
-    """A server that gives these answers in turn: an error of the server by its message, "" for success."""
+    """A server that gives these answers in turn: an error of the server by its message, "" for success, and None for a
+    connection that breaks.
+    """
 
-    messages: Sequence[str]
+    messages: Sequence[str | None]
     asked: list[str] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.Response:
         message = self.messages[len(self.asked)]
         self.asked.append(request.path)
+        if message is None and request.transport is not None:
+            request.transport.abort()
         body: dict[str, Any] = {"kind": "Status", "reason": "InternalError", "message": message}
         return web.json_response(body, status=500) if message else web.json_response({"kind": "Pod"}, status=201)
 
@@ -106,6 +111,20 @@ async def test_what_became_of_a_write_is_open_if_one_attempt_ended_in_another_wa
         with pytest.raises(UnreachableError) as raised:
             await kube.create(PODS, {"metadata": {"name": "a"}}, "red")
     assert not isinstance(raised.value, FailedWebhookError)
+
+
+@pytest.mark.parametrize(
+    ("answers", "error"),
+    [([BUSY] * 4, FailingServerError), ([BUSY, None, BUSY, BUSY], UnreachableError)],
+    ids=["it answers each attempt", "a connection broke once"],
+)
+async def test_a_server_that_keeps_failing_is_told_apart_from_one_that_is_not_reached(
+    answers: list[str | None], error: type[Exception]
+) -> None:
+    async with Answering(answers).client() as kube:
+        with pytest.raises(UnreachableError, match=r"failed 4 times; last: 500 etcd") as raised:
+            await kube.create(PODS, {"metadata": {"name": "a"}}, "red")
+    assert type(raised.value) is error
 
 
 async def test_a_renewed_authority_of_the_api_server_is_told_apart_from_a_server_that_is_not_trusted(

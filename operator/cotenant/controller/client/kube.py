@@ -146,6 +146,13 @@ class FailedWebhookError(UnreachableError):
     """
 
 
+class FailingServerError(UnreachableError):
+    """The API server answered each attempt of a call, but could not do it, as when its storage or a quota fails.
+
+    Whether something was written is not known. The message has its last words.
+    """
+
+
 class StaleTrustError(UnreachableError):
     """The API server's certificate is of an authority that was mounted after this process read the trusted ones.
 

@@ -25,6 +25,7 @@ from cotenant.controller.client.kube import (
     BeforeWrite,
     Document,
     FailedWebhookError,
+    FailingServerError,
     FencedError,
     Listing,
     MissingKindError,
@@ -201,7 +202,7 @@ class RestKube:
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> Reply:
         """Send one call with its retries. All five verbs are safe to repeat: names are ours, patches are guarded."""
-        last, webhook_failed = "", 0
+        last, answered, webhook_failed = "", 0, 0
         for attempt in range(self._retry.attempts):
             session = self._session
             if session is None:
@@ -229,13 +230,15 @@ class RestKube:
             if code == 429 or (code >= 500 and not is_final(raw)):
                 message = read_reply(code, raw).message
                 last = f"{code} {message}".rstrip()
+                answered += 1
                 webhook_failed += is_of_a_webhook(raw)
                 if webhook_failed == attempt + 1 >= WEBHOOK_ATTEMPTS:  # every attempt was answered so
                     raise FailedWebhookError(message)
                 await asyncio.sleep(self._backoff_s(attempt, headers.get("Retry-After")))
                 continue
             return read_reply(code, raw)
-        raise UnreachableError(f"{method} {path} failed {self._retry.attempts} times; last: {last}")
+        failed = FailingServerError if answered == self._retry.attempts else UnreachableError
+        raise failed(f"{method} {path} failed {self._retry.attempts} times; last: {last}")
 
     async def _send(
         self,

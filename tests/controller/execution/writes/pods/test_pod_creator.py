@@ -19,6 +19,7 @@ from cotenant.controller.client.kube import (
     SECRETS,
     SERVICES,
     FailedWebhookError,
+    FailingServerError,
     Outcome,
     Reply,
     Resource,
@@ -340,6 +341,23 @@ async def test_a_webhook_that_does_not_answer_refuses_in_its_own_words_and_leave
     assert creation is not None
     assert (created, creation.refusal) == (Creation.REFUSED, f"{what} was refused (500): {words}")
     assert replica.operator.memories[record.id].unsettled == {}
+
+
+@pytest.mark.parametrize("what", [f"secrets/{SECRET}", "pods/train-1-1"])
+async def test_a_server_that_keeps_failing_is_told_of_until_it_is_well(what: str) -> None:
+    replica, record = await committed()
+    words = "POST failed 6 times; last: 500 Internal error occurred: rpc error: code = DeadlineExceeded"
+
+    def fail() -> None:
+        raise FailingServerError(words)
+
+    replica.kube.faults.add(Fault(call=f"POST {what}", first=fail))
+    with pytest.raises(FailingServerError):
+        await create(replica, record)
+    creation = replica.operator.memories[record.id].creation
+    assert creation is not None
+    assert creation.delay == f"{what} could not be made: {words}"
+    assert await create(replica, record) == (Creation.CREATED, ObjectCreation(1, side_objects_made=True))
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, id="one pod"), pytest.param(4, id="two pods, refused together")])

@@ -29,6 +29,7 @@ from cotenant.controller.client.kube import (
     SECRETS,
     Document,
     FailedWebhookError,
+    FailingServerError,
     Kube,
     Outcome,
     Reply,
@@ -77,6 +78,7 @@ class PodCreator:
             return Creation.CREATED
         number, memory = record.status.attempts, self.memories[record.id]
         creation = memory.creation = memory.creation_of(number) or ObjectCreation(number)
+        creation.delay = None
         memory.attempts = max(memory.attempts, number)
         attempt = self._attempt(record, record.job, record.placement, creation)
         # 1. What stands beside the pods, once for each attempt.
@@ -95,10 +97,7 @@ class PodCreator:
         if created is not Creation.CREATED:
             return created
         memory.unsettled.update(_unsettled_pods(attempt, {document["metadata"]["name"] for _, document in missing}))
-        created = await self._create_all(missing, memory)
-        if created is Creation.CREATED:
-            creation.delay = None
-        return created
+        return await self._create_all(missing, memory)
 
     async def create_evaluator(self, record: JobRecord) -> None:
         """Make the pod of the evaluator. The memory has the words of a refusal, which is none of the attempt's."""
@@ -153,6 +152,9 @@ class PodCreator:
             reply = await self.kube.create(resource, document, document["metadata"]["namespace"])
         except FailedWebhookError as error:
             reply = Reply(Outcome.REFUSED, message=str(error), code=500)
+        except FailingServerError as error:
+            creation.delay = f"{_named(resource, document)} could not be made: {error}"
+            raise
         if resource is PODS and not (demanded := demanded_by(reply.message)) <= named:
             creation.counted |= demanded
             created = Creation.RETRY
@@ -208,7 +210,7 @@ class PodCreator:
             self.cache.put(PODS, found.document)
         if ours:
             return Creation.CREATED
-        what = f"{resource.plural}/{metadata['name']}"
+        what = _named(resource, document)
         if any(_is_job(owner) and owner["uid"] != wanted["uid"] for owner in owners):
             creation.delay = f"{what} of an earlier job of this name is still being removed"
             return Creation.RETRY
@@ -250,8 +252,12 @@ def _made_by_the_operator(metadata: Document, owner: Document) -> bool:
     return by_the_job and labels.get(names.LABEL_MANAGED_BY) == names.MANAGED_BY
 
 
+def _named(resource: Resource, document: Document) -> str:
+    return f"{resource.plural}/{document['metadata']['name']}"
+
+
 def _note_failure(resource: Resource, document: Document, reply: Reply, creation: ObjectCreation) -> Creation:
-    what = f"{resource.plural}/{document['metadata']['name']}"
+    what = _named(resource, document)
     if reply.code == 422 and reply.fields and all(_is_of_the_author(document, field) for field in reply.fields):
         creation.rejection = f"the API server does not take {what}: {reply.message}"
         return Creation.REJECTED
