@@ -1,6 +1,7 @@
 """What the kernel says about a container."""
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,19 @@ def test_kills_for_memory_are_counted_by_either_version_of_cgroups(
     (tmp_path / file).write_text(text)
     monkeypatch.setattr(container, "_CGROUP", tmp_path)
     assert container.oom_kills() == want
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "want"),
+    [(1024, 524_288, 65_536), (1024, 4096, 4096), (1024, -1, 65_536), (1_048_576, 1_048_576, None), (-1, -1, None)],
+    ids=["containerd 2", "no more than may be", "no end", "containerd 1", "no limit"],
+)
+def test_a_program_may_open_many_files(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, want: int | None) -> None:
+    done: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _which, limits: done.append(limits))
+    container.allow_open_files()
+    assert done == ([] if want is None else [(want, hard)])
 
 
 @pytest.mark.parametrize(

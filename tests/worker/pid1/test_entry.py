@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import cotenant
 import cotenant_worker
 from cotenant.contract import ContractError, PodGrant, RankGrant
+from cotenant_worker.host.container import OPEN_FILES
 from cotenant_worker.pid1.entry import check
 from tests.support.pod_sandbox import contract
 from tests.worker.processes import behave, launched
@@ -74,6 +76,19 @@ def test_ranks_have_no_locale_that_python_chose_for_process_1(
     with launched(tmp_path, job.to_json(), **({"LC_CTYPE": given} if given else {})) as pod:
         code, log, _ = pod.finish()
     assert (code, f"locale={given or ''}\n" in log) == (0, True), log
+
+
+def test_ranks_may_open_more_files_than_containerd_2_begins_with(tmp_path: Path) -> None:
+    job = contract([1], command=("bash", "-c", "echo files=$(ulimit -n)"), platform={"codePath": str(tmp_path)})
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    try:
+        with launched(tmp_path, job.to_json()) as pod:
+            code, log, _ = pod.finish()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    assert (code, f"files={most}\n" in log) == (0, True), log
 
 
 def test_ranks_are_numbered_from_0_without_gaps() -> None:

@@ -1,16 +1,20 @@
-"""This container as the kernel shows it: CPUs, interface, out-of-memory kills. Linux, read-only."""
+"""This container as the kernel shows it: CPUs, interface, out-of-memory kills, and its limit of open files. Linux."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import pwd
+import resource
 from pathlib import Path
+from typing import Final
 
 _CGROUP = Path("/sys/fs/cgroup")
 _OOM_KILLS = ("memory.events", "memory/memory.oom_control")
 _CPU_LIMITS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 """Version 2 of cgroups, and version 1."""
+OPEN_FILES: Final = 65_536
+"""As many as KubeRay allows. Some programs close each number up to their limit, which takes long with a million."""
 
 
 def pod_interface() -> str:
@@ -35,6 +39,19 @@ def available_cpus() -> int:
             if quota not in ("max", "-1"):
                 count = min(count, max(1, int(quota) // int(period)))
     return count
+
+
+def allow_open_files() -> None:
+    """Raise the limit of open files for this process and all that it starts, as far as the container may.
+
+    containerd 2 starts containers with 1,024. Ray's node, NCCL among hundreds of ranks and the tensors of data loaders
+    need more, and Kubernetes has no field for it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(OSError, ValueError):  # a sandbox may have none
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def oom_kills() -> int:

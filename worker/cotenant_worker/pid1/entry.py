@@ -12,6 +12,7 @@ from pathlib import Path
 from cotenant import names
 from cotenant.contract import Contract, ContractError, Role, Termination, needs_ray
 from cotenant_worker.host import layout
+from cotenant_worker.host.container import allow_open_files
 from cotenant_worker.host.process_title import show_as_ours
 from cotenant_worker.progress.termination import log_line, write_termination
 
@@ -47,6 +48,7 @@ def main() -> int:
     """Run the pod and return its exit code. An invalid contract ends it before anything starts."""
     env = own_environment()
     show_as_ours("cotenant")
+    allow_open_files()
     try:
         contract = own_contract(Contract.from_environment(env))
         check(contract, env)
