@@ -10,6 +10,16 @@ QUOTA = (
     'pods "train-1-0" is forbidden: failed quota: team: must specify limits.cpu for: worker; limits.memory for: worker'
 )
 LIMITS = 'Invalid value: "1": must be less than or equal to cpu limit of 500m'
+GATEKEEPER = (
+    'admission webhook "validation.gatekeeper.sh" denied the request: [container-must-have-limits] container <worker>'
+    " has no cpu limit"
+)
+KYVERNO = (
+    'admission webhook "validate.kyverno.svc-fail" denied the request: \n\nresource Pod/red/train-1-0 was blocked due'
+    " to the following policies\n\nrequire-limits:\n  validate: 'validation error: CPU and memory resource limits are"
+    " required. rule validate failed at path /spec/containers/0/resources/limits/cpu/'\n"
+)
+POLICY = "ValidatingAdmissionPolicy 'limits' with binding 'all' denied request: name a limit of CPU"
 REQUESTS = {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"memory": "4Gi"}}
 
 
@@ -21,9 +31,14 @@ REQUESTS = {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"memory": "4Gi
         (LIMITS, {"limits.cpu"}),
         ("exceeded quota: team, requested: limits.cpu=2, used: limits.cpu=8, limited: limits.cpu=8", set()),
         ("denied by policy", set()),
+        ('admission webhook "jobs.example.com" denied the request: cpu.example.com is not a registry', set()),
+        (GATEKEEPER, {"limits.cpu"}),
+        (KYVERNO, {"limits.cpu", "limits.memory"}),
+        (POLICY, {"limits.cpu"}),
     ],
-    ids=["a quota on limits", "a quota on requests", "a default limit below the request", "a full quota", "a policy"],
-)
+    ids=["a quota on limits", "a quota on requests", "a default limit below the request", "a full quota", "a policy",
+         "a policy about something else", "Gatekeeper", "Kyverno", "a ValidatingAdmissionPolicy"],
+)  # fmt: skip
 def test_a_refusal_names_the_amounts_that_it_asks_for(refusal: str, demanded: set[str]) -> None:
     assert demanded_by(refusal) == demanded
 

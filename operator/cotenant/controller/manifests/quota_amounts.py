@@ -1,7 +1,7 @@
-"""Amounts that the quotas of a namespace count: a pod has to name each of them, or the API server refuses it.
+"""Amounts that quotas of a namespace count, or policies of the cluster want: a pod that does not name them is refused.
 
-A worker pod has no CPU limit by itself: idle cores of its node are its own. If a ResourceQuota counts limits of CPU, or
-a LimitRange would fill one in below the request, the pod's limit is its request. Pure.
+A worker pod has no CPU limit by itself: idle cores of its node are its own. If a ResourceQuota counts limits of CPU, a
+LimitRange would fill one in below the request, or a policy takes no pod without, the pod's limit is its request. Pure.
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ from typing import Any, Final
 _MUST_NAME: Final = re.compile(r"must specify (.*)")
 _AMOUNT: Final = re.compile(r"(?:requests|limits)\.(?:cpu|memory|ephemeral-storage)")
 _BELOW: Final = re.compile(r"must be less than or equal to (cpu|memory|ephemeral-storage) limit")
+_DENIED: Final = re.compile(r"\bdenied (?:the )?request\b(.*\blimits?\b.*)", re.DOTALL | re.IGNORECASE)
+"""Of a webhook or a ValidatingAdmissionPolicy. The words after it are its author's: Gatekeeper's library says "has no
+cpu limit", a policy of Kyverno "CPU and memory resource limits are required".
+"""
+_WANTED: Final = re.compile(r"\b(cpu|memory)\b", re.IGNORECASE)
 
 
 def demanded_by(refusal: str) -> frozenset[str]:
@@ -23,7 +28,9 @@ def demanded_by(refusal: str) -> frozenset[str]:
     """
     named = _MUST_NAME.search(refusal)
     found = set(_AMOUNT.findall(named[1])) if named else set()
-    return frozenset(found | {f"limits.{name}" for name in _BELOW.findall(refusal)})
+    denied = _DENIED.search(refusal)
+    wanted = _WANTED.findall(denied[1]) if denied else []
+    return frozenset(found | {f"limits.{name.lower()}" for name in (*_BELOW.findall(refusal), *wanted)})
 
 
 def with_amounts(

@@ -52,6 +52,8 @@ def test_every_row_of_the_page_is_known() -> None:
         ({"crds": [crd("karpenter.sh")]}, ["Karpenter"], "nothing to set"),
         ({"crds": [crd("datadoghq.com")]}, ["monitoring agents"], "nothing to set"),
         ({"crds": [crd("dynatrace.com")]}, ["monitoring agents"], "nothing to set"),
+        ({"crds": [crd("templates.gatekeeper.sh")]}, ["policies that want a limit of CPU"], "limits.cpu in the"),
+        ({"crds": [crd("kyverno.io")]}, ["policies that want a limit of CPU"], "limits.cpu in the"),
         ({"nodes": [node("microk8s.io/cluster")]}, ["minikube, MicroK8s"], "nothing to set"),
         ({"nodes": [node()], "crds": [crd("notistio.io")]}, [], ""),
     ],

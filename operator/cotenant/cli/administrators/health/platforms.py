@@ -116,6 +116,11 @@ PLATFORMS: Final = (
     ),
     Platform("minikube, MicroK8s", labelled("minikube.k8s.io/", "microk8s.io/")),
     Platform("Karpenter, cluster-autoscaler", installed("karpenter.sh")),
+    Platform(
+        "policies that want a limit of CPU: Gatekeeper, Azure Policy, Kyverno",
+        installed("gatekeeper.sh", "kyverno.io"),
+        "if a policy wants it: limits.cpu in the resources of operator, agent, agent.mps and dashboard",
+    ),
 )  # fmt: skip
 NOT_SEEN: Final = frozenset(
     [
