@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from cotenant.api.conversion.to_core import parse_job, to_job
-from cotenant.api.conversion.volumes import claims_of, to_claim, to_volume, with_volumes
+from cotenant.api.conversion.volumes import (
+    BoundVolume,
+    claims_of,
+    to_claim,
+    to_node_selector,
+    to_volume,
+    with_volumes,
+)
 from cotenant.api.validation.problems import DocumentError
 from cotenant.core.model.objects import Job, Spread, Topology, TopologyMode
 from cotenant.testing import make_placement
@@ -102,6 +109,7 @@ def placed(
     *,
     read_only: bool = False,
     source: Mapping[str, Any] = MappingProxyType({}),
+    selector: BoundVolume | None = None,
     **changes: Any,
 ) -> Job:
     """A job that mounts the claim `data`; volume `disk` is in zone b, and of this source."""
@@ -120,8 +128,13 @@ def placed(
         document,
         {"data": to_claim(data)},
         {"disk": disk},
-        lambda one: frozenset(name for name, labels in NODES.items() if one.fits(name, labels)),
+        fitting,
+        selector=selector,
     )
+
+
+def fitting(one: BoundVolume) -> frozenset[str]:
+    return frozenset(name for name, labels in NODES.items() if one.fits(name, labels))
 
 
 ONE_NODE = (
@@ -200,6 +213,47 @@ def test_a_job_lies_where_its_claims_can_be_mounted(
 ) -> None:
     found = None if job.volumes is None else (job.volumes.nodes, job.volumes.why, job.volumes.one_node)
     assert (found, job.topology) == (None if why is None else (nodes, why, one_node), topology)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "fit", "why"),
+    [
+        ({"openshift.io/node-selector": "disks=8"}, {"n2"}, "has the node selector disks=8"),
+        (
+            {"scheduler.alpha.kubernetes.io/node-selector": f"disks=2, {HOST}=n1"},
+            {"n1"},
+            f"has the node selector disks=2,{HOST}=n1",
+        ),
+        ({"openshift.io/node-selector": "team="}, set(), "has the node selector team="),
+        ({"openshift.io/node-selector": ""}, None, ""),
+        ({"openshift.io/node-selector": "no selector"}, None, ""),
+        ({}, None, ""),
+    ],
+    ids=[
+        "of a project",
+        "of PodNodeSelector",
+        "a label without a value",
+        "emptied",
+        "refused by the API server",
+        "none",
+    ],
+)
+def test_a_job_lies_where_the_selector_of_its_namespace_chooses(
+    annotations: Mapping[str, str], fit: set[str] | None, why: str
+) -> None:
+    document = parse_job(job_document(workers=2))
+    selector = to_node_selector({"metadata": {"name": "red", "annotations": annotations}})
+    job = with_volumes(to_job(document), document, {}, {}, fitting, selector=selector)
+    found = None if job.volumes is None else (set(job.volumes.nodes or ()), job.volumes.why)
+    assert found == (None if fit is None else (fit, f"namespace red {why}"))
+
+
+def test_a_selector_and_a_claim_restrict_together() -> None:
+    selector = to_node_selector({"metadata": {"name": "red", "annotations": {"openshift.io/node-selector": "disks=2"}}})
+    job = placed(1, claim("ReadWriteOnce", bound_to="disk"), selector=selector)
+    assert job.volumes is not None
+    assert job.volumes.nodes == frozenset()
+    assert job.volumes.why == f"{IN_B} and namespace red has the node selector disks=2"
 
 
 def test_a_claim_that_is_not_there_or_not_bound_leaves_a_single_worker_free() -> None:

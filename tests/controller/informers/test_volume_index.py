@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.controller.client.kube import (
+    NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -41,6 +42,15 @@ def disk(zone: str = "b", version: int = 1, name: str = "disk") -> Document:
     terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]
     metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
     return {"metadata": metadata, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}
+
+
+def namespace(selector: str, version: int = 1, name: str = "red") -> Document:
+    annotations = {"openshift.io/node-selector": selector}
+    return {
+        "metadata": {
+            "name": name, "uid": f"uid-{name}", "resourceVersion": str(version), "annotations": annotations,
+        },
+    }  # fmt: skip
 
 
 def mounting(name: str, namespace: str = "red", version: int = 5) -> Document:
@@ -90,6 +100,7 @@ Change = tuple[Resource, Document, bool]
         pytest.param((PERSISTENT_VOLUMES, disk(), True), None, id="the volume goes"),
         pytest.param((PERSISTENT_VOLUME_CLAIMS, claim("other", 2), False), None, id="the claim is bound elsewhere"),
         pytest.param((PERSISTENT_VOLUME_CLAIMS, claim(), True), None, id="the claim goes"),
+        pytest.param((NAMESPACES, namespace(f"{ZONE}=a"), False), set(), id="the namespace chooses other nodes"),
     ],
 )
 def test_a_job_with_a_claim_is_read_again_when_its_places_may_be_others(change: Change, nodes: set[str] | None) -> None:
@@ -130,6 +141,8 @@ def test_what_changes_in_other_respects_has_no_job_read_again(same: tuple[Resour
         ),
         pytest.param((PERSISTENT_VOLUMES, disk("b", 2, "own"), False), {"blue/train"}, id="its own volume"),
         pytest.param((PERSISTENT_VOLUMES, disk(name="unused"), False), set(), id="a volume that no claim is bound to"),
+        pytest.param((NAMESPACES, namespace("a=b", name="blue"), False), {"blue/train"}, id="its own namespace"),
+        pytest.param((NAMESPACES, namespace("", name="blue"), False), set(), id="a namespace without a selector"),
         pytest.param((NODES, node("n9", "a"), False), {"blue/train"}, id="a node in the zone of its volume"),
         pytest.param((NODES, node("n9", "z"), False), set(), id="a node in a zone without volumes"),
         pytest.param((NODES, node("n1", "z", 2), False), {"blue/train"}, id="a node leaves the zone of its volume"),
@@ -179,3 +192,30 @@ def test_a_claim_of_one_node_keeps_all_pods_of_its_job_together() -> None:
     assert job.job is not None
     assert watched.cache.volumes.keeps_on_one_node("red", job.job.spec)
     assert not watched.cache.volumes.keeps_on_one_node("blue", job.job.spec)
+
+
+def test_a_job_without_claims_lies_where_its_namespace_chooses() -> None:
+    cache = ObjectCache()
+    cache.put(NODES, node("n1", "a"))
+    cache.put(NODES, node("n2", "b"))
+    cache.put(TRAINING_JOBS, job_document(workers=1))
+    jobs = core_jobs_of(cache, JobMemories(), Settings())
+
+    def nodes() -> frozenset[str] | None:
+        job = jobs.job(cache.jobs["red/train"], T0)
+        assert job is not None
+        return job.volumes.nodes if job.volumes else None
+
+    assert nodes() is None
+    told = []
+    for resource, document, deleted in (
+        (NAMESPACES, namespace(f"{ZONE}=a"), False),
+        (NODES, node("n3", "a"), False),
+        (NODES, node("n1", "b", 2), False),
+        (NAMESPACES, namespace("", 2), False),
+    ):
+        cache.pop_changes()
+        cache.put(resource, document, deleted)
+        told.append(({job.key for job in cache.pop_changes().jobs}, nodes()))
+    ours = {"red/train"}
+    assert told == [(ours, {"n1"}), (ours, {"n1", "n3"}), (ours, {"n3"}), (ours, None)]

@@ -403,14 +403,14 @@ ONE_NODE = VolumePlaces(None, "", "One node alone can mount claim data.")
         pytest.param(
             replace(make_job("new"), volumes=IN_B),
             Reason.WAITING_FOR_GPUS,
-            "Needs 1 GPU. Queue red allows it, but it does not fit now where its volumes can be mounted (claim data is"
+            "Needs 1 GPU. Queue red allows it, but it does not fit now where its pods can run (claim data is"
             " bound to volume disk in zone b): 0 of 1 GPU are free.",
             id="a place that others hold",
         ),
         pytest.param(
             replace(make_job("new"), volumes=replace(IN_B, nodes=frozenset({"elsewhere"}))),
             Reason.EXCEEDS_CLUSTER,
-            "Needs 1 GPU; even an empty cluster holds only 0 of 1 such worker where its volumes can be mounted (claim"
+            "Needs 1 GPU; even an empty cluster holds only 0 of 1 such worker where its pods can run (claim"
             " data is bound to volume disk in zone b).",
             id="a place without GPUs",
         ),

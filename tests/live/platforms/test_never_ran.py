@@ -250,7 +250,7 @@ def test_a_job_goes_to_the_node_that_can_mount_its_disk_and_a_gang_has_to_share_
         done = tenancy.wait_phase("disk", "Succeeded")
         assert (done["status"]["attempts"], done["status"]["excludedNodes"]) == (1, [])
         said = tenancy.wait(lambda: tenancy.job("gang").get("status", {}).get("message"), what="the gang is told why")
-        assert "holds only 1 of 2 such workers inside one node where its volumes can be mounted" in said
+        assert "holds only 1 of 2 such workers inside one node where its pods can run" in said
         assert "claim data is bound to volume disk on node node-2" in said
         assert "One node alone can mount claim data, which is ReadWriteOnce" in said
     finally:

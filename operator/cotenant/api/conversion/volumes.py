@@ -1,7 +1,8 @@
-"""PersistentVolumeClaims and PersistentVolumes: the nodes on which a job can mount its claims. Pure.
+"""Claims, volumes and node selectors of namespaces: the nodes on which the pods of a job can run. Pure.
 
 The rules are the kube-scheduler's: the node affinity of a bound volume, and the zone labels of older volumes without
-one (its plugin VolumeZone). A claim that is not bound yet binds on the node of its pod.
+one (its plugin VolumeZone). A claim that is not bound yet binds on the node of its pod. A namespace's node selector is
+added to all its pods on their way.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _SHARED: Final = frozenset({"nfs", "cephfs", "glusterfs", "azureFile"})
 """Sources of volumes that Kubernetes attaches to no node. For them it does not enforce ReadWriteOnce."""
 _SHARED_DRIVERS: Final = frozenset({"nfs.csi.k8s.io", "smb.csi.k8s.io", "efs.csi.aws.com", "file.csi.azure.com"})
 """CSI drivers of such volumes: their CSIDriver has `attachRequired: false`."""
+_NODE_SELECTORS: Final = ("openshift.io/node-selector", "scheduler.alpha.kubernetes.io/node-selector")
+"""Annotations of namespaces: of OpenShift's projects, and of Kubernetes' admission plugin PodNodeSelector."""
 _ONE_NODE: Final = "ReadWriteOnce"
 _ONE_POD: Final = "ReadWriteOncePod"
 _MANY: Final = "ReadWriteMany"
@@ -84,6 +87,16 @@ def to_volume(document: Document) -> BoundVolume:
     return BoundVolume(terms, tuple((key, zones[key]) for key in sorted(zones)), attached=not shared)
 
 
+def to_node_selector(namespace: Document) -> BoundVolume | None:
+    """The node selector of a namespace, which restricts all its pods as a volume would; None if it has none."""
+    annotations = namespace["metadata"].get("annotations") or {}
+    pairs = (pair.strip() for name in _NODE_SELECTORS for pair in (annotations.get(name) or "").split(","))
+    parts = [pair.partition("=") for pair in sorted(set(pairs) - {""})]
+    if not all(equals for _, equals, _ in parts):
+        return None  # the API server refuses all pods of this namespace, and says why
+    return BoundVolume((tuple((key.strip(), "In", (value.strip(),)) for key, _, value in parts),)) if parts else None
+
+
 def claims_of(spec: TrainingJobSpec) -> dict[str, bool]:
     """Name of each claim that the job mounts → whether it is mounted read-only."""
     code, checkpoint = spec.runtime.code, spec.checkpoint.volume if spec.checkpoint else None
@@ -103,8 +116,10 @@ def with_volumes(
     claims: Mapping[str, Claim],
     volumes: Mapping[str, BoundVolume],
     nodes_of: Callable[[BoundVolume], frozenset[str]],
+    *,
+    selector: BoundVolume | None = None,
 ) -> core.Job:
-    """The job, restricted to nodes on which its claims can be mounted.
+    """The job, restricted to nodes on which its claims can be mounted, and that its namespace's selector chooses.
 
     `claims` are those of its namespace, by name. `nodes_of` returns the nodes that a volume fits. What the job holds
     does not count against its claims. Raises DocumentError if no placement can ever do.
@@ -112,14 +127,11 @@ def with_volumes(
     mounted = {name: (claims[name], reads) for name, reads in claims_of(document.spec).items() if name in claims}
     held = {part.node for part in job.placement.nodes} if job.placement else set[str]()
     nodes, why = None, list[str]()
-    for name, (claim, _) in mounted.items():
-        volume = volumes.get(claim.volume) if claim.volume else None
-        if volume is None or (volume.terms is None and not volume.zones):
-            continue
-        fit = nodes_of(volume)
+    for what, restriction in _restrictions(job.namespace, mounted, volumes, selector):
+        fit = nodes_of(restriction)
         if held <= fit:
             nodes = fit if nodes is None else nodes & fit
-            why.append(f"claim {name} is bound to volume {claim.volume} {volume.place}")
+            why.append(what)
     one_node = ""
     single = [
         name for name, (claim, reads) in mounted.items() if keeps_on_one_node(claim, reads, volumes.get(claim.volume))
@@ -137,6 +149,22 @@ def with_volumes(
     if nodes is None and not one_node:
         return job
     return replace(job, volumes=core.VolumePlaces(nodes, " and ".join(why), one_node))
+
+
+def _restrictions(
+    namespace: str,
+    mounted: Mapping[str, tuple[Claim, bool]],
+    volumes: Mapping[str, BoundVolume],
+    selector: BoundVolume | None,
+) -> Iterator[tuple[str, BoundVolume]]:
+    """For a message: what restricts the job's nodes, and how."""
+    for name, (claim, _) in mounted.items():
+        volume = volumes.get(claim.volume) if claim.volume else None
+        if volume is not None and (volume.terms is not None or volume.zones):
+            yield f"claim {name} is bound to volume {claim.volume} {volume.place}", volume
+    if selector is not None:
+        pairs = [f"{key}={values[0]}" for term in selector.terms or () for key, _, values in term]
+        yield f"namespace {namespace} has the node selector {','.join(pairs)}", selector
 
 
 def _refuse_several(job: core.Job, document: TrainingJob, single: Mapping[str, Claim]) -> None:

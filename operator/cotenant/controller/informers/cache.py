@@ -314,6 +314,8 @@ class ObjectCache:
             self._changes.queues = True
             return
         (self.queues if resource == QUEUES else self.namespaces).pop(key, None)
+        if resource == NAMESPACES:
+            self._changes.jobs |= self.volumes.drop(resource, key)
         self.tenancy_revision += 1
         self._changes.queues = True
 
@@ -345,6 +347,7 @@ class ObjectCache:
             self.tenancy_revision += self.namespaces.get(key) != labels
             self.namespaces[key] = labels
             self._changes.queues = True
+            self._changes.jobs |= self.volumes.put(resource, key, document)
 
     def _store_queue(self, name: str, document: Document) -> None:
         self.queue_statuses[name] = document.get("status") or {}

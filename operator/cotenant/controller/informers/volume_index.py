@@ -1,7 +1,9 @@
-"""Claims, volumes and labels of nodes: where jobs can mount their claims. Its only writer is the object cache.
+"""Claims, volumes, labels of nodes and node selectors of namespaces: where pods of jobs can run. Its only writer is the
+object cache.
 
 Tenants may make and change any number of claims, so an event concerns only jobs whose places it may change: a claim the
-jobs of its namespace that mount it, a volume the jobs with claims bound to it, a node the jobs whose volumes it fits.
+jobs of its namespace that mount it, a volume the jobs with claims bound to it, a node the jobs whose volumes it fits. A
+namespace's selector is kept as a volume with a claim that all its jobs mount.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from cotenant.api.conversion.volumes import (
     BoundVolume,
@@ -18,23 +20,26 @@ from cotenant.api.conversion.volumes import (
     claims_of,
     keeps_on_one_node,
     to_claim,
+    to_node_selector,
     to_volume,
     with_volumes,
 )
 from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
-from cotenant.controller.client.kube import PERSISTENT_VOLUME_CLAIMS, Document, Resource
+from cotenant.controller.client.kube import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, Document, Resource
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.core.model.objects import Job
 
 ClaimKey = tuple[str, str]
 """Namespace and name."""
+_SELECTOR: Final = ""
+"""In the place of a claim's name: the namespace's node selector."""
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
 class MountedClaim:
-    """A claim that a job mounts, and what restricts its nodes."""
+    """A claim that a job mounts, or its namespace's selector, and what restricts its nodes."""
 
     name: str
     claim: Claim
@@ -60,13 +65,17 @@ class VolumeIndex:
         """Nodes that fit volumes that jobs have asked for."""
 
     def put(self, resource: Resource, key: str, document: Document) -> frozenset[JobId]:
-        """Take in a claim or a volume. Returns the jobs whose places may have changed."""
+        """Take in a claim, a volume or a namespace. Returns the jobs whose places may have changed."""
+        if resource == NAMESPACES:
+            return self._set_selector(key, to_node_selector(document))
         if resource == PERSISTENT_VOLUME_CLAIMS:
             return self._set_claim(_claim_key(key), to_claim(document))
         return self._set_volume(key, to_volume(document))
 
     def drop(self, resource: Resource, key: str) -> frozenset[JobId]:
-        """Forget a claim or a volume. Returns the jobs whose places may have changed."""
+        """Forget a claim, a volume or a namespace. Returns the jobs whose places may have changed."""
+        if resource == NAMESPACES:
+            return self._set_selector(key, None)
         if resource == PERSISTENT_VOLUME_CLAIMS:
             return self._set_claim(_claim_key(key), None)
         return self._set_volume(key, None)
@@ -82,7 +91,7 @@ class VolumeIndex:
     def put_job(self, record: JobRecord) -> None:
         """Remember which claims it mounts. A spec that cannot be read mounts none."""
         mounted = claims_of(record.job.spec) if record.job is not None else {}
-        claims = frozenset((record.namespace, name) for name in mounted)
+        claims = frozenset((record.namespace, name) for name in (_SELECTOR, *mounted))
         before = self._claims_of.get(record.id, frozenset())
         if claims == before:
             return
@@ -90,35 +99,33 @@ class VolumeIndex:
             _discard(self._jobs_of, key, record.id)
         for key in claims - before:
             self._jobs_of.setdefault(key, set()).add(record.id)
-        if claims:
-            self._claims_of[record.id] = claims
-        else:
-            del self._claims_of[record.id]
+        self._claims_of[record.id] = claims
 
     def drop_job(self, job: JobId) -> None:
         for key in self._claims_of.pop(job, ()):
             _discard(self._jobs_of, key, job)
 
     def mounted(self, namespace: str, spec: TrainingJobSpec) -> tuple[MountedClaim, ...]:
-        """Name → claim that a job of this namespace mounts, of those that exist. `place` looks at nothing else."""
-        keys = ((namespace, name) for name in sorted(claims_of(spec)))
+        """What a job of this namespace mounts, of what exists. `place` looks at nothing else."""
+        keys = ((namespace, name) for name in (_SELECTOR, *sorted(claims_of(spec))))
         return tuple(self._mounted(key[1], self._claims[key]) for key in keys if key in self._claims)
 
     def place(self, job: Job, document: TrainingJob, mounted: Iterable[MountedClaim]) -> Job:
-        """The job, restricted to nodes on which its claims can be mounted. Raises DocumentError if no placement can
-        ever do.
-        """
+        """The job, restricted to nodes on which its pods can run. Raises DocumentError if no placement can ever do."""
         claims, volumes = {}, {}
         for one in mounted:
             claims[one.name] = one.claim
             if one.volume is not None:
                 volumes[one.claim.volume] = one.volume
-        return with_volumes(job, document, claims, volumes, self._nodes_of)
+        chosen = claims.pop(_SELECTOR, None)
+        selector = volumes.pop(chosen.volume, None) if chosen is not None else None
+        return with_volumes(job, document, claims, volumes, self._nodes_of, selector=selector)
 
     def keeps_on_one_node(self, namespace: str, spec: TrainingJobSpec) -> bool:
         """True if a claim of the job can be mounted on one node alone."""
         reads = claims_of(spec)
-        return any(keeps_on_one_node(one.claim, reads[one.name], one.volume) for one in self.mounted(namespace, spec))
+        mounted = (one for one in self.mounted(namespace, spec) if one.name in reads)
+        return any(keeps_on_one_node(one.claim, reads[one.name], one.volume) for one in mounted)
 
     def _mounted(self, name: str, claim: Claim) -> MountedClaim:
         volume = self._volumes.get(claim.volume) if claim.volume else None
@@ -135,6 +142,12 @@ class VolumeIndex:
         if claim is not None and claim.volume:
             self._bound_to.setdefault(claim.volume, set()).add(key)
         return frozenset(self._jobs_of.get(key, ()))
+
+    def _set_selector(self, namespace: str, selector: BoundVolume | None) -> frozenset[JobId]:
+        volume = f"{namespace}/"  # no PersistentVolume has such a name
+        changed = self._set_volume(volume, selector)
+        claim = Claim(frozenset(), volume) if selector is not None else None
+        return changed | self._set_claim((namespace, _SELECTOR), claim)
 
     def _set_volume(self, name: str, volume: BoundVolume | None) -> frozenset[JobId]:
         before = self._volumes.pop(name, None)

@@ -16,7 +16,7 @@ from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.search import headroom
 from cotenant.core.explain.binding_quota import BindingQuota, binding_quota
 from cotenant.core.explain.inadmissible import exceeded
-from cotenant.core.explain.unsatisfiable import added_memory, amounts_of_chief, one_node, where_claims_can_be_mounted
+from cotenant.core.explain.unsatisfiable import added_memory, amounts_of_chief, one_node, where_pods_can_run
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import (
     counted,
@@ -115,7 +115,7 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
     of_class = f" on class {option.gpu_class}" if option.gpu_class and len(request.options) > 1 else ""
     start = (
         f"Needs {describe_request(job)}. Queue {job.queue} allows it, but {_fitting(fits, request.workers)}{of_class}"
-        f"{where_claims_can_be_mounted(job)}"
+        f"{where_pods_can_run(job)}"
     )
     evidence: tuple[tuple[str, str | int], ...] = (("asked", request.workers), ("available", fits))
     if wanted.topology is not None and max_workers(nodes, replace(wanted, topology=None)) >= request.workers:

@@ -122,7 +122,7 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
             ),
             evidence=(("asked", request.workers), ("available", fits), ("nodes_not_ready", len(down))),
         )
-    where = _restriction(job) + where_claims_can_be_mounted(job)
+    where = _restriction(job) + where_pods_can_run(job)
     why = _ill_gpus(everything, request, tree) or ("" if with_all else _bottleneck(everything, job))
     why = why or _binding_resource(all_ready, request)
     return Refusal(
@@ -170,9 +170,9 @@ def _restriction(job: Job) -> str:
     return ""
 
 
-def where_claims_can_be_mounted(job: Job) -> str:
-    """Clause that names the claim, its volume and its place; empty where the claims can be mounted anywhere."""
-    return f" where its volumes can be mounted ({job.volumes.why})" if job.volumes and job.volumes.why else ""
+def where_pods_can_run(job: Job) -> str:
+    """Clause that names the claim, its volume and its place, or the selector; empty where the pods can run anywhere."""
+    return f" where its pods can run ({job.volumes.why})" if job.volumes and job.volumes.why else ""
 
 
 def one_node(job: Job) -> str:

@@ -180,7 +180,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class VolumePlaces:
-    """Nodes on which the claims of a job can be mounted."""
+    """Nodes on which the claims of a job can be mounted, and that the selector of its namespace chooses."""
 
     nodes: frozenset[str] | None
     """None: any."""

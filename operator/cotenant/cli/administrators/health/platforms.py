@@ -128,6 +128,7 @@ NOT_SEEN: Final = frozenset(
         "LimitRanges, sidecars and RuntimeClasses that add requests of CPU and memory to a job's pod",
         "Pod Security `restricted`",
         "a DNS domain other than `cluster.local`",
+        "node selectors of namespaces: OpenShift's projects, PodNodeSelector",
         "nodes of Windows beside those of Linux",
         "a parent chart with this one as a dependency",
         "images by digest alone (Kyverno, Binary Authorization)",
