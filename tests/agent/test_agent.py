@@ -204,6 +204,16 @@ def test_a_hung_driver_makes_the_heartbeat_stale_instead_of_faking_it() -> None:
     assert world.turn()[0]["heartbeat"] == "2023-11-14T22:23:22Z"
 
 
+def test_a_hung_driver_is_named_in_a_condition_until_it_answers() -> None:
+    world = World()
+    world.turn()
+    written = [patch for _ in range(200) for patch in world.turn(look=False)]
+    ((condition,),) = [patch["conditions"] for patch in written]
+    assert (condition["type"], condition["reason"]) == ("GPUsUnreadable", "DriverHangs")
+    assert (written[0]["heartbeat"], condition["lastTransitionTime"]) == ("2023-11-14T22:13:21Z",) * 2
+    assert world.turn()[0]["conditions"] == []
+
+
 def test_an_event_is_written_at_once_even_while_no_look_comes() -> None:
     world = World()
     world.turn()

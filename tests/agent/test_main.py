@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from kubernetes.client.exceptions import ApiException
 from cotenant_agent import main
 from cotenant_agent.gpus.readings import GpuInventory, GpuSourceError
 from cotenant_agent.gpus.simulated import SimulatedSource
+from cotenant_agent.reports import unreadable_gpus
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -164,6 +166,7 @@ class Told:
 
     def __init__(self, status: dict[str, Any]) -> None:
         self.status, self.patches = status, list[Any]()
+        self.told = threading.Event()
 
     def node(self) -> dict[str, Any]:
         return {"metadata": {"name": "n1", "uid": "u"}}
@@ -176,6 +179,7 @@ class Told:
 
     def patch_status(self, patch: dict[str, Any]) -> None:
         self.patches.append(patch)
+        self.told.set()
 
 
 @pytest.mark.parametrize(
@@ -207,6 +211,22 @@ def test_an_agent_that_finds_no_driver_tells_the_gpunode_why(
     (condition,) = patch["status"]["conditions"]
     assert (says in str(refused.value), condition["message"]) == (True, str(refused.value))
     assert (condition["type"], patch["status"]["health"]) == ("GPUsUnreadable", "GPUs cannot be read")
+
+
+def test_an_agent_whose_driver_hangs_at_its_start_tells_the_gpunode_so() -> None:
+    cluster: Any = Told({})
+    with unreadable_gpus.told_if_hanging(cluster, after_s=0.0):
+        assert cluster.told.wait(60.0)
+    (patch,) = cluster.patches
+    (condition,) = patch["status"]["conditions"]
+    assert (condition["type"], condition["message"]) == ("GPUsUnreadable", unreadable_gpus.HANGS)
+
+
+def test_a_driver_that_answers_is_not_told_of() -> None:
+    cluster: Any = Told({})
+    with unreadable_gpus.told_if_hanging(cluster, after_s=3600.0):
+        pass
+    assert cluster.patches == []
 
 
 def test_simulated_gpus_that_cannot_be_read_are_not_told_as_the_drivers(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ class Agent:
         self._node_looked_at = self._counted_at = 0.0
         self._heartbeat_s = node_status.HEARTBEAT_S
         self._seen: GpuPoll | None = None
+        self._turns_since_poll = 0
         self.resets = ResetTurns()
         self.view: NodeView | None = None
         self.poll_duration_s = 0.0
@@ -99,8 +100,9 @@ class Agent:
             return
         self._look_at_node(now)
         self._count_agents(now)
+        self._turns_since_poll += 1
         if taken is not self._seen:
-            self._seen, self.poll_duration_s = taken, taken.duration_s
+            self._seen, self.poll_duration_s, self._turns_since_poll = taken, taken.duration_s, 0
             self._observer.inventory = with_class_label(taken.inventory, self._class_label)
             view = self._observer.observe(taken.samples, self._cluster.pods(), taken.taken_at, taken.limits)
             self.view, reset = self.resets.after_poll(view, dict(taken.resets), now)
@@ -109,9 +111,12 @@ class Agent:
             self.view = self._observer.with_xids(self.view)
         assert self.view is not None
         document = node_status.build(self.view)
+        hanging = self._turns_since_poll >= unreadable_gpus.HANGS_S  # one turn a second: a clock may be set
         self.conditions = document["conditions"] = [
             *isolation_conditions.reconciled(self.conditions, self._levels, self.view, document),
-            *unreadable_gpus.conditions(self.conditions, taken.inventory.unreadable, document["heartbeat"]),
+            *unreadable_gpus.conditions(
+                self.conditions, taken.inventory.unreadable, document["heartbeat"], hanging=hanging
+            ),
         ]
         self._levels = document["isolationLevels"]
         document["heartbeatSeconds"] = self._heartbeat_s

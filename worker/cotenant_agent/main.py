@@ -220,17 +220,15 @@ def exit_refused(why: str) -> int:
 
 def opened(args: argparse.Namespace, cluster: KubernetesGPUNodeClient) -> GpuSource:
     """The source of GPUs. If the driver cannot be read, the GPUNode says why, and the agent does not start."""
-    try:
+    if args.simulate or args.simulate_file or args.devices:
         return open_source(args, cluster)
+    try:
+        with unreadable_gpus.told_if_hanging(cluster):
+            return open_source(args, cluster)
     except GpuSourceError as error:
-        if args.simulate or args.simulate_file or args.devices:
-            raise
         # The RuntimeClass is there: without it this pod would not run.
         why = unreadable_gpus.reason(str(error), capabilities.detect(args.host, runtime_class=True))
-        try:
-            unreadable_gpus.publish(cluster, why, time.time())
-        except UNREACHABLE as unreachable:
-            log.warning("the GPUNode does not say so: %s", error_summary(unreachable))
+        unreadable_gpus.publish(cluster, why)
         raise GpuSourceError(why) from error
 
 
