@@ -35,6 +35,8 @@ class QuietCluster:
         """Annotations."""
 
     def get(self, path: str) -> dict[str, Any]:
+        if path == "/nodeneeds":
+            return {"items": [], "status": {"waiting": 0, "unhelped": {}, "untriedKinds": 0}}
         return {"items": [QUEUE] if path == "/queuetrees" else []}
 
     def read(self, path: str) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from cotenant.cli.administrators.nodes import lines
+import pytest
+
+from cotenant.cli.administrators.nodes import lines, needs
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 WELL: dict[str, Any] = {
@@ -46,3 +48,38 @@ def test_wide_has_versions_and_when_it_was_seen() -> None:
 
 def test_a_cluster_without_gpus_says_so() -> None:
     assert list(lines([], NOW, wide=False)) == ["There are no nodes with GPUs."]
+
+
+def need(like: str, gpus: dict[str, int], nodes: int, starts: int, **more: Any) -> dict[str, Any]:
+    status = {"gpus": gpus, "nodes": nodes, "starts": starts, "isLeast": True} | more
+    return {"metadata": {"name": like}, "status": status}
+
+
+def said(waiting: int, *kinds: dict[str, Any], untried: int = 0, **unhelped: int) -> str:
+    status = {"waiting": waiting, "unhelped": unhelped, "untriedKinds": untried}
+    return "\n".join(needs({"items": list(kinds), "status": status}))
+
+
+def test_each_kind_of_node_has_a_line_with_how_many_more_are_needed() -> None:
+    h100 = need("gpu-7", {"H100": 8}, 2, 4, zone="a")
+    mixed = need("gpu-12", {"A100": 4, "L4": 2}, 70, 1, isLeast=False)
+    assert said(7, h100, mixed, untried=1, QueueHeld=2).splitlines() == [
+        "LIKE     GPUS                ZONE   MORE NODES   WOULD START",
+        "gpu-7    8 × H100            a      2            4 of 7 jobs",
+        "gpu-12   4 × A100 + 2 × L4          at most 70   1 of 7 jobs",
+        "More nodes of no kind here would start: 2 QueueHeld.",
+        "1 kind of nodes not tried: the time was over.",
+        "Which jobs: kubectl cotenant whatif node gpu-7 add 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (said(0), "No job waits."),
+        (said(1, QueueHeld=1), "More nodes of no kind here would start: 1 QueueHeld."),
+    ],
+    ids=["nothing waits", "nodes are not what is missing"],
+)
+def test_if_nodes_help_nobody_the_reasons_are_said(answer: str, text: str) -> None:
+    assert answer == text

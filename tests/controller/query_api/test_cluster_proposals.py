@@ -103,7 +103,7 @@ def test_the_command_makes_the_queue_that_was_decided_with() -> None:
         ({"queue": "blue", "change": {"gpus": 1}}, 'queues.cotenant.dev "blue" not found'),
         ({"node": "n9", "act": "Drain"}, "there is no node 'n9'"),
         ({"node": "n1", "act": "Explode"}, "spec.act must be"),
-        ({"node": "n1", "act": "Add", "count": 65}, "from 1 to 64"),
+        ({"node": "n1", "act": "Add", "count": 1_001}, "from 1 to 1000"),
         (
             {"setting": "log_level", "value": "debug"},
             "no setting that a decision is made by; those are: collect_after_s",

@@ -42,6 +42,7 @@ MAY_ASK = (
     "alice list query.cotenant.dev/explanations red",
     "alice list query.cotenant.dev/offers red",
     "alice list query.cotenant.dev/queuetrees",
+    "alice list query.cotenant.dev/nodeneeds",
     "alice get query.cotenant.dev/runs red",
     "alice list query.cotenant.dev/runs red",
     "alice list query.cotenant.dev/showbacks red",
@@ -190,11 +191,15 @@ async def test_every_question_has_its_document(tmp_path: Path) -> None:
         _, listed = await served_.ask(f"{ROOT}/namespaces/red/explanations")
         _, offered = await served_.ask(f"{ROOT}/namespaces/red/offers")
         _, tree = await served_.ask(f"{ROOT}/queuetrees")
+        _, needed = await served_.ask(f"{ROOT}/nodeneeds")
         code, changed = await served_.ask(WHATIFS, method="POST", json=change)
     assert [one["metadata"]["name"] for one in listed["items"]] == ["train"]
     h100 = {"class": "H100", "guaranteed": 4, "borrowable": 0, "largestGang": 4, "onOneNode": 2, "largestShare": "1"}
     assert [one["status"] for one in offered["items"]] == [{"classes": [h100]}]
     assert [(one["metadata"]["name"], one["status"]["guaranteed"]) for one in tree["items"]] == [("red", "4")]
+    need = {"gpus": {"H100": 2}, "nodes": 3, "starts": 1, "isLeast": True}
+    assert [(one["metadata"]["name"], one["status"]) for one in needed["items"]] == [("n1", need)]
+    assert needed["status"] == {"waiting": 1, "unhelped": {}, "untriedKinds": 0}
     nodes = {"n1": 2, "n2": 2}
     assert (code, changed["status"]) == (
         200,

@@ -190,6 +190,7 @@ def test_the_command_explains_with_the_token_of_a_tenant(cluster: Cluster, tmp_p
     listed = cotenant("ps", "-n", RED)
     assert [line.split()[0] for line in listed.stdout.splitlines()] == ["NAME", "older", "asked"], listed
     assert cotenant("queues").returncode == 4, "no viewer of queues"
+    assert cotenant("nodes", "--needed").returncode == 4
     tree = json.loads(cluster.kubectl("get", "--raw", "/apis/query.cotenant.dev/v1alpha1/queuetrees"))["items"]
     used = [one for one in tree if one["metadata"]["name"] in {"asks", GREEN}]
     assert [(one["metadata"]["name"], one["status"]["used"]) for one in used] == [("asks", "8"), (GREEN, "8")]
@@ -210,6 +211,8 @@ def test_an_administrator_asks_about_the_cluster(cluster: Cluster) -> None:
     assert cotenant("whatif", "node", "no-such-node", "drain").returncode == 3
     gpus, nodes = cotenant("gpus"), cotenant("nodes")
     assert ("8 GPUs: 8 held" in gpus.stdout, nodes.returncode) == (True, 0), (gpus, nodes)
+    needed = cotenant("nodes", "--needed")
+    assert (needed.returncode, " of 3 jobs" in needed.stdout) == (0, True), needed
 
 
 def test_another_leader_goes_on_answering(cluster: Cluster) -> None:

@@ -1,4 +1,7 @@
-"""`cotenant nodes`: one line per GPU node: whether it takes work, what is held, idle and ill, and why."""
+"""`cotenant nodes`: one line per GPU node: whether it takes work, what is held, idle and ill, and why.
+
+`cotenant nodes --needed`: how many more nodes of each kind would start the jobs that wait, as the operator decides.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,32 @@ from cotenant.cli.administrators.gpu_shares import WHOLE, gpu_views
 from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
-from cotenant.cli.terminal.output import Colour, painted, printed, table
+from cotenant.cli.terminal.output import Colour, counted, painted, printed, table
 from cotenant.cli.terminal.watch import show
 
 HEADER: Final = ("NODE", "STATE", "GPUS", "HELD", "IDLE", "ILL", "JOBS", "HEALTH", "ISOLATION")
 WIDE: Final = ("DRIVER", "TOOLKIT", "SEEN")
+NEEDED: Final = ("LIKE", "GPUS", "ZONE", "MORE NODES", "WOULD START")
 STALE_S: Final = 60
 """A node gets no new jobs if its agent has not reported for this many seconds."""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    cluster_verb(
+    parser = cluster_verb(
         verbs, "nodes", run, "nodes with GPUs: whether they take work, what is held, idle and ill", watched=True
+    )
+    parser.add_argument(
+        "--needed", action="store_true", help="how many more nodes of each kind would start the jobs that wait"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     connection = connect(args)
+
+    def needed() -> str:
+        found = connection.get("/nodeneeds")
+        likes = [one["metadata"]["name"] for one in found["items"]]
+        return printed(found, args.output, lambda: likes, lambda _: "\n".join(needs(found)))
 
     def answer() -> str:
         found = connection.read(GPU_NODES)
@@ -38,7 +50,37 @@ def run(args: argparse.Namespace) -> int:
             lambda wide: "\n".join(lines(as_cordoned(connection, found["items"]), datetime.now(UTC), wide=wide)),
         )
 
-    return show(args, answer)
+    return show(args, needed if args.needed else answer)
+
+
+def needs(found: Mapping[str, Any]) -> Iterator[str]:
+    """The kinds of nodes that would start something, and why the other jobs would still wait."""
+    items, status = found["items"], found["status"]
+    if not status["waiting"]:
+        yield "No job waits."
+        return
+    if items:
+        yield table(NEEDED, [_need_cells(one, status["waiting"]) for one in items])
+    unhelped = ", ".join(f"{number} {reason}" for reason, number in status["unhelped"].items())
+    if unhelped:
+        yield f"More nodes of no kind here would start: {unhelped}."
+    if status["untriedKinds"]:
+        yield f"{counted(status['untriedKinds'], 'kind')} of nodes not tried: the time was over."
+    if items:
+        first = items[0]
+        add = f"kubectl cotenant whatif node {first['metadata']['name']} add {first['status']['nodes']}"
+        yield f"Which jobs: {add}"
+
+
+def _need_cells(one: Mapping[str, Any], waiting: int) -> tuple[str, ...]:
+    status = one["status"]
+    return (
+        one["metadata"]["name"],
+        " + ".join(f"{number} × {gpu_class}" for gpu_class, number in status["gpus"].items()),
+        status.get("zone", ""),
+        f"{'' if status['isLeast'] else 'at most '}{status['nodes']}",
+        f"{status['starts']} of {counted(waiting, 'job')}",
+    )
 
 
 def lines(nodes: Sequence[Mapping[str, Any]], now: datetime, *, wide: bool) -> Iterator[str]:

@@ -142,7 +142,7 @@ _VIEWER: Final = (
     "\nYour own queue: `kubectl cotenant offer`, `kubectl get localqueues`. Whoever is bound to the ClusterRole"
     " cotenant-queue-viewer sees all queues and nodes: ask an administrator (the chart's tenants.queueViewers)."
 )
-SEEN_BY_TENANTS: Final = {"queuetrees": _VIEWER, "queues": _VIEWER, "gpunodes": _VIEWER}
+SEEN_BY_TENANTS: Final = dict.fromkeys(("queuetrees", "nodeneeds", "queues", "gpunodes"), _VIEWER)
 """Kind that most tenants may not read → the kind that they may read instead."""
 
 

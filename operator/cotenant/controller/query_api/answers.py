@@ -28,6 +28,7 @@ from cotenant.core.model.objects import Job, JobKey
 from cotenant.query.cluster_change import ClusterWhatIf, what_if_cluster
 from cotenant.query.explanation import Explanation, explain
 from cotenant.query.job_move import MovePlan, plan_move
+from cotenant.query.node_needs import node_needs
 from cotenant.query.offer import offers
 from cotenant.query.queue_tree import queue_tree
 from cotenant.query.what_if import ProposalOutcome, WhatIf, what_if
@@ -159,6 +160,14 @@ class Answers:
             if queue.spec.budget is not None and queue.status.budget is not None
         }
         return documents.queue_tree_list(found, budgets)
+
+    async def node_needs(self, _: web.Request, caller: Caller) -> documents.Document:
+        """How many more nodes of each kind would start what waits."""
+        self._require_leader()
+        found = await self.questions.ask(
+            annotated_user(caller.user), lambda subject: node_needs(subject.situation, _clock())
+        )
+        return documents.node_need_list(found)
 
     async def what_if_cluster(self, request: web.Request, caller: Caller) -> documents.Document:
         """Play a change of a queue, a node or a setting, for all jobs."""

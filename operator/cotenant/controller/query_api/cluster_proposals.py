@@ -31,6 +31,7 @@ from cotenant.query.cluster_change import (
     without_gpu,
     without_node,
 )
+from cotenant.query.node_needs import NODES_MAX
 from cotenant.query.situation import Situation
 
 OF_DECISIONS: Final = (
@@ -44,7 +45,6 @@ OF_DECISIONS: Final = (
 )
 """Settings that a decision depends on."""
 QUOTA_FIELDS: Final = {"gpus": "guaranteed", "guaranteed": "guaranteed", "limit": "limit", "lendable": "lendable"}
-COPIES_MAX: Final = 64
 _BOOKKEEPING: Final = frozenset({"status"})
 
 
@@ -166,8 +166,8 @@ def _of_node(spec: Mapping[str, Any], cache: ObjectCache) -> ClusterProposal:
     gpu, count = spec.get("gpu", ""), spec.get("count", 1)
     if not isinstance(gpu, str) or (gpu and act != "Drain"):
         raise ProposalError("spec.gpu must be the UUID of a GPU to Drain")
-    if not isinstance(count, int) or not 1 <= count <= COPIES_MAX:
-        raise ProposalError(f"spec.count must be a whole number from 1 to {COPIES_MAX}")
+    if not isinstance(count, int) or not 1 <= count <= NODES_MAX:
+        raise ProposalError(f"spec.count must be a whole number from 1 to {NODES_MAX}")
 
     def change(situation: Situation) -> ChangedCluster:
         snapshot = situation.snapshot

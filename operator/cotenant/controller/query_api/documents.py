@@ -15,6 +15,7 @@ from cotenant.core.model.objects import JobKey
 from cotenant.query.cluster_change import ClusterWhatIf, MovedStart, UnbackedGuarantee
 from cotenant.query.explanation import Explanation
 from cotenant.query.job_move import MovePlan
+from cotenant.query.node_needs import NodeNeeds
 from cotenant.query.offer import Offer
 from cotenant.query.queue_tree import QueueLine
 from cotenant.query.redaction import ANONYMOUS, JobMention
@@ -30,6 +31,7 @@ RESOURCES: Final = (
     ("remotejobs/pods", "RemotePod", True, ("get",)),
     ("runs", "Run", True, ("get", "list")),
     ("showbacks", "Showback", True, ("list",)),
+    ("nodeneeds", "NodeNeed", False, ("list",)),
     ("offers", "Offer", True, ("list",)),
     ("queuetrees", "QueueTree", False, ("list",)),
     ("decisions", "Decision", False, ("list",)),
@@ -180,6 +182,22 @@ def offer_list(namespace: str, found: Iterable[Offer]) -> Document:
         status = {"classes": classes} | ({"message": offer.refusal} if offer.refusal else {})
         items.append(answer("Offer", offer.queue, namespace, status))
     return {"apiVersion": API_VERSION, "kind": "OfferList", "metadata": {}, "items": items}
+
+
+def node_need_list(found: NodeNeeds) -> Document:
+    """An item for each kind of node that would start something, named after a node of the kind."""
+    items = [
+        answer(
+            "NodeNeed",
+            one.like,
+            "",
+            {"gpus": dict(one.gpus), "nodes": one.nodes, "starts": one.starts, "isLeast": one.is_least}
+            | ({"zone": one.zone} if one.zone else {}),
+        )
+        for one in found.kinds
+    ]
+    status = {"waiting": found.waiting, "unhelped": dict(found.unhelped), "untriedKinds": found.untried}
+    return {"apiVersion": API_VERSION, "kind": "NodeNeedList", "metadata": {}, "status": status, "items": items}
 
 
 def queue_tree_list(found: Iterable[QueueLine], budgets: Mapping[str, Document]) -> Document:

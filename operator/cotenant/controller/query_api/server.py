@@ -141,6 +141,7 @@ class QueryServer:
             ("GET", "/explanations", "list", "explanations", answers.explanations),
             ("GET", own + "/offers", "list", "offers", answers.offers),
             ("GET", "/queuetrees", "list", "queuetrees", answers.queue_trees),
+            ("GET", "/nodeneeds", "list", "nodeneeds", answers.node_needs),
             ("GET", own + "/runs", "list", "runs", records.runs),
             ("GET", own + "/runs/{name}", "get", "runs", records.run),
             ("GET", "/runs", "list", "runs", records.runs),
