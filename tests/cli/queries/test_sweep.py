@@ -78,7 +78,7 @@ def test_what_is_no_name_of_a_sweep_is_refused_as_that(words: list[str], capsys:
     assert "is not the name of a sweep: give NAME, or NAMESPACE/NAME" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["lr", "red/lr", "sw/lr"])
+@pytest.mark.parametrize("name", ["lr", "red/lr", "sw/lr", "sweep.cotenant.dev/lr"])
 def test_one_has_its_trials_from_the_best_on(
     sweep: PlayedCluster, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,6 +78,7 @@ def path_of(namespace: str, name: str) -> str:
         (["a", "-n", "blue"], path_of("blue", "a"), "alice"),
         (["green/a", "-n", "blue"], path_of("green", "a"), "alice"),
         (["tj/a"], path_of("red", "a"), "alice"),
+        (["trainingjob.cotenant.dev/a"], path_of("red", "a"), "alice"),
         (["a", "--context", "other"], path_of("default", "a"), "bob"),
         (["a?watch=1"], path_of("red", "a%3Fwatch%3D1"), "alice"),
     ],

@@ -31,7 +31,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     if args.sweep:
-        namespace, name = job_named(args.sweep.removeprefix("sweep/").removeprefix("sw/"), "sweep")
+        namespace, name = job_named(args.sweep, "sweep")
         connection = connect(args)
         path = object_path("sweeps", namespace or connection.namespace, name)
 

@@ -15,7 +15,7 @@ from cotenant.cli.documents import documents_of
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.queries import cluster_whatif
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.connection import Connection, connect, job_named
 from cotenant.cli.terminal.output import Colour, about_when, painted, printed
 from cotenant.sdk import plan
 from cotenant.sdk.job_paths import question_path, what_if
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_job(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-    namespace, _, name = args.about[0].removeprefix("tj/").rpartition("/")
+    namespace, name = job_named(args.about[0])
     yield namespace, {"job": name, "change": dict(change_of(one) for one in args.changes)}
 
 

@@ -69,15 +69,11 @@ def suspend(connection: Connection, name: JobName, job: Document, wanted: bool) 
     return connection.patch(name.path, body)
 
 
-def is_sweep(text: str) -> bool:
-    return text.startswith(("sw/", "sweep/"))
-
-
 def suspend_sweep(args: argparse.Namespace, text: str, wanted: bool) -> None:
     """Write `spec.suspend` of the named sweep, and print what that does to its trials. Raises UserError."""
     if args.wait:
         raise UserError(f"--wait is for jobs: watch the trials with `kubectl cotenant sweep {text} -w`", EXIT_REFUSED)
-    given, name = job_named(text.partition("/")[2], "sweep")
+    given, name = job_named(text, "sweep")
     connection = connect(args)
     namespace = given or connection.namespace
     path = object_path("sweeps", namespace, name)

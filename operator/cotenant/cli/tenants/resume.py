@@ -7,7 +7,6 @@ import argparse
 from cotenant.cli.errors import EXIT_REFUSED, UserError
 from cotenant.cli.tenants.jobs import (
     add_wait,
-    is_sweep,
     named,
     phase_of,
     refuse_finished,
@@ -17,6 +16,7 @@ from cotenant.cli.tenants.jobs import (
     wait_for,
 )
 from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import is_of
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -27,7 +27,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     for text in args.jobs:
-        if is_sweep(text):
+        if is_of("sweep", text):
             suspend_sweep(args, text, False)
             continue
         connection, name = named(args, text)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from cotenant.cli.tenants.jobs import (
     Document,
     add_wait,
-    is_sweep,
     named,
     phase_of,
     refuse_finished,
@@ -19,6 +18,7 @@ from cotenant.cli.tenants.jobs import (
     wait_for,
 )
 from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import is_of
 
 HOLDING = ("Starting", "Running", "Evicting")
 
@@ -31,7 +31,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     for text in args.jobs:
-        if is_sweep(text):
+        if is_of("sweep", text):
             suspend_sweep(args, text, True)
             continue
         connection, name = named(args, text)

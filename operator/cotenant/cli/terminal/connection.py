@@ -119,11 +119,26 @@ class Connection:
                 connection.close()
 
 
+_KINDS: Final = {
+    "job": ("trainingjob", "tj"),
+    "request": ("quotarequest", "qr"),
+    "session": ("session", "ses"),
+    "sweep": ("sweep", "sw"),
+}
+"""Noun → its kind and the short name, as people write them before a `/`."""
+
+
+def is_of(kind: str, text: str) -> bool:
+    """True if the text says that it names one of this kind: `sw/NAME`, or as `-o name` prints it."""
+    before, slash, _ = text.partition("/")
+    return bool(slash) and before.removesuffix(f".{names.GROUP}") in _KINDS[kind]
+
+
 def job_named(text: str, kind: str = "job") -> tuple[str, str]:
-    """(namespace or "", name) from NAME or NAMESPACE/NAME, with or without `tj/` in front. `kind`: of what, for the
-    message. Raises UserError.
+    """(namespace or "", name) from NAME or NAMESPACE/NAME, with or without `tj/` in front, and from what `-o name`
+    prints. `kind`: of what; see `_KINDS`. Raises UserError.
     """
-    namespace, _, name = text.removeprefix("trainingjob/").removeprefix("tj/").rpartition("/")
+    namespace, _, name = (text.partition("/")[2] if is_of(kind, text) else text).rpartition("/")
     if not name or "/" in namespace:
         raise UserError(f"{text!r} is not the name of a {kind}: give NAME, or NAMESPACE/NAME", EXIT_USAGE)
     return namespace, name

@@ -61,6 +61,8 @@ def suspended(value: bool) -> tuple[str, str, Any]:
     ("there", "words", "writes"),
     [
         (Recorded("Running"), "stop nb", [suspended(True)]),
+        (Recorded("Running"), "stop session.cotenant.dev/nb", [suspended(True)]),
+        (Recorded("Running"), "stop ses/red/nb", [suspended(True)]),
         (Recorded("Suspended", suspend=True), "stop red/nb", []),
         (Recorded("Suspended", suspend=True, job_phase="Suspended"), "resume nb", [suspended(False)]),
         (Recorded("Running", job_phase="Running"), "resume nb", []),
@@ -71,7 +73,16 @@ def suspended(value: bool) -> tuple[str, str, Any]:
             [DELETED, suspended(False)],
         ),
     ],
-    ids=["stop", "stopped before", "resume", "runs", "start anew what ended", "and what was suspended then"],
+    ids=[
+        "stop",
+        "as -o name prints it",
+        "by its short name",
+        "stopped before",
+        "resume",
+        "runs",
+        "start anew what ended",
+        "and what was suspended then",
+    ],
 )
 def test_stop_and_resume_write_what_is_missing_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, there: Recorded, words: str, writes: list[tuple[str, str, Any]]

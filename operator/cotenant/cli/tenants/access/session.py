@@ -22,7 +22,7 @@ from cotenant.cli.tenants.access.attach import SHELL
 from cotenant.cli.tenants.jobs import EVERY_S, WAIT_S, JobName, exists
 from cotenant.cli.tenants.pods import kubectl, kubectl_words, pod_of_rank
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.connection import Connection, connect, job_named
 from cotenant.cli.terminal.output import printed, table
 from cotenant.cli.terminal.watch import show
 from cotenant.sdk.job_paths import object_path
@@ -141,7 +141,7 @@ def resume(args: argparse.Namespace) -> int:
 
 
 def _named(args: argparse.Namespace) -> tuple[Connection, JobName]:
-    namespace, _, name = str(args.session).rpartition("/")
+    namespace, name = job_named(args.session, "session")
     connection = connect(args)
     return connection, JobName(namespace or connection.namespace, name)
 
