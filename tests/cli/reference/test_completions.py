@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,6 +62,27 @@ def arguments(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
                 yield from arguments(below)
         elif not action.option_strings:
             yield action
+
+
+def test_names_are_those_of_the_selected_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant may list nothing else."""
+    asked: list[str] = []
+
+    def connected(flags: argparse.Namespace, **_: float) -> SimpleNamespace:
+        def read(path: str) -> dict[str, list[object]]:
+            asked.append(path)
+            return {"items": []}
+
+        return SimpleNamespace(namespace=flags.namespace, read=read)
+
+    monkeypatch.setattr("cotenant.cli.terminal.connection.connect", connected)
+    for kind in ("SWEEP", "SESSION", "REQUEST"):
+        assert list(completions.NAMES[kind]({"namespace": "red"})) == []
+    assert [path.partition("/namespaces/red/")[2].partition("?")[0] for path in asked] == [
+        "sweeps",
+        "sessions",
+        "quotarequests",
+    ]
 
 
 def test_every_argument_of_the_plugin_is_completed_or_known_to_be_free() -> None:

@@ -180,7 +180,7 @@ def _metavar(action: argparse.Action) -> str:
 
 
 def _objects(resource: str, given: Mapping[str, str]) -> Iterator[Candidate]:
-    """Names of objects; for jobs, those of the selected namespace. Empty if there is no answer."""
+    """Names of objects, of those in namespaces those of the selected one. Empty if there is no answer."""
     from cotenant.cli.terminal.connection import connect
 
     flags = argparse.Namespace(**{name: given.get(name) for name in ("namespace", "context", "kubeconfig")})
@@ -208,7 +208,7 @@ _OURS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
 _JOBS: Final = partial(_objects, _OURS + "/namespaces/{namespace}/trainingjobs")
 NAMES: Final[Mapping[str, Callable[[Mapping[str, str]], Iterable[Candidate]]]] = {
     "JOB": _JOBS,
-    "SWEEP": partial(_objects, _OURS + "/sweeps"),
+    "SWEEP": partial(_objects, _OURS + "/namespaces/{namespace}/sweeps"),
     "SESSION": partial(_objects, _OURS + "/namespaces/{namespace}/sessions"),
     "QUEUE": partial(_objects, _OURS + "/queues"),
     "NODE": partial(_objects, _OURS + "/gpunodes"),
