@@ -48,3 +48,13 @@ def test_a_hold_is_one_write(
 def test_a_hold_of_a_queue_has_a_reason() -> None:
     with pytest.raises(SystemExit):
         main.main(["hold", "queue", "a"])
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [("hold", "it saves and leaves; its owner can resume it"), ("release", "one job: it is resumed")],
+)
+def test_the_help_of_each_says_what_it_does(capsys: pytest.CaptureFixture[str], verb: str, said: str) -> None:
+    with pytest.raises(SystemExit):
+        main.main([verb, "--help"])
+    assert said in " ".join(capsys.readouterr().out.split())

@@ -119,6 +119,10 @@ def test_requests_are_listed_with_what_became_of_them(recorded: Recorded, capsys
     assert row.split() == ["red/more", "Pending", "team", "4", "GPUs", "2030-01-31T18:00:00Z"]
 
 
+def test_a_namespace_without_requests_says_so() -> None:
+    assert quota.listing([], wide=False) == "There are no requests here."
+
+
 @pytest.mark.parametrize("text", ["4", "gpus=", "colour=red", "class=H100"])
 def test_what_cannot_be_asked_for_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UserError, match="write for example gpus=4"):

@@ -24,9 +24,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def _add(verb: argparse.ArgumentParser, *, holds: bool) -> None:
     kinds = verb.add_subparsers(title="what", metavar="WHAT", required=True)
-    queue = cluster_verb(kinds, "queue", run_queue, "a queue and those below it; what runs goes on")
+    of_queue = "a queue and those below it" + ("; what runs goes on" if holds else ": their jobs start again")
+    of_job = "one job: it saves and leaves; its owner can resume it" if holds else "one job: it is resumed"
+    queue = cluster_verb(kinds, "queue", run_queue, of_queue)
     queue.add_argument("queue", metavar="QUEUE")
-    job = cluster_verb(kinds, "job", run_job, "one job: it saves and leaves; its owner can resume it")
+    job = cluster_verb(kinds, "job", run_job, of_job)
     job.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
     if holds:
         queue.add_argument("--reason", required=True, metavar="TEXT", help="why, for those who wait")

@@ -33,7 +33,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--since", default="30d", metavar="TIME", help="runs that ended within 12h, 7d, 4w (default: 30d)"
     )
     parser.add_argument(
-        "--price", action="append", default=[], metavar="CLASS=AMOUNT", help="of a GPU for an hour: H100=2.50, *=1"
+        "--price",
+        action="append",
+        default=[],
+        metavar="CLASS=AMOUNT",
+        help="what a GPU of the class costs for an hour: H100=2.50, *=1; may be given again",
     )
 
 

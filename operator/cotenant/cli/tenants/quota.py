@@ -100,7 +100,9 @@ def run_list(args: argparse.Namespace) -> int:
 
 def listing(items: Iterable[Mapping[str, Any]], *, wide: bool) -> str:
     more = ("BY", "REASON", "MESSAGE") if wide else ()
-    return table(("REQUEST", "PHASE", "QUEUE", "ASKED", "UNTIL", *more), (_row(one, wide=wide) for one in items))
+    rows = [_row(one, wide=wide) for one in items]
+    header = ("REQUEST", "PHASE", "QUEUE", "ASKED", "UNTIL", *more)
+    return table(header, rows) if rows else "There are no requests here."
 
 
 def _row(document: Mapping[str, Any], *, wide: bool) -> tuple[str, ...]:

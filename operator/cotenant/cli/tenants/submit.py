@@ -62,7 +62,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--image", metavar="IMAGE", help="default: the cluster's worker image")
     parser.add_argument("--cpu", metavar="N", help="of each worker")
     parser.add_argument("--memory", metavar="SIZE", help="of the node, for each worker: 16Gi")
-    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the program; may be given again"
+    )
     parser.add_argument("--expected", metavar="TIME", help="how long it is thought to run: 2h")
     parser.add_argument("--folder", default=".", metavar="DIR", help="what travels with it (default: this one)")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
