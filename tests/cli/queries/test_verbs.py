@@ -84,28 +84,31 @@ def test_a_job_is_a_line_with_its_place_and_its_start() -> None:
     ("status", "cells"),
     [
         (
-            {"user": "ann", "nodes": ["n1", "n2", "n3", "n4"]},
-            ("ann", "", "", "", "", "", "n1,n2,n3 and 1 more", ""),
+            {"user": "ann", "priority": 10, "nodes": ["n1", "n2", "n3", "n4"]},
+            ("ann", "10", "", "", "", "", "", "", "n1,n2,n3 and 1 more", ""),
         ),
-        ({"nodes": ["n1"], "wouldStartIf": "x"}, ("", "", "", "", "", "", "n1", "x")),
-        ({"roles": {"worker": 2}, "waitedSeconds": 90, "leftSeconds": 7200}, ("", "", "90s", "2h", "", "", "", "")),
+        ({"nodes": ["n1"], "wouldStartIf": "x"}, ("", "", "", "", "", "", "", "", "n1", "x")),
+        (
+            {"roles": {"worker": 2}, "waitedSeconds": 90, "ranSeconds": 600, "leftSeconds": 7200},
+            ("", "", "", "90s", "10m", "2h", "", "", "", ""),
+        ),
         (
             {"roles": {"chief": 1, "worker": 3, "parameter-server": 2, "evaluator": 1}, "evaluator": "Restarting"},
-            ("", "chief, 3 workers, 2 parameter servers, evaluator (Restarting)", "", "", "", "", "", ""),
+            ("", "", "chief, 3 workers, 2 parameter servers, evaluator (Restarting)", "", "", "", "", "", "", ""),
         ),
         (
             {"roles": {"worker": 1, "evaluator": 1}, "evaluator": "Running"},
-            ("", "worker, evaluator", "", "", "", "", "", ""),
+            ("", "", "worker, evaluator", "", "", "", "", "", "", ""),
         ),
         (
             {"use": {"measuredGPUs": 4, "idleGPUs": 1, "memoryPeakMiB": 12_595, "memoryHeldMiB": 40_960}},
-            ("", "", "", "", "1 of 4", "12.3 of 40.0 GiB", "", ""),
+            ("", "", "", "", "", "", "1 of 4", "12.3 of 40.0 GiB", "", ""),
         ),
         (
             {"use": {"memoryPeakMiB": 0, "memoryHeldMiB": 40_960}},
-            ("", "", "", "", "", "0.0 of 40.0 GiB", "", ""),
+            ("", "", "", "", "", "", "", "0.0 of 40.0 GiB", "", ""),
         ),
-        ({}, ("", "", "", "", "", "", "", "")),
+        ({}, ("",) * 10),
     ],
 )
 def test_wide_lines_say_whose_a_job_is_what_it_does_and_where_it_lies(

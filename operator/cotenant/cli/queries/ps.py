@@ -16,7 +16,19 @@ from cotenant.cli.terminal.output import about_when, printed, table
 from cotenant.cli.terminal.watch import show
 
 HEADER = ("NAME", "STANDING", "QUEUE", "ASKS", "PLACE", "STARTS ABOUT", "REASON", "AGE")
-WIDE: Final = ("USER", "ROLES", "WAITED", "TIME LEFT", "IDLE GPUS", "GPU MEMORY", "NODES", "WOULD START IF")
+WIDE: Final = (
+    "USER",
+    "PRIORITY",
+    "ROLES",
+    "WAITED",
+    "RAN",
+    "TIME LEFT",
+    "IDLE GPUS",
+    "GPU MEMORY",
+    "NODES",
+    "WOULD START IF",
+)
+SPANS: Final = ("waitedSeconds", "ranSeconds", "leftSeconds")
 NODES_SHOWN: Final = 3
 GIB: Final = 1024
 
@@ -79,9 +91,9 @@ def as_table(jobs: Sequence[Mapping[str, Any]], now: datetime, *, wide: bool, na
 def wide_cells(status: Mapping[str, Any]) -> tuple[str, ...]:
     nodes = status.get("nodes") or []
     shown = ",".join(nodes[:NODES_SHOWN]) + (f" and {len(nodes) - NODES_SHOWN} more" if nodes[NODES_SHOWN:] else "")
-    times = (_length(status[name]) if name in status else "" for name in ("waitedSeconds", "leftSeconds"))
+    times = (_length(status[name]) if name in status else "" for name in SPANS)
     more = (*times, *_use(status.get("use") or {}), shown, status.get("wouldStartIf", ""))
-    return status.get("user", ""), _roles(status), *more
+    return status.get("user", ""), str(status.get("priority", "")), _roles(status), *more
 
 
 def _roles(status: Mapping[str, Any]) -> str:

@@ -51,6 +51,12 @@ def test_what_it_ran_is_no_time_that_it_waited() -> None:
     assert observed(record_of(running), {}, T0 + 100)["waitedSeconds"] < 100
 
 
+def test_what_it_ran_counts_all_attempts() -> None:
+    again = admitted(Phase.RUNNING, ("n1", 1), usage=UsageStatus(run_seconds=100))
+    assert observed(record_of(again), {}, T0 + 60)["ranSeconds"] == 100 + 50
+    assert "ranSeconds" not in observed(record_of(WAITS), {}, T0 + 60)
+
+
 def test_what_is_left_of_its_longest_run_time_counts_what_it_ran() -> None:
     running = admitted(Phase.RUNNING, ("n1", 1), usage=UsageStatus(run_seconds=100))
     assert observed(record_of(running, maxRuntime="10m"), {}, T0 + 60)["leftSeconds"] == 600 - 100 - 50

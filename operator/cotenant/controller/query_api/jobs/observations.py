@@ -32,6 +32,7 @@ def observed(record: JobRecord, use: Mapping[str, MeasuredUse], now: float) -> D
     found: Document = {
         "roles": roles_of(record),
         "evaluator": evaluator.state if evaluator and held else "",
+        "ranSeconds": int(ran) or None,
         "waitedSeconds": None if submitted is None else max(0, int(now - submitted - ran)),
         "leftSeconds": max(0, int(limit - ran)) if held and limit is not None else None,
         "use": _use(use.get(record.uid, NOTHING_MEASURED)) if held else {},
