@@ -12,9 +12,14 @@ from cotenant.controller.informers.job_record import JobId, JobRecord, read_job
 from tests.controller.builders import T0, job_document
 
 
-def failed(namespace: str, reason: str = "RuntimeFailed: nvml error", until: float = T0 + 900) -> JobRecord:
+CUDA = "GPUsUnusable: cuInit: CUDA_ERROR_UNKNOWN"
+
+
+def failed(
+    namespace: str, reason: str = "RuntimeFailed: nvml error", until: float = T0 + 900, queue: str = "research"
+) -> JobRecord:
     avoided = (ExcludedNode(node="n1", until=until, reason=reason),)
-    record = read_job(job_document())
+    record = replace(read_job(job_document()), queue_named=queue)
     return replace(record, id=JobId(namespace, "train", ""), status=TrainingJobStatus(excluded_nodes=avoided))
 
 
@@ -32,12 +37,14 @@ def failed(namespace: str, reason: str = "RuntimeFailed: nvml error", until: flo
             "its kubelet, its container runtime or CUDA failed jobs of 2 tenants",
         ),
         (
-            [failed("red", "GPUsUnusable: cuInit: CUDA_ERROR_UNKNOWN"), failed("blue")],
+            [failed("red", CUDA), failed("blue", queue="sales")],
             "its kubelet, its container runtime or CUDA failed jobs of 2 tenants",
         ),
+        ([failed("red", CUDA), failed("blue", CUDA)], ""),
     ],
     ids=["one job", "two jobs of one tenant", "two causes", "long ago", "it is full", "two tenants",
-         "two tenants whose pods the kubelet refused", "CUDA fails, and the runtime"],
+         "two tenants whose pods the kubelet refused", "CUDA fails, and the runtime",
+         "one queue says of two namespaces that CUDA fails"],
 )  # fmt: skip
 def test_a_node_fails_once_two_tenants_agree(records: list[JobRecord], why: str) -> None:
     failures = RuntimeFailures()

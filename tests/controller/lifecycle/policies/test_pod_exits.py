@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant import names
@@ -66,7 +68,8 @@ def test_a_node_on_which_cuda_fails_before_the_program_begins_is_avoided_and_nob
     said = "cannot see the GPUs of this pod: cuInit: CUDA_ERROR_UNKNOWN"
     end = exited(names.EXIT_GPUS_UNUSABLE, at=T0, message=said, reason="GPUsUnusable")
     lost = pod(0, end=exited(names.EXIT_PEER_LOST, at=T0 + 1))
-    ending = pod_exits.ending(observed(admitted(phase, *TWO), lost, pod(1, node="n2", end=end)), SETTINGS)
+    failed = replace(pod(1, node="n2", end=end), started_at=T0 - pod_exits.CUDA_CHECK_S)
+    ending = pod_exits.ending(observed(admitted(phase, *TWO), lost, failed), SETTINGS)
     assert isinstance(ending, Eviction)
     assert (ending.event, ending.kind) == (LifecycleEvent.EVICTED, "GPUsUnusable")
     assert ending.message.startswith(f"CUDA does not work in pod train-1-1 on node n2: {said}. Nothing ran")
@@ -74,6 +77,15 @@ def test_a_node_on_which_cuda_fails_before_the_program_begins_is_avoided_and_nob
     assert (avoided.node, avoided.reason) == ("n2", f"GPUsUnusable: {said}")
     assert ending.fields["blocked_start"].attempt == 1
     assert not {"failures", "faults"} & ending.fields.keys()
+
+
+@pytest.mark.parametrize("started_at", [0.0, T0 - pod_exits.CUDA_CHECK_S - 1], ids=["when is unknown", "long ago"])
+def test_a_program_cannot_run_for_nothing_by_saying_in_the_end_that_cuda_does_not_work(started_at: float) -> None:
+    failed = replace(pod(0, end=exited(names.EXIT_GPUS_UNUSABLE, at=T0)), started_at=started_at)
+    ending = pod_exits.ending(observed(admitted(Phase.RUNNING, ("n1", 1)), failed), SETTINGS)
+    assert ending is not None
+    assert "blocked_start" not in ending.fields
+    assert ending.fields["faults"] == 1
 
 
 def test_a_missing_server_ends_the_gang_and_has_no_node() -> None:

@@ -2,11 +2,15 @@
 
 One failure may be the job's own. Failures of two tenants on one node mean the node, for instance a driver that was
 upgraded under a running kernel, or a device plugin that a lost GPU confuses. Otherwise such a node, which is always
-free, would draw in one job after the other. The statuses of jobs record which nodes
-they avoid, so a new leader knows the same. After that time the node is tried again.
+free, would draw in one job after the other. That CUDA does not work is a pod's own word, which a tenant can forge: it
+counts only if the tenants are of two queues. The statuses of jobs record which nodes they avoid, so a new leader knows
+the same. After that time the node is tried again.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle.policies.blocked_start import GPUS_UNUSABLE, RUNTIME_FAILED
@@ -17,10 +21,24 @@ TENANTS = 2
 """Number of tenants whose jobs have to fail on a node."""
 
 
+class _Failure(NamedTuple):
+    namespace: str
+    queue: str
+    is_proven: bool
+    """True if the kubelet says so."""
+
+
+def _agree(failures: Iterable[_Failure]) -> bool:
+    every = list(failures)
+    if len({one.namespace for one in every if one.is_proven}) >= TENANTS:
+        return True
+    return min(len({one.namespace for one in every}), len({one.queue for one in every})) >= TENANTS
+
+
 class RuntimeFailures:
     def __init__(self) -> None:
-        self._until: dict[str, dict[str, float]] = {}
-        """Node → namespace of a job that failed there → Unix time until which that counts."""
+        self._until: dict[str, dict[_Failure, float]] = {}
+        """Node → failure there → Unix time until which that counts."""
         self._failing: set[str] = set()
         """Nodes that take nothing new."""
 
@@ -29,7 +47,8 @@ class RuntimeFailures:
         for one in record.status.excluded_nodes:
             if one.reason.startswith(FAILED):
                 known = self._until.setdefault(one.node, {})
-                known[record.namespace] = max(known.get(record.namespace, 0.0), one.until.timestamp())
+                failure = _Failure(record.namespace, record.queue_named, not one.reason.startswith(GPUS_UNUSABLE))
+                known[failure] = max(known.get(failure, 0.0), one.until.timestamp())
 
     def changed(self, now: float) -> set[str]:
         """Nodes that began or ceased to fail since the last call."""
@@ -37,16 +56,17 @@ class RuntimeFailures:
         self._until = {
             node: current
             for node, known in self._until.items()
-            if (current := {namespace: until for namespace, until in known.items() if until > now})
+            if (current := {failure: until for failure, until in known.items() if until > now})
         }
-        self._failing = {node for node, known in self._until.items() if len(known) >= TENANTS}
+        self._failing = {node for node, known in self._until.items() if _agree(known)}
         return before ^ self._failing
 
     def why(self, node: str) -> str:
         """Reason why the node takes nothing new; empty if it does."""
         if node not in self._failing:
             return ""
-        return f"its kubelet, its container runtime or CUDA failed jobs of {len(self._until[node])} tenants"
+        tenants = len({failure.namespace for failure in self._until[node]})
+        return f"its kubelet, its container runtime or CUDA failed jobs of {tenants} tenants"
 
     @property
     def nodes(self) -> dict[str, str]:

@@ -7,8 +7,10 @@ yet. The job avoids the node for a while, so that it is not placed there again a
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from cotenant import names
+from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.failure_classification import (
     AttemptEnd,
     AttemptOutcome,
@@ -28,6 +30,9 @@ from cotenant.controller.lifecycle.policies.blocked_start import (
 from cotenant.controller.lifecycle.termination import Ending, Eviction
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
+
+CUDA_CHECK_S: Final = 120.0
+"""Time from its start within which a pod may say that CUDA does not work."""
 
 
 def ending(o: Observation, settings: Settings) -> Ending | None:
@@ -50,7 +55,7 @@ def _never_ran(o: Observation, end: AttemptEnd, settings: Settings) -> Eviction 
     pod = end.pod
     if pod is None:
         return None
-    if pod.exit is not None and pod.exit.code == names.EXIT_GPUS_UNUSABLE:  # its pods may have been ready by then
+    if _says_gpus_unusable(pod):  # its pods may have been ready by then
         blamed = Blamed(sure={pod.node: f"{GPUS_UNUSABLE}: {end.exit.message}"} if pod.node else {})
         message = f"CUDA does not work in pod {pod.name} on node {pod.node}: {end.exit.message}"
         return blocked(o, GPUS_UNUSABLE, message, blamed, settings, last_exit=end.exit)
@@ -64,6 +69,13 @@ def _never_ran(o: Observation, end: AttemptEnd, settings: Settings) -> Eviction 
         blamed = Blamed(unsure={pod.node: end.exit.reason} if pod.node else {})
         return blocked(o, end.exit.reason, end.exit.message, blamed, settings, last_exit=end.exit)
     return None
+
+
+def _says_gpus_unusable(pod: PodRecord) -> bool:
+    """A pod looks at CUDA before anything else. Later its word is a program's, which could run for nothing so."""
+    if pod.exit is None or pod.exit.code != names.EXIT_GPUS_UNUSABLE:
+        return False
+    return pod.started_at > 0 and pod.exit.at - pod.started_at <= CUDA_CHECK_S
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
