@@ -18,10 +18,12 @@
     }
   };
 
-  // What the reader holds stays: the focus, what is unfolded, how far a log was scrolled.
+  // What the reader holds stays: the focus, what was typed, what is unfolded, how far a log was scrolled.
+  const HELD = "a, button, input, summary, pre", TYPED = "input:not([type=hidden])";
   const show = (markup) => {
     const focused = main.contains(document.activeElement) ? document.activeElement : null;
-    const places = [...main.querySelectorAll("a, summary, pre")];
+    const places = [...main.querySelectorAll(HELD)];
+    const typed = [...main.querySelectorAll(TYPED)].map((one) => one.value);
     const place = places.indexOf(focused);
     const open = [...main.querySelectorAll("details[open]")].map((one) => one.id);
     const logs = [...main.querySelectorAll("pre")].map((one) => [one.scrollTop, one.scrollTop + one.clientHeight >= one.scrollHeight - 4]);
@@ -34,7 +36,8 @@
       const [at, atEnd] = logs[number] ?? [0, true];
       one.scrollTop = atEnd ? one.scrollHeight : at;
     });
-    if (place >= 0) main.querySelectorAll("a, summary, pre")[place]?.focus({ preventScroll: true });
+    main.querySelectorAll(TYPED).forEach((one, number) => { one.value = typed[number] || one.value; });
+    if (place >= 0) main.querySelectorAll(HELD)[place]?.focus({ preventScroll: true });
     window.scrollTo({ top });
   };
 

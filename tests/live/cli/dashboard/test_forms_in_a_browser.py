@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from cotenant.controller.client import kube
 from tests.cli.dashboard.fake_caller import FakeCaller
-from tests.cli.dashboard.test_request_page import PAGE, asked, stored
+from tests.cli.dashboard.test_request_page import PAGE, asked, quota_request, stored
 from tests.live.cli.dashboard.chromium import PROGRAM, Chromium, chromium
 from tests.live.cli.dashboard.pictures import CODE, served
 
@@ -42,6 +43,16 @@ async def test_an_administrator_approves_a_request_by_its_button(tab: Chromium, 
     await tab.until("document.body.textContent.includes('Answered by')")
     assert stored(caller)["status"]["approval"] == {"decision": "Approved", "by": "alice", "message": "until Monday"}
     assert tab.complaints == []
+
+
+async def test_what_is_typed_and_the_focus_stay_if_the_page_changes(tab: Chromium, caller: FakeCaller) -> None:
+    field = "document.querySelector('input[name=message]')"
+    await tab.evaluate(f"{field}.focus()")
+    await tab.call("Input.insertText", text="until Mon")
+    caller.kube.put(kube.QUOTA_REQUESTS, quota_request("camera-ready", message="the queue has 3 GPUs less"))
+    await tab.until("document.querySelector('main').textContent.includes('3 GPUs less')", most_s=5)
+    await tab.call("Input.insertText", text="day")
+    assert await tab.evaluate(f"{field}.value") == "until Monday"
 
 
 async def test_who_presses_log_out_is_logged_out(tab: Chromium, caller: FakeCaller) -> None:
