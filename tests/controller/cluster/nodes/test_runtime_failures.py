@@ -11,7 +11,6 @@ from cotenant.controller.cluster.nodes.runtime_failures import RuntimeFailures
 from cotenant.controller.informers.job_record import JobId, JobRecord, read_job
 from tests.controller.builders import T0, job_document
 
-
 CUDA = "GPUsUnusable: cuInit: CUDA_ERROR_UNKNOWN"
 
 
