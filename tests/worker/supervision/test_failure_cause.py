@@ -148,7 +148,7 @@ def test_an_out_of_memory_kill_is_not_taken_for_a_kill_from_outside() -> None:
 
 
 def test_no_exit_code_of_a_program_means_something_of_ours() -> None:
-    assert [unreserved_code(code) for code in (0, 1, 42, 79, 80, 84, 85, 86, 137, 143)] == [
+    assert [unreserved_code(code) for code in (0, 1, 42, 79, 80, 84, 85, 86, 87, 137, 143)] == [
         0,
         1,
         42,
@@ -156,7 +156,8 @@ def test_no_exit_code_of_a_program_means_something_of_ours() -> None:
         79,
         79,
         79,
-        86,
+        79,
+        87,
         137,
         79,
     ]
