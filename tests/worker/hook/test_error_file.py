@@ -266,3 +266,11 @@ def test_an_exception_that_the_programs_own_hook_shows_is_recorded(
     exit_ = ended(tmp_path, monkeypatch, program(tmp_path, text))
     assert exit_.error is not None
     assert (exit_.error.type, exit_.error.message, exit_.error.frame) == ("ValueError", "empty", "train.py:4, in load")
+
+
+def test_an_exception_that_the_kernel_of_a_notebook_has_shown_did_not_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What runs the notebook ends by it, and names the cell."""
+    kernel = "import sys\nsys.modules['ipykernel'] = sys\nsys.last_value = ValueError('in a cell')\nsys.exit(1)\n"
+    assert ended(tmp_path, monkeypatch, program(tmp_path, kernel)).error is None

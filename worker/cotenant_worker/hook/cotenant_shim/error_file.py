@@ -45,9 +45,12 @@ def install_hook():
 
 
 def _record_what_ended_it():
-    """Record the exception that a program's own hook has shown, as rich's does: the interpreter notes it before."""
+    """Record the exception that a program's own hook has shown, as rich's does: the interpreter notes it before.
+
+    The kernel of a notebook notes the exception of a cell too, and goes on.
+    """
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    if isinstance(error, Exception):
+    if isinstance(error, Exception) and "ipykernel" not in sys.modules:
         record(error, error.__traceback__)
 
 
