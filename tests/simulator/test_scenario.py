@@ -1,5 +1,7 @@
 """Documents that are played: who arrives when, for how long, on which nodes."""
 
+from typing import Any
+
 import pytest
 
 from cotenant.simulator import scenario
@@ -41,6 +43,43 @@ def test_a_job_trains_for_its_expected_or_maximum_run_time(fields: dict[str, str
     del document["spec"]["expectedRuntime"]
     document["spec"] |= fields
     assert scenario.read([*WORLD, document]).arrivals[0].train_s == train_s
+
+
+SHAPE = {"workers": 2, "gpu": {"count": 1}, "resources": {"cpu": "1", "memory": "1Gi"}}
+PROFILE = {
+    "apiVersion": "cotenant.dev/v1beta1", "kind": "TrainingProfile", "metadata": {"name": "two", "namespace": "a"},
+    "spec": SHAPE,
+}  # fmt: skip
+STOOD_FOR = {"profile": {"name": "two", "kind": "TrainingProfile", "spec": SHAPE | {"workers": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("documents", "status", "workers"),
+    [([PROFILE], {}, [2]), ([PROFILE], STOOD_FOR, [1]), ([], STOOD_FOR, [1]), ([], {}, [])],
+    ids=["as the documents say", "as it was when the job was first seen", "the profile is deleted", "nobody knows it"],
+)
+def test_a_job_has_what_its_profile_stands_for(
+    documents: list[dict[str, Any]], status: dict[str, Any], workers: list[int]
+) -> None:
+    named = job("named", gpus=1, runs="1s") | {"status": status}
+    for field in SHAPE:
+        del named["spec"][field]
+    named["spec"]["profile"] = "two"
+    read = scenario.read([*WORLD, *documents, named, job("whole", gpus=1, runs="1s")])
+    assert [one.job.workers_max for one in read.arrivals if one.job.key == "a/named"] == workers
+    left_out = "1 of 2 jobs name a profile that is not among the documents, and are not simulated"
+    assert (left_out in read.notes) == (not workers)
+
+
+def test_a_job_has_the_priority_of_its_class() -> None:
+    high = job("high", gpus=1, runs="1s")
+    del high["spec"]["priority"]
+    high["spec"]["priorityClassName"] = "urgent"
+    urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}}
+    (arrival,) = scenario.read([*WORLD, urgent | {"value": 500}, high]).arrivals
+    assert arrival.job.priority == 500
+    with pytest.raises(scenario.ScenarioError, match="there is no PriorityClass 'urgent'"):
+        scenario.read([*WORLD, high])
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed", "Invalid", "Suspended"])

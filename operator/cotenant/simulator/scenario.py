@@ -1,7 +1,8 @@
 """Reads documents as a scenario: nodes, queues, and jobs with their training times.
 
-The documents are the output of `kubectl get nodes,gpunodes,namespaces,queues,trainingjobs -A -o yaml`, or files of such
-documents, so a what-if needs no language of its own. `spec.expectedRuntime` is the true training time.
+The documents are the output of `kubectl get nodes,gpunodes,namespaces,queues,trainingjobs,ctp,tp,priorityclasses -A
+-o yaml`, or files of such documents, so a what-if needs no language of its own.
+`spec.expectedRuntime` is the true training time.
 """
 
 from __future__ import annotations
@@ -10,8 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cotenant.api.conversion.job_profiles import Profiles, UnknownProfileError, meaning_of, with_profile
 from cotenant.api.conversion.nodes import NodeFacts, to_node, to_node_facts
-from cotenant.api.conversion.to_core import parse_gpunode, parse_job, parse_queue, to_job, to_queue, unix_seconds
+from cotenant.api.conversion.to_core import (
+    parse_cluster_profile,
+    parse_gpunode,
+    parse_job,
+    parse_profile,
+    parse_queue,
+    to_job,
+    to_queue,
+    unix_seconds,
+)
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.validation.problems import DocumentError
@@ -57,7 +68,9 @@ def read(documents: Iterable[Document], *, replay: bool = False) -> Scenario:
     created = [unix_seconds(job.metadata.creation_timestamp) or 0.0 for job in jobs]
     start = min(created, default=0.0) if replay else start_of(gpu_nodes, jobs)
     kept = [job for job in jobs if (ran_s(job) if replay else 0) or job.status.phase not in TERMINAL_OR_HELD]
-    arrivals = tuple(arrival(job, start, replay=replay) for job in kept)
+    profiles, classes = profiles_of(by_kind), priority_classes_of(by_kind)
+    known = [whole for job in kept if (whole := with_known_profile(job, profiles)) is not None]
+    arrivals = tuple(arrival(job, start, classes, replay=replay) for job in known)
     if not arrivals:
         raise ScenarioError("there is no TrainingJob among the documents that still has to run")
     return Scenario(
@@ -65,7 +78,7 @@ def read(documents: Iterable[Document], *, replay: bool = False) -> Scenario:
         nodes=nodes(gpu_nodes, by_kind.get("Node", ()), start_of(gpu_nodes, jobs)),
         queues=queues_of(by_kind),
         arrivals=arrivals,
-        notes=notes_of(jobs, kept, start, replay=replay),
+        notes=(*unknown_profiles(kept, known), *notes_of(jobs, kept, start, replay=replay)),
     )
 
 
@@ -93,6 +106,36 @@ def gpu_nodes_of(by_kind: Mapping[str, list[Document]]) -> list[GPUNode]:
 def queues_of(by_kind: Mapping[str, list[Document]]) -> tuple[TenantQueue, ...]:
     labels = {item["metadata"]["name"]: item["metadata"].get("labels") or {} for item in by_kind.get("Namespace", ())}
     return tuple(to_queue(parse_queue(item), namespaces=labels) for item in by_kind.get("Queue", ()))
+
+
+def profiles_of(by_kind: Mapping[str, list[Document]]) -> Profiles:
+    own = [parse_profile(item) for item in by_kind.get("TrainingProfile", ())]
+    of_cluster = [parse_cluster_profile(item) for item in by_kind.get("ClusterTrainingProfile", ())]
+    of_namespaces = {f"{one.metadata.namespace or 'default'}/{one.metadata.name}": one for one in own}
+    return Profiles(of_namespaces, {one.metadata.name or "": one for one in of_cluster}, {})
+
+
+def priority_classes_of(by_kind: Mapping[str, list[Document]]) -> dict[str, int]:
+    return {item["metadata"]["name"]: int(item["value"]) for item in by_kind.get("PriorityClass", ())}
+
+
+def with_known_profile(job: TrainingJob, profiles: Profiles) -> TrainingJob | None:
+    """The job with what its profile stood for, as its status says, or else stands for among the documents. None if
+    neither is there.
+    """
+    stood_for = job.status.profile
+    if stood_for is not None and stood_for.name == job.spec.profile:
+        return with_profile(job, stood_for)
+    try:
+        return with_profile(job, meaning_of(job, profiles))
+    except UnknownProfileError:
+        return None
+
+
+def unknown_profiles(kept: list[TrainingJob], known: list[TrainingJob]) -> tuple[str, ...]:
+    left_out = len(kept) - len(known)
+    said = f"{left_out} of {len(kept)} jobs name a profile that is not among the documents, and are not simulated"
+    return (said,) if left_out else ()
 
 
 def notes_of(jobs: list[TrainingJob], kept: list[TrainingJob], start: float, *, replay: bool) -> tuple[str, ...]:
@@ -154,9 +197,9 @@ def nodes(gpu_nodes: Iterable[GPUNode], documents: Iterable[Document], now: floa
     return tuple(sorted(found, key=lambda node: node.name))
 
 
-def arrival(job: TrainingJob, start: float, *, replay: bool = False) -> Arrival:
+def arrival(job: TrainingJob, start: float, classes: Mapping[str, int], *, replay: bool = False) -> Arrival:
     try:
-        core = to_job(job)
+        core = to_job(job, priority_classes=classes)
     except DocumentError as error:
         raise ScenarioError(f"TrainingJob {job.key}: {error}") from error
     expected = job.spec.expected_runtime or job.spec.max_runtime or DEFAULT_RUNTIME_S

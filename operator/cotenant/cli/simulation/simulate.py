@@ -1,9 +1,9 @@
 """`cotenant simulate -f FILE
 - |DIR …`: what the operator would decide for these jobs on these nodes.
 
-`kubectl get nodes,gpunodes,namespaces,queues,trainingjobs,deployments -A -o yaml | cotenant simulate -f -` simulates a
-live cluster with the settings of its operator. `--settings FILE` uses other settings. `--trace FILE` replays a recorded
-workload: see `trace_replay`.
+`kubectl get nodes,gpunodes,namespaces,queues,trainingjobs,ctp,tp,priorityclasses,deployments -A -o yaml |
+cotenant simulate -f -` simulates a live cluster with the settings of its operator. `--settings FILE` uses other
+settings. `--trace FILE` replays a recorded workload: see `trace_replay`.
 """
 
 from __future__ import annotations
