@@ -124,6 +124,15 @@ def test_jobs_that_would_wait_less_or_longer_are_named_with_both_times() -> None
     assert moved.before - moved.after > 1_000
 
 
+def test_a_job_that_could_never_start_says_so_if_it_could_then() -> None:
+    situation = decided(
+        cluster(make_job("runs", queue="blue", gpus=2), make_job("gang", queue="blue", workers=5, at=2.0))
+    )
+    changed = with_copies(situation.snapshot, situation.snapshot.nodes[0], 1)
+    found = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy), clock)
+    assert [(one.job.job, one.job.why) for one in found.sooner] == [("blue/gang", "waiting alone does not help it now")]
+
+
 def test_names_of_others_are_not_shown() -> None:
     situation = decided(cluster(make_job("runs", gpus=2), make_job("more", gpus=2, at=2.0)))
     changed = with_queue(situation.snapshot, make_queue("red", guaranteed=4, limit=4))

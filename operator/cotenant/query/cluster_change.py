@@ -278,7 +278,9 @@ def _moved(
     for key in sorted((before.plan.verdicts.keys() & after.plan.verdicts.keys()) - set(aside)):
         was, now = before.at(key), after.at(key)
         if before.never(key) and not after.never(key):
-            sooner.append((0.0, MovedStart(job=mention(key, "its queue would consider it"), before=None, after=now)))
+            sooner.append(
+                (0.0, MovedStart(job=mention(key, "waiting alone does not help it now"), before=None, after=now))
+            )
         elif after.never(key) and not before.never(key):
             why = f"waiting alone would not help it any more: {after.never(key)}"
             later.append((0.0, MovedStart(job=mention(key, why), before=was, after=None)))

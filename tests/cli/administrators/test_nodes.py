@@ -67,7 +67,7 @@ def test_each_kind_of_node_has_a_line_with_how_many_more_are_needed() -> None:
         "LIKE     GPUS                ZONE   MORE NODES   WOULD START",
         "gpu-7    8 × H100            a      2            4 of 7 jobs",
         "gpu-12   4 × A100 + 2 × L4          at most 70   1 of 7 jobs",
-        "More nodes of no kind here would start: 2 QueueHeld.",
+        "More nodes would not start: 2 jobs (QueueHeld).",
         "1 kind of nodes not tried: the time was over.",
         "Which jobs: kubectl cotenant whatif node gpu-7 add 2",
     ]
@@ -77,7 +77,7 @@ def test_each_kind_of_node_has_a_line_with_how_many_more_are_needed() -> None:
     ("answer", "text"),
     [
         (said(0), "No job waits."),
-        (said(1, QueueHeld=1), "More nodes of no kind here would start: 1 QueueHeld."),
+        (said(1, QueueHeld=1), "More nodes would not start: 1 job (QueueHeld)."),
     ],
     ids=["nothing waits", "nodes are not what is missing"],
 )

@@ -56,5 +56,5 @@ def hold_queue(connection: Connection, queue: str, reason: str | None) -> None:
 
 def suspend_job(connection: Connection, namespace: str, job: str, *, suspended: bool) -> None:
     connection.patch(f"{OURS}/namespaces/{namespace}/trainingjobs/{job}", {"spec": {"suspend": suspended}})
-    told = "suspended; its owner can resume it: hold its queue where that matters" if suspended else "resumed"
+    told = "suspended; its owner can resume it: hold its queue if that must not be" if suspended else "resumed"
     print(f"{namespace}/{job}: {told}")

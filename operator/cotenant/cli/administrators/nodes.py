@@ -61,9 +61,9 @@ def needs(found: Mapping[str, Any]) -> Iterator[str]:
         return
     if items:
         yield table(NEEDED, [_need_cells(one, status["waiting"]) for one in items])
-    unhelped = ", ".join(f"{number} {reason}" for reason, number in status["unhelped"].items())
+    unhelped = ", ".join(f"{counted(number, 'job')} ({reason})" for reason, number in status["unhelped"].items())
     if unhelped:
-        yield f"More nodes of no kind here would start: {unhelped}."
+        yield f"More nodes would not start: {unhelped}."
     if status["untriedKinds"]:
         yield f"{counted(status['untriedKinds'], 'kind')} of nodes not tried: the time was over."
     if items:
