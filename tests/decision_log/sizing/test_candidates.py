@@ -100,6 +100,11 @@ def test_the_part_of_a_gpu_that_each_worker_holds(gpu: str, memory_mib: int, par
     assert part_of(gpu, memory_mib) == part
 
 
+def test_workers_with_a_share_each_are_no_more_than_the_gpus() -> None:
+    share = replace(RUN, gpu="0.4", gpu_class="H100")
+    assert [one.shape.workers for one in sizing([share], [H100]).candidates] == [2, 1]
+
+
 def test_one_fast_against_several_slow() -> None:
     found = sizing([RUN, replace(RUN, uid="v")], [A100, H100, T4, OWN])
     assert shown(found) == [

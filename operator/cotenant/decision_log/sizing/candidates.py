@@ -159,14 +159,18 @@ def _refusal(known: _Known, facts: ClassFacts) -> str:
 
 
 def _of_class(known: _Known, facts: ClassFacts, price: int | None) -> Iterator[Candidate]:
-    """Numbers of workers on one class: measured ones, one, and half, once and twice the usual number."""
+    """Numbers of workers on one class: measured ones, one, and half, once and twice the usual number.
+
+    Ranks of one job do not share a GPU unless they use gloo, so a share needs a GPU of its own, as a whole GPU does.
+    """
     usual, gpu = known.base.shape.workers, known.base.shape.gpu
     part, own = part_of(gpu, facts.memory_mib) or WHOLE, known.on(facts.gpu_class)
     like = own or known.on(known.base.shape.gpu_class)
     scale = (1.0, 1.0) if own else scales(known.base, facts) or (1.0, 1.0)
     for workers in sorted({1, max(1, usual // 2), usual, 2 * usual, *own}):
         milli = workers * part
-        if workers not in own and (milli > WHOLE * facts.gpus or part > WHOLE * facts.on_one_node):
+        too_many = workers * max(part, WHOLE) > WHOLE * facts.gpus or part > WHOLE * facts.on_one_node
+        if workers not in own and too_many:
             continue
         low, high, basis = at_workers(like, workers)
         yield Candidate(
