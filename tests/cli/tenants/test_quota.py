@@ -114,9 +114,13 @@ def test_an_answer_says_what_it_came_to(
 def test_requests_are_listed_with_what_became_of_them(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["quota", "list"]) == 0
 
-    header, row = capsys.readouterr().out.splitlines()
+    header, row, against = capsys.readouterr().out.splitlines()
     assert header.split() == ["REQUEST", "PHASE", "QUEUE", "ASKED", "UNTIL"]
     assert row.split() == ["red/more", "Pending", "team", "4", "GPUs", "2030-01-31T18:00:00Z"]
+    assert against == "red/more: queue top above may hold 6 GPU"
+    recorded.seen["status"]["phase"] = "Denied"
+    assert main.main(["quota", "list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2, "of one that is over nothing is said"
 
 
 def test_a_namespace_without_requests_says_so() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -98,11 +98,23 @@ def run_list(args: argparse.Namespace) -> int:
     return show(args, answer)
 
 
-def listing(items: Iterable[Mapping[str, Any]], *, wide: bool) -> str:
+def listing(items: Sequence[Mapping[str, Any]], *, wide: bool) -> str:
     more = ("BY", "REASON", "MESSAGE") if wide else ()
     rows = [_row(one, wide=wide) for one in items]
     header = ("REQUEST", "PHASE", "QUEUE", "ASKED", "UNTIL", *more)
-    return table(header, rows) if rows else "There are no requests here."
+    if not rows:
+        return "There are no requests here."
+    return "\n".join([table(header, rows), *(line for one in items for line in objections(one))])
+
+
+def objections(document: Mapping[str, Any]) -> Iterator[str]:
+    """What stands against a request that is not over: it would add nothing, or the queues above have no room."""
+    metadata, status = document["metadata"], document.get("status") or {}
+    if status.get("phase") in OVER:
+        return
+    for condition in status.get("conditions") or ():
+        if condition["type"] in {"Applicable", "WithinParents"} and condition["status"] == "False":
+            yield f"{metadata['namespace']}/{metadata['name']}: {condition['message']}"
 
 
 def _row(document: Mapping[str, Any], *, wide: bool) -> tuple[str, ...]:
