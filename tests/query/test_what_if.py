@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cotenant.core import schedule
@@ -101,7 +101,17 @@ jobs = st.builds(
 )
 
 
+NOMINATED = [
+    make_job("j0", queue="red", gpus=2, workers=2),
+    make_job("j0", queue="blue", workers=3),
+    make_job("j7", queue="red", workers=3),
+    make_job("j3", queue="red", workers=2),
+]
+"""After three cycles red/j3 is nominated for two GPUs."""
+
+
 @settings(max_examples=60, deadline=None)
+@example(NOMINATED, make_job("j3", queue="red"), 3)
 @given(st.lists(jobs, max_size=7), jobs, st.integers(0, 3))
 def test_the_answer_about_a_changed_job_equals_what_the_next_cycle_does(
     before: list[Job], proposal: Job, cycles: int

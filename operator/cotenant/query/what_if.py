@@ -13,6 +13,7 @@ from enum import StrEnum
 from math import inf
 from typing import Final
 
+from cotenant.core.allocation.request import request_key
 from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.objects import Job, JobKey, Placement
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Verdict
@@ -111,9 +112,12 @@ def what_if(situation: Situation, job: Job, goes_on: Callable[[], bool]) -> What
 
 
 def with_job(snapshot: Snapshot, job: Job) -> Snapshot:
-    """The snapshot in which this job replaces the one of its key, if there is one."""
+    """The snapshot in which this job replaces the one of its key, if there is one. It keeps its nominated place if it
+    asks for the same, as `ClusterState` has it.
+    """
     others = tuple(one for one in snapshot.jobs if one.key != job.key)
-    kept = tuple(one for one in snapshot.nominations if one[0] != job.key)
+    asks_for_the_same = any(one.key == job.key and request_key(one) == request_key(job) for one in snapshot.jobs)
+    kept = tuple(one for one in snapshot.nominations if asks_for_the_same or one[0] != job.key)
     return replace(snapshot, jobs=(*others, job), nominations=kept, accounting=None)
 
 

@@ -215,6 +215,25 @@ def test_a_waiting_job_cannot_be_leaving() -> None:
     assert state.job("red/a") == JOB
 
 
+@pytest.mark.parametrize(
+    ("edited", "is_kept"),
+    [
+        (make_job("a"), True),
+        (replace(make_job("a"), submitted_at=5.0), True),
+        (make_job("a", workers=2), False),
+        (make_job("a", classes=("A100",)), False),
+        (replace(make_job("a"), uid="another"), False),
+    ],
+    ids=["nothing", "its age", "its workers", "its class", "it was made again"],
+)
+def test_an_edited_job_keeps_its_nominated_place_if_it_asks_for_the_same(edited: Job, is_kept: bool) -> None:
+    state = ClusterState()
+    state.observe(JobObserved(make_job("a"), 1))
+    state.assume(Plan(nominations={"red/a": PLACED}), 1.0)
+    state.observe(JobObserved(edited, 2))
+    assert state.snapshot(2.0).nominations == ((("red/a", PLACED),) if is_kept else ())
+
+
 def test_nominations_of_deleted_jobs_are_dropped() -> None:
     state = cluster()
     state.assume(Plan(nominations={"red/a": PLACED, "red/gone": PLACED}), 1.0)

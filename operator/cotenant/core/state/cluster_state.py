@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from cotenant.core.allocation.request import request_key
 from cotenant.core.model.failover import FailoverState
 from cotenant.core.model.objects import Job, JobKey, Node, Placement, TenantQueue
 from cotenant.core.model.overlay import overlay
@@ -215,6 +216,8 @@ class ClusterState:
     def _observe_job(self, job: Job, version: int) -> bool:
         before = self._observed.get(job.key)
         self._note_change(job != before and is_change_of_job(job, self._effective.get(job.key)))
+        if before is not None and (job.uid != before.uid or request_key(job) != request_key(before)):
+            self._nominations.pop(job.key, None)  # that place was for another request
         self._observed[job.key] = job
         assumed = self._assumed.get(job.key)
         if assumed is not None and (job.uid != self._effective[job.key].uid or _caught_up(assumed, job, version)):
