@@ -30,6 +30,7 @@ class SideThread:
     """A thread that the program does not see: some programs wait until they have no other (`threading.active_count()`).
 
     It takes no signals: a program may block one in all its threads, except the thread that waits for it by sigwait().
+    The new thread inherits the signal mask of the one that starts it, so it never takes one, even before it runs.
     """
 
     _FAULTS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
@@ -40,11 +41,14 @@ class SideThread:
         self._pid = os.getpid()
         self._running = _thread.allocate_lock()
         self._running.acquire()
-        _thread.start_new_thread(self._run, ())
+        own_mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - self._FAULTS)
+            _thread.start_new_thread(self._run, ())
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, own_mask)
 
     def _run(self):
-        with contextlib.suppress(Exception):
-            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - self._FAULTS)
         while not self._stopped.wait(self._interval_s):
             with contextlib.suppress(Exception):
                 self._work()
