@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from cotenant.api.conversion.booking_terms import terms_of
 from cotenant.api.conversion.quota_grants import effective_queues
-from cotenant.api.conversion.to_core import to_queue
+from cotenant.api.conversion.to_core import served_namespaces, to_queue
 from cotenant.controller.client.kube import QUEUES
 from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.cluster.budgets.job_meters import JobMeters
@@ -106,7 +106,7 @@ class ClusterView:
         changes = self._cache.pop_changes()
         for job in changes.jobs:
             if (record := self._cache.job(job)) is not None and record.status.excluded_nodes:
-                self.nodes.runtime_failures.note(record)
+                self.nodes.runtime_failures.note(record, self._serving_queue(record))
         changed |= self.nodes.sync(changes.nodes, now)
         of_nodes = (self._cache.claims.on_node(name) for name in changes.nodes)
         changed |= self._others.sync_claims(changes.claims.union(*of_nodes))
@@ -160,6 +160,12 @@ class ClusterView:
             return self.read_job(record, now).job
         except Exception:  # it is quarantined by the sync that follows
             return None
+
+    def _serving_queue(self, record: JobRecord) -> str:
+        """The queue that a job names, if that serves the job's namespace; empty otherwise."""
+        queue = self._cache.queues.get(record.queue_named)
+        serves = queue is not None and record.namespace in served_namespaces(queue.spec, self._cache.namespaces)
+        return record.queue_named if serves else ""
 
     def _sync_queues(self, now: float) -> bool:
         changed = False

@@ -36,6 +36,15 @@ from tests.controller.builders import (
 from tests.controller.cluster.cluster_view.view_of import GPU_NODE, NODE, held_gpus, put_job
 
 
+def queue_document(name: str, serves: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "Queue",
+        "metadata": {"name": name, "uid": name, "resourceVersion": "1"},
+        "spec": {**serves, "quotas": [{"guaranteed": 1}]},
+    }
+
+
 def pending_jobs(cluster: ObservedCluster, now: float = T0 + 100) -> list[str]:
     cluster.sync(now)
     return [job.key for job in cluster.snapshot(now).jobs if job.placement is None]
@@ -204,6 +213,25 @@ def test_a_job_avoids_a_node_only_as_long_as_it_was_told_to() -> None:
     assert (avoided, [set(job.excluded_nodes) for job in cluster.snapshot(T0).jobs]) == ([{"n1"}], [set()])
 
 
+@pytest.mark.parametrize(
+    ("served", "failing"),
+    [
+        pytest.param(["blue"], True, id="the queue serves it"),
+        pytest.param(["green"], False, id="the queue serves others, and the tenant wrote its name into the job"),
+    ],
+)
+def test_a_node_fails_by_the_word_of_pods_if_their_queues_serve_them(served: list[str], failing: bool) -> None:
+    cluster = new_cluster()
+    avoided = [{"node": "n1", "until": "2026-01-01T00:10:00Z", "reason": "GPUsUnusable: cuInit"}]
+    for version, (queue, namespace, serves) in enumerate((("research", "red", ["red"]), ("sales", "blue", served))):
+        cluster.cache.put(QUEUES, queue_document(queue, {"namespaces": serves}))
+        job = job_document(status={"phase": "Pending", "excludedNodes": avoided}, queue=queue)
+        job["metadata"] |= {"namespace": namespace, "uid": f"u{version}", "resourceVersion": "5"}
+        cluster.cache.put(TRAINING_JOBS, job)
+    cluster.sync(T0 + 100)
+    assert bool(cluster.view.nodes.runtime_failures.nodes) == failing
+
+
 def ready(cluster: ObservedCluster, now: float) -> list[tuple[str, bool, int]]:
     cluster.sync(now)
     return [(node.name, node.ready, node.cpu_milli) for node in cluster.snapshot(now).nodes]
@@ -261,14 +289,7 @@ def test_queues_follow_the_labels_of_namespaces() -> None:
     from cotenant.controller.client.kube import NAMESPACES
 
     cluster = new_cluster()
-    spec = {"namespaceSelector": {"matchLabels": {"team": "red"}}, "quotas": [{"guaranteed": 1}]}
-    queue = {
-        "apiVersion": names.API_VERSION,
-        "kind": "Queue",
-        "metadata": {"name": "red", "uid": "q", "resourceVersion": "1"},
-        "spec": spec,
-    }
-    cluster.cache.put(QUEUES, queue)
+    cluster.cache.put(QUEUES, queue_document("red", {"namespaceSelector": {"matchLabels": {"team": "red"}}}))
     served = []
     for version, labels in (("1", {}), ("2", {"team": "red"}), ("3", {"team": "blue"})):
         metadata = {"name": "red-1", "uid": "ns", "resourceVersion": version, "labels": labels}

@@ -3,7 +3,7 @@
 One failure may be the job's own. Failures of two tenants on one node mean the node, for instance a driver that was
 upgraded under a running kernel, or a device plugin that a lost GPU confuses. Otherwise such a node, which is always
 free, would draw in one job after the other. That CUDA does not work is a pod's own word, which a tenant can forge: it
-counts only if the tenants are of two queues. The statuses of jobs record which nodes they avoid, so a new leader knows
+counts only if the tenants are of two queues that serve them. The statuses of jobs record which nodes they avoid, so a new leader knows
 the same. After that time the node is tried again.
 """
 
@@ -24,6 +24,7 @@ TENANTS = 2
 class _Failure(NamedTuple):
     namespace: str
     queue: str
+    """Empty if the job's queue does not serve the namespace. A tenant may write any name into a job that waits."""
     is_proven: bool
     """True if the kubelet says so."""
 
@@ -32,7 +33,8 @@ def _agree(failures: Iterable[_Failure]) -> bool:
     every = list(failures)
     if len({one.namespace for one in every if one.is_proven}) >= TENANTS:
         return True
-    return min(len({one.namespace for one in every}), len({one.queue for one in every})) >= TENANTS
+    served = [one for one in every if one.queue]
+    return min(len({one.namespace for one in served}), len({one.queue for one in served})) >= TENANTS
 
 
 class RuntimeFailures:
@@ -42,12 +44,12 @@ class RuntimeFailures:
         self._failing: set[str] = set()
         """Nodes that take nothing new."""
 
-    def note(self, record: JobRecord) -> None:
-        """Update from the nodes that the status of a job says it avoids."""
+    def note(self, record: JobRecord, queue: str) -> None:
+        """Update from the nodes that the status of a job says it avoids. `queue`: the one that serves it, or empty."""
         for one in record.status.excluded_nodes:
             if one.reason.startswith(FAILED):
                 known = self._until.setdefault(one.node, {})
-                failure = _Failure(record.namespace, record.queue_named, not one.reason.startswith(GPUS_UNUSABLE))
+                failure = _Failure(record.namespace, queue, not one.reason.startswith(GPUS_UNUSABLE))
                 known[failure] = max(known.get(failure, 0.0), one.until.timestamp())
 
     def changed(self, now: float) -> set[str]:
