@@ -255,29 +255,31 @@ def main(args=None):
     print("begins", flush=True)
     if args == ["builds"]:
         os.system(f"{sys.executable} -c 'from pip._internal.cli.main import main; main([])'")
-    time.sleep(0.3)
+    until = time.monotonic() + float(os.environ["WAITS_FOR_THE_OTHER_S"])
+    while time.monotonic() < until and open("log").read().count("begins") < 2:
+        time.sleep(0.01)
     print("ends", flush=True)
 """
 
 
 @pytest.mark.parametrize(
-    ("ranks", "lines"),
+    ("ranks", "waits_s", "lines"),
     [
-        pytest.param("2", ["begins", "ends", "begins", "ends"], id="ranks of one pod install one after the other"),
-        pytest.param("1", ["begins", "begins", "ends", "ends"], id="what a rank alone in its pod does at once, it may"),
+        pytest.param("2", "0.5", ["begins", "ends", "begins", "ends"], id="ranks of one pod install one by one"),
+        pytest.param("1", "20", ["begins", "begins", "ends", "ends"], id="what a rank alone in its pod does at once"),
     ],
 )
-def test_pip_in_every_rank_of_a_pod(tmp_path: Path, ranks: str, lines: list[str]) -> None:
-    env = pip_of(tmp_path) | {"COTENANT_POD_RANKS": ranks}
+def test_pip_in_every_rank_of_a_pod(tmp_path: Path, ranks: str, waits_s: str, lines: list[str]) -> None:
+    env = pip_of(tmp_path) | {"COTENANT_POD_RANKS": ranks, "WAITS_FOR_THE_OTHER_S": waits_s}
     command = [sys.executable, "-c", "from pip._internal.cli.main import main; main([])"]
     with (tmp_path / "log").open("w") as log:
-        started = [subprocess.Popen(command, env=env, stdout=log) for _ in range(2)]
-        assert [process.wait(20) for process in started] == [0, 0]
+        started = [subprocess.Popen(command, env=env, stdout=log, cwd=tmp_path) for _ in range(2)]
+        assert [process.wait(60) for process in started] == [0, 0]
     assert (tmp_path / "log").read_text().split() == lines
 
 
 def test_a_pip_that_builds_a_package_starts_another_one(tmp_path: Path) -> None:
-    env = pip_of(tmp_path) | {"COTENANT_POD_RANKS": "2"}
+    env = pip_of(tmp_path) | {"COTENANT_POD_RANKS": "2", "WAITS_FOR_THE_OTHER_S": "0"}
     command = [sys.executable, "-c", "from pip._internal.cli.main import main; main(['builds'])"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=20)
     assert done.stdout.split() == ["begins", "begins", "ends", "ends"], done.stderr
