@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help demo fuzz simulate-faults test test-plain test-live test-all test-for test-oldest test-platforms test-frameworks test-images check docs format crds map package lock clean setup bench
+.PHONY: help demo fuzz simulate-faults test test-plain test-live test-all test-for test-changed test-oldest test-platforms test-frameworks test-images check docs format crds map package lock clean setup bench
 
 help: ## list the ways in
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -39,6 +39,15 @@ test-plain: setup ## the tests that start no cluster, container or Ray
 
 test-for: setup ## the plain tests of one source file: make test-for F=operator/cotenant/core/actions/evict.py
 	@tests=$$($(PY) -m tests.contract.mirror $(F)) && $(PY) -m pytest -q $$tests
+
+# The plain tests that differ from BASE, more of them at once than there are cores: who counts on time fails here.
+BASE := origin/main
+CHANGED = $(wildcard $(filter-out tests/live/%,$(shell git diff --name-only --diff-filter=d $(BASE) -- '*/test_*.py')))
+
+test-changed: PROCESSES := 8
+test-changed: setup ## five times the plain tests that the branch changed, on a machine that is kept too busy (BASE=origin/main)
+	@test -n "$(CHANGED)" || { echo "No plain test differs from $(BASE)."; exit 0; }; \
+	for round in 1 2 3 4 5; do $(PY) -m pytest -q $(IN_PARALLEL) --dist load $(CHANGED) || exit 1; done
 
 test-live: setup docs ## everything else: clusters, containers, Ray; who fails runs once more, alone, at the end
 	$(programs)
