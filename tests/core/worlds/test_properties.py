@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cotenant.core import schedule
 from cotenant.core.model.objects import (
+    MUCH_SCRATCH,
     GpuRequest,
     Job,
     Node,
@@ -43,6 +44,7 @@ def nodes(draw: st.DrawFn) -> list[Node]:
             zone=draw(st.sampled_from(ZONES)),
             rack=draw(st.sampled_from(("r1", "r2"))),
             shared_by_queues=draw(st.booleans()),
+            scratch_mib=draw(st.sampled_from((MUCH_SCRATCH, MUCH_SCRATCH, 100_000, 200_000))),
         )
         for index in range(draw(st.integers(1, 5)))
     ]
@@ -133,6 +135,8 @@ def jobs(draw: st.DrawFn, names: Sequence[str]) -> list[Job]:
                 cpu_milli=draw(st.sampled_from((0, 1_000, 5_000))),
                 chief_cpu_milli=draw(st.sampled_from((None, None, 0, 3_000, 8_000, 20_000))),
                 chief_memory_mib=draw(st.sampled_from((None, None, 300_000))),
+                scratch_mib=draw(st.sampled_from((0, 0, 0, 40_000))),
+                chief_scratch_mib=draw(st.sampled_from((None, None, None, 0, 150_000))),
                 preemptible=draw(st.sampled_from((True, True, True, False))),
                 distinct_gpus=draw(st.sampled_from((True, True, False))),
                 expected_runtime_s=draw(st.sampled_from((None, 60, 3_600))),
