@@ -26,7 +26,7 @@ class Started:
     directory: Path
     address: str
 
-    def finish(self, deadline_s: float = 30) -> tuple[int, str, Termination]:
+    def finish(self, deadline_s: float = 60) -> tuple[int, str, Termination]:
         log, _ = self.process.communicate(timeout=deadline_s)
         return (
             self.process.returncode,

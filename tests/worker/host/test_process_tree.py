@@ -29,7 +29,7 @@ def rank(tmp_path: Path) -> Iterator[tuple[int, int, int]]:
     env = {**os.environ, "COTENANT_RANK": "3", "COTENANT_RESTART": "1"}
     note = tmp_path / "pids"
     first = subprocess.Popen([sys.executable, "-c", WRAPPER, str(note)], env=env, start_new_session=True)
-    until(lambda: len(note.read_text().split()) == 2, 20, "the processes")
+    until(lambda: len(note.read_text().split()) == 2, 60, "the processes")
     started, earlier = map(int, note.read_text().split())
     yield first.pid, started, earlier
     for pid in (started, earlier):
@@ -59,15 +59,15 @@ def test_what_removes_shared_memory_outlives_the_others_and_ends_by_itself(tmp_p
     name = f"cotenant-{os.getpid()}"
     env = {**os.environ, "COTENANT_RANK": "3", "COTENANT_RESTART": "1"}
     first = subprocess.Popen([sys.executable, "-c", SHARES, name], env=env, start_new_session=True)
-    until(lambda: Path("/dev/shm", name).exists(), 20, "the shared memory")
+    until(lambda: Path("/dev/shm", name).exists(), 60, "the shared memory")
     tree = ProcessTree(first.pid, 3, 1)
     tree.kill_but_cleaners()
     assert first.wait(20) == -9
-    until(lambda: not Path("/dev/shm", name).exists(), 20, "the removal of the shared memory")
+    until(lambda: not Path("/dev/shm", name).exists(), 60, "the removal of the shared memory")
 
 
 def test_all_of_them_are_killed(rank: tuple[int, int, int]) -> None:
     first, _, earlier = rank
     ProcessTree(first, 3, 1).kill()
-    until(lambda: not ProcessTree(first, 3, 1).pids(), 20, "their end")
+    until(lambda: not ProcessTree(first, 3, 1).pids(), 60, "their end")
     os.kill(earlier, 0)

@@ -67,7 +67,7 @@ def job(address: str, folder: Path) -> Contract:
 def test_the_ranks_start_when_the_data_is_there(tmp_path: Path, store: str, released: threading.Event) -> None:
     folder = tmp_path / "data"
     with launched(tmp_path, job(f"{store}/slow", folder).to_json()) as pod:
-        until(lambda: pod.progress().staging_bytes == 1000, 30, "it has begun")
+        until(lambda: pod.progress().staging_bytes == 1000, 60, "it has begun")
         waiting = pod.progress()
         assert (waiting.state, waiting.staged_bytes) == ("staging", 0)
         assert not (folder / "slow").exists()
@@ -80,9 +80,9 @@ def test_the_ranks_start_when_the_data_is_there(tmp_path: Path, store: str, rele
 
 def test_sigterm_while_data_comes_ends_the_pod_at_once(tmp_path: Path, store: str) -> None:
     with launched(tmp_path, job(f"{store}/slow", tmp_path / "data").to_json()) as pod:
-        until(lambda: pod.progress().staging_bytes == 1000, 30, "it has begun")
+        until(lambda: pod.progress().staging_bytes == 1000, 60, "it has begun")
         pod.process.send_signal(signal.SIGTERM)
-        code, log, termination = pod.finish(10)
+        code, log, termination = pod.finish()
     assert (code, termination.reason) == (143, "Preempted"), log
     assert "found" not in log
 

@@ -139,7 +139,7 @@ def test_a_cold_start_gives_the_same_world_as_a_warm_one(tmp_path: Path) -> None
 def test_a_program_may_start_processes_of_its_own(tmp_path: Path, how: str) -> None:
     """A spawned one imports the program again, from where the program began."""
     with launched(tmp_path, behave("spawn", how).to_json()) as pod:
-        code, log, _ = pod.finish(60)
+        code, log, _ = pod.finish()
     assert code == 0, log
     assert "[2, 4] children in True" in log
 
@@ -193,11 +193,11 @@ def test_sigterm_saves_leaves_in_time_and_says_preempted(tmp_path: Path, full: b
     """This holds also if the program left no room for the launcher's file."""
     spec = CheckpointSpec(str(tmp_path / "checkpoints"))
     with launched(tmp_path, behave("stop", checkpoint=spec, grace_s=20).to_json()) as pod:
-        until(lambda: pod.progress().step > 3, 20, "some steps")
+        until(lambda: pod.progress().step > 3, 60, "some steps")
         if full:
             (tmp_path / "state" / "preempt.tmp").mkdir()  # as good as a full disk: it cannot be written
         pod.process.send_signal(signal.SIGTERM)
-        ended, log, termination = pod.finish(20)
+        ended, log, termination = pod.finish()
     assert (ended, termination.reason) == (143, "Preempted"), log
     assert termination.last_checkpoint_step is not None
     assert termination.last_checkpoint_step > 3
@@ -212,18 +212,18 @@ def test_sigterm_that_comes_before_the_launcher_can_act_on_it_is_acted_on_when_i
         return bool(blocked >> (signal.SIGTERM - 1) & 1)
 
     with launched(tmp_path, behave("ignore", grace_s=2).to_json()) as pod:
-        until(held, 20, "its first instruction")
+        until(held, 60, "its first instruction")
         pod.process.send_signal(signal.SIGTERM)
-        ended, log, termination = pod.finish(20)
+        ended, log, termination = pod.finish()
     assert (ended, termination.reason, termination.step) == (143, "Preempted", 0), log
 
 
 def test_a_program_that_ignores_sigterm_is_killed_before_the_kubelet_does(tmp_path: Path) -> None:
     with launched(tmp_path, behave("ignore", grace_s=2).to_json()) as pod:
-        until(lambda: pod.get("/healthz") == "ok\n", 20, "health")
-        until(lambda: pod.progress().step == 1, 20, "the program ignores it")
+        until(lambda: pod.get("/healthz") == "ok\n", 60, "health")
+        until(lambda: pod.progress().step == 1, 60, "the program ignores it")
         pod.process.send_signal(signal.SIGTERM)
-        ended, log, termination = pod.finish(10)
+        ended, log, termination = pod.finish()
     assert ended == 143, log
     assert termination.message == (
         "asked to stop; no checkpoint is known; rank 0 did not leave within 2 s and had to be killed:"

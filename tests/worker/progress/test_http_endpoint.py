@@ -50,7 +50,7 @@ def test_a_lost_metric_is_on_the_page_as_what_it_became() -> None:
 
 def test_health_progress_and_metrics_are_answered_and_nothing_else(tmp_path: Path) -> None:
     with launched(tmp_path, behave("ignore", grace_s=1).to_json()) as pod:
-        until(lambda: pod.get("/healthz") == "ok\n", 20, "health")
+        until(lambda: pod.get("/healthz") == "ok\n", 60, "health")
         assert json.loads(pod.get("/progress"))["collective"] == "gloo"
         assert pod.get("/metrics").startswith("# HELP cotenant_worker_step ")
         with pytest.raises(urllib.error.HTTPError, match="404"):

@@ -86,7 +86,7 @@ def server(directory: Path, later: str = LATER) -> Iterator[Server]:
 
 
 def until_the_successor_serves(found: Server) -> str:
-    until(lambda: len(found.family()) == 2, 30, "a successor")  # asking for a rank would put it off
+    until(lambda: len(found.family()) == 2, 60, "a successor")  # asking for a rank would put it off
     line: str = until(lambda: (line := found.rank()).startswith("[True, True]") and line, 60, "the successor")
     return line
 
@@ -96,7 +96,7 @@ def test_a_rank_that_is_asked_for_while_the_successor_imports_comes_from_the_suc
     (tmp_path / f"{GATED}.py").write_text('import os; open(os.environ["MARK"] + "/gate").read()')
     with server(tmp_path, later=f"{GATED},{LATER}") as found:
         found.ahead()
-        until(lambda: len(found.family()) == 2, 30, "a successor")
+        until(lambda: len(found.family()) == 2, 60, "a successor")
         line = found.rank(meanwhile=lambda: (tmp_path / "gate").write_bytes(b""))
     assert line.startswith("[True, True] True 0 "), line
 
@@ -130,7 +130,7 @@ def test_all_end_with_the_launcher(tmp_path: Path, when: str) -> None:
     with server(tmp_path) as found:
         if when != "at once":
             until_the_successor_serves(found)
-    until(lambda: not found.family(), 20, "the end of the servers")
+    until(lambda: not found.family(), 60, "the end of the servers")
 
 
 def test_a_server_ends_with_the_successor_that_took_its_place(tmp_path: Path) -> None:
@@ -147,5 +147,5 @@ def test_a_server_ends_with_the_successor_that_took_its_place(tmp_path: Path) ->
 def test_an_import_that_fails_ahead_leaves_the_server_as_it_is(tmp_path: Path) -> None:
     with server(tmp_path, later="a_module_that_nobody_has") as found:
         assert found.rank().startswith("[True, False] ")
-        until(lambda: len(found.family()) == 2, 20, "the successor")
+        until(lambda: len(found.family()) == 2, 60, "the successor")
         assert found.rank().startswith("[True, False] ")

@@ -207,7 +207,7 @@ def job_of(tmp_path: Path, *command: str) -> Contract:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     spec = CheckpointSpec(str(tmp_path / "checkpoints"))
-    return contract([1], command=command, grace_s=20, checkpoint=spec, platform={"codePath": str(tmp_path)})
+    return contract([1], command=command, grace_s=60, checkpoint=spec, platform={"codePath": str(tmp_path)})
 
 
 @pytest.mark.parametrize(
@@ -261,9 +261,9 @@ def test_a_program_saves_once_whatever_is_in_between(tmp_path: Path, command: tu
     job = job_of(tmp_path, *command)
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     with launched(tmp_path, job.to_json(), PATH=path) as pod:
-        until((tmp_path / "ready").exists, 20, "the program")
+        until((tmp_path / "ready").exists, 60, "the program")
         pod.process.send_signal(signal.SIGTERM)
-        code, log, termination = pod.finish(20)
+        code, log, termination = pod.finish()
     assert (code, termination.reason, "had to be killed" in termination.message) == (143, "Preempted", False), log
     assert (tmp_path / "checkpoints" / "model.pt").exists(), log
     assert log.count("saving") == 1, log
@@ -275,7 +275,7 @@ def test_what_a_run_script_started_for_its_program_stays_until_that_has_saved(tm
     """The program may need it while it saves, as an X server or a Redis."""
     job = job_of(tmp_path, "bash", "helped.sh")
     with launched(tmp_path, job.to_json(), PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin") as pod:
-        until((tmp_path / "ready").exists, 20, "the program")
+        until((tmp_path / "ready").exists, 60, "the program")
         pod.process.send_signal(signal.SIGTERM)
-        code, log, _ = pod.finish(20)
+        code, log, _ = pod.finish()
     assert (code, "helped" in log) == (143, True), log

@@ -28,13 +28,13 @@ def test_a_rank_that_stays_stopped_is_said_once_and_one_that_goes_on_is_not(pid:
     found = StoppedRanks(lambda: [(3, 1, pid)], lambda _: None, timeout_s=10.0)
     assert found.check(0.0) == []
     os.kill(pid, signal.SIGSTOP)
-    until(lambda: is_stopped(pid), 10, "the kernel")
+    until(lambda: is_stopped(pid), 60, "the kernel")
     assert [found.check(now) for now in (1.0, 10.9, 11.0, 12.0)] == [[], [], [(3, 1, 10.0)], []]
     os.kill(pid, signal.SIGCONT)
-    until(lambda: not is_stopped(pid), 10, "the kernel")
+    until(lambda: not is_stopped(pid), 60, "the kernel")
     assert [found.check(now) for now in (13.0, 30.0)] == [[], []]
 
 
 def test_what_has_ended_is_not_stopped(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not is_stopped(pid), 10, "its end")
+    until(lambda: not is_stopped(pid), 60, "its end")
