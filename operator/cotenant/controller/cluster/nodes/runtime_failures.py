@@ -3,8 +3,8 @@
 One failure may be the job's own. Failures of two tenants on one node mean the node, for instance a driver that was
 upgraded under a running kernel, or a device plugin that a lost GPU confuses. Otherwise such a node, which is always
 free, would draw in one job after the other. That CUDA does not work is a pod's own word, which a tenant can forge: it
-counts only if the tenants are of two queues that serve them. The statuses of jobs record which nodes they avoid, so a new leader knows
-the same. After that time the node is tried again.
+counts only if the tenants are of two queues that serve them. The statuses of jobs record which nodes they avoid, so a
+new leader knows the same. After that time the node is tried again.
 """
 
 from __future__ import annotations
