@@ -274,3 +274,25 @@ def test_an_exception_that_the_kernel_of_a_notebook_has_shown_did_not_end_it(
     """What runs the notebook ends by it, and names the cell."""
     kernel = "import sys\nsys.modules['ipykernel'] = sys\nsys.last_value = ValueError('in a cell')\nsys.exit(1)\n"
     assert ended(tmp_path, monkeypatch, program(tmp_path, kernel)).error is None
+
+
+PICKLES_ITSELF = """
+import multiprocessing
+spawn = multiprocessing.get_context("spawn")
+class Actor(spawn.Process):
+    def loop(self): print("loop of", type(self).__name__)
+    def run(self):
+        child = spawn.Process(target=self.loop)
+        child.start()
+        child.join()
+if __name__ == "__main__":
+    actor = Actor()
+    actor.start()
+    actor.join()
+    raise SystemExit(actor.exitcode)
+"""
+
+
+def test_a_process_may_be_pickled_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exit_ = ended(tmp_path, monkeypatch, program(tmp_path, PICKLES_ITSELF))
+    assert (exit_.code, exit_.tail) == (0, ("loop of Actor",))

@@ -132,9 +132,13 @@ def after_multiprocessing(module):
     original = module.BaseProcess._bootstrap
 
     def bootstrap(self, *args, **kwargs):
-        run = self.run
+        run, own = self.run, "run" in vars(self)
 
         def recorded():
+            if own:
+                self.run = run
+            else:
+                del self.run  # the program may pickle its process, and a function in here cannot be
             try:
                 run()
             except Exception as error:
