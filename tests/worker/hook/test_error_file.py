@@ -211,6 +211,10 @@ def test_what_is_printed_is_what_python_prints(tmp_path: Path) -> None:
         pytest.param("os.kill(os.getpid(), signal.SIGKILL)", signal.SIGKILL, id="itself"),
         pytest.param("os.killpg(0, signal.SIGKILL)", signal.SIGKILL, id="its group"),
         pytest.param("os.kill(os.getpid(), signal.SIGTERM)", signal.SIGTERM, id="by SIGTERM"),
+        pytest.param("signal.raise_signal(signal.SIGKILL)", signal.SIGKILL, id="by the function for itself"),
+        pytest.param(
+            "signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)", signal.SIGTERM, id="a thread of it"
+        ),
         pytest.param("subprocess.Popen(['sleep', '9']).kill()", None, id="a child"),
         pytest.param("os.kill(os.getpid(), signal.SIGUSR1)", None, id="another signal"),
     ],
@@ -220,7 +224,7 @@ def test_a_kill_of_its_own_is_noted(
 ) -> None:
     monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path / "state"))
     environment = rank_env(tmp_path / "state", tmp_path) | environment_for_errors(1, 2)
-    command = [sys.executable, "-c", f"import os, signal, subprocess\n{deed}"]
+    command = [sys.executable, "-c", f"import os, signal, subprocess, threading\n{deed}"]
     subprocess.run(command, env=environment, check=False, start_new_session=True)
     ended_at = time.monotonic()
     for number in (signal.SIGKILL, signal.SIGTERM):
@@ -231,8 +235,9 @@ def test_a_kill_of_its_own_is_noted(
 
 def test_functions_that_are_watched_can_be_sent_to_a_spawned_process(tmp_path: Path) -> None:
     environment = rank_env(tmp_path / "state", tmp_path)
-    same = "pickle.loads(pickle.dumps(each)) is each for each in (os.kill, os.killpg, sys.exit)"
-    text = f"import os, pickle, sys; print(all({same}))"
+    watched = "(os.kill, os.killpg, signal.raise_signal, signal.pthread_kill, sys.exit)"
+    same = f"pickle.loads(pickle.dumps(each)) is each for each in {watched}"
+    text = f"import os, pickle, signal, sys; print(all({same}))"
     done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout == "True\n", done.stderr
 

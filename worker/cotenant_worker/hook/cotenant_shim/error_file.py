@@ -101,22 +101,29 @@ def watch_own_kills():
 
     Without the note it would look like a kill from outside, after which the ranks start again.
     """
-    kill, killpg = os.kill, os.killpg
+    watched = (
+        (os, "kill", lambda pid: pid in (0, -1, os.getpid(), os.getsid(0))),
+        (os, "killpg", lambda group: group in (0, os.getpgid(0), os.getsid(0))),
+        (signal, "raise_signal", lambda: True),
+        (signal, "pthread_kill", lambda thread: True),
+    )
+    for module, name, means_own in watched:
+        noted = _noted(getattr(module, name), means_own)
+        noted.__module__ = module.__name__  # where pickle finds it
+        setattr(module, name, noted)
 
-    @functools.wraps(kill)
-    def noted_kill(pid, number):
-        if number in _ENDS and pid in (0, -1, os.getpid(), os.getsid(0)):
-            _note_own_kill(number)
-        return kill(pid, number)
 
-    @functools.wraps(killpg)
-    def noted_killpg(group, number):
-        if number in _ENDS and group in (0, os.getpgid(0), os.getsid(0)):
-            _note_own_kill(number)
-        return killpg(group, number)
+def _noted(send, means_own):
+    """`send`, a function that takes a signal last, with a note if the signal ends this process or its rank."""
 
-    noted_kill.__module__ = noted_killpg.__module__ = os.__name__  # where pickle finds them
-    os.kill, os.killpg = noted_kill, noted_killpg
+    @functools.wraps(send)
+    def noted(*arguments):
+        with contextlib.suppress(Exception):
+            if arguments[-1] in _ENDS and means_own(*arguments[:-1]):
+                _note_own_kill(arguments[-1])
+        return send(*arguments)
+
+    return noted
 
 
 def _note_own_kill(number):
