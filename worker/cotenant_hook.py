@@ -1,5 +1,8 @@
-"""Loads the hook of a rank where PYTHONPATH does not: a run script has set it anew (`export PYTHONPATH=.`), or begins
-with an empty environment (`env -i`).
+"""Loads the hook of a rank where PYTHONPATH does not: a run script has set it anew (`export PYTHONPATH=.`), begins with
+an empty environment (`env -i`), or runs `python -I`.
+
+If another folder comes first there, it may have a `sitecustomize` too, as that of opentelemetry-instrument: Python
+imports one only.
 
 The file cotenant_hook.pth imports it at the start of every Python of the worker image's environment. It is in no
 wheel: where people install the package for themselves, nothing of it runs unasked.
@@ -7,6 +10,7 @@ wheel: where people install the package for themselves, nothing of it runs unask
 
 import importlib.util
 import os
+import sys
 
 _RANK = "COTENANT_RESTART"
 """Every rank has it."""
@@ -15,10 +19,11 @@ _MOST_PARENTS = 16
 
 
 def load() -> None:
-    """Run the hook's `sitecustomize` by its path, unless PYTHONPATH brings it. The package itself is not imported."""
+    """Run the hook's `sitecustomize` by its path, unless PYTHONPATH surely brings it. This imports no package."""
     found = importlib.util.find_spec("cotenant_worker")
     home = os.path.join(next(iter(found.submodule_search_locations or ()), ""), "hook") if found else ""
-    if not home or home in os.environ.get("PYTHONPATH", "").split(":"):
+    first = os.environ.get("PYTHONPATH", "").split(":")[0]
+    if not home or (home == first and not sys.flags.ignore_environment):
         return
     spec = importlib.util.spec_from_file_location("cotenant_late_hook", os.path.join(home, "sitecustomize.py"))
     if spec is not None and spec.loader is not None:

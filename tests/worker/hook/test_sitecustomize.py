@@ -65,6 +65,8 @@ def test_processes_that_a_rank_starts_write_whole_lines_and_its_own_loses_nothin
         pytest.param("PYTHONPATH=. python train.py", id="for one command"),
         pytest.param("export PYTHONPATH=$PWD:$PYTHONPATH\npython train.py", id="added to"),
         pytest.param("env -i PATH=$PATH python train.py", id="an empty environment"),
+        pytest.param("PYTHONPATH=$PWD/agent:$PYTHONPATH python train.py", id="behind an agent with a sitecustomize"),
+        pytest.param("python -I train.py", id="an isolated interpreter"),
     ],
 )
 def test_the_hook_is_there_whatever_a_run_script_makes_of_its_path(tmp_path: Path, script: str) -> None:
@@ -72,6 +74,8 @@ def test_the_hook_is_there_whatever_a_run_script_makes_of_its_path(tmp_path: Pat
     (tmp_path / "train.py").write_text("import sys; print('cotenant_shim' in sys.modules)")
     (tmp_path / "select.py").write_text("# picks samples")
     (tmp_path / "run.sh").write_text(f"{script}\n:\n")
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "sitecustomize.py").write_text("# instruments the program")
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     rank = {layout.ENV_STATE: str(tmp_path), "COTENANT_RESTART": "0", "PYTHONPATH": str(layout.HOOK_DIR)}
     for env, found in ((rank, "True\n"), ({}, "False\n")):

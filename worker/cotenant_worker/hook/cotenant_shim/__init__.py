@@ -6,8 +6,8 @@ the patches of a framework are loaded when that framework is imported, and `laun
 send.
 
 It changes only this: a cap on the GPU memory pool, gloo if NCCL cannot work, JAX's missing arguments, a count of
-optimizer steps, and output of spawned processes by whole lines. `python -S`, `-I` and `-E` avoid it; the agent's
-watchdog catches those processes.
+optimizer steps, and output of spawned processes by whole lines. `python -S` avoids it, and so do `-I` and `-E` in
+interpreters of other environments; the agent's watchdog catches those processes.
 """
 
 from __future__ import annotations
