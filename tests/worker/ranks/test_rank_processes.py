@@ -22,7 +22,7 @@ from cotenant_worker.host.procfs import Member
 from cotenant_worker.host.shared_memory import SharedMemory
 from cotenant_worker.ranks import rank_processes
 from cotenant_worker.ranks.rank_processes import LocalRanks
-from cotenant_worker.supervision.failure_cause import RankExit
+from cotenant_worker.supervision.failure_cause import RankExit, first_cause
 from cotenant_worker.supervision.messages import RankExited
 from cotenant_worker.supervision.worker_group import WorkerGroup, assign_ranks
 from tests.support.pod_sandbox import contract
@@ -238,6 +238,21 @@ async def test_a_shell_says_what_was_killed_and_else_137_is_a_code(
     child.exit.set_result(137)
     [ended] = await pod.ended()
     assert (ended.code, ended.signal) == want
+
+
+@pytest.mark.parametrize(
+    ("script", "itself"),
+    [
+        pytest.param("trap 'kill 0' EXIT; python train.py", True, id="its script does so"),
+        pytest.param("python train.py", False, id="nobody here did"),
+    ],
+)
+async def test_a_shell_that_ends_its_own_process_group_was_not_killed_from_outside(script: str, itself: bool) -> None:
+    pod = Pod(job_of((1,), "bash", "-c", script), PlayedChildren(b"trained\n"))
+    [child] = await pod.start()
+    child.exit.set_result(-signal.SIGTERM)
+    [ended] = await pod.ended()
+    assert (ended.own_kill, len(ended.tail), first_cause([ended]).killed) == (itself, 1 + itself, not itself)
 
 
 async def test_a_failed_program_that_does_not_leave_ends_by_its_own_error(state: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import time
 from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from cotenant_worker.host import layout
 from cotenant_worker.supervision.lingering_ranks import Lingering
@@ -60,6 +62,20 @@ def killed_itself(rank: int, generation: int, number: int | None, ended_at: floa
         notes = [entry.name for entry in islice(entries, _MAX_FILES) if entry.name.endswith(f".own-kill-{number}")]
         return any(ended_at - _SHORTLY_S <= _sent_at(rank, generation, note) <= ended_at for note in notes)
     return False
+
+
+_OWN_GROUP: Final = re.compile(
+    r"""\bkill\b[^;\n|&]*\s["']?(0|-?\$\$|-?\$\{?BASHPID\}?|-\$\(ps\b)["']?(?=[\s;&|)"']|$)""", re.MULTILINE
+)
+GROUP_KILL_HINT: Final = (
+    "the script sends SIGTERM to itself and to all that it started (kill 0). Let it end only what it started:"
+    " trap 'kill $(jobs -p)' EXIT"
+)
+
+
+def ends_itself(script: str) -> bool:
+    """True if this text of a shell script signals its own process group, as `trap 'kill 0' EXIT` does at its end."""
+    return bool(_OWN_GROUP.search(script))
 
 
 def _sent_at(rank: int, generation: int, note: str) -> float:

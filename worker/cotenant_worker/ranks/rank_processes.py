@@ -28,7 +28,14 @@ from cotenant_worker.ranks.environment import (
     grant_of,
     rank_environment,
 )
-from cotenant_worker.ranks.error_files import environment_for_errors, error_of, killed_itself, lingering
+from cotenant_worker.ranks.error_files import (
+    GROUP_KILL_HINT,
+    ends_itself,
+    environment_for_errors,
+    error_of,
+    killed_itself,
+    lingering,
+)
 from cotenant_worker.ranks.fork_client import ForkClient, has_spare_cpu
 from cotenant_worker.ranks.fork_protocol import ForkRequest
 from cotenant_worker.ranks.horovod import HorovodRendezvous
@@ -206,9 +213,13 @@ class LocalRanks:
         run.kill()
         if self.running.get(run.assignment.rank) is run:
             del self.running[run.assignment.rank]
-        code, number = self.program.code_and_signal(status, tuple(run.child.tail))
+        tail = tuple(run.child.tail)
+        code, number = self.program.code_and_signal(status, tail)
         if run.code is not None:
             code, number = run.code, None
+        own_kill = killed_itself(run.assignment.rank, run.generation, number, at)
+        if number == signal.SIGTERM and not own_kill and ends_itself(script_text(self.program, self._code)):
+            own_kill, tail = True, (*tail, GROUP_KILL_HINT)
         ended = RankExit(
             rank=run.assignment.rank,
             generation=run.generation,
@@ -217,10 +228,10 @@ class LocalRanks:
             at=at,
             stopped=run.stopped,
             oom=oom_kills() > run.oom_kills_before,
-            own_kill=killed_itself(run.assignment.rank, run.generation, number, at),
+            own_kill=own_kill,
             worked=max(run.counters.get("step"), run.counters.get("calls")) > 0,
             sequence=run.counters.get("sequence"),
-            tail=tuple(run.child.tail),
+            tail=tail,
             home=self._code_directories,
             error=self._error_of(run, status),
             left_behind=left,
