@@ -171,6 +171,15 @@ async def test_limits_of_memory_belong_to_the_rank_that_was_granted_them() -> No
     await pod.ranks.kill(0)
 
 
+@pytest.mark.parametrize(("framework", "told"), [("horovod", True), ("pytorch", False)])
+async def test_only_a_program_with_horovod_is_told_its_place_in_horovods_words(framework: str, told: bool) -> None:
+    """Lightning 1 takes HOROVOD_RANK for the wish to train by Horovod."""
+    [child] = await Pod(job_of((1,), framework=framework)).start()
+    place = {"HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME"}
+    assert place & set(child.env) == (place if told else set())
+    assert child.env["HOROVOD_CONTROLLER"] == "gloo"
+
+
 async def test_the_driver_of_ray_train_has_no_rank_and_finds_ray() -> None:
     pod = Pod(job_of([1], mode="rayTrain"), train_driver_env={"RAY_ADDRESS": "10.0.0.1:6379"})
     [child] = await pod.start()

@@ -5,16 +5,20 @@ earlier generation misleads the next.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher
 from cotenant_worker.supervision.worker_group import WorkerGroup
+
+_PLACE: Final = re.compile("HOROVOD_((LOCAL_|CROSS_)?(RANK|SIZE)|HOSTNAME|GLOO_RENDEZVOUS_.*)")
 
 
 @dataclass(slots=True)
@@ -33,6 +37,12 @@ class HorovodRendezvous:
         if self.enabled and group.size > 1 and self.contract.node_rank == group.ranks[0].pod:
             with socket.create_server((group.master_addr, group.coordinator_port), backlog=256) as listener:
                 self._running = self._spawn(listener.fileno(), base)
+
+    def variables(self, env: Mapping[str, str]) -> dict[str, str]:
+        """The variables of a rank. If its program has no Horovod, those of its place in Horovod's words are left out:
+        Lightning 1 takes HOROVOD_RANK for the wish to train by it.
+        """
+        return {name: value for name, value in env.items() if self.enabled or not _PLACE.fullmatch(name)}
 
     def _spawn(self, listener: int, base: Mapping[str, str]) -> ChildProcess:
         argv = [sys.executable, "-P", "-m", "cotenant_worker.ranks.horovod_rendezvous", str(listener)]

@@ -160,7 +160,7 @@ class LocalRanks:
             env = {name: value for name, value in env.items() if name not in RAY_TRAIN_VARIABLES} | dict(
                 self.train_driver_env
             )
-        env = environment_for_errors(assignment.rank, group.generation) | env
+        env = environment_for_errors(assignment.rank, group.generation) | self._horovod.variables(env)
         cell = SharedCounters(layout.counters_path(assignment.rank), create=True)
         cell.set("sequence", -1)
         read_end, write_end = os.pipe()
