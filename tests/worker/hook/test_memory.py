@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from cotenant_worker.hook.cotenant_shim import memory
 from cotenant_worker.hook.cotenant_shim.imports import EXIT_QUOTA
+from cotenant_worker.host import layout
 
 GIB = 1 << 30
 LIMITS = {
@@ -265,3 +267,34 @@ def test_tensorflow_that_cannot_be_limited_ends(rank: Rank, limited: Callable[..
         EXIT_QUOTA,
         ["the GPU memory limit of TensorFlow could not be set: RuntimeError: already initialized"],
     )
+
+
+@pytest.mark.parametrize(
+    ("ranks", "own", "written", "seen"),
+    [
+        pytest.param("2", "GPU-b", "0", "GPU-b", id="LOCAL_RANK, which is 0 in both"),
+        pytest.param("2", "GPU-b", "1", "GPU-b", id="RANK"),
+        pytest.param("2", "GPU-a,GPU-b", "1", "GPU-b", id="LOCAL_RANK, where a rank sees its whole pod"),
+        pytest.param("2", "GPU-a,GPU-b", "7", "7", id="a GPU that it does not have"),
+        pytest.param("2", "GPU-b", "GPU-b", "GPU-b", id="names"),
+        pytest.param("2", "GPU-b", "", "", id="no GPU"),
+        pytest.param("1", "GPU-b", "0", "0", id="the only rank of its pod"),
+        pytest.param("2", "", "0", "0", id="a rank without GPUs"),
+    ],
+)
+def test_numbers_that_a_program_writes_mean_the_gpus_of_its_rank(
+    monkeypatch: pytest.MonkeyPatch, ranks: str, own: str, written: str, seen: str
+) -> None:
+    """Eight ranks of one pod would all take its first GPU (torchrec's and Keras's programs write LOCAL_RANK there)."""
+    for name, value in {"COTENANT_POD_RANKS": ranks, "COTENANT_GPUS": own, "CUDA_VISIBLE_DEVICES": written}.items():
+        monkeypatch.setenv(name, value)
+    cuda = SimpleNamespace(_cuda_init=lambda: os.environ["CUDA_VISIBLE_DEVICES"])
+    memory.after_torch(SimpleNamespace(_C=cuda))
+    assert (cuda._cuda_init(), os.environ["CUDA_VISIBLE_DEVICES"]) == (seen, written)
+
+
+def test_numbers_that_a_run_script_writes_are_names_from_the_start(tmp_path: Path) -> None:
+    rank = {"COTENANT_POD_RANKS": "2", "COTENANT_GPUS": "GPU-b", "COTENANT_STATE_DIR": str(tmp_path), "RANK": "1"}
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(layout.HOOK_DIR), "CUDA_VISIBLE_DEVICES": "0", **rank}
+    shows = [sys.executable, "-c", "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"]
+    assert subprocess.run(shows, env=env, capture_output=True, text=True, check=True).stdout == "GPU-b\n"

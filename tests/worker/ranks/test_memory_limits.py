@@ -150,7 +150,8 @@ def test_a_rank_with_shares_of_two_gpus_sees_both_and_is_limited_on_each(monkeyp
     limits = json.loads(found[0]["COTENANT_LIMITS"])
     assert {uuid: one["quota"] >> 20 for uuid, one in limits.items()} == {"GPU-a": 16384, "GPU-b": 32768}
     assert found[0]["CUPY_GPU_MEMORY_LIMIT"] == str(limits["GPU-a"]["pool"])
-    assert visibility(pod, visible_gpus(job, pod, pod.ranks[0])) == {"CUDA_VISIBLE_DEVICES": "GPU-b,GPU-a"}
+    shown = visibility(pod, visible_gpus(job, pod, pod.ranks[0]))
+    assert shown == {"CUDA_VISIBLE_DEVICES": "GPU-b,GPU-a", "COTENANT_GPUS": "GPU-b,GPU-a"}
 
 
 def test_a_rank_that_sees_its_whole_pod_is_limited_on_every_gpu_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ AMD: Final = "amd.com/gpu"
 WITH_NCCL: Final = frozenset({"", AMD})
 """AMD's RCCL uses NCCL's name, in torch and in its variables."""
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+OWN: Final = "COTENANT_GPUS"
+"""The same. A program may write numbers into the first, which would count the GPUs of the container."""
 MPS_PIPE: Final = "CUDA_MPS_PIPE_DIRECTORY"
 
 
@@ -51,7 +53,7 @@ def visibility(pod: PodGrant, gpus: Sequence[GpuGrant]) -> dict[str, str]:
     """Variables that show a rank these devices of its pod, and no others."""
     resource = next((gpu.resource for gpu in gpus), "")
     if not resource:
-        return {VISIBLE: ",".join(gpu.uuid for gpu in gpus)}
+        return dict.fromkeys((VISIBLE, OWN), ",".join(gpu.uuid for gpu in gpus))
     if resource != AMD:
         return {}
     order = list(dict.fromkeys(gpu.uuid for rank in pod.ranks for gpu in rank.gpus))

@@ -26,6 +26,10 @@ def install():
     """Install the shim, once per interpreter, before the first line of its program."""
     if in_rank() and not is_main_process():
         _write_whole_lines()
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "").replace(",", "").isdigit():
+        from .memory import own_gpus
+
+        os.environ["CUDA_VISIBLE_DEVICES"] = own_gpus() or os.environ["CUDA_VISIBLE_DEVICES"]
     watch_imports()
     install_hook()
     watch_exits()

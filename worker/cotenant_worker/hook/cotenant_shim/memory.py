@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -53,6 +54,40 @@ def before_torch(spec):
 def after_torch(torch):
     if hasattr(torch, "cuda") and hasattr(torch.cuda, "_lazy_call"):
         torch.cuda._lazy_call(_limit_torch)
+    for name in ("_cuda_init", "_cuda_getDeviceCount"):  # the first of them reads the variable
+        if hasattr(getattr(torch, "_C", None), name):
+            setattr(torch._C, name, _among_own_gpus(getattr(torch._C, name)))
+
+
+def own_gpus():
+    """The GPUs that the program means by numbers in CUDA_VISIBLE_DEVICES; empty if it has none there.
+
+    `os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]` is right where a rank has a machine of its own, or
+    sees all of it. CUDA counts the GPUs of the container, which may have other ranks.
+    """
+    own, chosen = (os.environ.get(name, "").split(",") for name in ("COTENANT_GPUS", "CUDA_VISIBLE_DEVICES"))
+    if os.environ.get("COTENANT_POD_RANKS", "1") == "1" or own == [""] or not all(each.isdigit() for each in chosen):
+        return ""
+    if len(own) == len(chosen) == 1:
+        return own[0]
+    return ",".join(own[int(each)] for each in chosen) if max(map(int, chosen)) < len(own) else ""
+
+
+def _among_own_gpus(function):
+    """The function, called while CUDA_VISIBLE_DEVICES has `own_gpus`."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        numbers, uuids = os.environ.get("CUDA_VISIBLE_DEVICES"), own_gpus()
+        if not uuids:
+            return function(*args, **kwargs)
+        os.environ["CUDA_VISIBLE_DEVICES"] = uuids
+        try:
+            return function(*args, **kwargs)
+        finally:
+            os.environ["CUDA_VISIBLE_DEVICES"] = numbers
+
+    return call
 
 
 def _limit_torch():
