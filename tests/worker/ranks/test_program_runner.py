@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cotenant_worker.host import layout
+from cotenant_worker.ranks import program_runner
 from cotenant_worker.supervision.traceback_excerpt import error_line
 from tests.worker.processes import behave, launched
 
@@ -50,6 +51,20 @@ def test_a_crash_of_native_code_names_the_line_that_led_there(tmp_path: Path) ->
     done = run_program(tmp_path, "import ctypes\ndef peek():\n    ctypes.string_at(0)\npeek()\n")
     assert done.returncode == -signal.SIGSEGV
     assert error_line(done.stderr.splitlines()) == ("Fatal Python error: Segmentation fault", "train.py:3, in peek")
+
+
+def test_of_many_files_beside_a_program_only_those_are_looked_at_that_could_be_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at each takes minutes on a network volume."""
+    for name in ("yaml", "packaging", "tokenize.py", *(f"{number}.jpg" for number in range(50))):
+        (tmp_path / name).touch()
+    looks: list[str] = []
+    monkeypatch.setattr(
+        Path, "is_file", lambda path: bool(looks.append(path.parent.name)) or path.parent.name == "yaml"
+    )
+    assert program_runner._modules_in(tmp_path, {"yaml", "packaging", "tokenize", "numpy"}) == {"yaml", "tokenize"}
+    assert sorted(looks) == ["packaging", "yaml"]
 
 
 HERE = Path(__file__).parents[1] / "hook"

@@ -20,6 +20,7 @@ import pkgutil
 import sys
 import traceback
 import types
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -186,7 +187,7 @@ def _forget_hidden(directory: Path) -> None:
     imported ahead.
     """
     hideable = sys.stdlib_module_names - _OF_EVERY_START - set(sys.builtin_module_names)
-    hidden = hideable & _modules_in(directory)
+    hidden = _modules_in(directory, hideable)
     for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
         del sys.modules[name]
 
@@ -200,15 +201,15 @@ def hides_imported(program: Program) -> bool:
         return False
     directory = Path(program.argv[0]).resolve().parent if program.kind == "script" else Path.cwd()
     imported = {name for name in sys.modules if "." not in name} - sys.stdlib_module_names - _NOT_OF_PROGRAMS
-    found = imported & (_modules_in(directory) if directory.is_dir() else set())
+    found = _modules_in(directory, imported) if directory.is_dir() else set()
     return any(not (getattr(sys.modules[name], "__file__", None) or "").startswith(f"{directory}/") for name in found)
 
 
-def _modules_in(directory: Path) -> set[str]:
-    """Names of the modules and packages in a folder."""
-    there = os.listdir(directory)
-    packages = {name for name in there if (directory / name / "__init__.py").is_file()}
-    return packages | {name.removesuffix(".py") for name in there if name.endswith(".py")}
+def _modules_in(directory: Path, names: Collection[str]) -> set[str]:
+    """Those of the names that are modules or packages in a folder, which may have thousands of entries."""
+    there = set(os.listdir(directory))
+    packages = {name for name in there.intersection(names) if (directory / name / "__init__.py").is_file()}
+    return packages | {name for name in names if f"{name}.py" in there}
 
 
 def _print_exception(error: BaseException) -> None:
