@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker.host.workspace import link_entries, make_user_packages, remove_stale_locks, working_directory
+from cotenant_worker.host import workspace
+from cotenant_worker.host.workspace import (
+    link_entries,
+    make_user_packages,
+    remove_stale_locks,
+    working_directory,
+)
 
 
 def volume(at: Path) -> Path:
@@ -36,6 +42,67 @@ def test_a_second_start_keeps_what_the_first_one_wrote(tmp_path: Path) -> None:
     assert link_entries(code, tmp_path / "scratch") == start
     found = {entry.name: entry.read_text() for entry in start.iterdir()}
     assert found == {"train.py": "the program's own", "snapshot.pt": "step 1"}
+
+
+def repository(at: Path) -> Path:
+    """Code of a volume: `runs/` has what its author once wrote, `data/digits/` a script that writes beside itself."""
+    for file in ("train.py", "runs/monday/events", "data/digits/prepare.py", ".git/HEAD", "pkg/__pycache__/a.pyc"):
+        (at / file).parent.mkdir(parents=True, exist_ok=True)
+        (at / file).write_text(file)
+    (at / "latest").symlink_to("runs")
+    return at
+
+
+def test_a_program_may_write_into_the_folders_of_its_code(tmp_path: Path) -> None:
+    code = repository(tmp_path / "code")
+    start = link_entries(code, tmp_path / "scratch")
+    (start / "runs" / "tuesday").mkdir()
+    (start / "data" / "digits" / "train.bin").write_text("prepared")
+    assert link_entries(code, tmp_path / "scratch") == start
+    assert sorted(str(path.relative_to(start)) for path in start.rglob("*") if not path.is_dir()) == [
+        "data/digits/prepare.py",
+        "data/digits/train.bin",
+        "runs/monday/events",
+        "train.py",
+    ]
+    assert (start / "runs" / "monday" / "events").read_text() == "runs/monday/events"
+    assert [path.is_symlink() for path in (start / "train.py", start / "runs" / "monday" / "events")] == [False, True]
+    linked = [".git", "latest", "pkg/__pycache__"]
+    assert [name for name in linked if (start / name).is_symlink() and (start / name).is_dir()] == linked
+    assert not (code / "runs" / "tuesday").exists()
+
+
+COMPILES = """
+import os
+open(os.path.join(os.path.dirname(__file__), "helpers.py"), "w").write("WORD = 'compiled'")
+from pkg import helpers
+print(helpers.WORD)
+"""
+
+
+def test_a_module_may_compile_what_it_needs_beside_itself(tmp_path: Path) -> None:
+    """Megatron-LM runs make in the folder of its data sets."""
+    code = tmp_path / "code"
+    (code / "pkg").mkdir(parents=True)
+    (code / "pkg" / "datasets.py").write_text(COMPILES)
+    (code / "train.py").write_text("import pkg.datasets")
+    start = link_entries(code, tmp_path / "scratch")
+    done = subprocess.run([sys.executable, "train.py"], cwd=start, capture_output=True, text=True, check=False)
+    assert done.stdout == "compiled\n", done.stderr
+    assert [path.name for path in (code / "pkg").iterdir() if path.is_file()] == ["datasets.py"]
+
+
+@pytest.mark.parametrize("limit", ["_MOST_LINKS", "_MOST_S"])
+def test_a_large_or_slow_volume_is_linked_folder_by_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(workspace, limit, {"_MOST_LINKS": 7, "_MOST_S": -1.0}[limit])
+    code = repository(tmp_path / "code")
+    for number in range(20):
+        (code / f"{number}.py").touch()
+    start = link_entries(code, tmp_path / "scratch")
+    assert sorted(entry.name for entry in start.iterdir()) == sorted(entry.name for entry in code.iterdir())
+    assert all(entry.is_symlink() for entry in start.iterdir() if entry.is_dir())
 
 
 def test_code_that_can_be_written_to_is_the_start_itself_and_without_code_it_is_the_root(tmp_path: Path) -> None:

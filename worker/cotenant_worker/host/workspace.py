@@ -1,9 +1,10 @@
 """The working directory of a program: contains its code, and is writable.
 
-Code from a ConfigMap is mounted read-only, but many programs write where they start: `torch.save(…, "snapshot.pt")`,
-`runs/`, Hydra's `outputs/`. Such a program starts in a directory of the pod's scratch space with a link to every entry
-of its code. Ranks of one pod share it, as they share a directory under torchrun. It lives as long as the pod, so a rank
-that is restarted in place finds its files.
+Code is mounted read-only, but many programs write where they start: `torch.save(…, "snapshot.pt")`, `runs/`, Hydra's
+`outputs/`. Such a program starts in a directory of the scratch space with the folders and the scripts of its code, and
+a link to every other file. So it may also write into folders that its code has, and compile what its modules need
+beside them. Ranks of one pod share the directory, as under torchrun. It lives as long as the pod, so a rank that is
+restarted in place finds its files.
 
 It finds locks of killed ranks too. Most are gone with their holder; that of torch's compiled extensions is a file that
 the next rank would wait for without end.
@@ -16,9 +17,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
+import time
+from collections import deque
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
+from typing import Final
+
+_MOST_LINKS: Final = 4_000
+_MOST_S: Final = 2.0
+"""What lies deeper when so many entries are linked, or so much time has passed, is reached by a link to its folder."""
 
 
 def working_directory(code: Path, scratch: Path) -> Path:
@@ -31,11 +41,48 @@ def working_directory(code: Path, scratch: Path) -> Path:
 def link_entries(code: Path, scratch: Path) -> Path:
     """Make or complete `scratch`. Files that a program wrote there under other names stay."""
     scratch.mkdir(parents=True, exist_ok=True)
-    for entry in sorted(code.iterdir()):
-        link = scratch / entry.name
-        if not entry.name.startswith("..") and not link.is_symlink() and not link.exists():  # `..data` is the kubelet's
-            link.symlink_to(entry)
+    left, end = _MOST_LINKS, time.monotonic() + _MOST_S
+    folders = deque([""])
+    while folders:
+        inside = folders.popleft()
+        enough = inside and (left <= 0 or time.monotonic() > end)
+        entries = None if enough else _entries(code / inside, left if inside else None)
+        if inside and entries is None:
+            (scratch / inside).symlink_to(code / inside)
+            continue
+        (scratch / inside).mkdir(exist_ok=True)
+        for entry in entries or ():
+            left -= 1
+            at = os.path.join(inside, entry.name)
+            link = scratch / at
+            if entry.name.startswith("..") or link.is_symlink() or link.exists():  # `..data` is the kubelet's
+                continue
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith((".", "__")):
+                folders.append(at)
+            elif time.monotonic() > end or not _copied(entry, link):
+                link.symlink_to(code / at)
     return scratch
+
+
+def _copied(entry: os.DirEntry[str], target: Path) -> bool:
+    """Copy a script; false for other files. Of a link, Python takes the folder of what it links to for the program's:
+    modules would come from there, and could not write beside themselves.
+    """
+    if not entry.name.endswith((".py", ".sh")) or not entry.is_file(follow_symlinks=False):
+        return False
+    with contextlib.suppress(OSError):
+        shutil.copy2(entry.path, target)
+        return True
+    target.unlink(missing_ok=True)
+    return False
+
+
+def _entries(folder: Path, most: int | None) -> list[os.DirEntry[str]] | None:
+    """What is in a folder; None if that is more than `most`, or may not be read."""
+    with contextlib.suppress(PermissionError), os.scandir(folder) as there:
+        found = list(there if most is None else islice(there, most + 1))
+        return found if most is None or len(found) <= most else None
+    return None
 
 
 def remove_stale_locks(env: Mapping[str, str], scratch: Path = Path("/tmp")) -> None:
