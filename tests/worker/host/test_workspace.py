@@ -1,6 +1,7 @@
 """Code as a ConfigMap volume shows it, and what a program finds where it starts."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from cotenant_worker.host.workspace import (
     link_entries,
     make_user_packages,
     remove_stale_locks,
+    trust_repositories,
     working_directory,
 )
 
@@ -152,3 +154,17 @@ def test_a_program_may_import_what_it_has_installed_itself(tmp_path: Path, name:
 def test_no_folder_of_packages_is_made_outside_the_pods_scratch_space(tmp_path: Path) -> None:
     make_user_packages({"HOME": str(tmp_path / "home")}, scratch=tmp_path / "scratch")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("theirs", ["", "[user]\n\tname = me\n"], ids=["without settings", "with settings"])
+def test_git_tells_a_program_the_commit_of_code_that_belongs_to_another_user(tmp_path: Path, theirs: str) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    subprocess.run(["git", "init", "-q", str(tmp_path / "code")], env=env, check=True)
+    if theirs:
+        (tmp_path / ".gitconfig").write_text(theirs)
+    trust_repositories(env, scratch=tmp_path)
+    asks = ["git", "-C", str(tmp_path / "code"), "rev-parse", "--is-inside-work-tree"]
+    done = subprocess.run(asks, env={**env, "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}, capture_output=True, check=False)
+    assert (done.returncode == 0) is not bool(theirs)
+    assert (tmp_path / ".gitconfig").read_text().startswith(theirs)

@@ -9,6 +9,9 @@ restarted in place finds its files.
 It finds locks of killed ranks too. Most are gone with their holder; that of torch's compiled extensions is a file that
 the next rank would wait for without end.
 
+A program may ask git for the commit that it is. Git refuses a repository that belongs to another user, as code on a
+volume does.
+
 A program may install what it imports next. Python looks into the user's own folder of packages only if that is there
 when it starts, so it is made before.
 """
@@ -83,6 +86,16 @@ def _entries(folder: Path, most: int | None) -> list[os.DirEntry[str]] | None:
         found = list(there if most is None else islice(there, most + 1))
         return found if most is None or len(found) <= most else None
     return None
+
+
+def trust_repositories(env: Mapping[str, str], scratch: Path = Path("/tmp")) -> None:
+    """Let git read repositories of other users, unless the user has settings of git. Before its release 2.38 it takes
+    this from a file only.
+    """
+    settings = Path(env.get("HOME", "/"), ".gitconfig")
+    if settings.is_relative_to(scratch) and not settings.exists():
+        with contextlib.suppress(OSError):
+            settings.write_text("[safe]\n\tdirectory = *\n")
 
 
 def remove_stale_locks(env: Mapping[str, str], scratch: Path = Path("/tmp")) -> None:

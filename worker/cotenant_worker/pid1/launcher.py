@@ -18,7 +18,7 @@ from cotenant.contract import Contract, needs_ray
 from cotenant_worker.host import layout, termination_signals
 from cotenant_worker.host.background_tasks import BackgroundTasks
 from cotenant_worker.host.processes import ChildWatcher, finish_logs, kill_descendants
-from cotenant_worker.host.workspace import make_user_packages
+from cotenant_worker.host.workspace import make_user_packages, trust_repositories
 from cotenant_worker.parameter_server.heartbeats import ServerLinks
 from cotenant_worker.pid1.data_staging import DataStaging
 from cotenant_worker.pid1.evaluator import told_of
@@ -111,6 +111,7 @@ class Launcher:
         termination_signals.deliver(asyncio.get_running_loop(), self._on_sigterm)
         publish_choices(self.contract, self.board, self.ranks.program.warning)
         make_user_packages(self.env)
+        trust_repositories(self.env)
         self._start_early()
         bus = await self.event_bus.open()
         labels = {"job": self.contract.job, "namespace": self.contract.namespace}
