@@ -1,6 +1,7 @@
 """What a program asks of `init_process_group` where NCCL cannot work, through a stand-in for torch's module."""
 
 import contextlib
+import os
 import subprocess
 import sys
 from datetime import timedelta
@@ -125,3 +126,55 @@ def test_the_longest_timeout_of_the_groups_is_the_programs() -> None:
     broken = SimpleNamespace(_device_types=["cpu"], _get_backend=lambda device: None)
     c10d = SimpleNamespace(_world=SimpleNamespace(pg_map=[group(1800), group(7200), broken]))
     assert torch_patches.longest_timeout_s(c10d) == 7200
+
+
+ELSEWHERE = "10.0.0.1:24001"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "arguments", "want"),
+    [
+        pytest.param("2", {}, ("10.0.0.1", "24001", None), id="by its variables"),
+        pytest.param("1", {}, ("localhost", "12355", None), id="ranks of one pod meet there"),
+        pytest.param("2", {"world_size": 2, "rank": 1}, ("10.0.0.1", "24001", None), id="with the rank that it has"),
+        pytest.param("2", {"world_size": 1, "rank": 0}, ("localhost", "12355", None), id="a group of its own"),
+        pytest.param("2", {"store": object()}, ("localhost", "12355", None), id="a store of its own"),
+        pytest.param(
+            "2",
+            {"init_method": "tcp://127.0.0.1:1", "world_size": 2, "rank": 1},
+            ("localhost", "12355", f"tcp://{ELSEWHERE}"),
+            id="by an address",
+        ),
+        pytest.param(
+            "2",
+            {"init_method": "tcp://10.9.9.9:1", "world_size": 2, "rank": 1},
+            ("localhost", "12355", "tcp://10.9.9.9:1"),
+            id="by an address that others reach",
+        ),
+    ],
+)
+def test_ranks_in_several_pods_that_name_their_own_machine_meet_at_the_jobs_address(
+    monkeypatch: pytest.MonkeyPatch, nodes: str, arguments: dict[str, Any], want: tuple[str | None, ...]
+) -> None:
+    place = {"RANK": "1", "COTENANT_RANK": "1", "WORLD_SIZE": "2", "COTENANT_RANKS": "2", "COTENANT_NODES": nodes}
+    address = {"MASTER_ADDR": "localhost", "MASTER_PORT": "12355", "COTENANT_MASTER": ELSEWHERE}
+    for name, value in (place | address).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch_patches, "log_line", lambda _: None)
+    rest, named = torch_patches.at_the_jobs_address((), arguments)
+    assert (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], named.get("init_method")) == want
+    assert (rest, {**named, "init_method": None}) == ((), {**arguments, "init_method": None})
+
+
+def test_an_address_of_ipv6_has_its_brackets_only_where_a_port_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = {"RANK": "0", "COTENANT_RANK": "0", "WORLD_SIZE": "2", "COTENANT_RANKS": "2", "COTENANT_NODES": "2"}
+    for name, value in (place | {"MASTER_ADDR": "127.0.0.1", "COTENANT_MASTER": "[fd00::7]:24001"}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MASTER_PORT", "1")
+    monkeypatch.setattr(torch_patches, "log_line", lambda _: None)
+    torch_patches.at_the_jobs_address((), {})
+    assert (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]) == ("fd00::7", "24001")
+    assert torch_patches.at_the_jobs_address(("tcp://localhost:1", None, 2, 0), {}) == (
+        (),
+        {"init_method": "tcp://[fd00::7]:24001", "timeout": None, "world_size": 2, "rank": 0},
+    )

@@ -45,6 +45,8 @@ def after_distributed(c10d):
             if is_main_process() or _is_first(*args, **kwargs):
                 log_line(f"backend {backend!r} cannot work here (see the job's progress); using {chosen!r}")
             kwargs.pop("device_id", None)
+        if is_main_process():
+            args, kwargs = at_the_jobs_address(args, kwargs)
         if not (is_main_process() or (_is_job_rendezvous(*args, **kwargs) and is_training_process())):
             result = original(chosen, *args, **kwargs)
             confined_children[:] = [c10d.get_world_size() < world_size() or _stays_in_the_pod(*args, **kwargs)]
@@ -69,6 +71,29 @@ def after_distributed(c10d):
     init_process_group.__wrapped__ = original
     c10d.init_process_group = init_process_group
     _count_before_the_end(c10d)
+
+
+_PARAMETERS = ("init_method", "timeout", "world_size", "rank", "store", "group_name", "pg_options", "device_id")
+"""Of `init_process_group`, behind the backend."""
+
+
+def at_the_jobs_address(args, kwargs):
+    """The arguments, with the job's address in place of this machine's: a program that was written for one machine says
+    `localhost`, and there the job's ranks in several pods never meet.
+    """
+    env = os.environ
+    given = {**dict(zip(_PARAMETERS, args)), **kwargs}  # noqa: B905 - Python 3.8 has no strict=
+    place = [given.get("world_size", -1), given.get("rank", -1)]
+    place = [each if each >= 0 else int(env.get(name) or -1) for each, name in zip(place, ("WORLD_SIZE", "RANK"))]  # noqa: B905
+    if given.get("store") is not None or place != [world_size(), rank()] or not _stays_in_the_pod(*args, **kwargs):
+        return args, kwargs
+    if given.get("init_method") in (None, "env://"):
+        host, _, env["MASTER_PORT"] = env["COTENANT_MASTER"].rpartition(":")
+        env["MASTER_ADDR"] = host.strip("[]")
+    else:
+        given["init_method"] = f"tcp://{env['COTENANT_MASTER']}"
+    log_line(f"rank {rank()} of {world_size()} meets the others at {env['COTENANT_MASTER']}: they are in other pods")
+    return (), given
 
 
 def _count_before_the_end(c10d):
