@@ -36,6 +36,8 @@ ENV PATH=/opt/cotenant/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     HOME=/tmp
+# With a name: run scripts ask whoami, and Hadoop's login, which Spark uses, fails without one.
+RUN echo cotenant:x:65532:65532::/tmp:/bin/sh >> /etc/passwd && echo cotenant:x:65532: >> /etc/group
 USER 65532:65532
 
 FROM builder AS operator-packages

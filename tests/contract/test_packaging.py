@@ -209,6 +209,12 @@ def test_the_dockerfile_has_a_target_for_every_image_of_the_chart() -> None:
     assert images <= stages
 
 
+def test_the_user_of_the_images_has_a_name() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    users = set(re.findall(r"^USER (\d+):\d+$", text, re.MULTILINE)) - {"0"}
+    assert set(re.findall(r"\w+:x:(\d+):\d+:\S+ >> /etc/passwd", text)) == users
+
+
 def test_every_dependency_says_why_it_is_here() -> None:
     for project, end in ((ROOT, "[project.scripts]"), (ROOT / "local", "[project.entry-points")):
         text = (project / "pyproject.toml").read_text()

@@ -94,3 +94,4 @@ def test_the_command_that_the_chart_runs_is_there(
 
 def test_the_process_in_the_image_is_not_root(run: Callable[..., str]) -> None:
     assert run("agent", "python", "-c", "import os; print(os.getuid(), os.getgid())") == "65532 65532"
+    assert run("agent", "whoami") == "cotenant"
