@@ -161,7 +161,7 @@ def test_ranks_in_several_pods_that_name_their_own_machine_meet_at_the_jobs_addr
     for name, value in (place | address).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch_patches, "log_line", lambda _: None)
-    rest, named = torch_patches.at_the_jobs_address((), arguments)
+    rest, named = torch_patches.in_the_jobs_group((), arguments)
     assert (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], named.get("init_method")) == want
     assert (rest, {**named, "init_method": None}) == ((), {**arguments, "init_method": None})
 
@@ -172,9 +172,34 @@ def test_an_address_of_ipv6_has_its_brackets_only_where_a_port_follows(monkeypat
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MASTER_PORT", "1")
     monkeypatch.setattr(torch_patches, "log_line", lambda _: None)
-    torch_patches.at_the_jobs_address((), {})
+    torch_patches.in_the_jobs_group((), {})
     assert (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]) == ("fd00::7", "24001")
-    assert torch_patches.at_the_jobs_address(("tcp://localhost:1", None, 2, 0), {}) == (
+    assert torch_patches.in_the_jobs_group(("tcp://localhost:1", None, 2, 0), {}) == (
         (),
         {"init_method": "tcp://[fd00::7]:24001", "timeout": None, "world_size": 2, "rank": 0},
     )
+
+
+@pytest.mark.parametrize(
+    ("local", "arguments", "want"),
+    [
+        pytest.param("0", {"rank": 0, "world_size": 2}, 1, id="LOCAL_RANK, and the size of the job"),
+        pytest.param("0", {"rank": 0}, 1, id="LOCAL_RANK alone"),
+        pytest.param("1", {"rank": 1, "world_size": 2}, 1, id="LOCAL_RANK, which is its rank"),
+        pytest.param("0", {"rank": 0, "world_size": 1}, 0, id="a group of its own"),
+        pytest.param("1", {"rank": 0, "world_size": 2}, 0, id="neither of its numbers"),
+        pytest.param("0", {}, None, id="none"),
+        pytest.param("0", {"init_method": "env://"}, None, id="that of its variables"),
+    ],
+)
+def test_local_rank_is_no_rank_where_several_have_the_same(
+    monkeypatch: pytest.MonkeyPatch, local: str, arguments: dict[str, Any], want: int | None
+) -> None:
+    """cleanrl's ppo_atari_multigpu.py gives it, as is right under torchrun on one machine."""
+    place = {"RANK": "1", "COTENANT_RANK": "1", "WORLD_SIZE": "2", "COTENANT_RANKS": "2", "COTENANT_NODES": "1"}
+    for name, value in (place | {"LOCAL_RANK": local, "MASTER_ADDR": "10.0.0.1"}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch_patches, "log_line", lambda _: None)
+    assert torch_patches.in_the_jobs_group((), arguments)[1].get("rank") == want
+    monkeypatch.setenv("RANK", "0")  # the program's doing
+    assert torch_patches.in_the_jobs_group((), {})[1].get("rank") == (1 if local == "0" else None)

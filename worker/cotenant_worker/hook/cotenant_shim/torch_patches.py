@@ -46,7 +46,7 @@ def after_distributed(c10d):
                 log_line(f"backend {backend!r} cannot work here (see the job's progress); using {chosen!r}")
             kwargs.pop("device_id", None)
         if is_main_process():
-            args, kwargs = at_the_jobs_address(args, kwargs)
+            args, kwargs = in_the_jobs_group(args, kwargs)
         if not (is_main_process() or (_is_job_rendezvous(*args, **kwargs) and is_training_process())):
             result = original(chosen, *args, **kwargs)
             confined_children[:] = [c10d.get_world_size() < world_size() or _stays_in_the_pod(*args, **kwargs)]
@@ -77,23 +77,33 @@ _PARAMETERS = ("init_method", "timeout", "world_size", "rank", "store", "group_n
 """Of `init_process_group`, behind the backend."""
 
 
-def at_the_jobs_address(args, kwargs):
-    """The arguments, with the job's address in place of this machine's: a program that was written for one machine says
-    `localhost`, and there the job's ranks in several pods never meet.
+def in_the_jobs_group(args, kwargs):
+    """The arguments, corrected where a program that was written for one machine would not meet the job's other ranks.
+
+    It says "localhost", where ranks in other pods never come; or it gives LOCAL_RANK for its rank, which several have.
     """
     env = os.environ
     given = {**dict(zip(_PARAMETERS, args)), **kwargs}  # noqa: B905 - Python 3.8 has no strict=
-    place = [given.get("world_size", -1), given.get("rank", -1)]
-    place = [each if each >= 0 else int(env.get(name) or -1) for each, name in zip(place, ("WORLD_SIZE", "RANK"))]  # noqa: B905
-    if given.get("store") is not None or place != [world_size(), rank()] or not _stays_in_the_pod(*args, **kwargs):
+    size, number = given.get("world_size", -1), given.get("rank", -1)
+    size = size if size >= 0 else int(env.get("WORLD_SIZE") or -1)
+    number = number if number >= 0 else int(env.get("RANK") or -1)
+    own = number == rank() or str(number) == env.get("LOCAL_RANK")
+    if given.get("store") is not None or size != world_size() or size < 2 or not own:
         return args, kwargs
-    if given.get("init_method") in (None, "env://"):
-        host, _, env["MASTER_PORT"] = env["COTENANT_MASTER"].rpartition(":")
-        env["MASTER_ADDR"] = host.strip("[]")
-    else:
-        given["init_method"] = f"tcp://{env['COTENANT_MASTER']}"
-    log_line(f"rank {rank()} of {world_size()} meets the others at {env['COTENANT_MASTER']}: they are in other pods")
-    return (), given
+    told = []
+    if number != rank():
+        given["rank"] = rank()
+        told.append(f"rank {number} is rank {rank()} of {size}: LOCAL_RANK counts the ranks of one machine")
+    if _stays_in_the_pod(*args, **kwargs):
+        told.append(f"rank {rank()} of {size} meets the others at {env['COTENANT_MASTER']}: they are in other pods")
+        if given.get("init_method") in (None, "env://"):
+            host, _, env["MASTER_PORT"] = env["COTENANT_MASTER"].rpartition(":")
+            env["MASTER_ADDR"] = host.strip("[]")
+        else:
+            given["init_method"] = f"tcp://{env['COTENANT_MASTER']}"
+    for line in told:
+        log_line(line)
+    return ((), given) if told else (args, kwargs)
 
 
 def _count_before_the_end(c10d):
