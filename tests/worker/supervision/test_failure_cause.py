@@ -68,6 +68,12 @@ def test_an_image_without_a_compiler_is_told_so(line: str, told: bool) -> None:
     assert message.endswith("install g++ in it, or use the default image") is told
 
 
+def test_a_program_that_takes_its_rank_for_a_gpus_number_is_told_what_it_sees() -> None:
+    line = "torch.AcceleratorError: CUDA error: invalid device ordinal"
+    message = first_cause([ended(1, 1, tail=(line,))]).message
+    assert message.startswith(f"rank 1 ended with 1: {line}. The rank sees only its own GPUs: choose one by LOCAL_RANK")
+
+
 def test_a_rank_that_waited_in_vain_at_its_end_is_told_with_where_another_was() -> None:
     exits = [ended(0, signal=6, tail=JAX_LOST), ended(1, signal=6, at=0.9, tail=JAX_WAITED)]
     message = first_cause(exits).message

@@ -47,6 +47,13 @@ _NO_COMPILER = re.compile(
 _COMPILER_HINT = (
     ". This image has no compiler, which torch.compile and Triton need: install g++ in it, or use the default image"
 )
+_NO_SUCH_GPU = re.compile(r"invalid device ordinal")
+"""How `torch.cuda.set_device(rank)` fails in a rank that sees fewer GPUs."""
+_ORDINAL_HINT = (
+    ". The rank sees only its own GPUs: choose one by LOCAL_RANK. If all ranks are in one pod, gpuVisibility: Pod in"
+    " spec.runtime shows them all of its GPUs"
+)
+_HINTS = ((_NO_COMPILER, _COMPILER_HINT), (_NO_SUCH_GPU, _ORDINAL_HINT))
 EVERY_RANK_HINT = "Every rank must take part in every collective: look for an early return, or for uneven batches"
 TRANSIT_S = 2.0
 """Events of two pods may overtake each other by this much. An end with 0 that arrives later may have been first."""
@@ -216,7 +223,7 @@ def _describe(exit_: RankExit, *, collateral: bool) -> FailureCause:
     blame = " (all failures blame a peer; this one was the first)" if collateral else ""
     given, code = code, unreserved_code(code)
     note = f" (reported as {code}: {given} has a meaning of ours)" if given != code else ""
-    hint = _COMPILER_HINT if any(_NO_COMPILER.search(line) for line in lines) else ""
+    hint = next((hint for how, hint in _HINTS if any(how.search(line) for line in lines)), "")
     message = f"rank {exit_.rank} ended with {given}{note}{blame}: {last}{hint}"
     return FailureCause("UserError", exit_.rank, code, None, message, tail)
 
