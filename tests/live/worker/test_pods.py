@@ -38,6 +38,15 @@ def test_an_unchanged_torchrun_program_trains_over_two_pods() -> None:
     assert "backend 'nccl' cannot work here" in logs
 
 
+def test_a_program_that_was_written_for_one_machine_trains_over_two_pods() -> None:
+    script = f"export MASTER_ADDR=localhost MASTER_PORT=12355; {sys.executable} ddp.py"
+    with PodSandbox(contract([1, 1], command=("bash", "-c", script)), PROGRAMS) as world:
+        codes = [pod.wait(START_S) for pod in world.start_all()]
+        logs = world.logs()
+    assert codes == [0, 0], logs
+    assert logs.count("meets the others at") == 2
+
+
 @pytest.mark.parametrize(
     ("pods", "clears"),
     [
