@@ -16,8 +16,8 @@ from typing import Any, Final
 import pynvml
 
 from cotenant_agent.gpus import mig
-from cotenant_agent.gpus.device_reset import reset_device
 from cotenant_agent.gpus.memory_limit_reader import MemoryLimitReader
+from cotenant_agent.gpus.nvidia_smi import reset_device
 from cotenant_agent.gpus.nvml_queries import (
     GpuLostError,
     decoded,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from cotenant_agent.mps import compute_mode
+from cotenant_agent.gpus.nvidia_smi import DEFAULT, EXCLUSIVE, set_mode
 from cotenant_agent.mps.configuration import ROOT, SERVER, GpuFolder, MpsError
 from cotenant_agent.mps.control_program import PROGRAM
 from cotenant_agent.mps.gpu_daemon import GpuDaemon
@@ -32,13 +32,8 @@ REPORT: Final = "keeper.json"
 
 
 class Keeper:
-    def __init__(
-        self,
-        root: Path,
-        set_mode: Callable[[str, str], str] = compute_mode.set_mode,
-        daemon: Callable[[GpuFolder], GpuDaemon] = GpuDaemon,
-    ) -> None:
-        self._root, self._set_mode, self._daemon = root, set_mode, daemon
+    def __init__(self, root: Path, daemon: Callable[[GpuFolder], GpuDaemon] = GpuDaemon) -> None:
+        self._root, self._daemon = root, daemon
         self._daemons: dict[Path, GpuDaemon] = {}
         self._uuids: dict[Path, str] = {}
         self._retry_at: dict[Path, float] = {}
@@ -81,7 +76,7 @@ class Keeper:
         uuid = str(document["servers"][SERVER]["allowed_devices"])
         folder.running.write_text(uuid)
         self._uuids[folder.path] = uuid
-        if why := self._set_mode(uuid, compute_mode.EXCLUSIVE):
+        if why := set_mode(uuid, EXCLUSIVE):
             log.warning("%s does not become exclusive, so nothing will be claimed of its compute: %s", uuid, why)
         daemon = self._daemon(folder)
         daemon.start()
@@ -95,7 +90,7 @@ class Keeper:
             uuid = self._uuids.pop(folder.path, "") or folder.running.read_text()
         except OSError:
             return
-        if why := self._set_mode(uuid, compute_mode.DEFAULT):
+        if why := set_mode(uuid, DEFAULT):
             self._note(folder, f"{uuid} stays exclusive: {why}")
             return
         folder.running.unlink(missing_ok=True)

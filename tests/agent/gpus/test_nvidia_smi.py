@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_agent.gpus.device_reset import reset_device
+from cotenant_agent.gpus.nvidia_smi import reset_device
 
 
 @pytest.mark.parametrize(
