@@ -7,13 +7,21 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cotenant_agent.failures import Failures, Step
-from cotenant_agent.gpus.readings import AskedLimit, GpuInventory, GpuSample, GpuSourceError, LimitReading, XidEvent
+from cotenant_agent.gpus.readings import (
+    AskedLimit,
+    GpuInventory,
+    GpuSample,
+    GpuSource,
+    GpuSourceError,
+    LimitReading,
+    XidEvent,
+)
 from cotenant_agent.gpus.sampler import GpuSampler, XidListener
 
 NOTHING = GpuInventory(simulated=True, gpus=())
 
 
-class ScriptedSource:
+class ScriptedSource(GpuSource):
     """A source whose calls do what the test says: answer, fail, or hang until `release` is set."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from cotenant_agent.devices.extended_resource import ExtendedResourceSource, class_in
-from cotenant_agent.gpus.readings import AskedLimit, GpuInventory, GpuSample, HealthSigns, LimitReading, XidEvent
+from cotenant_agent.gpus.readings import GpuInventory, GpuSample, GpuSource, HealthSigns
 
 log = logging.getLogger("cotenant.agent")
 
@@ -84,7 +84,7 @@ class AmdSmi:
 
 
 @dataclass(slots=True)
-class AmdSmiSource:
+class AmdSmiSource(GpuSource):
     """The devices of `inner`, completed by what `amd-smi` says; unchanged without it."""
 
     inner: ExtendedResourceSource
@@ -129,15 +129,6 @@ class AmdSmiSource:
         if self._metric is None or now - self._metric[0] >= READ_S:
             self._metric = now, self.smi.metric()
         return self._metric[1]
-
-    def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
-        return self.inner.wait_for_xid(timeout_s)
-
-    def can_read_limits(self) -> bool:
-        return False
-
-    def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
-        return self.inner.memory_limit(asked)
 
     def reset(self, uuid: str) -> str:
         return self.inner.reset(uuid)

@@ -9,21 +9,12 @@ labels that the makers' labellers write, and the class also from the administrat
 from __future__ import annotations
 
 import re
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cotenant_agent.gpus.readings import (
-    AskedLimit,
-    Gpu,
-    GpuInventory,
-    GpuSample,
-    GpuSourceError,
-    LimitReading,
-    XidEvent,
-)
+from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuSample, GpuSource, GpuSourceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +37,7 @@ UNNAMED_SERIES: Final = re.compile(r"(?:^|_)(MI\d+[A-Z]*)(?:_|$)")
 """Product names of AMD with a series in front: AMD_Instinct_MI300X_OAM is called MI300X."""
 
 
-class ExtendedResourceSource:
+class ExtendedResourceSource(GpuSource):
     """One resource of the node, chosen at the first read.
 
     Devices stay listed while the agent runs. Those that the Node no longer offers have no sample, so they are not
@@ -86,18 +77,6 @@ class ExtendedResourceSource:
 
     def _healthy(self, node: Mapping[str, Any]) -> int:
         return _number(node, "allocatable", self.resource)
-
-    def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
-        """Return None after the timeout: the Node reports no events."""
-        time.sleep(timeout_s)
-        return None
-
-    def can_read_limits(self) -> bool:
-        return False
-
-    def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
-        """None: whole devices have no limits."""
-        return None
 
     def reset(self, uuid: str) -> str:
         return f"devices of {self.resource} are reset by their maker's tools"

@@ -34,6 +34,7 @@ from cotenant_agent.gpus.readings import (
     Gpu,
     GpuInventory,
     GpuSample,
+    GpuSource,
     GpuSourceError,
     HealthSigns,
     LimitReading,
@@ -58,7 +59,7 @@ def class_of(product: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "", NOISE.sub("", product)) or "GPU"
 
 
-class NvmlSource:
+class NvmlSource(GpuSource):
     def __init__(self) -> None:
         try:
             pynvml.nvmlInit()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 MIB: Final = 1024 * 1024
 
@@ -126,22 +128,33 @@ class LimitReading:
     used_mib: int | None = None
 
 
-class GpuSource(Protocol):
-    """A source of GPUs. A call may block as long as a broken driver does, so only threads of `sampler` make calls."""
+class GpuSource(ABC):
+    """A source of GPUs. A call may block as long as a broken driver does, so only threads of `sampler` make calls.
 
+    What is not abstract fits a source that has no events and enforces no limits.
+    """
+
+    @abstractmethod
     def inventory(self) -> GpuInventory: ...
 
+    @abstractmethod
     def samples(self) -> tuple[GpuSample, ...]: ...
 
-    def wait_for_xid(self, timeout_s: float) -> XidEvent | None: ...
-
-    def can_read_limits(self) -> bool:
-        """True if limits of cgroups can be read back here."""
-
-    def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
-        """The limit in force; None if it cannot be read."""
-
+    @abstractmethod
     def reset(self, uuid: str) -> str:
         """Reset this GPU. Returns an empty text, or the reason of the failure. Called by the thread that takes
         samples.
         """
+
+    def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
+        """The next event; None after the timeout."""
+        time.sleep(timeout_s)
+        return None
+
+    def can_read_limits(self) -> bool:
+        """True if limits of cgroups can be read back here."""
+        return False
+
+    def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
+        """The limit in force; None if it cannot be read."""
+        return None

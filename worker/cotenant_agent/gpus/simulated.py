@@ -10,22 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cotenant_agent.gpus.readings import (
-    AskedLimit,
-    Gpu,
-    GpuInventory,
-    GpuSample,
-    GpuSourceError,
-    HealthSigns,
-    LimitReading,
-    XidEvent,
-)
+from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuSample, GpuSource, GpuSourceError, HealthSigns
 
 MIB_PER: Final = {"Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
 MAX_GPUS: Final = 64
@@ -107,7 +97,7 @@ def gpus_of(node: str, spec: SimulatedSpec) -> tuple[Gpu, ...]:
     )
 
 
-class SimulatedSource:
+class SimulatedSource(GpuSource):
     """Reads its document at every call, so an edited annotation or file takes effect at once."""
 
     def __init__(self, node: str, read: Callable[[], str], where: str) -> None:
@@ -125,18 +115,6 @@ class SimulatedSource:
             for gpu in gpus_of(self._node, spec)
         )
 
-    def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
-        """Return None after the timeout: simulated GPUs raise no events."""
-        time.sleep(timeout_s)
-        return None
-
-    def can_read_limits(self) -> bool:
-        return False
-
     def reset(self, uuid: str) -> str:
         """Does nothing: a simulated GPU is as its document says."""
         return ""
-
-    def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
-        """None: nothing is enforced on simulated GPUs."""
-        return None
