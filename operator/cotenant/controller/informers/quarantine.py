@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from cotenant.api.conversion import conditions
 from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.trainingjob_status import Condition, PendingStatus, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
 from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.telemetry.logs import shorten
 from cotenant.core.model.lifecycle import HOLDING, Phase
@@ -137,17 +138,16 @@ def quarantine_in(status: TrainingJobStatus, *, generation: int, now: float) -> 
 
 def with_condition(status: TrainingJobStatus, quarantine: Quarantine, now: float) -> TrainingJobStatus:
     """The status with the quarantine's condition: true, or false once it is lifted."""
-    before = next((one for one in status.conditions if one.type == CONDITION), None)
-    if quarantine.lifted and before is None:
+    if quarantine.lifted and conditions.find(status.conditions, CONDITION) is None:
         return status
-    state, began = str(not quarantine.lifted), now if quarantine.lifted else quarantine.since
-    condition = Condition(
-        type=CONDITION,
-        status=state,
-        reason="Lifted" if quarantine.lifted else quarantine.stage.value,
-        message="the operator gets on with the job again" if quarantine.lifted else quarantine.message,
-        last_transition_time=before.last_transition_time if before and before.status == state else began,
-        observed_generation=quarantine.generation,
+    condition = conditions.renewed(
+        status.conditions,
+        CONDITION,
+        str(not quarantine.lifted),
+        "Lifted" if quarantine.lifted else quarantine.stage.value,
+        "the operator gets on with the job again" if quarantine.lifted else quarantine.message,
+        at=now if quarantine.lifted else quarantine.since,
+        generation=quarantine.generation,
     )
     others = tuple(one for one in status.conditions if one.type != CONDITION)
     fields: dict[str, Any] = {"conditions": (*others, condition)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from cotenant.api.conversion.conditions import find, renewed
 from cotenant.api.resources.trainingjob_status import (
     EARLIER_EXITS_MAX,
     LOW_USE,
@@ -101,23 +102,17 @@ def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
     made = []
     for kind, true in truths.items():
         old = before.get(kind)
-        same = old is not None and old.status == str(true)
-        made.append(
-            Condition(
-                type=kind,
-                status=str(true),
-                reason=old.reason if same and old and kind == "Admitted" and true else status.reason or phase.value,
-                message=old.message if same and old and kind == "Admitted" and true else status.message or "",
-                last_transition_time=old.last_transition_time if same and old else now,
-                observed_generation=status.observed_generation,
-            )
-        )
+        reason, message = status.reason or phase.value, status.message or ""
+        if old is not None and kind == "Admitted" and true and old.status == "True":
+            reason, message = old.reason, old.message
+        known, generation = status.conditions, status.observed_generation
+        made.append(renewed(known, kind, str(true), reason, message, at=now, generation=generation))
     return (*made, *(one for one in status.conditions if one.type in KEPT))
 
 
 def with_condition(status: TrainingJobStatus, condition: Condition) -> tuple[Condition, ...]:
     """The status's conditions with this one. Its transition time changes only if its truth does."""
-    before = next((one for one in status.conditions if one.type == condition.type), None)
+    before = find(status.conditions, condition.type)
     if before is not None and before.status == condition.status:
         condition = condition.model_copy(update={"last_transition_time": before.last_transition_time})
     return (*(one for one in status.conditions if one.type != condition.type), condition)
@@ -127,14 +122,8 @@ def unblocked(status: TrainingJobStatus, now: float) -> TrainingJobStatus:
     """The status of a job that runs: the condition `StartBlocked` becomes false."""
     if not any(one.type == START_BLOCKED and one.status == "True" for one in status.conditions):
         return status.model_copy(update={"blocked_start": None})
-    runs = Condition(
-        type=START_BLOCKED,
-        status="False",
-        reason="Running",
-        message="an attempt runs",
-        last_transition_time=now,
-        observed_generation=status.observed_generation,
-    )
+    known, generation = status.conditions, status.observed_generation
+    runs = renewed(known, START_BLOCKED, "False", "Running", "an attempt runs", at=now, generation=generation)
     return status.model_copy(update={"blocked_start": None, "conditions": with_condition(status, runs)})
 
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from cotenant.api.conversion import conditions
 from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.trainingjob_status import Condition, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, exit_status
@@ -190,7 +191,7 @@ def with_forced_deletions(o: Observation, result: ReconcileResult, settings: Set
 
 def unconfirmed_at(o: Observation) -> float | None:
     """Unix time after which the job no longer waits for overdue pods; None if no pod is overdue."""
-    found = next((one for one in o.status.conditions if one.type == status_transitions.OVERDUE), None)
+    found = conditions.find(o.status.conditions, status_transitions.OVERDUE)
     since = unix_seconds(found.last_transition_time) if found and found.status == "True" else None
     return None if since is None else since + CONFIRM_S
 
@@ -208,7 +209,7 @@ def _with_overdue_condition(
     """The status with the condition `TerminationOverdue` up to date; None if there is nothing to write."""
     if o.record.deleting:
         return changed
-    present = next((one for one in o.status.conditions if one.type == status_transitions.OVERDUE), None)
+    present = conditions.find(o.status.conditions, status_transitions.OVERDUE)
     if bool(overdue) == (present is not None and present.status == "True"):
         return changed
     status = changed or o.status
@@ -217,16 +218,10 @@ def _with_overdue_condition(
         if overdue
         else "all pods that were asked to end have ended"
     )
-    condition = Condition(
-        type=status_transitions.OVERDUE,
-        status=str(bool(overdue)),
-        reason=_overdue_reason(o, overdue),
-        message=message,
-        last_transition_time=o.now,
-        observed_generation=status.observed_generation,
-    )
-    others = tuple(one for one in status.conditions if one.type != status_transitions.OVERDUE)
-    return status.model_copy(update={"conditions": (*others, condition)})
+    known, kind, reason = status.conditions, status_transitions.OVERDUE, _overdue_reason(o, overdue)
+    generation = status.observed_generation
+    condition = conditions.renewed(known, kind, str(bool(overdue)), reason, message, at=o.now, generation=generation)
+    return status.model_copy(update={"conditions": status_transitions.with_condition(status, condition)})
 
 
 def _overdue_reason(o: Observation, overdue: tuple[PodRecord, ...]) -> str:

@@ -7,9 +7,9 @@ jobs hold them that will not end in time, or that nobody may evict.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
+from cotenant.api.conversion import conditions
 from cotenant.api.conversion.booking_terms import terms_of
 from cotenant.api.resources.bookings import Booking, BookingStatus
 from cotenant.api.resources.trainingjob_status import Condition
@@ -99,13 +99,6 @@ def _missing(milli: int, *, is_active: bool) -> str:
 def _condition(booking: Booking, problem: str, *, known: bool, now: float) -> Condition:
     value = "Unknown" if not known else "False" if problem else "True"
     reason = {"Unknown": "NotDecided", "False": "Overbooked", "True": "Kept"}[value]
-    before = next((one for one in booking.status.conditions if one.type == "Fulfilled"), None)
-    since = before.last_transition_time if before is not None and before.status == value else None
-    return Condition(
-        type="Fulfilled",
-        status=value,
-        reason=reason,
-        message=problem or ("no decision has been made with it yet" if not known else "all that is booked is there"),
-        last_transition_time=since or datetime.fromtimestamp(int(now), UTC),
-        observed_generation=booking.metadata.generation,
-    )
+    message = problem or ("no decision has been made with it yet" if not known else "all that is booked is there")
+    before, generation = booking.status.conditions, booking.metadata.generation
+    return conditions.renewed(before, "Fulfilled", value, reason, message, at=now, generation=generation)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from cotenant.api.conversion.conditions import renewed
 from cotenant.api.conversion.quota_grants import effective_queues, grant_lines, spec_digest
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.quota_requests import Granted, MoreQuota, QuotaRequest, QuotaRequestStatus
@@ -159,16 +160,8 @@ def _obstacles(
 
 
 def _condition(request: QuotaRequest, kind: str, value: str, reason: str, message: str, *, now: float) -> Condition:
-    before = next((one for one in request.status.conditions if one.type == kind), None)
-    since = before.last_transition_time if before is not None and before.status == value else _moment(now)
-    return Condition(
-        type=kind,
-        status=value,
-        reason=reason,
-        message=message,
-        last_transition_time=since,
-        observed_generation=request.metadata.generation,
-    )
+    known, generation = request.status.conditions, request.metadata.generation
+    return renewed(known, kind, value, reason, message, at=now, generation=generation)
 
 
 def _ends_at(request: QuotaRequest) -> float:

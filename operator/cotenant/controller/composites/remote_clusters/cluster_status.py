@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cotenant.api.conversion import conditions
 from cotenant.api.resources.remote_clusters import RemoteCluster, RemoteClusterStatus
-from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.fields import moment
 from cotenant.api.scalars.status_text import plain_sentence
 from cotenant.controller.composites.remote_clusters.trouble import Trouble
@@ -30,12 +30,8 @@ def cluster_status(
     else:
         message, reason = plain_sentence(trouble.message), trouble.reason
     value = str(trouble is None)
-    known = next((one for one in before.conditions if one.type == REACHABLE), None)
-    since = known.last_transition_time if known is not None and known.status == value else moment(int(now))
-    condition = Condition(
-        type=REACHABLE, status=value, reason=reason, message=message, last_transition_time=since,
-        observed_generation=remote.metadata.generation,
-    )  # fmt: skip
+    generation = remote.metadata.generation
+    condition = conditions.renewed(before.conditions, REACHABLE, value, reason, message, at=now, generation=generation)
     return RemoteClusterStatus(
         reachable=value,
         message=message,
@@ -44,5 +40,5 @@ def cluster_status(
         running=sum(one.phase in HOLDING for one in records),
         last_seen=last,
         conditions=(condition,),
-        observed_generation=remote.metadata.generation,
+        observed_generation=generation,
     )

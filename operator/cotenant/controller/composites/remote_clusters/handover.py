@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from cotenant.api.conversion import conditions
 from cotenant.api.conversion.to_core import requeued_at, unix_seconds
 from cotenant.api.resources.placement_status import ClusterRun
 from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.remote_clusters import RemoteClusterSpec, SpilloverSpec
-from cotenant.api.resources.trainingjob_status import Condition, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import Spillover
 from cotenant.api.scalars.fields import moment
 from cotenant.controller.composites.remote_clusters.mirror import mirror_name, namespace_there, travel_problem
@@ -119,19 +120,13 @@ def handed_over(record: JobRecord, remote: str, spec: RemoteClusterSpec, now: fl
 def stays(record: JobRecord, remote: str, problem: str, now: float) -> TrainingJobStatus | None:
     """The status of a job that cannot go; None if it says so already."""
     message = f"the job is not handed to cluster {remote}: {problem}"
-    said = next((one for one in record.status.conditions if one.type == SPILLOVER), None)
+    said = conditions.find(record.status.conditions, SPILLOVER)
     if said is not None and (said.status, said.message) == ("False", message):
         return None
     return _with_spillover(record.status, "False", "StaysHere", message, now)
 
 
 def _with_spillover(status: TrainingJobStatus, value: str, reason: str, message: str, now: float) -> TrainingJobStatus:
-    condition = Condition(
-        type=SPILLOVER,
-        status=value,
-        reason=reason,
-        message=message,
-        last_transition_time=moment(now),
-        observed_generation=status.observed_generation,
-    )
+    known, generation = status.conditions, status.observed_generation
+    condition = conditions.renewed(known, SPILLOVER, value, reason, message, at=now, generation=generation)
     return status.model_copy(update={"conditions": with_condition(status, condition)})

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from cotenant import names
+from cotenant.api.conversion.conditions import find, renewed
 from cotenant.api.resources.placement_status import ClusterRun
-from cotenant.api.resources.trainingjob_status import Condition, PendingStatus, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
 from cotenant.api.scalars.fields import moment
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.controller.composites.remote_clusters.mirror import SeenMirror
@@ -218,26 +219,22 @@ def _ended_there(record: JobRecord, cluster: ClusterRun, now: float) -> WriteJob
 
 def lost(record: JobRecord, cluster: ClusterRun, why: str, heard_at: float, now: float) -> TrainingJobStatus | None:
     """The status of a job on a cluster that is silent; None if it says so already."""
-    said = next((one for one in record.status.conditions if one.type == CLUSTER_LOST), None)
-    since = moment(min(int(heard_at), int(now))) if said is None else said.last_transition_time
-    message = plain_sentence(
-        f"nothing is heard of cluster {cluster.name} since {since:%Y-%m-%dT%H:%M:%SZ}: {why}. The job may go on there;"
-        " nothing is started here"
-    )
-    if said is not None:
+    known, since = record.status.conditions, min(int(heard_at), int(now))
+    if find(known, CLUSTER_LOST) is not None:
         return None
-    condition = Condition(
-        type=CLUSTER_LOST, status="True", reason="NotHeard", message=message, last_transition_time=since,
-        observed_generation=record.generation,
-    )  # fmt: skip
-    return record.status.model_copy(update={"conditions": with_condition(record.status, condition)})
+    message = plain_sentence(
+        f"nothing is heard of cluster {cluster.name} since {moment(since):%Y-%m-%dT%H:%M:%SZ}: {why}. The job may go on"
+        " there; nothing is started here"
+    )
+    silent = renewed(known, CLUSTER_LOST, "True", "NotHeard", message, at=since, generation=record.generation)
+    return record.status.model_copy(update={"conditions": with_condition(record.status, silent)})
 
 
 def given_up(record: JobRecord, cluster: ClusterRun, after_s: int, now: float) -> WriteJob | None:
     """The status of a job that comes back without having been seen to be gone, after a long silence. It may run twice
     for a while.
     """
-    said = next((one for one in record.status.conditions if one.type == CLUSTER_LOST), None)
+    said = find(record.status.conditions, CLUSTER_LOST)
     if said is None or now < said.last_transition_time.timestamp() + after_s:
         return None
     message = (

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from cotenant.api.conversion import conditions
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.sessions.session import Session
 from cotenant.api.resources.sessions.session_status import SessionPhase, SessionStatus
@@ -57,7 +58,7 @@ class SessionObserved:
         return Phase(self.job_status.phase or Phase.PENDING)
 
     def condition(self, kind: str) -> Condition | None:
-        return next((one for one in self.session.status.conditions if one.type == kind), None)
+        return conditions.find(self.session.status.conditions, kind)
 
     @property
     def decided_to_suspend(self) -> str:
@@ -200,14 +201,14 @@ def _status(
     warns = line is not None and line.next.warn_at <= o.now < line.next.at
     ready = phase is SessionPhase.RUNNING
     suspended = phase in (SessionPhase.SUSPENDING, SessionPhase.SUSPENDED)
-    conditions = [
+    made = [
         _condition(o, READY, ready, reason, message),
         _condition(o, SUSPENDED, suspended, reason if suspended else "Runs", ""),
     ]
     if warns and line is not None:
-        conditions.append(_condition(o, WARNING, True, line.next.reason, _warning(line)))
+        made.append(_condition(o, WARNING, True, line.next.reason, _warning(line)))
     elif o.condition(WARNING) is not None:
-        conditions.append(_condition(o, WARNING, False, "NotDue", ""))
+        made.append(_condition(o, WARNING, False, "NotDue", ""))
     before = o.session.status
     keeps_life = phase in (SessionPhase.PENDING, SessionPhase.STARTING)
     started = moment(line.started_at) if line is not None else before.started_at if keeps_life else None
@@ -223,7 +224,7 @@ def _status(
         ends_at=moment(line.lifetime.at) if line is not None else None,
         last_activity=moment(shown_activity(o.session, o.times, line.last_activity)) if line is not None else None,
         suspends_at=moment(line.next.at) if warns and line is not None else None,
-        conditions=tuple(conditions),
+        conditions=tuple(made),
         observed_generation=o.generation,
     )
     return status.to_document()
@@ -231,13 +232,5 @@ def _status(
 
 def _condition(o: SessionObserved, kind: str, holds: bool, reason: str, message: str) -> Condition:
     """Condition with the time of its last change, and the generation that it was decided for."""
-    before, state = o.condition(kind), str(holds)
-    same = before is not None and before.status == state
-    return Condition(
-        type=kind,
-        status=state,
-        reason=reason,
-        message=message,
-        last_transition_time=before.last_transition_time if same and before is not None else moment(o.now),
-        observed_generation=o.generation,
-    )
+    known = o.session.status.conditions
+    return conditions.renewed(known, kind, str(holds), reason, message, at=o.now, generation=o.generation)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from cotenant.api.conversion import conditions
 from cotenant.api.resources.sweeps.sweep import Sweep, SweepSpec
 from cotenant.api.resources.sweeps.sweep_status import (
     OVER,
@@ -145,14 +146,6 @@ def _conditions(
     before: SweepStatus, *, over: bool, reason: str, message: str, now: float, sweep: Sweep
 ) -> tuple[Condition, ...]:
     """The condition `Finished`, for `kubectl wait`. Conditions of others stay."""
-    old = next((one for one in before.conditions if one.type == FINISHED), None)
-    same = old is not None and old.status == str(over)
-    made = Condition(
-        type=FINISHED,
-        status=str(over),
-        reason=reason,
-        message=message,
-        last_transition_time=old.last_transition_time if same and old else now,
-        observed_generation=sweep.metadata.generation,
-    )
+    known, generation = before.conditions, sweep.metadata.generation
+    made = conditions.renewed(known, FINISHED, str(over), reason, message, at=now, generation=generation)
     return (made, *(one for one in before.conditions if one.type != FINISHED))

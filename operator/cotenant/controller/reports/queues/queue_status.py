@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.api.conversion import conditions
 from cotenant.api.resources.queue_status import PastBorrowing, QueueStatus, QuotaUsage
 from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import Condition
@@ -153,15 +154,6 @@ def _descendants(tree: QueueTree, number: int) -> list[str]:
 
 def _conditions(queue: Queue, broken: str, now: float) -> tuple[Condition, ...]:
     status, reason = ("False", "Broken") if broken else ("True", "Ready")
-    before = next((one for one in queue.status.conditions if one.type == "Ready"), None)
-    since = before.last_transition_time if before and before.status == status else moment(now)
-    return (
-        Condition(
-            type="Ready",
-            status=status,
-            reason=reason,
-            message=broken or "the queue takes jobs",
-            last_transition_time=since,
-            observed_generation=queue.metadata.generation,
-        ),
-    )
+    message, generation = broken or "the queue takes jobs", queue.metadata.generation
+    known = queue.status.conditions
+    return (conditions.renewed(known, "Ready", status, reason, message, at=now, generation=generation),)

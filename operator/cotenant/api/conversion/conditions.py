@@ -1,0 +1,33 @@
+"""Conditions of a status: find one, and make its next version, which keeps the time of its last change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.api.resources.trainingjob_status import Condition
+
+
+def find(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    return next((one for one in conditions if one.type == kind), None)
+
+
+def renewed(
+    conditions: Iterable[Condition],
+    kind: str,
+    status: str,
+    reason: str,
+    message: str = "",
+    *,
+    at: float,
+    generation: int = 0,
+) -> Condition:
+    """The condition of this kind as of `at` (Unix seconds). While its status stays, so does its transition time."""
+    before = find(conditions, kind)
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=before.last_transition_time if before is not None and before.status == status else at,
+        observed_generation=generation,
+    )
