@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from cotenant.api.conversion.to_core import parse_session
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
@@ -15,29 +14,15 @@ from cotenant.controller.composites.sessions.times import times_of
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.lifecycle.policies.idle_timeout import any_gpu_busy
 
-_OWNS: Final = (TRAINING_JOBS,)
-
 
 @dataclass(frozen=True, slots=True)
 class SessionComposite:
     cache: ObjectCache
     """Source of what agents report about GPUs, and of what queues allow."""
-
-    @property
-    def resource(self) -> Resource:
-        return SESSIONS
-
-    @property
-    def kind(self) -> str:
-        return "Session"
-
-    @property
-    def owns(self) -> tuple[Resource, ...]:
-        return _OWNS
-
-    @property
-    def computes(self) -> bool:
-        return False
+    resource: Resource = SESSIONS
+    kind: str = "Session"
+    owns: tuple[Resource, ...] = (TRAINING_JOBS,)
+    computes: bool = False
 
     def decide(self, observed: Observed, now: float) -> Writes:
         session = parse_session(observed.document)
