@@ -18,6 +18,7 @@ from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuSample, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
 from cotenant_agent.probes import LIVE_AGE_S, sample_age_s
+from cotenant_agent.reports.gpunode_client import GPUNodeClient
 from cotenant_agent.reports.node_view import NodeObserver
 from cotenant_agent.reports.writers import Writer
 
@@ -28,7 +29,7 @@ GPU = Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920)
 READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 
 
-class FakeCluster:
+class FakeCluster(GPUNodeClient):
     """The agent's Cluster, in memory. `failing` is raised by every call as long as it is set."""
 
     def __init__(self) -> None:

@@ -18,6 +18,7 @@ from cotenant_agent.failures import Step
 from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuProcess, GpuSample, HealthSigns, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
+from cotenant_agent.reports.gpunode_client import GPUNodeClient
 from cotenant_agent.reports.node_view import NodeObserver
 
 GIB = 1 << 30
@@ -25,8 +26,10 @@ OWNERS = {1: ProcessOwner(OwnerKind.POD, "pod-1"), 2: ProcessOwner(OwnerKind.FOR
 GRANTS = {"pod-1": PodQuota(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": 2048}, job="a")}
 
 
-class QuietCluster:
+class QuietCluster(GPUNodeClient):
     """A cluster that accepts everything and says nothing."""
+
+    def __init__(self) -> None: ...
 
     def node(self) -> dict[str, Any]:
         return {"metadata": {"uid": "n"}}

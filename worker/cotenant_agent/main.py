@@ -37,7 +37,7 @@ from cotenant_agent.gpus.readings import AskedLimit, GpuSource, GpuSourceError
 from cotenant_agent.gpus.sampler import GpuSampler, XidListener
 from cotenant_agent.gpus.simulated import SimulatedSource
 from cotenant_agent.reports import unreadable_gpus
-from cotenant_agent.reports.gpunode_client import UNREACHABLE, KubernetesGPUNodeClient, error_summary
+from cotenant_agent.reports.gpunode_client import UNREACHABLE, GPUNodeClient, error_summary
 from cotenant_agent.reports.metrics_access import MetricsAccess
 from cotenant_agent.reports.node_view import NodeObserver
 from cotenant_agent.reports.writers import Writer
@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        cluster = KubernetesGPUNodeClient(args.node, failures)
+        cluster = GPUNodeClient(args.node, failures)
         source = opened(args, cluster)
         observer = make_observer(args, cluster, source)
     except (GpuSourceError, *UNREACHABLE) as error:
@@ -165,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def asked_limits(cluster: KubernetesGPUNodeClient, cgroups: ContainerCgroups) -> tuple[AskedLimit, ...]:
+def asked_limits(cluster: GPUNodeClient, cgroups: ContainerCgroups) -> tuple[AskedLimit, ...]:
     """Limits that pods of this node ask for and whose containers run."""
     pods = cluster.pods()
     return () if pods is None else memory_limits.asked(pods.grants.values(), cgroups.leaf)
@@ -173,7 +173,7 @@ def asked_limits(cluster: KubernetesGPUNodeClient, cgroups: ContainerCgroups) ->
 
 def dra_turns(
     args: argparse.Namespace,
-    cluster: KubernetesGPUNodeClient,
+    cluster: GPUNodeClient,
     observer: NodeObserver,
     failures: Failures,
     stop: threading.Event,
@@ -181,7 +181,7 @@ def dra_turns(
     from cotenant_agent.dra.driver import DriverFolders  # gRPC is loaded only where it is spoken
     from cotenant_agent.dra.turns import DriverTurns
 
-    return DriverTurns(cluster, observer, DriverFolders(args.kubelet, args.cdi), failures, stop)
+    return DriverTurns(cluster.node, observer, DriverFolders(args.kubelet, args.cdi), failures, stop)
 
 
 def mps_turns(args: argparse.Namespace, driver: DriverTurns, observer: NodeObserver, failures: Failures) -> MpsTurns:
@@ -193,11 +193,11 @@ def mps_turns(args: argparse.Namespace, driver: DriverTurns, observer: NodeObser
 
 
 def plugin_turns(
-    args: argparse.Namespace, cluster: KubernetesGPUNodeClient, observer: NodeObserver, failures: Failures
+    args: argparse.Namespace, cluster: GPUNodeClient, observer: NodeObserver, failures: Failures
 ) -> PluginTurns:
     from cotenant_agent.device_plugin.turns import PluginTurns  # gRPC is loaded only where it is spoken
 
-    return PluginTurns(cluster, observer, args.kubelet, failures)
+    return PluginTurns(cluster.node, observer, args.kubelet, failures)
 
 
 def address_of(text: str) -> tuple[str, int] | None:
@@ -218,7 +218,7 @@ def exit_refused(why: str) -> int:
     return 2
 
 
-def opened(args: argparse.Namespace, cluster: KubernetesGPUNodeClient) -> GpuSource:
+def opened(args: argparse.Namespace, cluster: GPUNodeClient) -> GpuSource:
     """The source of GPUs. If the driver cannot be read, the GPUNode says why, and the agent does not start."""
     if args.simulate or args.simulate_file or args.devices:
         return open_source(args, cluster)
@@ -232,7 +232,7 @@ def opened(args: argparse.Namespace, cluster: KubernetesGPUNodeClient) -> GpuSou
         raise GpuSourceError(why) from error
 
 
-def open_source(args: argparse.Namespace, cluster: KubernetesGPUNodeClient) -> GpuSource:
+def open_source(args: argparse.Namespace, cluster: GPUNodeClient) -> GpuSource:
     if args.simulate_file is not None:
         log.warning("SIMULATED GPUs, from %s: no GPU of this machine is read or protected", args.simulate_file)
         return SimulatedSource(args.node, lambda: read_file(args.simulate_file), str(args.simulate_file))
@@ -257,14 +257,14 @@ def read_file(path: Path) -> str:
         raise GpuSourceError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def node_of(cluster: KubernetesGPUNodeClient) -> dict[str, Any]:
+def node_of(cluster: GPUNodeClient) -> dict[str, Any]:
     try:
         return cluster.node()
     except UNREACHABLE as error:
         raise GpuSourceError(f"the Node cannot be read: {error_summary(error)}") from error
 
 
-def simulated_annotation(cluster: KubernetesGPUNodeClient) -> str:
+def simulated_annotation(cluster: GPUNodeClient) -> str:
     # A Node that is not annotated has no GPUs; the class and memory of none are of no matter.
     none = '{"class": "none", "memory": "1Mi", "count": 0}'
     return (node_of(cluster)["metadata"].get("annotations") or {}).get(ANNOTATION_SIMULATED_GPUS, none) or none
@@ -289,7 +289,7 @@ def rate_limited(seconds: float, read: Callable[[], T]) -> Callable[[], T]:
     return answer
 
 
-def make_observer(args: argparse.Namespace, cluster: KubernetesGPUNodeClient, source: GpuSource) -> NodeObserver:
+def make_observer(args: argparse.Namespace, cluster: GPUNodeClient, source: GpuSource) -> NodeObserver:
     """Detect what the node can do, once, at start."""
     processes = HostProcesses(args.host / "proc")
     attributing = processes.readable()

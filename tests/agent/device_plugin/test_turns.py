@@ -46,7 +46,7 @@ class Loop:
         self.kubelet = FakeKubelet(folder / "device-plugins")
         self.cluster, self.failures = FakeNode(), Failures()
         self.observer: NodeObserver = make_observer()
-        self.turns = PluginTurns(self.cluster, self.observer, folder, self.failures, lambda: self.now)
+        self.turns = PluginTurns(self.cluster.node, self.observer, folder, self.failures, lambda: self.now)
 
     def turn(self, seconds: float = 0.0) -> None:
         self.now += seconds

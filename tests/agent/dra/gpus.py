@@ -8,6 +8,7 @@ from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
+from cotenant_agent.dra.resource_client import ResourceClient
 from cotenant_agent.gpus.readings import Gpu
 
 NODE = {"metadata": {"name": "n1", "uid": "node-uid"}}
@@ -32,7 +33,7 @@ def claim(name: str, *results: dict[str, Any], pods: tuple[str, ...] = ()) -> di
     }
 
 
-class FakeResourceApi:
+class FakeResourceApi(ResourceClient):
     """`drops`: fields of devices that the API server leaves out, as where their feature is off."""
 
     def __init__(self, *claims: dict[str, Any], drops: tuple[str, ...] = ()) -> None:
@@ -43,7 +44,7 @@ class FakeResourceApi:
         self.drops = drops
         self.down = False
 
-    def seen(self) -> Mapping[str, Mapping[str, Any]] | None:
+    def seen(self) -> dict[str, dict[str, Any]] | None:
         return copy.deepcopy(self.slices)
 
     def write(self, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from cotenant_agent.enforcement.quota import PodQuota, grant_of
 from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuSourceError
 from cotenant_agent.reports import gpunode_client
-from cotenant_agent.reports.gpunode_client import KubernetesGPUNodeClient, error_summary, has_ended
+from cotenant_agent.reports.gpunode_client import GPUNodeClient, error_summary, has_ended
 
 WHERE = ("cotenant.dev", "v1beta1", "gpunodes")
 TIMEOUT = {"_request_timeout": (5, 10)}
@@ -59,8 +59,8 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Api:
 
 
 @pytest.fixture
-def client(api: Api) -> KubernetesGPUNodeClient:
-    return KubernetesGPUNodeClient("n1", Failures())
+def client(api: Api) -> GPUNodeClient:
+    return GPUNodeClient("n1", Failures())
 
 
 def test_without_a_service_account_and_a_kubeconfig_there_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,34 +70,30 @@ def test_without_a_service_account_and_a_kubeconfig_there_is_no_cluster(monkeypa
     monkeypatch.setattr(kubernetes.config, "load_incluster_config", missing)
     monkeypatch.setattr(kubernetes.config, "load_kube_config", missing)
     with pytest.raises(GpuSourceError) as raised:
-        KubernetesGPUNodeClient("n1", Failures())
+        GPUNodeClient("n1", Failures())
     assert str(raised.value) == "no cluster: neither a service account nor a kubeconfig (no file)"
 
 
-def test_the_node_is_read_by_its_name_with_a_deadline(api: Api, client: KubernetesGPUNodeClient) -> None:
+def test_the_node_is_read_by_its_name_with_a_deadline(api: Api, client: GPUNodeClient) -> None:
     api.answers["read_node"] = NODE
     assert client.node() == NODE
     assert api.calls == [("read_node", ("n1",), TIMEOUT)]
 
 
 @pytest.mark.parametrize(("answer", "there"), [({}, True), (ApiException(status=404), False)])
-def test_a_runtime_class_is_there_or_not(api: Api, client: KubernetesGPUNodeClient, answer: Any, there: bool) -> None:
+def test_a_runtime_class_is_there_or_not(api: Api, client: GPUNodeClient, answer: Any, there: bool) -> None:
     api.answers["read_runtime_class"] = answer
     assert client.runtime_class_exists("nvidia") is there
     assert api.calls == [("read_runtime_class", ("nvidia",), TIMEOUT)]
 
 
-def test_an_api_server_that_refuses_says_nothing_about_a_runtime_class(
-    api: Api, client: KubernetesGPUNodeClient
-) -> None:
+def test_an_api_server_that_refuses_says_nothing_about_a_runtime_class(api: Api, client: GPUNodeClient) -> None:
     api.answers["read_runtime_class"] = ApiException(status=403)
     with pytest.raises(ApiException):
         client.runtime_class_exists("nvidia")
 
 
-def test_a_gpu_node_that_is_missing_is_created_and_belongs_to_its_node(
-    api: Api, client: KubernetesGPUNodeClient
-) -> None:
+def test_a_gpu_node_that_is_missing_is_created_and_belongs_to_its_node(api: Api, client: GPUNodeClient) -> None:
     body = {"apiVersion": "cotenant.dev/v1beta1", "kind": "GPUNode", "metadata": {"name": "n1", **OURS}}
     api.answers["create_cluster_custom_object"] = {"created": True}
     assert client.ensure_gpu_node(NODE) == {"created": True}
@@ -116,7 +112,7 @@ def test_a_gpu_node_that_is_missing_is_created_and_belongs_to_its_node(
     ],
 )
 def test_a_gpu_node_that_is_there_belongs_to_the_present_node(
-    api: Api, client: KubernetesGPUNodeClient, owners: list[Any], patches: list[Any]
+    api: Api, client: GPUNodeClient, owners: list[Any], patches: list[Any]
 ) -> None:
     there = {"metadata": {"name": "n1", "ownerReferences": owners}}
     patched = {"metadata": {"name": "n1", **OURS}}
@@ -129,13 +125,13 @@ def test_a_gpu_node_that_is_there_belongs_to_the_present_node(
     assert api.calls[1:] == [("get_cluster_custom_object", (*WHERE, "n1"), TIMEOUT), *patches]
 
 
-def test_a_gpu_node_that_may_not_be_created_is_an_error(api: Api, client: KubernetesGPUNodeClient) -> None:
+def test_a_gpu_node_that_may_not_be_created_is_an_error(api: Api, client: GPUNodeClient) -> None:
     api.answers["create_cluster_custom_object"] = ApiException(status=403)
     with pytest.raises(ApiException):
         client.ensure_gpu_node(NODE)
 
 
-def test_status_and_annotations_are_merged(api: Api, client: KubernetesGPUNodeClient) -> None:
+def test_status_and_annotations_are_merged(api: Api, client: GPUNodeClient) -> None:
     api.answers |= {"patch_cluster_custom_object_status": {"patched": True}, "patch_cluster_custom_object": {}}
     assert client.patch_status({"status": {"heartbeat": "now"}}) == {"patched": True}
     client.remove_annotation("cotenant.dev/reset")
@@ -175,7 +171,7 @@ def pods(*ended: str, **mib: int) -> PodsOnNode:
 class Watched:
     """A watch with these events; `grants` are those of the client after each."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, client: KubernetesGPUNodeClient, stop: threading.Event) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, client: GPUNodeClient, stop: threading.Event) -> None:
         self.client, self.stop = client, stop
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.grants: list[Any] = []
@@ -192,7 +188,7 @@ class Watched:
 
 
 def test_grants_are_those_of_the_pods_on_this_node_that_may_hold_gpus_whatever_their_labels(
-    monkeypatch: pytest.MonkeyPatch, api: Api, client: KubernetesGPUNodeClient
+    monkeypatch: pytest.MonkeyPatch, api: Api, client: GPUNodeClient
 ) -> None:
     stop = threading.Event()
     watched = Watched(monkeypatch, client, stop)
@@ -225,7 +221,7 @@ def test_grants_are_those_of_the_pods_on_this_node_that_may_hold_gpus_whatever_t
 
 @pytest.mark.parametrize("error", [ApiException(status=410), HTTPError("cut"), OSError("no route")])
 def test_a_watch_that_breaks_is_begun_again_and_the_grants_stay(
-    monkeypatch: pytest.MonkeyPatch, client: KubernetesGPUNodeClient, error: Exception
+    monkeypatch: pytest.MonkeyPatch, client: GPUNodeClient, error: Exception
 ) -> None:
     pauses: list[float] = []
     stop: Any = SimpleNamespace(is_set=lambda: len(pauses) == 2, wait=pauses.append)
@@ -240,7 +236,7 @@ def test_a_watch_that_breaks_is_begun_again_and_the_grants_stay(
 
 
 def test_a_defect_of_the_watch_does_not_end_it_in_silence(
-    monkeypatch: pytest.MonkeyPatch, client: KubernetesGPUNodeClient
+    monkeypatch: pytest.MonkeyPatch, client: GPUNodeClient
 ) -> None:
     pauses: list[float] = []
     stop: Any = SimpleNamespace(is_set=lambda: len(pauses) == 2, wait=pauses.append)
@@ -254,7 +250,7 @@ def test_a_defect_of_the_watch_does_not_end_it_in_silence(
 
 
 def test_a_pod_that_cannot_be_read_keeps_its_grant_and_the_others_are_followed(
-    monkeypatch: pytest.MonkeyPatch, api: Api, client: KubernetesGPUNodeClient
+    monkeypatch: pytest.MonkeyPatch, api: Api, client: GPUNodeClient
 ) -> None:
     real = grant_of
 
@@ -292,7 +288,7 @@ def test_a_pod_holds_no_gpu_once_it_has_ended(phase: str | None, over: bool) -> 
     assert has_ended(phase) is over
 
 
-def test_nothing_is_known_before_the_first_list(client: KubernetesGPUNodeClient) -> None:
+def test_nothing_is_known_before_the_first_list(client: GPUNodeClient) -> None:
     assert client.pods() is None
 
 
@@ -319,7 +315,7 @@ def test_an_error_is_one_line(error: Exception, text: str) -> None:
     ids=["none yet", "the only one", "a page of one, of many"],
 )
 def test_gpunodes_are_counted_without_being_read(
-    api: Api, client: KubernetesGPUNodeClient, page: dict[str, Any], count: int
+    api: Api, client: GPUNodeClient, page: dict[str, Any], count: int
 ) -> None:
     api.answers["list_cluster_custom_object"] = page
     assert client.gpu_nodes() == count

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from cotenant_agent.device_plugin.node_capacity import disagreement
 from cotenant_agent.device_plugin.offered_shares import OfferedShares, offered
@@ -24,22 +24,18 @@ LOOK_S: Final = 3.0
 """Pause between two looks at the Node: while it shows what was offered, and until it does."""
 
 
-class NodeLookup(Protocol):
-    def node(self) -> dict[str, Any]: ...
-
-
 class PluginTurns:
     """Must be called by one thread, which is the agent's."""
 
     def __init__(
         self,
-        cluster: NodeLookup,
+        read_node: Callable[[], dict[str, Any]],
         observer: NodeObserver,
         kubelet: Path,
         failures: Failures,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._cluster, self._failures, self._clock = cluster, failures, clock
+        self._read_node, self._failures, self._clock = read_node, failures, clock
         self._registration = Registration(kubelet / "device-plugins")
         self._claims_offered = False
         self._shown = "the Node has not been looked at yet"
@@ -77,7 +73,7 @@ class PluginTurns:
             return
         self._looked_at, self._resources = now, resources
         try:
-            self._shown = disagreement(self._cluster.node(), shares)
+            self._shown = disagreement(self._read_node(), shares)
         except UNREACHABLE as error:
             if not confirmed:
                 self._shown = f"the Node cannot be read: {error_summary(error)}"

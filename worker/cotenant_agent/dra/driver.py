@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from cotenant.api.conversion.device_claims import AllocatedClaim, allocated_claim
 from cotenant.names import DRA_DRIVER
@@ -20,8 +20,9 @@ from cotenant_agent.dra import cdi_spec, prepared_claims
 from cotenant_agent.dra.claim_store import ClaimStore
 from cotenant_agent.dra.kubelet_plugin import ClaimRef, KubeletPlugin
 from cotenant_agent.dra.prepared_claims import PreparedClaim, PreparedClaims, RefusedClaimError
+from cotenant_agent.dra.resource_client import ResourceClient
 from cotenant_agent.dra.resource_slices import GpuDevice
-from cotenant_agent.dra.slice_publisher import SliceClient, SlicePublisher
+from cotenant_agent.dra.slice_publisher import SlicePublisher
 from cotenant_agent.enforcement.quota import PodGpu
 from cotenant_agent.gpus.readings import Gpu
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, error_summary
@@ -31,15 +32,12 @@ from cotenant_agent.reports.node_view import NodeView
 log = logging.getLogger("cotenant.agent.dra")
 
 
-class ResourceApi(SliceClient, Protocol):
-    def claim(self, namespace: str, name: str) -> dict[str, Any] | None: ...
-
-
-class ClaimNamespaces(Protocol):
-    """The MPS namespaces of claims."""
+class ClaimNamespaces:
+    """The MPS namespaces of claims. This node has none."""
 
     def assigned(self, before: PreparedClaims, claim: PreparedClaim, gpus: Iterable[Gpu]) -> PreparedClaim:
         """The claim with the namespaces that it gets, given the prepared ones."""
+        return claim
 
     def hold(self, claims: Iterable[PreparedClaim]) -> None:
         """Have namespaces for exactly these claims."""
@@ -49,17 +47,6 @@ class ClaimNamespaces(Protocol):
 
     def pipes(self, claim: PreparedClaim) -> dict[str, str]:
         """UUID → folder of the claim's namespace on that GPU."""
-
-
-class NoNamespaces:
-    def assigned(self, before: PreparedClaims, claim: PreparedClaim, gpus: Iterable[Gpu]) -> PreparedClaim:
-        return claim
-
-    def hold(self, claims: Iterable[PreparedClaim]) -> None: ...
-
-    def settle(self, claim: PreparedClaim) -> None: ...
-
-    def pipes(self, claim: PreparedClaim) -> dict[str, str]:
         return {}
 
 
@@ -78,7 +65,7 @@ class Driver:
     def __init__(
         self,
         node: Mapping[str, Any],
-        client: ResourceApi,
+        client: ResourceClient,
         folders: DriverFolders,
         running_pods: Callable[[], frozenset[str] | None],
     ) -> None:
@@ -86,7 +73,7 @@ class Driver:
         self._store = ClaimStore(folders.kubelet / "plugins" / DRA_DRIVER / "claims", folders.specs)
         self._plugin = KubeletPlugin(folders.kubelet, self.prepare, self.unprepare)
         self._publisher = SlicePublisher(client)
-        self.namespaces: ClaimNamespaces = NoNamespaces()
+        self.namespaces = ClaimNamespaces()
         self._lock = threading.Lock()
         self._gpus: dict[str, Gpu] = {}
         self._prepared: dict[str, PreparedClaim] = {}

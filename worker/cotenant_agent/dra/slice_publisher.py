@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kubernetes.client.exceptions import ApiException
 
 from cotenant_agent.dra import resource_slices
+from cotenant_agent.dra.resource_client import ResourceClient
 from cotenant_agent.dra.resource_slices import GpuDevice
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, error_summary
 
@@ -19,16 +20,6 @@ RETRY_S: Final = 5.0
 FEATURE_OFF_RETRY_S: Final = 600.0
 NOT_SERVED: Final = "the cluster does not serve resource.k8s.io/v1, which Kubernetes has from 1.34 on"
 CONSUMABLE: Final = "allowMultipleAllocations"
-
-
-class SliceClient(Protocol):
-    served: bool | None
-
-    def seen(self) -> Mapping[str, Mapping[str, Any]] | None: ...
-
-    def write(self, document: Mapping[str, Any]) -> dict[str, Any]: ...
-
-    def delete(self, name: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +45,7 @@ def pool_change(
 class SlicePublisher:
     """`turn` must be called by one thread. `reason` says why the devices are not offered; empty if they are."""
 
-    def __init__(self, client: SliceClient) -> None:
+    def __init__(self, client: ResourceClient) -> None:
         self._client = client
         self._quiet_until = 0.0
         self._taints_off = False

@@ -7,16 +7,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from cotenant_agent.dra.driver import ClaimNamespaces, Driver, DriverFolders, NoNamespaces
+from cotenant_agent.dra.driver import ClaimNamespaces, Driver, DriverFolders
 from cotenant_agent.dra.resource_client import ResourceClient
 from cotenant_agent.failures import Failures, Step
 from cotenant_agent.reports.node_view import NodeObserver, NodeView
-
-
-class NodeReader(Protocol):
-    def node(self) -> dict[str, Any]: ...
 
 
 class DriverTurns:
@@ -24,16 +20,16 @@ class DriverTurns:
 
     def __init__(
         self,
-        cluster: NodeReader,
+        read_node: Callable[[], dict[str, Any]],
         observer: NodeObserver,
         folders: DriverFolders,
         failures: Failures,
         stop: threading.Event,
     ) -> None:
-        self._cluster, self._observer, self._failures, self._stop = cluster, observer, failures, stop
+        self._read_node, self._observer, self._failures, self._stop = read_node, observer, failures, stop
         self._folders = folders
         self._driver: Driver | None = None
-        self.namespaces: ClaimNamespaces = NoNamespaces()
+        self.namespaces = ClaimNamespaces()
         observer.no_claims = self.reason
 
     def turn(self, view: NodeView | None) -> None:
@@ -55,7 +51,7 @@ class DriverTurns:
         return "the driver has not started yet" if self._driver is None else self._driver.reason()
 
     def _started(self, view: NodeView) -> Driver:
-        node = self._cluster.node()
+        node = self._read_node()
         client = ResourceClient(node["metadata"]["name"], self._failures)
         running: Callable[[], frozenset[str] | None] = self._observer.running
         driver = Driver(node, client, self._folders, running)

@@ -10,13 +10,13 @@ from cotenant_agent.enforcement.compute_limits import AskedShare, DaemonReading
 from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus import capabilities
 from cotenant_agent.mps.namespaces import ComputeNamespaces
-from cotenant_agent.reports.node_view import NodeObserver, NodeView
+from cotenant_agent.reports.node_view import MpsSource, NodeObserver, NodeView
 from cotenant_agent.reports.published_limits import compute_missing
 
 LOOK_S: Final = 2.0
 
 
-class MpsTurns:
+class MpsTurns(MpsSource):
     """What the observer asks of MPS. Each look starts some processes, so it runs in a thread of its own."""
 
     def __init__(self, namespaces: ComputeNamespaces, observer: NodeObserver, failures: Failures) -> None:

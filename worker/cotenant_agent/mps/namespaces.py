@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from cotenant_agent.dra.driver import ClaimNamespaces
 from cotenant_agent.dra.prepared_claims import PreparedClaim, PreparedClaims, RefusedClaimError, with_namespaces
 from cotenant_agent.enforcement.compute_limits import AskedShare, DaemonReading
 from cotenant_agent.gpus.readings import Gpu
@@ -83,7 +84,7 @@ def asked(claims: Iterable[PreparedClaim]) -> tuple[AskedShare, ...]:
     return tuple(AskedShare(pod, uuid, name, milli) for (pod, uuid, name), milli in sorted(found.items()))
 
 
-class ComputeNamespaces:
+class ComputeNamespaces(ClaimNamespaces):
     def __init__(self, root: Path, program: str = PROGRAM, clock: Callable[[], float] = time.time) -> None:
         gpu_folder(root, "GPU-00000000-0000-0000-0000-000000000000")  # a root that is too long shows at the start
         self._root, self._program, self._clock = root, program, clock

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import kubernetes
 from kubernetes.client.exceptions import ApiException
@@ -36,26 +36,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 UNREACHABLE: Final = (ApiException, HTTPError, OSError)
 
 
-class GPUNodeClient(Protocol):
-    """What the agent asks of the API server. Tests have another implementation."""
-
-    def node(self) -> dict[str, Any]: ...
-
-    def runtime_class_exists(self, name: str) -> bool: ...
-
-    def ensure_gpu_node(self, node: Mapping[str, Any]) -> dict[str, Any]: ...
-
-    def gpu_nodes(self) -> int:
-        """Number of GPUNodes in the cluster."""
-
-    def patch_status(self, patch: Mapping[str, Any]) -> dict[str, Any]: ...
-
-    def remove_annotation(self, key: str) -> None: ...
-
-    def pods(self) -> PodsOnNode | None: ...
-
-
-class KubernetesGPUNodeClient:
+class GPUNodeClient:
     """Uses the typed client. `watch_pods` runs in a thread of its own and keeps `pods` fresh."""
 
     def __init__(self, node: str, failures: Failures) -> None:
@@ -110,6 +91,7 @@ class KubernetesGPUNodeClient:
         return self._patch({"metadata": wanted})
 
     def gpu_nodes(self) -> int:
+        """Number of GPUNodes in the cluster."""
         page = self._custom.list_cluster_custom_object(GROUP, VERSION, GPU_NODES, limit=1, _request_timeout=TIMEOUT_S)
         return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from cotenant_agent.enforcement import compute_limits, gpu_holders, memory_limits, quota
 from cotenant_agent.enforcement.attribution import OwnerKind, ProcessOwner
@@ -70,22 +70,14 @@ class NodeView:
     """Part of each GPU's multiprocessors that processes of each pod use, if the driver shows it."""
 
 
-class MpsSource(Protocol):
-    """What is known about MPS on this node, without waiting."""
+class MpsSource:
+    """What is known about MPS on this node, without waiting. Here it does not run."""
 
-    def asked(self) -> tuple[compute_limits.AskedShare, ...]: ...
-
-    def readings(self) -> Mapping[str, compute_limits.DaemonReading]:
-        """UUID of a GPU → reading. Every look makes a new object."""
-
-    def reason(self) -> str: ...
-
-
-class WithoutMps:
     def asked(self) -> tuple[compute_limits.AskedShare, ...]:
         return ()
 
     def readings(self) -> Mapping[str, compute_limits.DaemonReading]:
+        """UUID of a GPU → reading. Every look makes a new object."""
         return {}
 
     def reason(self) -> str:
@@ -108,7 +100,7 @@ class NodeObserver:
         """Uid of a pod → MiB of each GPU that its prepared ResourceClaims hold."""
         self.no_claims: Callable[[], str] = lambda: NOT_OFFERED
         self.no_shares: Callable[[], str] = lambda: NO_PLUGIN
-        self.mps: MpsSource = WithoutMps()
+        self.mps = MpsSource()
         self.inventory = inventory
         self.capabilities = capabilities
         self.node_condition = ""
