@@ -19,7 +19,7 @@ from cotenant.dashboard.access.sessions import Sessions, Viewer
 from cotenant.dashboard.opened.gate import SessionGate
 from cotenant.dashboard.opened.host import SessionsHost
 from cotenant.dashboard.opened.openings import Openings
-from cotenant.dashboard.reading.caller_client import CallerCredentials, RestCaller, TokenOfCaller
+from cotenant.dashboard.reading.caller_client import CallerClient, CallerCredentials, TokenOfCaller
 from cotenant.dashboard.server import Dashboard
 from cotenant.serving.certificate import ServingCertificate
 
@@ -66,7 +66,7 @@ async def serve_own(settings: OwnServer, told: Callable[[str], None]) -> None:
     sessions = Sessions(time.monotonic)
 
     async def own() -> Viewer:
-        client = RestCaller(settings.credentials)
+        client = CallerClient(settings.credentials)
         try:
             return await viewer_of(client, settings.namespace, settings.home)
         except BaseException:
@@ -94,8 +94,8 @@ async def serve_cluster(settings: ServerInCluster) -> None:
     """Serve everyone who shows a token, over TLS."""
     sessions = Sessions(time.monotonic)
 
-    def client_of(token: str) -> RestCaller:
-        return RestCaller(TokenOfCaller(settings.api_server, settings.authority, token))
+    def client_of(token: str) -> CallerClient:
+        return CallerClient(TokenOfCaller(settings.api_server, settings.authority, token))
 
     entrances = Entrances(sessions, client_of=client_of, proxy=settings.proxy)
     serving = ServingCertificate(settings.certificate, may_come_later=True)

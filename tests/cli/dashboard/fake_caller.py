@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from cotenant.controller.client.kube import Document, Listing, Outcome, Resource, UnreachableError, WatchEvent
-from cotenant.dashboard.reading.caller_client import SELF_SUBJECT_REVIEWS, DeniedError, Scope
+from cotenant.dashboard.reading.caller_client import SELF_SUBJECT_REVIEWS, CallerClient, DeniedError, Scope
 from cotenant.dashboard.reading.pod_streams import PodStream
 from tests.support.fake_kube import FakeKube
 
 
-class SocketOfPod:
+class SocketOfPod(PodStream):
     """A connection to a port of this machine, as one to a port of a pod."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -30,7 +30,7 @@ class SocketOfPod:
         self._writer.close()
 
 
-class FakeCaller:
+class FakeCaller(CallerClient):
     """`denied`: (plural, namespace) that the API server refuses; `answers`: those of `query.cotenant.dev` by path;
     `approves`: may answer QuotaRequests; `forwards`: may forward ports of pods; `pods`: what listens in a pod, as a
     port of this machine, and the file that a session writes there.

@@ -9,20 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
+
+from multidict import MultiMapping
 
 CONFIG_MAP: Final = "extension-apiserver-authentication"
 NAMESPACE: Final = "kube-system"
 GROUPS_MAX: Final = 1_000
-
-
-class Headers(Protocol):
-    """Headers of a request, case-insensitive."""
-
-    def getall(self, key: str, default: list[str]) -> list[str]: ...
-
-    def keys(self) -> Any: ...
+Headers: TypeAlias = MultiMapping[str]
+"""Headers of a request, case-insensitive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The API server with one caller's credentials.
 
 It reads objects, events and logs, asks who the caller is, connects to pods, and writes the one status that a page has a
-form for: answers to QuotaRequests. `CallerClient` is the interface; `RestCaller` implements it over HTTP. A refusal of
-the API server is a `DeniedError` with its own words. No answer is an `UnreachableError`.
+form for: answers to QuotaRequests. A refusal of the API server is a `DeniedError` with its own words. No answer is an
+`UnreachableError`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cotenant.controller.client.kube import (
 )
 from cotenant.controller.client.replies import read_reply
 from cotenant.controller.client.watch_stream import GONE, WatchStream
-from cotenant.dashboard.reading.pod_streams import PIECE_BYTES, PROTOCOL, ForwardedPort, PodStream, output
+from cotenant.dashboard.reading.pod_streams import PIECE_BYTES, PROTOCOL, PodStream, output
 
 SELF_SUBJECT_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
 SELF_ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
@@ -102,37 +102,11 @@ class TokenOfCaller:
         return ssl.create_default_context(cafile=self.authority)
 
 
-class CallerClient(Protocol):
-    """The API server for one caller. Every call may raise DeniedError or UnreachableError."""
+class CallerClient:
+    """The API server for one caller. Every call may raise DeniedError or UnreachableError.
 
-    def pages(self, scope: Scope) -> AsyncGenerator[Listing, None]:
-        """The objects of the scope, page by page. All pages have one version."""
-
-    def watch(self, scope: Scope, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
-        """Changes after this version, for about a minute. May also raise VersionGoneError."""
-
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> Document: ...
-
-    async def review(self, resource: Resource, spec: Mapping[str, Any]) -> Document:
-        """The status of a review of the caller themselves. It changes nothing."""
-
-    async def patch_status(self, resource: Resource, name: str, namespace: str, body: Mapping[str, Any]) -> None:
-        """Merge this into the object's status, in the caller's name."""
-
-    async def logs(self, namespace: str, pod: str, lines: int) -> str:
-        """The last lines that the worker container printed, at most LOG_BYTES."""
-
-    async def output_of(self, namespace: str, pod: str, command: Sequence[str]) -> str:
-        """What the command prints in the worker container. Raises UnreachableError also if the command fails."""
-
-    async def forward(self, namespace: str, pod: str, port: int) -> PodStream:
-        """A connection to this port on 127.0.0.1 of the pod."""
-
-    async def close(self) -> None: ...
-
-
-class RestCaller:
-    """`CallerClient` over HTTP. Its credentials appear in no message and in no representation."""
+    Its credentials appear in no message and in no representation.
+    """
 
     def __init__(self, credentials: CallerCredentials) -> None:
         self._credentials = credentials
@@ -149,6 +123,7 @@ class RestCaller:
         self._streams: aiohttp.ClientSession | None = None
 
     async def pages(self, scope: Scope) -> AsyncGenerator[Listing, None]:
+        """The objects of the scope, page by page. All pages have one version."""
         query = {"limit": str(scope.page)} | scope.selectors
         while True:
             document = await self._document("GET", scope.resource.path(scope.namespace), query)
@@ -159,6 +134,7 @@ class RestCaller:
             query["continue"] = metadata["continue"]
 
     async def watch(self, scope: Scope, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        """Changes after this version, for about a minute. May also raise VersionGoneError."""
         path, stream = scope.resource.path(scope.namespace), WatchStream(scope.resource.plural)
         headers = await self._authorization()
         query = {"watch": "1", "resourceVersion": str(version), "allowWatchBookmarks": "true"}
@@ -181,26 +157,31 @@ class RestCaller:
         return await self._document("GET", resource.path(namespace, name), {})
 
     async def review(self, resource: Resource, spec: Mapping[str, Any]) -> Document:
+        """The status of a review of the caller themselves. It changes nothing."""
         group = f"{resource.group}/{resource.version}"
         kind = {one.plural: kind for one, kind in _KINDS}[resource.plural]
         body = {"apiVersion": group, "kind": kind, "spec": dict(spec)} if spec else {"apiVersion": group, "kind": kind}
         return dict((await self._document("POST", resource.path(), {}, body)).get("status") or {})
 
     async def patch_status(self, resource: Resource, name: str, namespace: str, body: Mapping[str, Any]) -> None:
+        """Merge this into the object's status, in the caller's name."""
         await self._bytes("PATCH", resource.path(namespace, name, "status"), {}, body)
 
     async def logs(self, namespace: str, pod: str, lines: int) -> str:
+        """The last lines that the worker container printed, at most LOG_BYTES."""
         path = Resource("", "v1", "pods").path(namespace, pod, "log")
         query = {"container": names.CONTAINER, "tailLines": str(lines), "limitBytes": str(LOG_BYTES)}
         return (await self._bytes("GET", path, query)).decode(errors="replace")
 
     async def output_of(self, namespace: str, pod: str, command: Sequence[str]) -> str:
+        """What the command prints in the worker container. Raises UnreachableError also if the command fails."""
         query = [("container", names.CONTAINER), ("stdout", "true"), ("stderr", "true")]
         query += [("command", word) for word in command]
         return await output(await self._stream(namespace, pod, "exec", query))
 
     async def forward(self, namespace: str, pod: str, port: int) -> PodStream:
-        return ForwardedPort(await self._stream(namespace, pod, "portforward", [("ports", str(port))]))
+        """A connection to this port on 127.0.0.1 of the pod."""
+        return PodStream(await self._stream(namespace, pod, "portforward", [("ports", str(port))]))
 
     async def close(self) -> None:
         await self._session.close()

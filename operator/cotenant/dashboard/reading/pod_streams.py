@@ -8,7 +8,7 @@ supports).
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 import aiohttp
 import orjson
@@ -28,26 +28,15 @@ PORT_BYTES: Final = 2
 ERROR_CHARS: Final = 500
 
 
-class PodStream(Protocol):
-    """One connection to a port of a pod."""
-
-    async def read(self) -> bytes:
-        """The next bytes; empty at the end. Raises UnreachableError if the port accepts no connection."""
-
-    async def write(self, piece: bytes) -> None:
-        """Send these bytes. Raises UnreachableError if the connection is gone."""
-
-    async def close(self) -> None: ...
-
-
-class ForwardedPort:
-    """`PodStream` over the WebSocket of a port-forward."""
+class PodStream:
+    """One connection to a port of a pod, over the WebSocket of a port-forward."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
         self._begun: set[int] = set()
 
     async def read(self) -> bytes:
+        """The next bytes; empty at the end. Raises UnreachableError if the port accepts no connection."""
         while True:
             message = await self._socket.receive()
             if message.type is not aiohttp.WSMsgType.BINARY:
@@ -62,6 +51,7 @@ class ForwardedPort:
                 return bytes(piece)
 
     async def write(self, piece: bytes) -> None:
+        """Send these bytes. Raises UnreachableError if the connection is gone."""
         try:
             await self._socket.send_bytes(bytes([DATA]) + piece)
         except (aiohttp.ClientError, ConnectionError) as error:

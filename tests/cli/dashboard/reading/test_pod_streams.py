@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from cotenant.controller.client.kube import UnreachableError
-from cotenant.dashboard.reading.caller_client import DeniedError, RestCaller, TokenOfCaller
+from cotenant.dashboard.reading.caller_client import CallerClient, DeniedError, TokenOfCaller
 
 PORT = (8888).to_bytes(2, "little")
 Kubelet = Callable[[web.WebSocketResponse], Awaitable[None]]
@@ -33,15 +33,15 @@ class ApiServer:
 
 
 @pytest.fixture
-async def reached() -> AsyncIterator[Callable[[ApiServer], Awaitable[RestCaller]]]:
-    opened: list[RestCaller | TestServer] = []
+async def reached() -> AsyncIterator[Callable[[ApiServer], Awaitable[CallerClient]]]:
+    opened: list[CallerClient | TestServer] = []
 
-    async def start(server: ApiServer) -> RestCaller:
+    async def start(server: ApiServer) -> CallerClient:
         app = web.Application()
         app.router.add_get("/api/v1/namespaces/team-a/pods/nb-1/{what}", server.serve)
         listening = TestServer(app)
         await listening.start_server()
-        caller = RestCaller(TokenOfCaller(str(listening.make_url("")), None, "of-alice"))  # type: ignore[arg-type]
+        caller = CallerClient(TokenOfCaller(str(listening.make_url("")), None, "of-alice"))  # type: ignore[arg-type]
         opened.extend((caller, listening))
         return caller
 
@@ -51,7 +51,7 @@ async def reached() -> AsyncIterator[Callable[[ApiServer], Awaitable[RestCaller]
 
 
 async def test_a_forwarded_port_gives_and_takes_bytes_without_their_frames(
-    reached: Callable[[ApiServer], Awaitable[RestCaller]],
+    reached: Callable[[ApiServer], Awaitable[CallerClient]],
 ) -> None:
     async def kubelet(socket: web.WebSocketResponse) -> None:
         for message in (b"\0" + PORT, b"\1" + PORT, b"\0HTTP/1.1 ", b"\0"):
@@ -71,7 +71,7 @@ async def test_a_forwarded_port_gives_and_takes_bytes_without_their_frames(
 
 
 async def test_a_port_at_which_nothing_listens_says_so(
-    reached: Callable[[ApiServer], Awaitable[RestCaller]],
+    reached: Callable[[ApiServer], Awaitable[CallerClient]],
 ) -> None:
     async def kubelet(socket: web.WebSocketResponse) -> None:
         for message in (b"\0" + PORT, b"\1" + PORT, b"\1connection refused"):
@@ -87,7 +87,7 @@ async def test_a_port_at_which_nothing_listens_says_so(
     [(403, DeniedError), (401, DeniedError), (404, DeniedError), (429, UnreachableError), (503, UnreachableError)],
 )
 async def test_a_refusal_names_the_right(
-    reached: Callable[[ApiServer], Awaitable[RestCaller]], status: int, error: type[Exception]
+    reached: Callable[[ApiServer], Awaitable[CallerClient]], status: int, error: type[Exception]
 ) -> None:
     async def kubelet(_: web.WebSocketResponse) -> None: ...
 
@@ -97,7 +97,7 @@ async def test_a_refusal_names_the_right(
 
 
 async def test_the_output_of_a_command_is_what_it_prints(
-    reached: Callable[[ApiServer], Awaitable[RestCaller]],
+    reached: Callable[[ApiServer], Awaitable[CallerClient]],
 ) -> None:
     async def kubelet(socket: web.WebSocketResponse) -> None:
         for message in (b"\1", b'\1{"token"', b"\1: 1}", b'\3{"status": "Success"}'):
@@ -121,7 +121,7 @@ async def test_the_output_of_a_command_is_what_it_prints(
     ids=["it failed", "it broke off", "it prints too much", "no status"],
 )
 async def test_a_command_that_fails_says_what_it_said(
-    reached: Callable[[ApiServer], Awaitable[RestCaller]], messages: list[bytes], why: str
+    reached: Callable[[ApiServer], Awaitable[CallerClient]], messages: list[bytes], why: str
 ) -> None:
     async def kubelet(socket: web.WebSocketResponse) -> None:
         for message in messages:
@@ -131,7 +131,7 @@ async def test_a_command_that_fails_says_what_it_said(
         await (await reached(ApiServer(kubelet))).output_of("team-a", "nb-1", ("cat", "x"))
 
 
-async def test_who_has_logged_out_reaches_no_pod(reached: Callable[[ApiServer], Awaitable[RestCaller]]) -> None:
+async def test_who_has_logged_out_reaches_no_pod(reached: Callable[[ApiServer], Awaitable[CallerClient]]) -> None:
     async def kubelet(socket: web.WebSocketResponse) -> None:
         async for _ in socket:
             pass
