@@ -16,7 +16,8 @@ from ray.exceptions import RayActorError
 
 from cotenant_worker.ray_cluster import driver
 from cotenant_worker.ray_cluster.processes import failure_line
-from cotenant_worker.supervision.messages import KillRanks, PodLost, PodReady, Preempt, Resize
+from cotenant_worker.supervision.commands import KillRanks, Resize
+from cotenant_worker.supervision.messages import PodLost, PodReady, Preempt
 from tests.support.pod_sandbox import contract
 
 

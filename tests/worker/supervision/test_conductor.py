@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from cotenant_worker.supervision.commands import KillRanks
 from cotenant_worker.supervision.conductor import Conductor
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.messages import (
     FinishAttempt,
     ForwardedReport,
     HeadMessage,
-    KillRanks,
     PodCommand,
     PodReady,
     Preempt,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
+from cotenant_worker.supervision.commands import Command, Finish, KillRanks, Resize, Start
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.rank_error import RankError
 from cotenant_worker.supervision.supervisor import GroupState, Supervisor
@@ -97,7 +97,7 @@ def test_a_lost_server_ends_the_attempt_and_not_the_rank_that_noticed_it_first(w
     supervisor.server_ready(0, 0.0)
     assert supervisor.rank_exited(ended(0, 1, tail=("ConnectionResetError: closed by peer",)), 1.0) == []
     lost = "the pod of parameter server 0 (s0) was lost: its connection ended"
-    assert supervisor.server_lost(0, "its connection ended", 2.0) == [Stop(0), Finish(82, "PeerLost", lost)]
+    assert supervisor.server_lost(0, "its connection ended", 2.0) == [KillRanks(0), Finish(82, "PeerLost", lost)]
 
 
 def test_ranks_that_blame_a_server_that_stays_are_the_cause_themselves() -> None:
@@ -105,7 +105,7 @@ def test_ranks_that_blame_a_server_that_stays_are_the_cause_themselves() -> None
     supervisor.pod_ready(0, "10.0.0.1", 0.0)
     supervisor.server_ready(0, 0.0)
     assert supervisor.rank_exited(ended(0, 1, tail=("ConnectionResetError: closed by peer",)), 1.0) == []
-    assert [type(command) for command in supervisor.tick(21.0)] == [Stop, Finish]
+    assert [type(command) for command in supervisor.tick(21.0)] == [KillRanks, Finish]
 
 
 def test_the_end_of_all_ranks_is_the_end() -> None:
@@ -117,7 +117,7 @@ def test_the_end_of_all_ranks_is_the_end() -> None:
 def test_a_failure_stops_the_others_and_is_the_verdict() -> None:
     supervisor = running()
     assert supervisor.rank_exited(ended(1, 42, tail=MINE), 1.0) == []
-    assert supervisor.tick(1.6) == [Stop(0)]
+    assert supervisor.tick(1.6) == [KillRanks(0)]
     message = "rank 1 ended with 42: ValueError: the learning rate is negative"
     assert supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 1.7) == [
         Finish(42, "UserError", message, 1, None, MINE, pod=1),
@@ -126,7 +126,7 @@ def test_a_failure_stops_the_others_and_is_the_verdict() -> None:
 
 def test_a_killed_rank_starts_again_at_once_and_at_nobodys_expense() -> None:
     supervisor = running()
-    assert supervisor.rank_exited(ended(1, signal=9), 1.0) == [Stop(0)]
+    assert supervisor.rank_exited(ended(1, signal=9), 1.0) == [KillRanks(0)]
     assert supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 1.1) == [
         Start(1, members(0, 1), 1, "rank 1 was ended by SIGKILL"),
     ]
@@ -146,7 +146,7 @@ def test_a_rank_that_is_killed_for_ever_ends_the_attempt_which_says_how_often() 
 def test_a_crash_of_the_program_ends_the_attempt() -> None:
     supervisor = running(1)
     stop, finish = supervisor.rank_exited(ended(0, 1, tail=MINE), 1.0)
-    assert stop == Stop(0)
+    assert stop == KillRanks(0)
     assert isinstance(finish, Finish)
     assert (finish.code, finish.rank, finish.message) == (
         1,
@@ -177,7 +177,7 @@ def test_failures_that_blame_a_peer_wait_for_the_peer() -> None:
     assert supervisor.rank_exited(ended(0, 1, tail=PEER), 1.0) == []
     assert supervisor.tick(10.0) == []
     commands = supervisor.pod_lost(1, "ActorDiedError", 11.0)
-    assert commands == [Stop(0)]
+    assert commands == [KillRanks(0)]
     assert supervisor.rank_exited(ended(2, None, signal=9, stopped=True), 11.1) == [
         Finish(82, "PeerLost", "pod 1 (pod-1) was lost: ActorDiedError"),
     ]
@@ -185,12 +185,12 @@ def test_failures_that_blame_a_peer_wait_for_the_peer() -> None:
 
 def test_an_elastic_world_goes_on_without_a_lost_pod_and_grows_when_it_is_back() -> None:
     supervisor = running(3, workers_min=2)
-    assert supervisor.pod_lost(1, "gone", 5.0) == [Stop(0)]
+    assert supervisor.pod_lost(1, "gone", 5.0) == [KillRanks(0)]
     supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 5.1)
     assert supervisor.rank_exited(ended(2, None, signal=9, stopped=True), 5.2) == [
         Start(1, members(0, 2), 0, "pod 1 was lost (gone); the world shrinks"),
     ]
-    assert supervisor.pod_ready(1, "10.0.0.2", 9.0) == [Save(1)]
+    assert supervisor.pod_ready(1, "10.0.0.2", 9.0) == [Resize()]
     supervisor.rank_exited(ended(0, 0, generation=1), 9.5)
     assert supervisor.rank_exited(ended(1, 0, generation=1), 9.6) == [
         Start(2, members(0, 1, 2), 0, "pod 1 joined; the world grows"),
@@ -233,7 +233,7 @@ def test_preemption_before_the_start_ends_at_once() -> None:
 def test_a_hang_is_a_failure_of_the_rank_that_did_not_come() -> None:
     supervisor = running(1)
     commands: list[Command] = supervisor.rank_hung(0, "collective 7 hangs", 5.0)
-    assert commands == [Stop(0)]
+    assert commands == [KillRanks(0)]
     [finish] = supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 5.1)
     assert finish == Finish(1, "HungCollective", "collective 7 hangs", 0, pod=0)
 

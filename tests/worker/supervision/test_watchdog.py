@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from cotenant_worker.supervision.commands import KillRanks
 from cotenant_worker.supervision.conductor import Conductor
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.hangs import RankHeartbeat
-from cotenant_worker.supervision.messages import KillRanks, PodReady, RankExited
+from cotenant_worker.supervision.messages import PodReady, RankExited
 from tests.support.pod_sandbox import contract
 
 

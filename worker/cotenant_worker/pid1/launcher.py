@@ -34,18 +34,16 @@ from cotenant_worker.progress.tracking import Tracking
 from cotenant_worker.ranks.environment import train_driver_environment
 from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.ray_cluster.processes import RayProcesses
-from cotenant_worker.supervision.commands import Finish
+from cotenant_worker.supervision.commands import Finish, KillRanks, Resize
 from cotenant_worker.supervision.hangs import hang_timeout_s
 from cotenant_worker.supervision.lingering_ranks import LingeringRanks
 from cotenant_worker.supervision.messages import (
     FinishAttempt,
     HeadSilent,
-    KillRanks,
     PodCommand,
     PodEvent,
     PodReady,
     Preempt,
-    Resize,
     StartRanks,
     StopAtCall,
 )

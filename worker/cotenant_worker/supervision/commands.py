@@ -19,17 +19,15 @@ class Start:
 
 
 @record
-class Stop:
-    """Kill what is left of a generation. Its state is not needed."""
+class KillRanks:
+    """SIGKILL what is left of generations up to this one. Its state is not needed."""
 
     generation: int
 
 
 @record
-class Save:
-    """Ask the ranks to save and leave, because the group changes its size."""
-
-    generation: int
+class Resize:
+    """All ranks save and leave, because the group changes its size."""
 
 
 @record
@@ -46,4 +44,4 @@ class Finish:
     """Pod of `rank`, by node rank."""
 
 
-Command: TypeAlias = Start | Stop | Save | Finish
+Command: TypeAlias = Start | KillRanks | Resize | Finish

@@ -19,14 +19,13 @@ from cotenant.contract import Contract
 from cotenant_worker.checkpoints import local_store
 from cotenant_worker.host.addresses import family_of
 from cotenant_worker.messaging.shared_counters import common_stop_call
-from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
+from cotenant_worker.supervision.commands import Command, Finish, KillRanks, Resize, Start
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.hangs import RankHeartbeat
 from cotenant_worker.supervision.messages import (
     FinishAttempt,
     ForwardedReport,
     HeadMessage,
-    KillRanks,
     PodCommand,
     PodEvent,
     PodLost,
@@ -35,7 +34,6 @@ from cotenant_worker.supervision.messages import (
     Preempt,
     RankExited,
     RankStopped,
-    Resize,
     Restarted,
     SafePoints,
     ServerLost,
@@ -154,12 +152,12 @@ class Conductor:
             match command:
                 case Start():
                     await self._start(command)
-                case Stop(generation):
-                    await self._broadcast(KillRanks(generation))
-                case Save():
+                case KillRanks():
+                    await self._broadcast(command)
+                case Resize():
                     self._calls = {}
                     self._stop_requested = True
-                    await self._broadcast(Resize())
+                    await self._broadcast(command)
                 case Finish():
                     if command.code == 0:
                         self.watchdog.clear_warnings()

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from cotenant_worker.messaging.codec import Codec
 from cotenant_worker.messaging.records import record
-from cotenant_worker.supervision.commands import Finish
+from cotenant_worker.supervision.commands import Finish, KillRanks, Resize
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.hangs import RankHeartbeat
 from cotenant_worker.supervision.rank_reports import (
@@ -148,18 +148,6 @@ PodEvent: TypeAlias = (
 @record
 class StartRanks:
     group: WorkerGroup
-
-
-@record
-class KillRanks:
-    """SIGKILL what is left of generations up to this one."""
-
-    generation: int
-
-
-@record
-class Resize:
-    """All ranks save and leave, because the group changes its size."""
 
 
 @record

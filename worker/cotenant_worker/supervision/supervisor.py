@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from cotenant import names
 from cotenant.contract import Contract
-from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
+from cotenant_worker.supervision.commands import Command, Finish, KillRanks, Resize, Start
 from cotenant_worker.supervision.failure_cause import (
     EVERY_RANK_HINT,
     FailureCause,
@@ -222,7 +222,7 @@ class Supervisor:
         self.state = GroupState.STOPPING
         self._after_stop = following
         self._deadline = now + wait_s
-        order: Command = Save(self.generation) if save else Stop(self.generation)
+        order: Command = Resize() if save else KillRanks(self.generation)
         return [order, *self._advance_stop(now)]
 
     def _advance_stop(self, now: float) -> list[Command]:
@@ -235,7 +235,7 @@ class Supervisor:
             stragglers = len(self.exits) < len(self.ranks)
             self.generation = following.generation
             commands = self._start(now, following.why)
-            return [Stop(self.generation - 1), *commands] if stragglers else commands
+            return [KillRanks(self.generation - 1), *commands] if stragglers else commands
         assert isinstance(following, Finish)
         return self._finish(following)
 
