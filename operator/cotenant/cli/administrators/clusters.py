@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from cotenant import names
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
-from cotenant.cli.terminal.output import Colour, painted, printed, table
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.output import Colour, painted, table
+from cotenant.cli.terminal.watch import show_found
 
 PATH: Final = f"/apis/{names.API_VERSION}/remoteclusters"
 HEADER: Final = ("CLUSTER", "REACHABLE", "JOBS", "RUNNING", "SEEN", "SERVER")
@@ -22,18 +23,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    connection = connect(args)
-
-    def answer() -> str:
-        found = connection.read(PATH)
-        return printed(
-            found,
-            args.output,
-            lambda: [f"remotecluster.cotenant.dev/{one['metadata']['name']}" for one in found["items"]],
-            lambda wide: "\n".join(lines(found["items"], datetime.now(UTC))),
-        )
-
-    return show(args, answer)
+    read = partial(connect(args).read, PATH)
+    return show_found(args, read, lambda found, _: lines(found["items"], datetime.now(UTC)), "remotecluster")
 
 
 def lines(clusters: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[str]:

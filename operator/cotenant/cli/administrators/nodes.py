@@ -8,14 +8,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from cotenant.cli.administrators.gpu_shares import WHOLE, gpu_views
 from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
-from cotenant.cli.terminal.output import Colour, counted, painted, printed, table
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.output import Colour, counted, painted, table
+from cotenant.cli.terminal.watch import show_found
 
 HEADER: Final = ("NODE", "STATE", "GPUS", "HELD", "IDLE", "ILL", "JOBS", "HEALTH", "ISOLATION")
 WIDE: Final = ("DRIVER", "TOOLKIT", "SEEN")
@@ -36,21 +37,12 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def run(args: argparse.Namespace) -> int:
     connection = connect(args)
 
-    def needed() -> str:
-        found = connection.get("/nodeneeds")
-        likes = [one["metadata"]["name"] for one in found["items"]]
-        return printed(found, args.output, lambda: likes, lambda _: "\n".join(needs(found)))
+    def listed(found: Mapping[str, Any], wide: bool) -> Iterator[str]:
+        return lines(as_cordoned(connection, found["items"]), datetime.now(UTC), wide=wide)
 
-    def answer() -> str:
-        found = connection.read(GPU_NODES)
-        return printed(
-            found,
-            args.output,
-            lambda: [f"gpunode.cotenant.dev/{one['metadata']['name']}" for one in found["items"]],
-            lambda wide: "\n".join(lines(as_cordoned(connection, found["items"]), datetime.now(UTC), wide=wide)),
-        )
-
-    return show(args, needed if args.needed else answer)
+    if args.needed:
+        return show_found(args, partial(connection.get, "/nodeneeds"), lambda found, _: needs(found))
+    return show_found(args, partial(connection.read, GPU_NODES), listed, "gpunode")
 
 
 def needs(found: Mapping[str, Any]) -> Iterator[str]:

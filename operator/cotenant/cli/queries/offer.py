@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
-from cotenant.cli.terminal.output import printed, table
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.output import table
+from cotenant.cli.terminal.watch import show_found
 
 HEADER = ("QUEUE", "CLASS", "GUARANTEED", "BORROWABLE", "LARGEST GANG", "ON ONE NODE", "LARGEST SHARE")
 
@@ -21,17 +21,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     connection = connect(args)
-
-    def answer() -> str:
-        found = connection.get(f"/namespaces/{quote(connection.namespace, safe='')}/offers")
-        return printed(
-            found,
-            args.output,
-            lambda: [f"queue.cotenant.dev/{one['metadata']['name']}" for one in found["items"]],
-            lambda _: "\n".join(lines(found, connection.namespace)),
-        )
-
-    return show(args, answer)
+    path = f"/namespaces/{quote(connection.namespace, safe='')}/offers"
+    return show_found(args, lambda: connection.get(path), lambda found, _: lines(found, connection.namespace), "queue")
 
 
 def lines(answer: Mapping[str, Any], namespace: str) -> Iterator[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
-from cotenant.cli.terminal.output import Colour, painted, printed, table
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.output import Colour, painted, table
+from cotenant.cli.terminal.watch import show_found
 
 HEADER = ("QUEUE", "GUARANTEED", "USED", "BORROWED", "LIMIT", "RUNNING", "WAITING", "SHARE")
 BUDGET_HEADER = ("BUDGET LEFT", "ENDS", "RENEWS")
@@ -20,18 +21,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    connection = connect(args)
-
-    def answer() -> str:
-        found = connection.get("/queuetrees")
-        return printed(
-            found,
-            args.output,
-            lambda: [f"queue.cotenant.dev/{one['metadata']['name']}" for one in found["items"]],
-            lambda wide: "\n".join(lines(found["items"], wide=wide)),
-        )
-
-    return show(args, answer)
+    get = partial(connect(args).get, "/queuetrees")
+    return show_found(args, get, lambda found, wide: lines(found["items"], wide=wide), "queue")
 
 
 def lines(queues: Sequence[Mapping[str, Any]], *, wide: bool) -> Iterator[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect, job_named
-from cotenant.cli.terminal.output import Colour, painted, printed, table
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.output import Colour, painted, table
+from cotenant.cli.terminal.watch import show_found
 from cotenant.sdk.job_paths import object_path
 
 HEADER = ("NAME", "PHASE", "ALGORITHM", "TRIALS", "RUNNING", "FAILED", "BEST", "BEST JOB")
@@ -30,26 +31,14 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.sweep:
-        namespace, name = job_named(args.sweep, "sweep")
-        connection = connect(args)
-        path = object_path("sweeps", namespace or connection.namespace, name)
-
-        def one() -> str:
-            found = connection.read(path)
-            return printed(found, args.output, lambda: [name], lambda wide: "\n".join(sentences(found)))
-
-        return show(args, one)
+    namespace, name = job_named(args.sweep, "sweep") if args.sweep else ("", "")
     connection = connect(args)
-    everywhere = object_path("sweeps", "" if args.all_namespaces else connection.namespace)
-
-    def all_of_them() -> str:
-        found = connection.read(everywhere)
-        items = found["items"]
-        names = (one["metadata"]["name"] for one in items)
-        return printed(found, args.output, lambda: names, lambda wide: as_table(items, namespaces=args.all_namespaces))
-
-    return show(args, all_of_them)
+    if name:
+        read = partial(connection.read, object_path("sweeps", namespace or connection.namespace, name))
+        return show_found(args, read, lambda found, _: sentences(found))
+    everywhere: bool = args.all_namespaces
+    read = partial(connection.read, object_path("sweeps", "" if everywhere else connection.namespace))
+    return show_found(args, read, lambda found, _: [as_table(found["items"], namespaces=everywhere)])
 
 
 def as_table(sweeps: list[Sweep], *, namespaces: bool) -> str:

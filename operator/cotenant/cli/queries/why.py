@@ -6,14 +6,15 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect, job_named
-from cotenant.cli.terminal.output import Colour, about_when, painted, printed
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.output import Colour, about_when, painted
+from cotenant.cli.terminal.watch import show_found
 from cotenant.sdk.job_paths import jobs_path
 
 SHOWN = 5
@@ -31,20 +32,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def run(args: argparse.Namespace) -> int:
     namespace, name = job_named(args.job)
     connection = connect(args)
-
-    def answer() -> str:
-        found = explanation(connection, namespace or connection.namespace, name)
-        return printed(
-            found,
-            args.output,
-            lambda: [f"trainingjob.cotenant.dev/{name}"],
-            lambda wide: "\n".join(sentences(found, wide=wide)),
-        )
-
-    return show(args, answer)
+    explained = partial(explanation, connection, namespace or connection.namespace, name)
+    return show_found(args, explained, lambda found, wide: sentences(found, wide=wide), "trainingjob")
 
 
-def explanation(connection: Connection, namespace: str, name: str) -> Mapping[str, Any]:
+def explanation(connection: Connection, namespace: str, name: str) -> dict[str, Any]:
     """The operator's answer. If the operator has not seen the job yet, it is asked again. Raises UserError."""
     path = f"/namespaces/{quote(namespace, safe='')}/explanations/{quote(name, safe='')}"
     for _ in range(ASKED_MAX):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, percent, run_of
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.output import Colour, painted, printed
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.output import Colour, painted
+from cotenant.cli.terminal.watch import show_found
 
 GIB = 1024
 
@@ -23,13 +24,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    connection, name = named(args, args.job)
-
-    def answer() -> str:
-        found = run_of(connection, name)
-        return printed(found, args.output, lambda: [name.name], lambda _: "\n".join(sentences(found)))
-
-    return show(args, answer)
+    return show_found(args, partial(run_of, *named(args, args.job)), lambda found, _: sentences(found))
 
 
 def sentences(run: Run) -> Iterator[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 
 from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, local_time, run_of, runs_of
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
-from cotenant.cli.terminal.output import Colour, painted, printed, table
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.output import Colour, painted, table
+from cotenant.cli.terminal.watch import show_found
 
 HEADER = ("NAME", "OUTCOME", "QUEUE", "ASKED", "RAN", "GPU-HOURS", "ATTEMPTS", "FINISHED")
 TAIL = 10
@@ -32,25 +33,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     if args.job:
-        connection, name = named(args, args.job)
-
-        def one() -> str:
-            found = run_of(connection, name)
-            return printed(found, args.output, lambda: [name.name], lambda _: "\n".join(sentences(found)))
-
-        return show(args, one)
-    connection = connect(args)
-
-    def all_of_them() -> str:
-        found = runs_of(connection, everywhere=args.all_namespaces, most=args.limit)
-        return printed(
-            found,
-            args.output,
-            lambda: [one["metadata"]["name"] for one in found["items"]],
-            lambda wide: as_table(found["items"], namespaces=args.all_namespaces, wide=wide),
-        )
-
-    return show(args, all_of_them)
+        return show_found(args, partial(run_of, *named(args, args.job)), lambda found, _: sentences(found))
+    everywhere: bool = args.all_namespaces
+    read = partial(runs_of, connect(args), everywhere=everywhere, most=args.limit)
+    return show_found(args, read, lambda found, wide: [as_table(found["items"], namespaces=everywhere, wide=wide)])
 
 
 def as_table(runs: list[Run], *, namespaces: bool, wide: bool) -> str:

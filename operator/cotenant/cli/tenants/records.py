@@ -15,7 +15,7 @@ LISTED_MAX: Final = 5_000
 HOUR: Final = 3_600
 
 
-def run_of(connection: Connection, name: JobName) -> Run:
+def run_of(connection: Connection, name: JobName) -> dict[str, Any]:
     """The newest run of the job with this name, finished or not. Raises UserError."""
     return connection.get(f"/namespaces/{quote(name.namespace, safe='')}/runs/{quote(name.name, safe='')}")
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
 
+from cotenant import names
 from cotenant.cli.errors import EXIT_UNAVAILABLE, UserError
+from cotenant.cli.terminal.output import printed
 from cotenant.cli.terminal.plain_stream import sealed
 
+Document: TypeAlias = dict[str, Any]
 EVERY_S: Final = 2.0
 CLEAR: Final = sealed("[H") + sealed("[2J")
 _BETWEEN: Final = {"yaml": "---\n", "json": "", "name": ""}
@@ -49,6 +52,29 @@ def show(args: argparse.Namespace, answer: Callable[[], str], *, sleep: Callable
             _print(text, before=CLEAR if in_place else "" if last is None else _BETWEEN.get(args.output, "\n"))
             last = text
         sleep(EVERY_S)
+
+
+def show_found(
+    args: argparse.Namespace,
+    read: Callable[[], Document],
+    text: Callable[[Document, bool], Iterable[str]],
+    kind: str = "",
+) -> int:
+    """Show the document that `read` returns, in the form that `--output` asks for.
+
+    `text` makes the lines for a person, and gets whether they may be wide. `kind`: the names of the document or of its
+    items are printed as `kubectl get -o name` does; without it, they are printed alone.
+    """
+
+    def names_of(found: Document) -> list[str]:
+        before = f"{kind}.{names.GROUP}/" if kind else ""
+        return [before + one["metadata"]["name"] for one in found.get("items", [found])]
+
+    def answer() -> str:
+        found = read()
+        return printed(found, args.output, lambda: names_of(found), lambda wide: "\n".join(text(found, wide)))
+
+    return show(args, answer)
 
 
 def _print(text: str, before: str = "") -> None:

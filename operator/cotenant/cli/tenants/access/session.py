@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from cotenant import names
@@ -23,8 +24,8 @@ from cotenant.cli.tenants.jobs import EVERY_S, WAIT_S, JobName, exists
 from cotenant.cli.tenants.pods import kubectl, kubectl_words, pod_of_rank
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect, job_named
-from cotenant.cli.terminal.output import printed, table
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.output import table
+from cotenant.cli.terminal.watch import show_found
 from cotenant.sdk.job_paths import object_path
 
 ENDED: Final = ("Ended", "Failed")
@@ -75,18 +76,8 @@ def address(application: str, served: Mapping[str, Any], port: int) -> str:
 
 def list_sessions(args: argparse.Namespace) -> int:
     connection = connect(args)
-    namespace = "" if args.all_namespaces else connection.namespace
-
-    def answer() -> str:
-        found = connection.read(object_path("sessions", namespace))
-        return printed(
-            found,
-            args.output,
-            lambda: [f"session.{names.GROUP}/{one['metadata']['name']}" for one in found["items"]],
-            lambda wide: listing(found["items"], wide=wide),
-        )
-
-    return show(args, answer)
+    read = partial(connection.read, object_path("sessions", "" if args.all_namespaces else connection.namespace))
+    return show_found(args, read, lambda found, wide: [listing(found["items"], wide=wide)], "session")
 
 
 def listing(sessions: Iterable[Session], *, wide: bool) -> str:
