@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.api.conversion.booking_terms import terms_of
 from cotenant.api.conversion.to_core import parse_booking
-from cotenant.api.resources.bookings import Booking
+from cotenant.api.resources.bookings import Booking, BookingStatus
 from cotenant.controller.composites.bookings.booking_step import LastDecision, next_step
 from cotenant.core.model.plan import BookedGpus
 from cotenant.core.quota.bookings import BookingStanding
@@ -64,7 +64,7 @@ PART = replace(ALL, standing=replace(ALL.standing, gpus=1, why="1 of 2 GPUs of c
 def test_its_phase_follows_from_the_time_and_from_what_is_there(
     last: LastDecision | None, now: float, phase: str, says: str
 ) -> None:
-    status = next_step(booking(), last, now).status
+    status = BookingStatus.model_validate(next_step(booking(), last, now).status)
     assert status.phase == phase
     assert says in status.message
 
@@ -77,5 +77,6 @@ def test_each_phase_is_told_once_and_an_end_is_the_end() -> None:
 
 
 def test_what_is_not_decided_yet_is_not_claimed() -> None:
-    (condition,) = next_step(booking(), None, START).status.conditions
+    status = BookingStatus.model_validate(next_step(booking(), None, START).status)
+    (condition,) = status.conditions
     assert (condition.type, condition.status, condition.reason) == ("Fulfilled", "Unknown", "NotDecided")

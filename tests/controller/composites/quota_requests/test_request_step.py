@@ -38,7 +38,7 @@ def approval(decision: str = "Approved", **more: Any) -> dict[str, Any]:
 
 def stepped(before: QuotaRequest, now: float, *queues: TenantQueue, **answer: Any) -> QuotaRequest:
     """The request as it stands after a step, and with this answer."""
-    status = next_step(before, {one.name: one for one in queues or (RED,)}, now).status.to_document()
+    status = dict(next_step(before, {one.name: one for one in queues or (RED,)}, now).status or {})
     if before.status.approval is not None:
         status["approval"] = before.status.approval.to_document()
     if answer:

@@ -13,6 +13,7 @@ from cotenant.api.conversion import conditions
 from cotenant.api.conversion.booking_terms import terms_of
 from cotenant.api.resources.bookings import Booking, BookingStatus
 from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.controller.composites.composite import Writes
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.core.model.formatting import format_gpus, format_instant
 from cotenant.core.model.objects import WHOLE
@@ -39,14 +40,7 @@ class LastDecision:
     gpus: BookedGpus
 
 
-@dataclass(frozen=True, slots=True)
-class BookingStep:
-    status: BookingStatus
-    events: tuple[EventToRecord, ...] = ()
-    look_again_at: float | None = None
-
-
-def next_step(booking: Booking, last: LastDecision | None, now: float) -> BookingStep:
+def next_step(booking: Booking, last: LastDecision | None, now: float) -> Writes:
     """`last` was decided with these very terms; None if no decision has used them yet."""
     terms, before = terms_of(booking), booking.status
     phase = "Ended" if now >= terms.ends_at else "Active" if now >= terms.starts_at else "Pending"
@@ -78,10 +72,10 @@ def next_step(booking: Booking, last: LastDecision | None, now: float) -> Bookin
         observed_generation=booking.metadata.generation,
     )
     event = EventToRecord(reason=_EVENTS[status.phase], message=message, warning=bool(problem))
-    return BookingStep(
-        status,
-        (event,) if status.phase != before.phase else (),
-        None if phase == "Ended" else now + LOOK_S,
+    return Writes(
+        status=status.to_document(),
+        events=(event,) if status.phase != before.phase else (),
+        look_again_at=None if phase == "Ended" else now + LOOK_S,
     )
 
 

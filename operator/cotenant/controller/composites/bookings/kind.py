@@ -25,5 +25,4 @@ class BookingKind:
         booking = parse_booking(observed.document)
         terms, known = terms_of(booking), self.cache.booked.get(booking.metadata.final_name)
         last = LastDecision(*known) if known is not None and known[0].booking == terms else None
-        step = next_step(booking, last, now)
-        return Writes(status=step.status.to_document(), events=step.events, look_again_at=step.look_again_at)
+        return next_step(booking, last, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cotenant.api.conversion.to_core import parse_quota_request, to_queue
 from cotenant.controller.client.kube import QUOTA_REQUESTS, Resource
@@ -31,12 +31,10 @@ class QuotaRequestKind:
     def decide(self, observed: Observed, now: float) -> Writes:
         """Raises DocumentError for a document that cannot be read."""
         request = parse_quota_request(observed.document)
-        step = next_step(request, self._queues(), now, len(self.cache.quota_requests))
+        writes = next_step(request, self._queues(), now, len(self.cache.quota_requests))
         # The answer is the administrator's and is written back as it stands.
         answer = {"approval": observed.status["approval"]} if "approval" in observed.status else {}
-        return Writes(
-            status={**step.status.to_document(), **answer}, events=step.events, look_again_at=step.look_again_at
-        )
+        return replace(writes, status={**(writes.status or {}), **answer})
 
     def _queues(self) -> Mapping[str, TenantQueue]:
         """Queues without what they have spent: an answer does not depend on it."""

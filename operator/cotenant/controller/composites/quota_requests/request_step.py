@@ -8,7 +8,6 @@ granted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,6 +16,7 @@ from cotenant.api.conversion.quota_grants import effective_queues, grant_lines, 
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.quota_requests import Granted, MoreQuota, QuotaRequest, QuotaRequestStatus
 from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.controller.composites.composite import Writes
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.core.model.formatting import format_gpus, format_instant, join_or
 from cotenant.core.model.objects import TenantQueue
@@ -41,16 +41,10 @@ OVER: Final = frozenset({"Denied", "Revoked", "Expired"})
 """Phases that do not end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    status: QuotaRequestStatus
-    """Of the document, without the approval: that is written by the administrator."""
-    events: tuple[EventToRecord, ...] = ()
-    look_again_at: float | None = None
-
-
-def next_step(request: QuotaRequest, queues: Mapping[str, TenantQueue], now: float, requests: int = 1) -> Step:
-    """`queues` are all queues, without grants; `requests` is the number of QuotaRequests."""
+def next_step(request: QuotaRequest, queues: Mapping[str, TenantQueue], now: float, requests: int = 1) -> Writes:
+    """The status lacks the approval, which is the administrator's. `queues` are all queues, without grants; `requests`
+    is the number of QuotaRequests.
+    """
     before, approval = request.status, request.status.approval
     queue, problem = _queue_of(request, queues)
     granted = before.granted
@@ -89,10 +83,10 @@ def next_step(request: QuotaRequest, queues: Mapping[str, TenantQueue], now: flo
         status = status.model_copy(update={"message": ". But ".join([message, *notes])})
     status = status.model_copy(update={"conditions": conditions})
     event = EventToRecord(reason=_EVENTS[phase], message=status.message, warning=phase == "Invalid" or bool(notes))
-    return Step(
-        status,
-        (event,) if phase != before.phase else (),
-        None if phase in OVER else min(ends_at, now + max(LOOK_S, LOOK_EACH_S * requests)),
+    return Writes(
+        status=status.to_document(),
+        events=(event,) if phase != before.phase else (),
+        look_again_at=None if phase in OVER else min(ends_at, now + max(LOOK_S, LOOK_EACH_S * requests)),
     )
 
 
