@@ -136,7 +136,7 @@ class Operator:
             cache=self.cache,
             composites=self.composites,
             decision_recorder=self.decision_recorder,
-            base_network_policies=self.base_network_policies,
+            on_policy=self.base_network_policies.look,
             metrics=metrics,
             settings=settings,
         )
@@ -236,5 +236,5 @@ class Operator:
             "kubelet Events": self.kubelet_events.run(),
             "use of GPUs": self.use_watch.run(),
             "remote clusters": self.remote_clusters.run(),
-            **{name: task for composite in self.composites for name, task in composite.tasks().items()},
+            **{one.composite.resource.plural: one.run() for one in self.composites},
         }

@@ -71,7 +71,7 @@ class PairReplica:
         """Run so long; then stop as a killed process."""
         put, replace = self.controller.put, self.controller.replace
         watches = [Reflector(kube=self.kube, resource=one, replace=replace, put=put) for one in (PAIRS, CONFIG_MAPS)]
-        parts = [*self.controller.tasks().values(), self.events.run(), *(one.run() for one in watches)]
+        parts = [self.controller.run(), self.events.run(), *(one.run() for one in watches)]
         tasks = [asyncio.create_task(one) for one in parts]
         await asyncio.sleep(seconds)
         for task in tasks:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from cotenant.controller.client.kube import (
     Document,
@@ -101,10 +101,6 @@ class CompositeController:
         """Take in a whole list of any kind."""
         self.objects.replace(resource, listing)
         self._wake.set()
-
-    def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """Coroutines to supervise, by name."""
-        return {self.composite.resource.plural: self.run()}
 
     async def run(self) -> None:
         """Run until cancelled."""

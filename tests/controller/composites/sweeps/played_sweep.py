@@ -128,7 +128,7 @@ class World:
         )
         controller.replace(TRAINING_JOBS, await self.kube.list(TRAINING_JOBS))
         sweeps = Reflector(kube=self.kube, resource=SWEEPS, replace=controller.replace, put=controller.put)
-        parts = (*controller.tasks().values(), events.run(), sweeps.run())
+        parts = (controller.run(), events.run(), sweeps.run())
         tasks = [asyncio.create_task(one) for one in parts]
         ends_at = asyncio.get_running_loop().time() + seconds
         self.kube.deliver(lambda *event: None)

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -70,12 +70,6 @@ class JobListener(Protocol):
     def on_job(self, record: JobRecord, *, deleted: bool = False) -> None: ...
 
 
-class PolicyListener(Protocol):
-    """Is told when a NetworkPolicy changes."""
-
-    def look(self) -> None: ...
-
-
 class ClusterFeed:
     def __init__(
         self,
@@ -84,12 +78,14 @@ class ClusterFeed:
         cache: ObjectCache,
         composites: Sequence[Listener],
         decision_recorder: JobListener,
-        base_network_policies: PolicyListener,
+        on_policy: Callable[[], None],
         metrics: Metrics,
         settings: Settings,
     ) -> None:
         self._kube, self._cache, self._composites = kube, cache, composites
-        self._decision_recorder, self._base_network_policies = decision_recorder, base_network_policies
+        self._decision_recorder = decision_recorder
+        self._on_policy = on_policy
+        """Called when a NetworkPolicy changes."""
         self._metrics, self._settings = metrics, settings
         self.synced_at: float | None = None
         """Monotonic time of the last complete listing."""
@@ -206,7 +202,7 @@ class ClusterFeed:
         if resource == TRAINING_JOBS:
             self._on_job(document, deleted=deleted)
         if resource == NETWORK_POLICIES:
-            self._base_network_policies.look()
+            self._on_policy()
 
     def _record_missed(self, before: Mapping[JobKey, JobRecord]) -> None:
         """Record in the decision log what no watch reported: deleted jobs, and new phases."""
