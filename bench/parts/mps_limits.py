@@ -10,6 +10,7 @@ from bench.parts.gpu_processes import MIB, SHARE, Child, GpuBench
 from cotenant_agent.mps.configuration import MpsError, NamespaceLimits, configuration, gpu_folder
 from cotenant_agent.mps.control_program import PROGRAM
 from cotenant_agent.mps.gpu_daemon import GpuDaemon
+from tests.support.mps_daemon import wait_ready
 
 NAMESPACE = "share"
 
@@ -32,7 +33,7 @@ def compute_limits_hold(bench: GpuBench) -> None:
         daemon = GpuDaemon(folder, control, multi_user=False)
         try:
             daemon.start()
-            daemon.wait_ready()
+            wait_ready(daemon)
         except MpsError as error:
             daemon.stop()
             bench.add(name, None, f"not measured: this driver has no MPS v3 ({error})")

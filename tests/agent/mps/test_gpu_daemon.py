@@ -10,6 +10,7 @@ import pytest
 from cotenant_agent.mps.configuration import GpuFolder, MpsError, NamespaceLimits, configuration
 from cotenant_agent.mps.gpu_daemon import GpuDaemon
 from tests.agent.mps.world import UUID, World
+from tests.support.mps_daemon import wait_ready
 
 SHARE = NamespaceLimits(compute_percent=40, memory_mib=32_000)
 LESS = NamespaceLimits(compute_percent=10, memory_mib=8_000)
@@ -35,7 +36,7 @@ def start(world: World) -> Iterator[Start]:
 
 def test_limits_are_read_back_and_clients_are_found_in_their_namespace(world: World, start: Start) -> None:
     daemon = start(UUID)
-    daemon.wait_ready()
+    wait_ready(daemon)
     world.tell("clients", "51023=share", "51024=default")
     control = daemon.control
     nobody = NamespaceLimits(compute_percent=1, memory_mib=1)
@@ -47,7 +48,7 @@ def test_limits_are_read_back_and_clients_are_found_in_their_namespace(world: Wo
 
 def test_namespaces_come_and_go_while_it_runs_but_for_those_with_clients(world: World, start: Start) -> None:
     daemon = start(UUID)
-    daemon.wait_ready()
+    wait_ready(daemon)
     daemon.control.create("less", LESS)
     assert daemon.control.namespaces()["less"] == LESS
     assert (daemon.control.folder.namespace("less") / "control").exists()
@@ -62,7 +63,7 @@ def test_namespaces_come_and_go_while_it_runs_but_for_those_with_clients(world: 
 def test_a_daemon_that_says_something_else_is_believed(world: World, start: Start) -> None:
     world.tell("lies")
     daemon = start(UUID)
-    daemon.wait_ready()
+    wait_ready(daemon)
     assert daemon.control.namespaces()["share"].compute_percent == 100
 
 
@@ -71,7 +72,7 @@ def test_a_server_that_vanished_is_not_ready(start: Start) -> None:
     says = ""
     while "was not found" not in says:  # until it answers, however long that takes on a busy machine
         with pytest.raises(MpsError) as refused:
-            daemon.wait_ready(0)
+            wait_ready(daemon, 0)
         says = str(refused.value)
     assert "server list gpu: server gpu was not found" in says
 
@@ -83,7 +84,7 @@ def test_a_server_that_vanished_is_not_ready(start: Start) -> None:
 def test_a_daemon_that_does_not_start_is_quoted(world: World, start: Start, fault: str, said: str) -> None:
     world.tell(fault)
     with pytest.raises(MpsError, match=said):
-        start(UUID).wait_ready()
+        wait_ready(start(UUID))
 
 
 def test_a_machine_without_the_program_says_so(tmp_path: Path) -> None:

@@ -105,7 +105,13 @@ class Poller:
     async def poll(self) -> None:
         """Poll once for each answer."""
         while self.answers:
-            await self.poller.poll_running()
+            await self.poll_running()
+
+    async def poll_running(self) -> int:
+        """Poll every running job once and return their number."""
+        running = self.poller._running()
+        await self.poller._poll_all(running)
+        return len(running)
 
     @property
     def sample(self) -> ProgressSample | None:
@@ -148,7 +154,7 @@ async def test_of_a_job_that_does_not_run_any_more_nothing_is_kept() -> None:
     poller = Poller(ANSWER)
     await poller.poll()
     poller.put_job(version=6, phase="Succeeded")
-    assert await poller.poller.poll_running() == 0
+    assert await poller.poll_running() == 0
     assert poller.sample is None
 
 
@@ -177,7 +183,7 @@ async def test_a_follower_asks_nobody_and_keeps_nothing() -> None:
     poller = Poller(ANSWER)
     await poller.poll()
     poller.leads, poller.asked = False, []
-    assert await poller.poller.poll_running() == 0
+    assert await poller.poll_running() == 0
     assert (poller.sample, poller.asked) == (None, [])
 
 
@@ -200,7 +206,7 @@ async def test_a_follower_asks_nobody_and_keeps_nothing() -> None:
 async def test_only_the_pod_of_the_committed_placement_is_asked_and_at_its_own_address(pod: dict[str, Any]) -> None:
     poller = Poller()
     poller.put_pod(**pod)
-    await poller.poller.poll_running()
+    await poller.poll_running()
     assert poller.asked == []
 
 
@@ -265,5 +271,5 @@ async def test_pods_that_never_answer_hold_no_more_connections_than_are_allowed(
     for namespace in BLOCKS:
         poller.put_more(namespace, 60)
     async with server:
-        assert await poller.poller.poll_running() == 121
+        assert await poller.poll_running() == 121
     assert (poller.polls("failed"), 1 < most <= AT_ONCE) == (121.0, True)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 from typing import Final
 
 from cotenant_agent.mps.configuration import GpuFolder, MpsError
-from cotenant_agent.mps.control_program import PROGRAM, READY, ControlProgram
+from cotenant_agent.mps.control_program import PROGRAM, ControlProgram
 
-READY_S: Final = 20.0
 QUIT_S: Final = 10.0
-LOOK_S: Final = 0.1
 
 
 class GpuDaemon:
@@ -39,22 +36,6 @@ class GpuDaemon:
             raise MpsError(f"{self.control.program} cannot be started: {error.strerror}") from error
         finally:
             output.close()
-
-    def wait_ready(self, seconds: float = READY_S) -> None:
-        """Return once clients may come. Raises MpsError with the daemon's words."""
-        deadline = time.monotonic() + seconds
-        while True:
-            if ended := self.ended():
-                raise MpsError(ended)
-            try:
-                status = self.control.server_status()
-            except MpsError as error:
-                status = str(error)
-            if status == READY:
-                return
-            if time.monotonic() > deadline:
-                raise MpsError(f"the server is not ready: {status}")
-            time.sleep(LOOK_S)
 
     def ended(self) -> str:
         """How it ended, with its last output; empty while it runs."""

@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,31 +110,21 @@ def _remove(path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def whole_checkpoints(root: Path, *, verify: bool = True) -> list[Checkpoint]:
+def whole_checkpoints(root: Path, *, verify: bool = True) -> Iterator[Checkpoint]:
     """Every complete checkpoint, newest first. With `verify` all bytes are read; otherwise only names and sizes are
     compared.
     """
     if not root.is_dir():
-        return []
-    found = sorted(
-        ((int(match[1]), path) for path in root.iterdir() if (match := _NAME.match(path.name))), reverse=True
-    )
-    good = (_load(step, path, verify=verify) for step, path in found)
-    return [checkpoint for checkpoint in good if checkpoint]
+        return
+    found = ((int(match[1]), path) for path in root.iterdir() if (match := _NAME.match(path.name)))
+    for step, path in sorted(found, reverse=True):
+        if checkpoint := _load(step, path, verify=verify):
+            yield checkpoint
 
 
 def latest(root: Path, *, verify: bool = True) -> Checkpoint | None:
     """The newest complete checkpoint. Damaged ones are skipped."""
-    if not root.is_dir():
-        return None
-    found = sorted(
-        ((int(match[1]), path) for path in root.iterdir() if (match := _NAME.match(path.name))), reverse=True
-    )
-    for step, path in found:
-        checkpoint = _load(step, path, verify=verify)
-        if checkpoint:
-            return checkpoint
-    return None
+    return next(whole_checkpoints(root, verify=verify), None)
 
 
 def load(path: Path, *, verify: bool = True) -> Checkpoint | None:

@@ -85,18 +85,12 @@ class ProgressPoller:
                 pause = max(self._every_s, len(running) / POLLS_PER_S) if self._leadership.held else FOLLOWER_PAUSE_S
                 await asyncio.sleep(max(0.1, pause))
 
-    async def poll_running(self) -> int:
-        """Poll every running job once and return their number. Other jobs are forgotten; a follower forgets all."""
-        running = self._running()
-        await self._poll_all(running)
-        return len(running)
-
     def _running(self) -> list[JobRecord]:
         jobs = self._cache.jobs.values() if self._leadership.held else ()
         return [one for one in jobs if one.phase is Phase.RUNNING and not one.is_away]
 
     async def _poll_all(self, running: Sequence[JobRecord]) -> None:
-        """Poll those that are not being asked from an earlier round."""
+        """Poll those that are not asked from an earlier round. Other jobs are forgotten; a follower forgets all."""
         self._forget_all_but({one.id for one in running})
         await asyncio.gather(*(self._poll(one) for one in running if one.id not in self._asking))
         if self._leadership.held:

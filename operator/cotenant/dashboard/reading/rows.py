@@ -61,7 +61,6 @@ class JobRow:
     shares: tuple[HeldShare, ...] = ()
     gpu_ms: int = 0
     """GPUs × milliseconds held, as its status says."""
-    run_s: int = 0
     restarts: int = 0
     faults: int = 0
     failures: int = 0
@@ -118,7 +117,6 @@ def _job_row(metadata: Mapping[str, Any], spec: Mapping[str, Any], status: Mappi
         expected_s=seconds(spec.get("expectedRuntime")),
         shares=tuple(_shares(placement)),
         gpu_ms=int(usage.get("gpuMilliseconds") or 1000 * int(usage.get("gpuSeconds") or 0)),
-        run_s=int(usage.get("runSeconds") or 0),
         restarts=int(status.get("restarts") or 0),
         faults=int(status.get("faults") or 0),
         failures=int(status.get("failures") or 0),

@@ -30,7 +30,6 @@ class RunRow:
     created: float | None = None
     started: float | None = None
     finished: float | None = None
-    run_s: int = 0
     gpu_s: int = 0
     attempts: int = 0
     busy: int | None = None
@@ -63,7 +62,6 @@ def run_row(document: Document) -> RunRow:
         created=instant(status.get("createdAt")),
         started=instant(status.get("startedAt")),
         finished=instant(status.get("finishedAt")),
-        run_s=int(status.get("runSeconds") or 0),
         gpu_s=int(status.get("gpuSeconds") or 0),
         attempts=int(status.get("attempts") or 0),
         busy=use.get("busyPercent"),
