@@ -6,7 +6,6 @@ from typing import Any
 
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
 from cotenant.controller.isolation.choice import UNREPORTED, isolation_on
-from cotenant.controller.isolation.extended_resource import ExtendedResourcePath
 from cotenant.controller.isolation.gpu_isolation import GpuIsolation, NodeIsolation, PodEvidence, Verification
 from cotenant.controller.manifests.attempt import GpuFacts
 from cotenant.controller.manifests.worker_pod import pod
@@ -57,12 +56,6 @@ def test_a_container_has_devices_of_its_own_and_more_is_not_claimed() -> None:
     )
     nothing = path(Isolation.NONE).verify(PLACEMENT.nodes[0], PodEvidence())
     assert nothing.levels == IsolationLevels()
-
-
-def test_the_path_names_its_capability() -> None:
-    found = path()
-    assert isinstance(found, ExtendedResourcePath)
-    assert found.requires == "ExtendedResource"
 
 
 def test_the_launcher_learns_what_its_devices_are() -> None:

@@ -15,11 +15,8 @@ from cotenant.api.conversion.device_claims import COMPUTE, MEMORY, UUID, memory_
 from cotenant.api.resources.gpunodes import IsolationPath
 from cotenant.controller.client.kube import RESOURCE_CLAIMS, Document
 from cotenant.controller.isolation.gpu_isolation import (
-    GpuIsolation,
-    NodeIsolation,
-    PodEvidence,
+    PathAround,
     Rendered,
-    Verification,
     compute_by_gpu,
     memory_by_gpu,
 )
@@ -38,17 +35,10 @@ TOLERATIONS: Final = [
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceClaimPath:
-    inner: GpuIsolation
-    node: NodeIsolation
-
-    @property
-    def requires(self) -> str:
-        return IsolationPath.DEVICE_CLAIM
-
+class DeviceClaimPath(PathAround):
     def render(self, placement: NodePlacement, pod: Document) -> Rendered:
         made = self.inner.render(placement, pod)
-        if self.requires not in self.node.available:
+        if IsolationPath.DEVICE_CLAIM not in self.node.available:
             return made
         claim = resource_claim(placement, made.pod["metadata"])
         reference = {"name": POD_CLAIM, "resourceClaimName": claim["metadata"]["name"]}
@@ -59,9 +49,6 @@ class DeviceClaimPath:
             "resourceClaims": [reference],
         }
         return Rendered(made.pod | {"spec": spec}, (*made.side_objects, (RESOURCE_CLAIMS, claim)))
-
-    def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
-        return self.inner.verify(placement, evidence)
 
 
 def resource_claim(placement: NodePlacement, pod: Document) -> Document:

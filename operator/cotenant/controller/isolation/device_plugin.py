@@ -13,11 +13,8 @@ from cotenant.api.conversion import device_shares
 from cotenant.api.resources.gpunodes import IsolationPath
 from cotenant.controller.client.kube import Document
 from cotenant.controller.isolation.gpu_isolation import (
-    GpuIsolation,
-    NodeIsolation,
-    PodEvidence,
+    PathAround,
     Rendered,
-    Verification,
     compute_by_gpu,
     memory_by_gpu,
     with_extended_resources,
@@ -26,18 +23,11 @@ from cotenant.core.model.objects import NodePlacement
 
 
 @dataclass(frozen=True, slots=True)
-class DevicePluginPath:
-    inner: GpuIsolation
-    node: NodeIsolation
-
-    @property
-    def requires(self) -> str:
-        return IsolationPath.DEVICE_PLUGIN
-
+class DevicePluginPath(PathAround):
     def render(self, placement: NodePlacement, pod: Document) -> Rendered:
         made = self.inner.render(placement, pod)
         available = self.node.available
-        if self.requires not in available or IsolationPath.DEVICE_CLAIM in available:
+        if IsolationPath.DEVICE_PLUGIN not in available or IsolationPath.DEVICE_CLAIM in available:
             return made
         return Rendered(with_extended_resources(made.pod, self._shares(placement)), made.side_objects)
 
@@ -47,6 +37,3 @@ class DevicePluginPath:
         for uuid, mib in memory_by_gpu(placement).items():
             found |= device_shares.requests(uuid, (mib, self.node.memory_mib.get(uuid, mib)), compute[uuid])
         return found
-
-    def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
-        return self.inner.verify(placement, evidence)

@@ -12,13 +12,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cotenant.api.resources.gpunodes import IsolationPath
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
 from cotenant.controller.client.kube import Document
 from cotenant.controller.isolation.gpu_isolation import (
     STRENGTH,
-    GpuIsolation,
-    NodeIsolation,
+    PathAround,
     PodEvidence,
     Rendered,
     Verification,
@@ -29,17 +27,11 @@ from cotenant.core.model.objects import NodePlacement
 
 
 @dataclass(frozen=True, slots=True)
-class ExtendedResourcePath:
+class ExtendedResourcePath(PathAround):
     """Path for placements on devices with an extended resource. All others go to the inner path."""
 
-    inner: GpuIsolation
-    node: NodeIsolation
     resources: Mapping[str, str]
     """UUID → extended resource of devices that have one, also on a node whose agent is silent."""
-
-    @property
-    def requires(self) -> str:
-        return IsolationPath.EXTENDED_RESOURCE
 
     def render(self, placement: NodePlacement, pod: Document) -> Rendered:
         asked = self._asked(placement)

@@ -75,10 +75,6 @@ class Rendered:
 
 
 class GpuIsolation(Protocol):
-    @property
-    def requires(self) -> str:
-        """Capability of a node (`IsolationPath`) without which `render` adds nothing of this path."""
-
     def render(self, placement: NodePlacement, pod: Document) -> Rendered:
         """Add exactly the GPUs of `placement` to the pod, and what keeps it to its share of them."""
 
@@ -86,6 +82,20 @@ class GpuIsolation(Protocol):
         """Judge the evidence of a pod, no matter which paths its node has now. Without evidence: what holds in any
         case.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class PathAround:
+    """A path that changes what another one does. It adds nothing on a node that lacks what it needs."""
+
+    inner: GpuIsolation
+    node: NodeIsolation
+
+    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
+        return self.inner.render(placement, pod)
+
+    def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
+        return self.inner.verify(placement, evidence)
 
 
 def uuids_of(placement: NodePlacement) -> list[str]:

@@ -17,8 +17,7 @@ from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, IsolationPat
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.kube import Document
 from cotenant.controller.isolation.gpu_isolation import (
-    GpuIsolation,
-    NodeIsolation,
+    PathAround,
     PodEvidence,
     Rendered,
     Verification,
@@ -37,17 +36,10 @@ PAGE_MIB: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryLimitPath:
-    inner: GpuIsolation
-    node: NodeIsolation
-
-    @property
-    def requires(self) -> str:
-        return IsolationPath.MEMORY_LIMIT
-
+class MemoryLimitPath(PathAround):
     def render(self, placement: NodePlacement, pod: Document) -> Rendered:
         made = self.inner.render(placement, pod)
-        limit = self._common_limit_mib(placement) if self.requires in self.node.available else None
+        limit = self._common_limit_mib(placement) if IsolationPath.MEMORY_LIMIT in self.node.available else None
         if limit is None:
             return made
         return Rendered(

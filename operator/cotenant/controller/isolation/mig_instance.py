@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.api.resources.gpunodes import IsolationPath
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
-from cotenant.controller.client.kube import Document
 from cotenant.controller.isolation.gpu_isolation import (
-    GpuIsolation,
-    NodeIsolation,
+    PathAround,
     PodEvidence,
-    Rendered,
     Verification,
     memory_by_gpu,
 )
@@ -25,17 +21,7 @@ HARD = IsolationLevels(memory=Isolation.HARD, compute=Isolation.HARD)
 
 
 @dataclass(frozen=True, slots=True)
-class MigInstancePath:
-    inner: GpuIsolation
-    node: NodeIsolation
-
-    @property
-    def requires(self) -> str:
-        return IsolationPath.MIG
-
-    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
-        return self.inner.render(placement, pod)
-
+class MigInstancePath(PathAround):
     def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
         found = self.inner.verify(placement, evidence)
         counted = all(evidence.seen.get(str(rank.rank)) for rank in placement.ranks)

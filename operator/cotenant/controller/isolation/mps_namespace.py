@@ -10,14 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, IsolationPath, LimitState
+from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, LimitState
 from cotenant.api.resources.placement_status import Isolation
-from cotenant.controller.client.kube import Document
 from cotenant.controller.isolation.gpu_isolation import (
-    GpuIsolation,
-    NodeIsolation,
+    PathAround,
     PodEvidence,
-    Rendered,
     Verification,
     compute_by_gpu,
     with_limits,
@@ -29,18 +26,8 @@ STEP_MILLI: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class MpsNamespacePath:
+class MpsNamespacePath(PathAround):
     """Path around that of the claims, which it needs."""
-
-    inner: GpuIsolation
-    node: NodeIsolation
-
-    @property
-    def requires(self) -> str:
-        return IsolationPath.MPS_NAMESPACE
-
-    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
-        return self.inner.render(placement, pod)
 
     def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
         """`Hard` for compute if the agent saw every process of the pod in its namespace.

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from cotenant.api.resources.gpunodes import IsolationPath
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
 from cotenant.controller.client.kube import Document
 from cotenant.controller.isolation.gpu_isolation import (
@@ -30,10 +29,6 @@ DRIVER_CAPABILITIES: Final = "compute,utility"
 class RuntimeClassPath:
     node: NodeIsolation
     runtime_class: str
-
-    @property
-    def requires(self) -> str:
-        return IsolationPath.RUNTIME_CLASS
 
     def render(self, placement: NodePlacement, pod: Document) -> Rendered:
         uuids = ",".join(uuids_of(placement))
