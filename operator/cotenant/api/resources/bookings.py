@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
@@ -10,7 +9,7 @@ from pydantic import Field
 
 from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.trainingjob_status import Condition
-from cotenant.api.scalars.fields import DNS_LABEL, Instant, Label, LabelValue, Str, cel_text, keyed_by, whole
+from cotenant.api.scalars.fields import DNS_LABEL, Instant, Label, LabelValue, Str, keyed_by, name_rule, whole
 from cotenant.api.validation.rules import Model, Rule, StatusModel
 
 MOST_GPUS = 100_000
@@ -81,10 +80,5 @@ class Booking(Model):
     status: BookingStatus = BookingStatus()
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "metadata.name",
-            f"self.metadata.name.matches({cel_text(DNS_LABEL)})",
-            "a booking's name must be at most 63 lower-case letters, digits and '-'",
-            lambda it: re.fullmatch(DNS_LABEL, it.metadata.final_name) is not None,
-        ),
+        name_rule(DNS_LABEL, "a booking's name must be at most 63 lower-case letters, digits and '-'"),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
@@ -13,7 +12,7 @@ from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.queue_status import QueueStatus
 from cotenant.api.resources.remote_clusters import SpilloverSpec
 from cotenant.api.scalars.amounts import Duration, GpuAmount, GpuHours, Money, PooledMemory
-from cotenant.api.scalars.fields import DNS_LABEL, Label, LabelValue, UserName, cel_text, whole
+from cotenant.api.scalars.fields import DNS_LABEL, Label, LabelValue, UserName, name_rule, whole
 from cotenant.api.validation.rules import Model, Rule
 from cotenant.core.model.objects import Period, TimeOrder
 
@@ -240,12 +239,7 @@ class Queue(Model):
     status: QueueStatus = QueueStatus()
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "metadata.name",
-            f"self.metadata.name.matches({cel_text(DNS_LABEL)})",
-            "a queue's name must be at most 63 lower-case letters, digits and '-'",
-            lambda it: re.fullmatch(DNS_LABEL, it.metadata.final_name) is not None,
-        ),
+        name_rule(DNS_LABEL, "a queue's name must be at most 63 lower-case letters, digits and '-'"),
         Rule(
             "spec.parent",
             "!has(self.spec.parent) || self.spec.parent != self.metadata.name",

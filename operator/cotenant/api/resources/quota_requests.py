@@ -6,7 +6,6 @@ resource of its own, as `/approval` is for certificate requests, and a policy le
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
@@ -23,8 +22,8 @@ from cotenant.api.scalars.fields import (
     Str,
     Timestamp,
     UserName,
-    cel_text,
     keyed_by,
+    name_rule,
 )
 from cotenant.api.validation.rules import Model, Rule, StatusModel, TransitionRule
 
@@ -154,12 +153,7 @@ class QuotaRequest(Model):
     status: QuotaRequestStatus = QuotaRequestStatus()
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "metadata.name",
-            f"self.metadata.name.matches({cel_text(DNS_LABEL)})",
-            "a request's name must be at most 63 lower-case letters, digits and '-'",
-            lambda it: re.fullmatch(DNS_LABEL, it.metadata.final_name) is not None,
-        ),
+        name_rule(DNS_LABEL, "a request's name must be at most 63 lower-case letters, digits and '-'"),
     )
     TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = (
         TransitionRule(

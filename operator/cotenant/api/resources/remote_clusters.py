@@ -4,7 +4,6 @@ it.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -12,7 +11,7 @@ from pydantic import Field
 from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.amounts import Delay, Duration
-from cotenant.api.scalars.fields import DNS_LABEL, Bool, Label, ObjectName, Timestamp, cel_text, keyed_by, whole
+from cotenant.api.scalars.fields import DNS_LABEL, Bool, Label, ObjectName, Timestamp, keyed_by, name_rule, whole
 from cotenant.api.scalars.status_fields import NameOfObject, ShortSentence, Word
 from cotenant.api.validation.rules import Model, Rule, StatusModel
 
@@ -74,10 +73,5 @@ class RemoteCluster(Model):
     status: RemoteClusterStatus = RemoteClusterStatus()
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "metadata.name",
-            f"self.metadata.name.matches({cel_text(DNS_LABEL)})",
-            "a remote cluster's name must be at most 63 lower-case letters, digits and '-'",
-            lambda it: re.fullmatch(DNS_LABEL, it.metadata.final_name) is not None,
-        ),
+        name_rule(DNS_LABEL, "a remote cluster's name must be at most 63 lower-case letters, digits and '-'"),
     )

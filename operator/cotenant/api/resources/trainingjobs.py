@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -25,7 +24,7 @@ from cotenant.api.resources.job_spec.runtime import Resources, Runtime
 from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.scalars.amounts import Delay, Duration, GracePeriod
-from cotenant.api.scalars.fields import Bool, Label, ObjectName, Str, cel_text, keyed_by, whole
+from cotenant.api.scalars.fields import Bool, Label, ObjectName, Str, keyed_by, name_rule, whole
 from cotenant.api.validation.rules import Model, Rule, TransitionRule
 
 
@@ -256,12 +255,10 @@ class TrainingJob(Model):
     status: TrainingJobStatus = TrainingJobStatus()
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "metadata.name",
-            f"self.metadata.name.matches({cel_text(NAME)})",
+        name_rule(
+            NAME,
             "a job's name must start with a letter and have at most 50 lower-case letters, digits and '-': its pods are"
             " named after it, and that is their host name",
-            lambda it: re.fullmatch(NAME, it.metadata.final_name) is not None,
         ),
     )
     TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = (

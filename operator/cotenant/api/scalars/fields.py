@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, StringConstraints, WithJsonSchema
 from pydantic.config import JsonDict
 
-from cotenant.api.validation.rules import ValueRefusedError, given, violated
+from cotenant.api.validation.rules import Rule, ValueRefusedError, given, violated
 
 Str: TypeAlias = Annotated[str, Strict()]
 Int: TypeAlias = Annotated[int, Strict()]
@@ -65,6 +65,15 @@ def _respelled(value: str, grammar: str, longest: int) -> str | None:
 def cel_text(value: str) -> str:
     """Raw CEL string for a regular expression."""
     return f"r'{value}'"
+
+
+def name_rule(grammar: str, message: str) -> Rule:
+    """Rule of an object about its own name, whose schema is Kubernetes'."""
+
+    def check(it: Any) -> bool:
+        return re.fullmatch(grammar, it.metadata.final_name) is not None
+
+    return Rule("metadata.name", f"self.metadata.name.matches({cel_text(grammar)})", message, check)
 
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"

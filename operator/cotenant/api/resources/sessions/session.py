@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -16,7 +15,7 @@ from cotenant.api.resources.job_spec.volumes import ClaimSource
 from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.sessions.session_status import SessionStatus
 from cotenant.api.scalars.amounts import Duration, GracePeriod
-from cotenant.api.scalars.fields import Bool, Label, ObjectName, Str, cel_text, keyed_by, passed_on, whole
+from cotenant.api.scalars.fields import Bool, Label, ObjectName, Str, keyed_by, name_rule, passed_on, whole
 from cotenant.api.validation.rules import Model, Rule
 
 NAME: Final = r"^[a-z]([-a-z0-9]{0,40}[a-z0-9])?$"
@@ -114,12 +113,10 @@ class Session(Model):
     status: SessionStatus = SessionStatus()
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "metadata.name",
-            f"self.metadata.name.matches({cel_text(NAME)})",
+        name_rule(
+            NAME,
             "a session's name must start with a letter and have at most 42 lower-case letters, digits and '-': its job"
             " is named after it",
-            lambda it: re.fullmatch(NAME, it.metadata.final_name) is not None,
         ),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -21,7 +20,7 @@ from cotenant.api.resources.sweeps.sweep_status import (
 )
 from cotenant.api.resources.sweeps.trial_template import TRIAL_NUMBER, TRIAL_SEED, TrialTemplate
 from cotenant.api.scalars.amounts import Delay
-from cotenant.api.scalars.fields import Bool, Str, cel_text, keyed_by, text, whole
+from cotenant.api.scalars.fields import Bool, Str, keyed_by, name_rule, text, whole
 from cotenant.api.validation.rules import Model, Rule, TransitionRule
 
 NAME: Final = r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
@@ -263,12 +262,10 @@ class Sweep(Model):
     status: SweepStatus = SweepStatus()
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "metadata.name",
-            f"self.metadata.name.matches({cel_text(NAME)})",
+        name_rule(
+            NAME,
             "a sweep's name must start with a letter and have at most 40 lower-case letters, digits and '-': its jobs"
             " are named after it",
-            lambda it: re.fullmatch(NAME, it.metadata.final_name) is not None,
         ),
     )
     TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = (
