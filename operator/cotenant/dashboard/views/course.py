@@ -48,9 +48,10 @@ def _bar(since: float, until: float, kind: str, begin: float, end: float) -> Cou
     x, to = ((at - begin) / (end - begin) * WIDE for at in (since, until))
     word = "held GPUs" if kind == "runs" else "waited"
     return CourseBar(
-        x=round(x, 2), width=max(2.0, round(to - x, 2)), kind=kind, says=f"{word} {_clock(since)} to {_clock(until)}"
+        x=round(x, 2), width=max(2.0, round(to - x, 2)), kind=kind, says=f"{word} {clock(since)} to {clock(until)}"
     )
 
 
-def _clock(moment: float) -> str:
+def clock(moment: float) -> str:
+    """A time as bars name it: `11-27 09:30 UTC`."""
     return datetime.fromtimestamp(moment, UTC).strftime("%m-%d %H:%M UTC")

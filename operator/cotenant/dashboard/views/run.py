@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cotenant.api.scalars.quantities import show_mib
 from cotenant.dashboard.reading.rows import instant
-from cotenant.dashboard.reading.run_rows import run_row
+from cotenant.dashboard.reading.run_rows import RunRow, run_row
 from cotenant.dashboard.views.course import CourseBar, course
 from cotenant.dashboard.views.history import cost_of
 
@@ -25,15 +25,9 @@ class HappeningLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    outcome: str
-    reason: str
-    message: str
-    queue: str
+    row: RunRow
     figures: tuple[tuple[str, str], ...]
     """(name, amount)."""
-    created: float | None
-    started: float | None
-    finished: float | None
     happenings: tuple[HappeningLine, ...]
     """What happened, the newest first."""
     tail: str
@@ -45,14 +39,8 @@ def run_view(document: Mapping[str, Any]) -> RunView:
     status = document.get("status") or {}
     timeline = list(status.get("timeline") or ())[-HAPPENINGS:]
     return RunView(
-        outcome=str(status.get("outcome", "")),
-        reason=str(status.get("reason", "")),
-        message=str(status.get("message", "")),
-        queue=str(status.get("queue", "")),
+        row=run_row(dict(document)),
         figures=tuple(_figures(status, _cost(document))),
-        created=instant(status.get("createdAt")),
-        started=instant(status.get("startedAt")),
-        finished=instant(status.get("finishedAt")),
         happenings=tuple(
             HappeningLine(
                 at=instant(one.get("at")),

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from cotenant.core.model.lifecycle import Phase
 from cotenant.dashboard.reading.rows import JobRow
+from cotenant.dashboard.views.course import clock
 from cotenant.dashboard.views.line import matches
 from cotenant.dashboard.views.wish import Paged, Wish, paged
 
@@ -110,27 +110,23 @@ def _bars(job: JobRow, frame: _Frame) -> Iterable[TimeBar | None]:
     if job.phase == Phase.PENDING:
         start = job.start_at or frame.now
         by = max(start, job.start_by or start)
-        yield frame.bar(start, by, "start", f"starts about {_clock(start)}, nine times out of ten by {_clock(by)}")
+        yield frame.bar(start, by, "start", f"starts about {clock(start)}, nine times out of ten by {clock(by)}")
         if job.expected_s:
             yield frame.bar(
-                start, start + job.expected_s, "expected", f"expected until {_clock(start + job.expected_s)}"
+                start, start + job.expected_s, "expected", f"expected until {clock(start + job.expected_s)}"
             )
         return
     begin = job.started or job.admitted or frame.now
     if job.finished is not None:
         kind = "failed" if job.phase == Phase.FAILED else "ran"
-        yield frame.bar(begin, job.finished, kind, f"{_clock(begin)} to {_clock(job.finished)}, {job.phase}")
+        yield frame.bar(begin, job.finished, kind, f"{clock(begin)} to {clock(job.finished)}, {job.phase}")
         return
-    yield frame.bar(begin, frame.now, "runs", f"since {_clock(begin)}, {job.phase}")
+    yield frame.bar(begin, frame.now, "runs", f"since {clock(begin)}, {job.phase}")
     left = job.remaining_s if job.remaining_s is not None else _left_of(job, begin, frame.now)
     if left is not None and job.phase == Phase.RUNNING:
         whose = "its program" if job.remaining_s is not None else "its expectedRuntime"
-        yield frame.bar(frame.now, frame.now + left, "expected", f"until {_clock(frame.now + left)}, says {whose}")
+        yield frame.bar(frame.now, frame.now + left, "expected", f"until {clock(frame.now + left)}, says {whose}")
 
 
 def _left_of(job: JobRow, begin: float, now: float) -> float | None:
     return None if job.expected_s is None else max(0.0, begin + job.expected_s - now)
-
-
-def _clock(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%m-%d %H:%M UTC")

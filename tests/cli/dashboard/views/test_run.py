@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cotenant.dashboard.reading.run_rows import run_row
 from cotenant.dashboard.views.course import CourseBar
 from cotenant.dashboard.views.run import HAPPENINGS, HappeningLine, RunView, recorded_figures, run_view
 
@@ -25,10 +26,7 @@ RECORD: dict[str, Any] = {
 
 def test_all_that_is_recorded_is_there_the_newest_first() -> None:
     assert run_view(RECORD) == RunView(
-        outcome="Deleted",
-        reason="Running",
-        message="4 workers",
-        queue="speech",
+        row=run_row(RECORD),
         figures=(
             ("GPU-hours held", "1.50"),
             ("Cost", "3.75 EUR"),
@@ -38,9 +36,6 @@ def test_all_that_is_recorded_is_there_the_newest_first() -> None:
             ("GPUs busy", "61 %"),
             ("Most GPU memory", "2Gi"),
         ),
-        created=10.0,
-        started=20.0,
-        finished=3_600.0,
         happenings=(
             HappeningLine(at=20.0, what="Admitted", reason="", message=""),
             HappeningLine(at=10.0, what="Waits", reason="WaitingForGPUs", message="Needs 4."),
@@ -56,7 +51,7 @@ def test_all_that_is_recorded_is_there_the_newest_first() -> None:
 
 def test_of_very_much_that_happened_the_newest_is_shown() -> None:
     timeline = [{"at": "1970-01-01T00:00:10Z", "what": str(number)} for number in range(HAPPENINGS + 5)]
-    found = run_view({"status": {"outcome": "Failed", "timeline": timeline}}).happenings
+    found = run_view({"metadata": RECORD["metadata"], "status": {"outcome": "Failed", "timeline": timeline}}).happenings
     assert (len(found), found[0].what, found[-1].what) == (HAPPENINGS, str(HAPPENINGS + 4), "5")
 
 
