@@ -13,7 +13,7 @@ from typing import Any
 from cotenant import names
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.gpunodes import GPUNode, GpuStatus
-from cotenant.api.scalars.quantities import QuantityError, parse_kubernetes
+from cotenant.api.scalars.quantities import amount_or_0
 from cotenant.core.model import objects as core
 
 Document = Mapping[str, Any]
@@ -65,10 +65,10 @@ def to_node_facts(document: Document) -> NodeFacts:
     drained_by = taken_by_the_gpu_operator(labels)
     return NodeFacts(
         name=metadata.get("name", ""),
-        cpu_milli=_amount(allocatable.get("cpu", 0), scale=1000),
-        memory_mib=_amount(allocatable.get("memory", 0)) // 2**20,
-        pods=_amount(allocatable["pods"]) if "pods" in allocatable else core.MANY_PODS,
-        scratch_mib=_amount(allocatable.get("ephemeral-storage", 0)) // 2**20,
+        cpu_milli=amount_or_0(allocatable.get("cpu", 0), scale=1000),
+        memory_mib=amount_or_0(allocatable.get("memory", 0)) // 2**20,
+        pods=amount_or_0(allocatable["pods"]) if "pods" in allocatable else core.MANY_PODS,
+        scratch_mib=amount_or_0(allocatable.get("ephemeral-storage", 0)) // 2**20,
         zone=labels.get(names.LABEL_ZONE, ""),
         rack=labels.get(names.LABEL_RACK, ""),
         ready=not why and not drained_by,
@@ -91,13 +91,6 @@ def taken_by_the_gpu_operator(labels: Mapping[str, str]) -> str:
     if state in MIG_IS_CHANGED:
         return f"the GPU Operator changes its MIG layout ({names.LABEL_MIG_STATE}={state})"
     return ""
-
-
-def _amount(value: Any, scale: int = 1) -> int:
-    try:
-        return parse_kubernetes(value, scale)
-    except QuantityError:
-        return 0
 
 
 def to_node(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from cotenant.api.scalars.quantities import QuantityError, mib_up, parse_kubernetes
+from cotenant.api.scalars.quantities import amount_or_0, mib_up
 
 Document = Mapping[str, Any]
 _NO_STATUS: Final[Document] = {}
@@ -49,7 +49,7 @@ def scratch_request(document: Document) -> int:
     """MiB of ephemeral storage that a v1 Pod requests, including overhead."""
     spec = document.get("spec") or {}
     overhead = (spec.get("overhead") or {}).get(_SCRATCH, 0)
-    return mib_up(_summed(spec, _SCRATCH) + _amount(overhead))
+    return mib_up(_summed(spec, _SCRATCH) + amount_or_0(overhead))
 
 
 def extended_requests(document: Document) -> dict[str, int]:
@@ -68,13 +68,13 @@ def _summed(spec: Document, name: str) -> int:
     """
     sidecars, starting = 0, 0
     for container in spec.get("initContainers") or ():
-        number = _amount(_asked(container).get(name, 0))
+        number = amount_or_0(_asked(container).get(name, 0))
         if container.get("restartPolicy") == "Always":
             sidecars += number
             starting = max(starting, sidecars)
         else:
             starting = max(starting, sidecars + number)
-    running = sum(_amount(_asked(container).get(name, 0)) for container in spec.get("containers") or ())
+    running = sum(amount_or_0(_asked(container).get(name, 0)) for container in spec.get("containers") or ())
     return max(running + sidecars, starting)
 
 
@@ -128,11 +128,4 @@ def _largest(amounts: Iterable[_Requests]) -> _Requests:
 def _read(requests: Document | None) -> _Requests:
     if not requests:
         return _NOTHING
-    return _Requests(_amount(requests.get("cpu", 0), scale=1000), _amount(requests.get("memory", 0)))
-
-
-def _amount(value: Any, scale: int = 1) -> int:
-    try:
-        return parse_kubernetes(value, scale)
-    except QuantityError:
-        return 0
+    return _Requests(amount_or_0(requests.get("cpu", 0), scale=1000), amount_or_0(requests.get("memory", 0)))

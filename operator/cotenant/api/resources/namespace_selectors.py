@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from cotenant.api.scalars.fields import LABEL_KEY, NULL_IS_ABSENT, LabelKey, SelectedValue, Str, cel_text
+from cotenant.api.scalars.fields import NULL_IS_ABSENT, LabelKey, SelectedValue, Str, label_keys_rule
 from cotenant.api.validation.rules import Model, Rule
 
 
@@ -45,14 +44,7 @@ class NamespaceSelector(Model):
     match_expressions: Annotated[tuple[SelectorRequirement, ...], Field(max_length=16)] = ()
     """Further conditions on its labels, all of which must hold."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "matchLabels",
-            f"!has(self.matchLabels) || self.matchLabels.all(key, key.matches({cel_text(LABEL_KEY)}))",
-            "every key must be a label key, such as team or example.com/team",
-            lambda it: all(re.fullmatch(LABEL_KEY, key) is not None for key in it.match_labels),
-        ),
-    )
+    RULES: ClassVar[tuple[Rule, ...]] = (label_keys_rule("matchLabels", "team"),)
 
     def matches(self, labels: dict[str, str]) -> bool:
         """True if a namespace with these labels is selected."""

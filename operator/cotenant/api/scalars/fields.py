@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, StringConstraints, WithJsonSchema
+from pydantic.alias_generators import to_snake
 from pydantic.config import JsonDict
 
 from cotenant.api.validation.rules import Rule, ValueRefusedError, given, violated
@@ -65,6 +67,17 @@ def _respelled(value: str, grammar: str, longest: int) -> str | None:
 def cel_text(value: str) -> str:
     """Raw CEL string for a regular expression."""
     return f"r'{value}'"
+
+
+def label_keys_rule(field: str, example: str) -> Rule:
+    """Rule of an object about the keys of its field with labels."""
+    labels = attrgetter(to_snake(field))
+    return Rule(
+        field,
+        f"!has(self.{field}) || self.{field}.all(key, key.matches({cel_text(LABEL_KEY)}))",
+        f"every key must be a label key, such as {example} or example.com/{example}",
+        lambda it: all(re.fullmatch(LABEL_KEY, key) is not None for key in labels(it)),
+    )
 
 
 def name_rule(grammar: str, message: str) -> Rule:

@@ -118,6 +118,14 @@ def parse_kubernetes(value: str | int, scale: int = 1) -> int:
     return int(min(amount.to_integral_value(ROUND_CEILING, _UPWARDS), Decimal(KUBERNETES_MOST)))
 
 
+def amount_or_0(value: str | int, scale: int = 1) -> int:
+    """The quantity as `parse_kubernetes` reads it; 0 if it cannot."""
+    try:
+        return parse_kubernetes(value, scale)
+    except QuantityError:
+        return 0
+
+
 def mib_up(size: int) -> int:
     """Bytes → MiB, rounded up, so that a request gets at least what it asked for."""
     return -(-size // MIB)

@@ -11,15 +11,11 @@ from cotenant.controller.client.kube import Document, Resource
 from cotenant.controller.lifecycle.observation import EventToRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """One object and the objects that it owns, as last seen."""
+@dataclass(frozen=True, slots=True)
+class SeenObject:
+    """An object as last seen."""
 
     document: Document
-    owned: Mapping[tuple[Resource, str], Document] = field(default_factory=dict)
-    """By kind and name. Only objects whose controller is this object, by uid."""
-    taken: frozenset[str] = frozenset()
-    """Names that a `Create` with `goes_on` has just found in use by an object of somebody else."""
 
     @property
     def name(self) -> str:
@@ -33,6 +29,20 @@ class Observed:
     @property
     def uid(self) -> str:
         return str(self.document["metadata"]["uid"])
+
+    @property
+    def is_suspended(self) -> bool:
+        return bool((self.document.get("spec") or {}).get("suspend"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed(SeenObject):
+    """One object and the objects that it owns."""
+
+    owned: Mapping[tuple[Resource, str], Document] = field(default_factory=dict)
+    """By kind and name. Only objects whose controller is this object, by uid."""
+    taken: frozenset[str] = frozenset()
+    """Names that a `Create` with `goes_on` has just found in use by an object of somebody else."""
 
     @property
     def generation(self) -> int:

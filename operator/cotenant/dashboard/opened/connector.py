@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
@@ -51,15 +51,22 @@ class PodConnector(aiohttp.BaseConnector):
 
 async def _carry(stream: PodStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Copy bytes in both directions until one end closes, then close the other."""
-    ways = [asyncio.create_task(_to_pod(reader, stream)), asyncio.create_task(_from_pod(stream, writer))]
     try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        await until_one_ends(_to_pod(reader, stream), _from_pod(stream, writer))
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
         writer.close()
         await stream.close()
+
+
+async def until_one_ends(*ways: Coroutine[Any, Any, None]) -> None:
+    """Run all of them until one ends, and cancel the others."""
+    tasks = [asyncio.create_task(way) for way in ways]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _to_pod(reader: asyncio.StreamReader, stream: PodStream) -> None:

@@ -5,7 +5,6 @@ Bodies are passed on piece by piece. WebSocket messages are passed on whole, up 
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -14,6 +13,7 @@ from aiohttp import WSMsgType, web
 from multidict import CIMultiDict
 from yarl import URL
 
+from cotenant.dashboard.opened.connector import until_one_ends
 from cotenant.dashboard.opened.headers import to_application, to_browser
 from cotenant.dashboard.opened.host import is_socket
 from cotenant.dashboard.opened.openings import SOCKETS_MAX, Opening
@@ -95,13 +95,7 @@ async def _socket(request: web.Request, opening: Opening, there: URL, headers: C
 
 async def _relay(near: web.WebSocketResponse, far: aiohttp.ClientWebSocketResponse) -> None:
     """Pass on messages until one end closes. Then close the other with the same code."""
-    ways = [asyncio.create_task(_messages(near, far)), asyncio.create_task(_messages(far, near))]
-    try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+    await until_one_ends(_messages(near, far), _messages(far, near))
     with suppress(ConnectionError, aiohttp.ClientError):
         await far.close(code=_code(near))
         await near.close(code=_code(far))

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import Field
 
 from cotenant.api.scalars.amounts import CpuAmount, Duration, HostMemory
-from cotenant.api.scalars.fields import (
-    LABEL_KEY,
-    NULL_IS_ABSENT,
-    Bool,
-    SelectedValue,
-    Str,
-    cel_text,
-    text,
-)
+from cotenant.api.scalars.fields import NULL_IS_ABSENT, Bool, SelectedValue, Str, label_keys_rule, text
 from cotenant.api.validation.rules import Model, Rule
 
 MAX_WORDS = 12
@@ -43,12 +34,7 @@ class EvaluatorResources(Model):
 
 
 NodeSelector = Annotated[dict[Str, SelectedValue], Field(max_length=MAX_LABELS, default_factory=dict), NULL_IS_ABSENT]
-LABEL_KEYS = Rule(
-    "nodeSelector",
-    f"!has(self.nodeSelector) || self.nodeSelector.all(key, key.matches({cel_text(LABEL_KEY)}))",
-    "every key must be a label key, such as pool or example.com/pool",
-    lambda it: all(re.fullmatch(LABEL_KEY, key) is not None for key in it.node_selector),
-)
+LABEL_KEYS = label_keys_rule("nodeSelector", "pool")
 
 
 class EvaluatorShape(Model):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from cotenant.api.scalars.amounts import CpuAmount, HostMemory
-from cotenant.api.scalars.fields import LABEL_KEY, NULL_IS_ABSENT, Bool, SelectedValue, Str, cel_text, whole
+from cotenant.api.scalars.fields import NULL_IS_ABSENT, Bool, SelectedValue, Str, label_keys_rule, whole
 from cotenant.api.validation.rules import Model, Rule
 
 MAX_SERVERS = 64
@@ -42,11 +41,4 @@ class ParameterServer(Model):
     tolerate_gpu_taints: Bool = False
     """True: servers may also run on nodes that are tainted for GPU work, as the workers' pods may."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "nodeSelector",
-            f"!has(self.nodeSelector) || self.nodeSelector.all(key, key.matches({cel_text(LABEL_KEY)}))",
-            "every key must be a label key, such as pool or example.com/pool",
-            lambda it: all(re.fullmatch(LABEL_KEY, key) is not None for key in it.node_selector),
-        ),
-    )
+    RULES: ClassVar[tuple[Rule, ...]] = (label_keys_rule("nodeSelector", "pool"),)

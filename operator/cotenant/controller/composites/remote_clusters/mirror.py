@@ -15,6 +15,7 @@ from cotenant.api.resources.remote_clusters import RemoteClusterSpec, SpilloverS
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import Spillover, TrainingJob, TrainingJobSpec
 from cotenant.controller.client.kube import Document, version_of
+from cotenant.controller.composites.composite import SeenObject
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.status_reading import read_status
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase
@@ -45,22 +46,8 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenMirror:
+class SeenMirror(SeenObject):
     """The job on the other cluster, as last seen."""
-
-    document: Document
-
-    @property
-    def name(self) -> str:
-        return str(self.document["metadata"]["name"])
-
-    @property
-    def namespace(self) -> str:
-        return str(self.document["metadata"]["namespace"])
-
-    @property
-    def uid(self) -> str:
-        return str(self.document["metadata"]["uid"])
 
     @property
     def version(self) -> int:
@@ -82,10 +69,6 @@ class SeenMirror:
     @property
     def is_deleting(self) -> bool:
         return "deletionTimestamp" in self.document["metadata"]
-
-    @property
-    def is_suspended(self) -> bool:
-        return bool((self.document.get("spec") or {}).get("suspend"))
 
     @property
     def is_released(self) -> bool:

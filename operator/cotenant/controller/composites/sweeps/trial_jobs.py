@@ -12,6 +12,7 @@ from cotenant.api.resources.sweeps.references import substituted
 from cotenant.api.resources.sweeps.sweep import Sweep
 from cotenant.api.resources.sweeps.trial_template import TRIAL_NUMBER, TRIAL_SEED
 from cotenant.controller.client.kube import Document
+from cotenant.controller.composites.composite import SeenObject
 from cotenant.controller.composites.sweeps.search import trial_seed
 from cotenant.controller.lifecycle.policies.stop_request import REASON as STOPPED
 from cotenant.core.model.lifecycle import TERMINAL, Phase
@@ -63,14 +64,8 @@ def trial_job(
 
 
 @dataclass(frozen=True, slots=True)
-class TrialJob:
+class TrialJob(SeenObject):
     """One job of a trial, as last seen."""
-
-    document: Document
-
-    @property
-    def name(self) -> str:
-        return str(self.document["metadata"]["name"])
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -95,10 +90,6 @@ class TrialJob:
     @property
     def is_asked_to_stop(self) -> bool:
         return names.ANNOTATION_STOP in (self.document["metadata"].get("annotations") or {})
-
-    @property
-    def is_suspended(self) -> bool:
-        return bool((self.document.get("spec") or {}).get("suspend"))
 
     @property
     def message(self) -> str:
