@@ -70,10 +70,3 @@ def test_what_nobody_reads_is_left_out() -> None:
         {"name", "env", "resources"},
         {"name", "resources", "restartPolicy"},
     ]
-
-
-def test_packed_pods_are_a_sequence() -> None:
-    packed = PackedPods()
-    packed.extend(pod_document(rank) for rank in range(3))
-    names_of = [one["metadata"]["name"] for one in packed[1:]]
-    assert (len(packed), names_of, packed[0]["metadata"]["name"]) == (3, ["train-1-1", "train-1-2"], "train-1-0")

@@ -7,7 +7,7 @@ over HTTP and puts every write before the `Fence`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -97,7 +97,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    items: Sequence[Document]
+    items: Iterable[Document]
     """A list. `items` may be built at each iteration, so read it once."""
     version: int
     """resourceVersion of the list: an object that is not in it, and is not newer, is gone."""

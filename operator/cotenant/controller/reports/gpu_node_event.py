@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from cotenant import names
+from cotenant.controller.client.event_document import event_document
 from cotenant.controller.client.kube import EVENTS, Document, FencedError, Kube, UnreachableError
 
 log = logging.getLogger(__name__)
 
 NOTE_CHARS_MAX: Final = 1024
-COMPONENT: Final = f"{names.GROUP}/operator"
 
 
 def gpu_node_event(node: str, reason: str, text: str, now: datetime, *, warning: bool = True) -> Document:
-    """An Event about a GPUNode. Events of cluster-scoped objects live in `default`."""
-    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{node}.{uuid.uuid4().hex[:16]}", "namespace": "default"},
-        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "count": 1,
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "reportingInstance": "operator",
-        "action": reason,
-        "reason": reason,
-        "involvedObject": {"apiVersion": names.API_VERSION, "kind": "GPUNode", "name": node},
-        "message": text[:NOTE_CHARS_MAX],
-        "type": "Warning" if warning else "Normal",
-    }
+    about = {"apiVersion": names.API_VERSION, "kind": "GPUNode", "name": node}
+    return event_document(about, reason, text[:NOTE_CHARS_MAX], now, instance="operator", warning=warning)
 
 
 KeyT = TypeVar("KeyT", bound=tuple[str, ...])

@@ -142,7 +142,7 @@ async def test_each_turn_of_a_request_is_an_event_about_it() -> None:
         for one in (await replica.kube.list(EVENTS)).items
     }
     assert events == {("QuotaRequest", "more", one) for one in ("QuotaPending", "QuotaGranted", "QuotaExpired")}
-    assert len((await replica.kube.list(EVENTS)).items) == len(events)
+    assert len([*(await replica.kube.list(EVENTS)).items]) == len(events)
 
 
 async def test_a_new_leader_knows_the_grants_before_its_first_decision() -> None:

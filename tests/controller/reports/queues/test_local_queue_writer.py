@@ -178,7 +178,7 @@ async def test_a_round_has_so_many_writes_at_most_and_the_next_goes_on(monkeypat
     counts = []
     for _ in range(4):
         await round_of(replica)
-        counts.append(len((await replica.kube.list(LOCAL_QUEUES)).items))
+        counts.append(len([*(await replica.kube.list(LOCAL_QUEUES)).items]))
     assert counts == [2, 4, 5, 5]
 
 

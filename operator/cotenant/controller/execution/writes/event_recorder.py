@@ -10,11 +10,11 @@ import asyncio
 import hashlib
 import logging
 import time
-import uuid
 from datetime import UTC, datetime
 
 from cotenant import names
 from cotenant.contract.decoding.plain_text import plain_text
+from cotenant.controller.client.event_document import event_document
 from cotenant.controller.client.kube import EVENTS, Document, FencedError, Kube, UnreachableError
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.lifecycle.observation import EventToRecord
@@ -23,7 +23,6 @@ from cotenant.controller.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-CONTROLLER = f"{names.GROUP}/operator"
 MESSAGE_CHARS_MAX = 1024
 REASON_CHARS_MAX = 128
 QUEUE_LENGTH_MAX = 1000
@@ -82,35 +81,11 @@ def kubernetes_event(
     kind: str = "TrainingJob",
     api_version: str = names.API_VERSION,
 ) -> Document:
-    """An Event of the core API group, with the times that `kubectl get events --sort-by=.lastTimestamp` reads.
-
-    Events about cluster-scoped objects live in the namespace `default`.
-    """
-    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    unique = _digest(job.uid, event) if event.once else uuid.uuid4().hex[:16]
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{job.name}.{unique}", "namespace": job.namespace or "default"},
-        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "count": 1,
-        "source": {"component": CONTROLLER},
-        "reportingComponent": CONTROLLER,
-        "reportingInstance": identity[:128],
-        "action": plain_text(event.reason, REASON_CHARS_MAX),
-        "reason": plain_text(event.reason, REASON_CHARS_MAX),
-        "involvedObject": {
-            "apiVersion": api_version,
-            "kind": kind,
-            "namespace": job.namespace,
-            "name": job.name,
-            "uid": job.uid,
-        },
-        "message": plain_text(event.message, MESSAGE_CHARS_MAX, lines=True),
-        "type": "Warning" if event.warning else "Normal",
-    }
+    about = {"apiVersion": api_version, "kind": kind, "namespace": job.namespace, "name": job.name, "uid": job.uid}
+    message = plain_text(event.message, MESSAGE_CHARS_MAX, lines=True)
+    unique = _digest(job.uid, event) if event.once else ""
+    return event_document(about, plain_text(event.reason, REASON_CHARS_MAX), message, now, instance=identity[:128],
+                          warning=event.warning, unique=unique)  # fmt: skip
 
 
 def _digest(uid: str, event: EventToRecord) -> str:

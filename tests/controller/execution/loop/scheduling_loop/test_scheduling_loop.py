@@ -164,7 +164,7 @@ async def test_a_namesake_waits_until_the_objects_of_the_earlier_job_are_gone_an
     waiting = (phase(replica.kube), await granted(replica.kube))
     collect_garbage(replica.kube, earlier)
     await replica.run()
-    pod = (await replica.kube.list(TRAINING_JOBS)).items[0]
+    pod = next(iter((await replica.kube.list(TRAINING_JOBS)).items))
     assert waiting == ("Starting", {"!train-1-0": ["GPU-n1-0"]})
     assert (pod["metadata"]["uid"], phase(replica.kube), await granted(replica.kube)) == (
         later,
