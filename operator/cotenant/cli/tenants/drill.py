@@ -56,14 +56,14 @@ def run(args: argparse.Namespace) -> int:
         question = f"{name} gives its GPUs back, and others may take them before it goes on. Rehearse it?"
         if not agreed(question, "--yes"):
             raise UserError("nothing was rehearsed", EXIT_REFUSED)
-    suspend(connection, name, job, True)
+    suspend(connection, name.path, job, True)
     began = monotonic()
     try:
         left = wait_for(connection, name, ("Suspended", "Succeeded", "Failed"), args.timeout)
         found = rehearsed(job, left, monotonic() - began)
     finally:  # whatever has happened, it goes on
         if phase_of(connection.read(name.path)) not in FINISHED:
-            suspend(connection, name, job, False)
+            suspend(connection, name.path, job, False)
     print("\n".join(sentences(str(name), found)))
     return 0 if found.saved or found.phase == "Succeeded" else EXIT_REFUSED
 

@@ -1,4 +1,4 @@
-"""Reading and writing TrainingJobs: fetch one document, change one field, wait for a phase. Sweeps stop as one."""
+"""Reading and writing TrainingJobs: fetch one document, wait for a phase."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, UserError
+from cotenant.cli.errors import EXIT_NOT_FOUND, UserError
 from cotenant.cli.terminal.connection import Connection, connect, job_named
-from cotenant.sdk.job_paths import jobs_path, object_path
+from cotenant.sdk.job_paths import jobs_path
 
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 EVERY_S: Final = 1.0
@@ -49,44 +49,9 @@ def phase_of(job: Document) -> str:
     return str((job.get("status") or {}).get("phase") or "Pending")
 
 
-def refuse_finished(job: Document, name: JobName, instead: str) -> None:
-    """Raises UserError if the job has finished."""
-    if phase_of(job) in FINISHED:
-        raise UserError(f"{name} has finished ({phase_of(job)}): {instead}", EXIT_REFUSED)
-
-
-def refuse_session(job: Document, name: JobName, verb: str) -> None:
-    """Raises UserError if a Session controls the job, because the operator would restore `spec.suspend`."""
-    for owner in job["metadata"].get("ownerReferences") or ():
-        if owner.get("kind") == "Session" and owner.get("controller"):
-            instead = f"kubectl cotenant session {verb} {name.namespace}/{owner['name']}"
-            raise UserError(f"{name} is the job of session {owner['name']}: {instead}", EXIT_REFUSED)
-
-
-def suspend(connection: Connection, name: JobName, job: Document, wanted: bool) -> Document:
-    """Write `spec.suspend` of exactly this job. A newer job with the same name is not changed."""
-    body = {"metadata": {"uid": job["metadata"]["uid"]}, "spec": {"suspend": wanted}}
-    return connection.patch(name.path, body)
-
-
-def suspend_sweep(args: argparse.Namespace, text: str, wanted: bool) -> None:
-    """Write `spec.suspend` of the named sweep, and print what that does to its trials. Raises UserError."""
-    if args.wait:
-        raise UserError(f"--wait is for jobs: watch the trials with `kubectl cotenant sweep {text} -w`", EXIT_REFUSED)
-    given, name = job_named(text, "sweep")
-    connection = connect(args)
-    namespace = given or connection.namespace
-    path = object_path("sweeps", namespace, name)
-    sweep = connection.read(path)
-    phase, shown = phase_of(sweep), f"sweep {namespace}/{name}"
-    if phase in FINISHED:
-        raise UserError(f"{shown} has finished ({phase}): more trials by a larger spec.maxTrials", EXIT_REFUSED)
-    if bool(sweep["spec"].get("suspend")) == wanted:
-        print(f"{shown} was stopped before." if wanted else f"{shown} was not stopped: it is {phase}.")
-        return
-    connection.patch(path, {"metadata": {"uid": sweep["metadata"]["uid"]}, "spec": {"suspend": wanted}})
-    does = "its trials save and end, and it begins no other." if wanted else "its trials wait for their places again."
-    print(f"{shown}: {does}")
+def suspend(connection: Connection, path: str, found: Document, wanted: bool) -> None:
+    """Write `spec.suspend` of exactly this object. A newer one of the same name is not changed."""
+    connection.patch(path, {"metadata": {"uid": found["metadata"]["uid"]}, "spec": {"suspend": wanted}})
 
 
 def wait_for(

@@ -1,4 +1,4 @@
-"""`cotenant stop JOB`: the ranks save and end, and the GPUs become free. `cotenant resume` continues the job."""
+"""`cotenant stop JOB`: the ranks save and end, and the GPUs become free. `cotenant resume` undoes it."""
 
 from __future__ import annotations
 
@@ -6,52 +6,94 @@ import argparse
 import time
 from collections.abc import Iterator
 
-from cotenant.cli.tenants.jobs import (
-    Document,
-    add_wait,
-    named,
-    phase_of,
-    refuse_finished,
-    refuse_session,
-    suspend,
-    suspend_sweep,
-    wait_for,
-)
+from cotenant.cli.errors import EXIT_REFUSED, UserError
+from cotenant.cli.tenants.jobs import FINISHED, Document, JobName, add_wait, named, phase_of, suspend, wait_for
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import is_of
+from cotenant.cli.terminal.connection import Connection, connect, is_of, job_named
+from cotenant.sdk.job_paths import object_path
 
 HOLDING = ("Starting", "Running", "Evicting")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = cluster_verb(verbs, "stop", run, "have a job save and end, and give its GPUs back, until it is resumed")
+    text = "have a job save and end, and give its GPUs back, until it is resumed"
+    add(cluster_verb(verbs, "stop", run, text), "its GPUs are given back", stops=True)
+
+
+def add(parser: argparse.ArgumentParser, until: str, *, stops: bool) -> None:
     parser.add_argument("jobs", metavar="JOB", nargs="+", help="NAME, or NAMESPACE/NAME; sw/NAME of a whole sweep")
-    add_wait(parser, "its GPUs are given back")
+    add_wait(parser, until)
+    parser.set_defaults(stops=stops)
 
 
 def run(args: argparse.Namespace) -> int:
     for text in args.jobs:
         if is_of("sweep", text):
-            suspend_sweep(args, text, True)
+            _sweep(args, text)
             continue
         connection, name = named(args, text)
         job = connection.read(name.path)
-        refuse_session(job, name, "stop")
-        refuse_finished(job, name, "there is nothing to stop")
-        holds = phase_of(job) in HOLDING
-        if (job.get("spec") or {}).get("suspend"):
-            print(f"{name} was stopped before.")
+        _refuse_session(job, name, "stop" if args.stops else "resume")
+        if phase_of(job) in FINISHED:
+            instead = "there is nothing to stop" if args.stops else f"`kubectl cotenant retry {name}` runs it again"
+            raise UserError(f"{name} has finished ({phase_of(job)}): {instead}", EXIT_REFUSED)
+        if bool((job.get("spec") or {}).get("suspend")) == args.stops:
+            print(_nothing_to_do(name, job, stops=args.stops))
         else:
-            suspend(connection, name, job, True)
-            print(f"{name} {_asked(job) if holds else 'does not wait any more.'}", flush=True)
+            suspend(connection, name.path, job, args.stops)
+            print(f"{name} {_asked(job) if args.stops else 'waits for its place again.'}", flush=True)
         if args.wait:
-            began = time.monotonic()
-            stopped = wait_for(connection, name, ("Suspended", "Succeeded", "Failed"), args.timeout)
-            print(f"{name} " + "; ".join(ended(stopped, time.monotonic() - began)))
+            print(_stopped(connection, name, args.timeout) if args.stops else _runs(connection, name, args.timeout))
     return 0
 
 
+def _sweep(args: argparse.Namespace, text: str) -> None:
+    if args.wait:
+        raise UserError(f"--wait is for jobs: watch the trials with `kubectl cotenant sweep {text} -w`", EXIT_REFUSED)
+    given, name = job_named(text, "sweep")
+    connection = connect(args)
+    namespace = given or connection.namespace
+    path, shown = object_path("sweeps", namespace, name), f"sweep {namespace}/{name}"
+    sweep = connection.read(path)
+    if phase_of(sweep) in FINISHED:
+        more = "more trials by a larger spec.maxTrials"
+        raise UserError(f"{shown} has finished ({phase_of(sweep)}): {more}", EXIT_REFUSED)
+    if bool(sweep["spec"].get("suspend")) == args.stops:
+        print(_nothing_to_do(shown, sweep, stops=args.stops))
+        return
+    suspend(connection, path, sweep, args.stops)
+    stopped, resumed = "its trials save and end, and it begins no other.", "its trials wait for their places again."
+    print(f"{shown}: {stopped if args.stops else resumed}")
+
+
+def _nothing_to_do(shown: object, found: Document, *, stops: bool) -> str:
+    return f"{shown} was stopped before." if stops else f"{shown} was not stopped: it is {phase_of(found)}."
+
+
+def _refuse_session(job: Document, name: JobName, verb: str) -> None:
+    """Raises UserError if a Session controls the job, because the operator would restore `spec.suspend`."""
+    for owner in job["metadata"].get("ownerReferences") or ():
+        if owner.get("kind") == "Session" and owner.get("controller"):
+            instead = f"kubectl cotenant session {verb} {name.namespace}/{owner['name']}"
+            raise UserError(f"{name} is the job of session {owner['name']}: {instead}", EXIT_REFUSED)
+
+
+def _runs(connection: Connection, name: JobName, timeout_s: float) -> str:
+    there = wait_for(connection, name, ("Running", "Succeeded", "Failed"), timeout_s)
+    if phase_of(there) == "Failed":
+        raise UserError(f"{name} has failed: {(there.get('status') or {}).get('message', '')}", EXIT_REFUSED)
+    return f"{name} is {phase_of(there)}."
+
+
+def _stopped(connection: Connection, name: JobName, timeout_s: float) -> str:
+    began = time.monotonic()
+    stopped = wait_for(connection, name, ("Suspended", "Succeeded", "Failed"), timeout_s)
+    return f"{name} " + "; ".join(ended(stopped, time.monotonic() - began))
+
+
 def _asked(job: Document) -> str:
+    if phase_of(job) not in HOLDING:
+        return "does not wait any more."
     grace = (job.get("spec") or {}).get("gracePeriod") or "30s"
     return f"was asked to save and to end; it has {grace} for that."
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from cotenant import names
 from cotenant.cli.errors import EXIT_REFUSED, UserError
 from cotenant.cli.tenants.access.attach import SHELL
-from cotenant.cli.tenants.jobs import EVERY_S, WAIT_S, JobName, exists
+from cotenant.cli.tenants.jobs import EVERY_S, WAIT_S, JobName, exists, suspend
 from cotenant.cli.tenants.pods import kubectl, kubectl_words, pod_of_rank
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect, job_named
@@ -107,7 +107,7 @@ def stop(args: argparse.Namespace) -> int:
     if session["spec"].get("suspend"):
         print(f"{name} was stopped before.")
         return 0
-    _suspend(connection, name, session, True)
+    suspend(connection, _path(name), session, True)
     kept = "its volume is kept" if session["spec"].get("volume") else "it has no volume, so its files go"
     print(f"{name} gives its GPUs back; {kept}.")
     return 0
@@ -126,7 +126,7 @@ def resume(args: argparse.Namespace) -> int:
         if (there.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             connection.call("DELETE", job.path, {"preconditions": {"uid": there["metadata"]["uid"]}})
     if session["spec"].get("suspend"):
-        _suspend(connection, name, session, False)
+        suspend(connection, _path(name), session, False)
     print(f"{name} waits for its place again.")
     return 0
 
@@ -139,11 +139,6 @@ def _named(args: argparse.Namespace) -> tuple[Connection, JobName]:
 
 def _path(name: JobName) -> str:
     return object_path("sessions", name.namespace, name.name)
-
-
-def _suspend(connection: Connection, name: JobName, session: Session, wanted: bool) -> None:
-    body = {"metadata": {"uid": session["metadata"]["uid"]}, "spec": {"suspend": wanted}}
-    connection.patch(_path(name), body)
 
 
 def _running(connection: Connection, name: JobName, timeout_s: float) -> Session:
