@@ -11,6 +11,11 @@ from cotenant.cli.errors import EXIT_UNAVAILABLE, UserError
 from cotenant.cli.terminal.connection import Connection
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
 class Cluster:
     """One node with the pods of two jobs; `left` says after how many looks they have left."""
 
@@ -45,7 +50,7 @@ def evictions(*pods: str) -> list[tuple[str, str]]:
 
 def test_pods_of_jobs_are_evicted_and_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = Cluster(left=2)
-    assert drain.drain(cast("Connection", cluster), "n1", 60.0, sleep=lambda _: None) == 0
+    assert drain.drain(cast("Connection", cluster), "n1", 60.0) == 0
     assert cluster.done == [
         ("/api/v1/nodes/n1", {"spec": {"unschedulable": True}}), *evictions("a-1-0", "b-1-0")
     ]  # fmt: skip
@@ -53,13 +58,13 @@ def test_pods_of_jobs_are_evicted_and_waited_for(capsys: pytest.CaptureFixture[s
 
 
 def test_what_does_not_leave_is_named_in_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    assert drain.drain(cast("Connection", Cluster(left=99)), "n1", 10.0, sleep=lambda _: None) == 1
+    assert drain.drain(cast("Connection", Cluster(left=99)), "n1", 10.0) == 1
     assert "still held by red/a" in capsys.readouterr().out
 
 
 def test_an_eviction_that_is_refused_ends_no_drain(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = Cluster(refused="/api/v1/namespaces/red/pods/a-1-0/eviction")
-    assert drain.drain(cast("Connection", cluster), "n1", 60.0, sleep=lambda _: None) == 0
+    assert drain.drain(cast("Connection", cluster), "n1", 60.0) == 0
     assert cluster.done[1:] == evictions("b-1-0")
     assert "red/a-1-0: a budget forbids it" in capsys.readouterr().err
 

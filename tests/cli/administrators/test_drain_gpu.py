@@ -15,6 +15,11 @@ HELD = [{"namespace": "red", "job": "train", "gpus": [{"uuid": "GPU-a"}]}]
 OTHER = [{"namespace": "red", "job": "other", "gpus": [{"uuid": "GPU-b"}]}]
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
 class Node:
     """A GPUNode of two GPUs; `looks` are (health of GPU-a, holders) as they are seen after the word was written."""
 
@@ -36,7 +41,7 @@ class Node:
 
 
 def drained(node: Node, timeout_s: float = 20.0) -> int:
-    return drain_gpu.drain(cast("Connection", node), ("n1", "GPU-a"), "its fan", timeout_s, sleep=lambda _: None)
+    return drain_gpu.drain(cast("Connection", node), ("n1", "GPU-a"), "its fan", timeout_s)
 
 
 def test_a_gpu_is_out_when_its_agent_says_so_and_nobody_holds_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +78,7 @@ def test_a_gpu_is_given_back_by_lifting_its_cordons(
     health: str, code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node = Node((health, []), asked='{"GPU-a": "", "GPU-b": "earlier"}')
-    assert drain_gpu.release(cast("Connection", node), "n1", "GPU-a", sleep=lambda _: None) == code
+    assert drain_gpu.release(cast("Connection", node), "n1", "GPU-a") == code
     assert node.words == [{"cotenant.dev/uncordon": "GPU-a", "cotenant.dev/drain": '{"GPU-b": "earlier"}'}]
     assert said in capsys.readouterr().out
 

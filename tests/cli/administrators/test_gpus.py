@@ -48,20 +48,28 @@ def answers(gpu: int, reset: dict[str, str]) -> Callable[[dict[str, Any]], objec
     return agent
 
 
+@pytest.fixture
+def api(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> GpuNodes:
+    """Its parameter is what the agent does."""
+    nodes = GpuNodes(request.param)
+    monkeypatch.setattr("time.sleep", nodes.sleep)
+    return nodes
+
+
 @pytest.mark.parametrize(
-    ("gpu", "agent", "word", "answer"),
+    ("gpu", "api", "word", "answer"),
     [
         pytest.param("0", answers(0, NEW), "GPU-a", (0, "GPU-a: Done: the driver has reset it"), id="by index"),
         pytest.param("GPU-b", answers(1, NEW), "GPU-b", (0, "GPU-b: Done: the driver has reset it"), id="by UUID"),
         pytest.param("0", answers(0, HELD), "GPU-a", (1, "GPU-a: Refused: pod red/a-1-0 holds it"), id="held"),
         pytest.param("1", lambda _: None, "GPU-b", (1, "no answer within 10 s"), id="an old answer is none"),
     ],
+    indirect=["api"],
 )
 def test_the_answer_of_the_agent_is_shown(
-    capsys: pytest.CaptureFixture[str], gpu: str, agent: Any, word: str, answer: tuple[int, str]
+    capsys: pytest.CaptureFixture[str], api: GpuNodes, gpu: str, word: str, answer: tuple[int, str]
 ) -> None:
-    api = GpuNodes(agent)
-    assert reset_gpu(cast("Connection", api), "n1", gpu, 10.0, sleep=api.sleep) == answer[0]
+    assert reset_gpu(cast("Connection", api), "n1", gpu, 10.0) == answer[0]
     assert answer[1] in capsys.readouterr().out
     assert api.words == [word]
 
@@ -69,7 +77,7 @@ def test_the_answer_of_the_agent_is_shown(
 def test_what_was_asked_before_stays_asked_and_nothing_is_waited_for_on_wish() -> None:
     api = GpuNodes()
     for gpu in ("0", "1"):
-        assert reset_gpu(cast("Connection", api), "n1", gpu, 0.0, sleep=api.sleep) == 0
+        assert reset_gpu(cast("Connection", api), "n1", gpu, 0.0) == 0
     assert api.words == ["GPU-a", "GPU-b,GPU-a"]
 
 

@@ -25,6 +25,11 @@ PLAN: dict[str, Any] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
 class Cluster:
     """One job; `later` are its statuses as they are read one after the other, the last one for good."""
 
@@ -42,7 +47,7 @@ class Cluster:
 
 
 def moved(cluster: Cluster, timeout_s: float = 20.0) -> int:
-    return move.move(cast("Connection", cluster), "red/train", {"off": ["n1"]}, timeout_s, sleep=lambda _: None)
+    return move.move(cast("Connection", cluster), "red/train", {"off": ["n1"]}, timeout_s)
 
 
 def test_a_move_is_of_the_running_attempt_and_waited_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,11 @@ from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.terminal.watch import CLEAR, show
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
 def answering(*answers: str | UserError) -> Callable[[], str]:
     left = list(answers)
 
@@ -27,7 +32,7 @@ def answering(*answers: str | UserError) -> Callable[[], str]:
 
 def watched(output: str, *answers: str | UserError) -> None:
     with pytest.raises(KeyboardInterrupt):
-        show(argparse.Namespace(watch=True, output=output), answering(*answers), sleep=lambda _: None)
+        show(argparse.Namespace(watch=True, output=output), answering(*answers))
 
 
 @pytest.mark.parametrize(
@@ -56,8 +61,7 @@ def test_an_operator_that_is_away_for_a_while_ends_no_watch(capsys: pytest.Captu
 
 def test_a_refusal_ends_it() -> None:
     with pytest.raises(UserError, match="may not"):
-        show(argparse.Namespace(watch=True, output="text"), answering("one", UserError("may not", EXIT_FORBIDDEN)),
-             sleep=lambda _: None)  # fmt: skip
+        show(argparse.Namespace(watch=True, output="text"), answering("one", UserError("may not", EXIT_FORBIDDEN)))
 
 
 def test_without_the_flag_it_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:

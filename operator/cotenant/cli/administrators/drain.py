@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from cotenant import names
 from cotenant.cli.administrators import drain_gpu
@@ -21,8 +19,7 @@ from cotenant.cli.queries.cluster_whatif import sentences
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
 from cotenant.cli.terminal.connection import Connection, connect
-
-EVERY_S: Final = 2.0
+from cotenant.cli.terminal.watch import looks
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -83,7 +80,7 @@ def cordon(connection: Connection, node: str, *, cordoned: bool) -> None:
     connection.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": cordoned or None}})
 
 
-def drain(connection: Connection, node: str, timeout_s: float, *, sleep: Callable[[float], object] = time.sleep) -> int:
+def drain(connection: Connection, node: str, timeout_s: float) -> int:
     """Drain the node. Returns 0 when no job holds a GPU there, 1 if one still does after the timeout."""
     cordon(connection, node, cordoned=True)
     print(f"{node}: takes no more jobs", flush=True)
@@ -91,15 +88,12 @@ def drain(connection: Connection, node: str, timeout_s: float, *, sleep: Callabl
     for pod in connection.read(pods)["items"]:
         if pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
             evict(connection, pod["metadata"])
-    waited = 0.0
-    while held := holders(connection, node):
-        if waited >= timeout_s:
-            print(f"{node}: still held by {', '.join(held)}")
-            return EXIT_REFUSED if timeout_s else 0
-        sleep(EVERY_S)
-        waited += EVERY_S
-    print(f"{node}: no job holds anything; `kubectl cotenant drain {node} --undo` when it is well")
-    return 0
+    for held in map(holders, looks(connection, f"{GPU_NODES}/{node}", timeout_s)):
+        if not held:
+            print(f"{node}: no job holds anything; `kubectl cotenant drain {node} --undo` when it is well")
+            return 0
+    print(f"{node}: still held by {', '.join(held)}")
+    return EXIT_REFUSED if timeout_s else 0
 
 
 def evict(connection: Connection, metadata: dict[str, Any]) -> None:
@@ -113,7 +107,7 @@ def evict(connection: Connection, metadata: dict[str, Any]) -> None:
         print(f"{namespace}/{name}: {error}", file=sys.stderr)
 
 
-def holders(connection: Connection, node: str) -> list[str]:
+def holders(node: dict[str, Any]) -> list[str]:
     """Jobs that hold GPUs of the node. A job holds them until its pods are gone."""
-    status = connection.read(f"{GPU_NODES}/{node}").get("status") or {}
+    status = node.get("status") or {}
     return sorted({f"{one['namespace']}/{one['job']}" for one in status.get("holders") or ()})

@@ -8,20 +8,18 @@ device. The GPU stays out until it is uncordoned.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cotenant.cli.administrators.gpus import GPU_NODES, named
 from cotenant.cli.errors import EXIT_REFUSED
 from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.watch import looks
 from cotenant.names import ANNOTATION_DRAIN, ANNOTATION_UNCORDON, HEALTH_DRAINED
 
-EVERY_S: Final = 2.0
 AGENT_S: Final = 60.0
 """A healthy agent acts on an annotation within this many seconds."""
 Document = Mapping[str, Any]
-Sleep = Callable[[float], object]
 
 
 def uuid_of(connection: Connection, node: str, gpu: str) -> str:
@@ -29,9 +27,7 @@ def uuid_of(connection: Connection, node: str, gpu: str) -> str:
     return str(named(connection.read(f"{GPU_NODES}/{node}"), gpu)["uuid"])
 
 
-def drain(
-    connection: Connection, gpu: tuple[str, str], reason: str, timeout_s: float, *, sleep: Sleep = time.sleep
-) -> int:
+def drain(connection: Connection, gpu: tuple[str, str], reason: str, timeout_s: float) -> int:
     """Drain the GPU. Returns 0 when no job holds a part of it, 1 if one still does after the timeout. `gpu`: node and
     UUID.
     """
@@ -40,9 +36,8 @@ def drain(
     asked = _asked_already(connection.read(path)) | {uuid: reason}
     connection.patch(path, {"metadata": {"annotations": {ANNOTATION_DRAIN: json.dumps(asked)}}})
     print(f"{node}: asked to take {uuid} out", flush=True)
-    waited, out = 0.0, False
-    while True:
-        there = connection.read(path)
+    out = False
+    for there in looks(connection, path, timeout_s):
         held = _holders(there, uuid)
         if not out and HEALTH_DRAINED in named(there, uuid).get("health", ""):
             out = True
@@ -53,10 +48,6 @@ def drain(
                 f" `kubectl cotenant drain {node} --gpu {uuid} --undo`"
             )
             return 0
-        if waited >= timeout_s:
-            break
-        sleep(EVERY_S)
-        waited += EVERY_S
     if not timeout_s:
         return 0
     why = f"still held by {', '.join(held)}" if out else "its agent has not taken it up: kubectl cotenant nodes"
@@ -64,17 +55,13 @@ def drain(
     return EXIT_REFUSED
 
 
-def release(connection: Connection, node: str, uuid: str, *, sleep: Sleep = time.sleep) -> int:
+def release(connection: Connection, node: str, uuid: str) -> int:
     """Put the GPU back. Returns 0 when jobs may get it again, 1 if it has another fault or no agent answers."""
     path = f"{GPU_NODES}/{node}"
     asked = {one: why for one, why in _asked_already(connection.read(path)).items() if one != uuid}
     body = {ANNOTATION_UNCORDON: uuid, ANNOTATION_DRAIN: json.dumps(asked) if asked else None}
     connection.patch(path, {"metadata": {"annotations": body}})
-    waited = 0.0
-    while waited < AGENT_S:
-        sleep(EVERY_S)
-        waited += EVERY_S
-        there = connection.read(path)
+    for there in looks(connection, path, AGENT_S):
         taken_up = ANNOTATION_UNCORDON not in (there["metadata"].get("annotations") or {})
         if taken_up and named(there, uuid).get("healthy", True):
             print(f"{node}: {uuid}: takes work again")

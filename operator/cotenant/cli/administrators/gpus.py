@@ -8,8 +8,7 @@ it. Otherwise it refuses and names the holders. Its answer is in the GPUNode's s
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cotenant.cli.administrators.gpu_shares import WHOLE, GpuView, counted_gpus, gpu_views
@@ -17,13 +16,12 @@ from cotenant.cli.errors import UserError
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.output import Colour, painted, printed, table
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.watch import looks, show
 from cotenant.names import ANNOTATION_RESET, GROUP, VERSION
 
 GPU_NODES: Final = f"/apis/{GROUP}/{VERSION}/gpunodes"
 CORDONED: Final = "/api/v1/nodes?fieldSelector=spec.unschedulable%3Dtrue"
 HEADER: Final = ("NODE", "GPU", "CLASS", "STATE", "USE", "MEMORY", "HELD", "BY")
-EVERY_S: Final = 2.0
 Document = Mapping[str, Any]
 
 
@@ -155,9 +153,7 @@ def run_reset(args: argparse.Namespace) -> int:
     return reset_gpu(connect(args), args.node, args.gpu, args.timeout)
 
 
-def reset_gpu(
-    api: Connection, node: str, gpu: str, timeout_s: float, *, sleep: Callable[[float], object] = time.sleep
-) -> int:
+def reset_gpu(api: Connection, node: str, gpu: str, timeout_s: float) -> int:
     """Ask for the reset. Returns 0 when it is done, 1 if it was refused, failed or not answered in time."""
     path = f"{GPU_NODES}/{node}"
     before = api.read(path)
@@ -167,11 +163,7 @@ def reset_gpu(
     body = {"metadata": {"annotations": {ANNOTATION_RESET: ",".join(asked)}}}
     api.patch(path, body)
     print(f"{node}: asked for a reset of {uuid}; it is not handed out meanwhile", flush=True)
-    waited = 0.0
-    while waited < timeout_s:
-        sleep(EVERY_S)
-        waited += EVERY_S
-        there = api.read(path)
+    for there in looks(api, path, timeout_s):
         found = named(there, uuid).get("reset")
         if found and found != earlier and uuid not in asked_already(there):
             print(f"{node}: {uuid}: {found['state']}: {found.get('message', '')}")

@@ -13,8 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -25,8 +24,8 @@ from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
 from cotenant.cli.terminal.connection import Connection, connect, job_named
 from cotenant.cli.terminal.output import Colour, painted
+from cotenant.cli.terminal.watch import looks
 
-EVERY_S: Final = 2.0
 OVER: Final = frozenset({"Succeeded", "Failed"})
 Document = Mapping[str, Any]
 
@@ -96,14 +95,7 @@ def _nodes(nodes: Mapping[str, int]) -> str:
     return ", ".join(f"{node} ({workers})" for node, workers in nodes.items())
 
 
-def move(
-    connection: Connection,
-    key: str,
-    wish: dict[str, Any],
-    timeout_s: float,
-    *,
-    sleep: Callable[[float], object] = time.sleep,
-) -> int:
+def move(connection: Connection, key: str, wish: dict[str, Any], timeout_s: float) -> int:
     """Ask for the move. Returns 0 when the job runs or starts elsewhere, 1 if it does not in time. The request is
     removed in both cases.
     """
@@ -113,11 +105,8 @@ def move(
     until = (datetime.now(UTC) + timedelta(seconds=timeout_s)).isoformat(timespec="seconds")
     _annotate(connection, path, json.dumps({"attempt": attempt, "until": until} | wish))
     print(f"{key}: the operator moves it, for {timeout_s:.0f} s from now; Ctrl-C leaves it at that", flush=True)
-    waited, left = 0.0, False
-    while waited < timeout_s:
-        sleep(EVERY_S)
-        waited += EVERY_S
-        status = _status(connection.read(path))
+    left = False
+    for status in map(_status, looks(connection, path, timeout_s)):
         if status.get("phase") in OVER:
             print(f"{key}: it is over: {status['phase']}")
             return 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant.cli.errors import EXIT_NOT_FOUND, UserError
 from cotenant.cli.terminal.connection import Connection, connect, job_named
+from cotenant.cli.terminal.watch import looks
 from cotenant.sdk.job_paths import jobs_path
 
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
@@ -65,19 +65,15 @@ def wait_for(
 
     Raises UserError if the job is deleted or the time is over.
     """
-    waited, last = 0.0, ("", "")
-    while True:
-        job = connection.read(name.path)
+    last = ("", "")
+    for job in looks(connection, name.path, timeout_s, EVERY_S):
         now = phase_of(job), str((job.get("status") or {}).get("reason") or "")
         if now != last:
             on_change(job)
             last = now
         if phase_of(job) in phases:
             return job
-        if waited >= timeout_s:
-            raise UserError(f"{name} is {phase_of(job)} after {timeout_s:.0f} s: {_message(job)}".rstrip(": "))
-        time.sleep(EVERY_S)
-        waited += EVERY_S
+    raise UserError(f"{name} is {phase_of(job)} after {timeout_s:.0f} s: {_message(job)}".rstrip(": "))
 
 
 def exists(connection: Connection, name: JobName) -> bool:

@@ -1,15 +1,16 @@
-"""`--watch`: asks again and again, and prints the answer whenever it has changed."""
+"""Asking again and again: `--watch` prints the answer whenever it has changed; others wait for what they asked for."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 from cotenant import names
 from cotenant.cli.errors import EXIT_UNAVAILABLE, UserError
+from cotenant.cli.terminal.connection import Connection
 from cotenant.cli.terminal.output import printed
 from cotenant.cli.terminal.plain_stream import sealed
 
@@ -28,7 +29,18 @@ def add_watch(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def show(args: argparse.Namespace, answer: Callable[[], str], *, sleep: Callable[[float], object] = time.sleep) -> int:
+def looks(connection: Connection, path: str, timeout_s: float, every_s: float = EVERY_S) -> Iterator[Document]:
+    """The object as it is now, and again and again until the time is over."""
+    waited = 0.0
+    while True:
+        yield connection.read(path)
+        if waited >= timeout_s:
+            return
+        time.sleep(every_s)
+        waited += every_s
+
+
+def show(args: argparse.Namespace, answer: Callable[[], str]) -> int:
     """Print the answer once or, with `--watch`, whenever it changes: on a terminal in place of the last one, otherwise
     below it.
 
@@ -51,7 +63,7 @@ def show(args: argparse.Namespace, answer: Callable[[], str], *, sleep: Callable
         if text != last:
             _print(text, before=CLEAR if in_place else "" if last is None else _BETWEEN.get(args.output, "\n"))
             last = text
-        sleep(EVERY_S)
+        time.sleep(EVERY_S)
 
 
 def show_found(

@@ -25,7 +25,7 @@ from cotenant.cli.tenants.pods import kubectl, kubectl_words, pod_of_rank
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect, job_named
 from cotenant.cli.terminal.output import table
-from cotenant.cli.terminal.watch import show_found
+from cotenant.cli.terminal.watch import looks, show_found
 from cotenant.sdk.job_paths import object_path
 
 ENDED: Final = ("Ended", "Failed")
@@ -143,22 +143,18 @@ def _path(name: JobName) -> str:
 
 def _running(connection: Connection, name: JobName, timeout_s: float) -> Session:
     """Wait until the session runs. Raises UserError if it cannot, or not in time."""
-    waited, last = 0.0, ""
-    while True:
-        session = connection.read(_path(name))
+    last = ""
+    for session in looks(connection, _path(name), timeout_s, EVERY_S):
         status = session.get("status") or {}
         phase, message = str(status.get("phase") or "Pending"), str(status.get("message") or "")
         if phase == "Running":
             return session
         if phase in (*ENDED, "Suspending", "Suspended"):
             raise UserError(f"{name} is {phase}: {message}", EXIT_REFUSED)
-        if waited >= timeout_s:
-            raise UserError(f"{name} is {phase} after {timeout_s:.0f} s: {message}", EXIT_REFUSED)
         if (now := f"{name} is {phase}: {message}") != last:
             print(now, file=sys.stderr, flush=True)
             last = now
-        time.sleep(EVERY_S)
-        waited += EVERY_S
+    raise UserError(f"{name} is {phase} after {timeout_s:.0f} s: {message}", EXIT_REFUSED)
 
 
 def _served(args: argparse.Namespace, name: JobName, pod: str) -> dict[str, Any]:
