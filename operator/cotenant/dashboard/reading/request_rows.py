@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cotenant.controller.client.kube import Document
-from cotenant.dashboard.reading.rows import UNREADABLE, instant, short
+from cotenant.dashboard.reading.rows import UNREADABLE, Row, instant, short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestRow:
-    namespace: str
-    name: str
+class RequestRow(Row):
     uid: str = ""
     version: str = ""
     """Version of the object that was shown. The answer applies to this version."""
@@ -29,10 +27,6 @@ class RequestRow:
     answered_by: str = ""
     created: float = 0.0
     until: float | None = None
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 def request_row(document: Document) -> RequestRow:

@@ -21,6 +21,18 @@ UNREADABLE: Final = (AttributeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """The row of an object in a namespace."""
+
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeldShare:
     """The part of one GPU that a rank has."""
 
@@ -32,9 +44,7 @@ class HeldShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
-    namespace: str
-    name: str
+class JobRow(Row):
     uid: str = ""
     queue: str = ""
     phase: str = "Pending"
@@ -67,10 +77,6 @@ class JobRow:
     eviction: str = ""
     evicted_at: float | None = None
     exit_reason: str = ""
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
     @property
     def milli(self) -> int:

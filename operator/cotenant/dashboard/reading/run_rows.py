@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cotenant.controller.client.kube import Document
 from cotenant.core.model.lifecycle import Phase
-from cotenant.dashboard.reading.rows import JobRow, instant
+from cotenant.dashboard.reading.rows import JobRow, Row, instant
 
 DELETED: Final = "Deleted"
 """Outcome of a run whose job was deleted before the run ended."""
@@ -16,9 +16,7 @@ OVER: Final = (str(Phase.SUCCEEDED), str(Phase.FAILED), DELETED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
-    namespace: str
-    name: str
+class RunRow(Row):
     uid: str = ""
     queue: str = ""
     user: str = ""
@@ -40,10 +38,6 @@ class RunRow:
     """Cost in millionths of the currency; None if there is no price."""
     currency: str = ""
     is_priced_in_part: bool = False
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 def run_row(document: Document) -> RunRow:

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cotenant.controller.client.kube import Document
-from cotenant.dashboard.reading.rows import UNREADABLE, instant, short
+from cotenant.dashboard.reading.rows import UNREADABLE, Row, instant, short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
-    namespace: str
-    name: str
+class SessionRow(Row):
     application: str = ""
     queue: str = ""
     phase: str = "Pending"
@@ -28,10 +26,6 @@ class SessionRow:
     """When it was last used."""
     suspends: float | None = None
     ends: float | None = None
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
     @property
     def runs(self) -> bool:
