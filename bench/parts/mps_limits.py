@@ -10,7 +10,7 @@ from bench.parts.gpu_processes import MIB, SHARE, Child, GpuBench
 from cotenant_agent.mps.configuration import MpsError, NamespaceLimits, configuration, gpu_folder
 from cotenant_agent.mps.control_program import PROGRAM
 from cotenant_agent.mps.gpu_daemon import GpuDaemon
-from tests.support.mps_daemon import wait_ready
+from tests.agent.mps.ready_daemon import wait_ready
 
 NAMESPACE = "share"
 

@@ -9,8 +9,8 @@ import pytest
 
 from cotenant_agent.mps.configuration import GpuFolder, MpsError, NamespaceLimits, configuration
 from cotenant_agent.mps.gpu_daemon import GpuDaemon
+from tests.agent.mps.ready_daemon import wait_ready
 from tests.agent.mps.world import UUID, World
-from tests.support.mps_daemon import wait_ready
 
 SHARE = NamespaceLimits(compute_percent=40, memory_mib=32_000)
 LESS = NamespaceLimits(compute_percent=10, memory_mib=8_000)
