@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from cotenant import names
@@ -103,29 +104,26 @@ def _queues(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     return Drawn([tree, local], lambda: {"view": local_view(local.value.values(), wish)}, problems_of(tree, local))
 
 
-def _overview(viewer: Viewer, wish: Wish, _: float) -> Drawn:
+def _nodes_and_jobs(view: Callable[..., object], viewer: Viewer, wish: Wish, _: float) -> Drawn:
     nodes = viewer.follow(Scope(GPU_NODES), gpu_node_row)
     jobs = _jobs(viewer, wish)
     return Drawn(
         [nodes, jobs],
-        lambda: {"view": overview_view(nodes.value.values(), jobs.value.values(), wish, viewer.palette)},
+        lambda: {"view": view(nodes.value.values(), jobs.value.values(), wish, viewer.palette)},
         problems_of(nodes, jobs),
     )
 
 
-def _wall(viewer: Viewer, wish: Wish, _: float) -> Drawn:
-    nodes = viewer.follow(Scope(GPU_NODES), gpu_node_row)
-    jobs = _jobs(viewer, wish)
-    return Drawn(
-        [nodes, jobs],
-        lambda: {"view": wall_view(nodes.value.values(), jobs.value.values(), wish, viewer.palette)},
-        problems_of(nodes, jobs),
-    )
-
-
-def _line(viewer: Viewer, wish: Wish, _: float) -> Drawn:
-    jobs = _jobs(viewer, wish)
-    return Drawn([jobs], lambda: {"view": line_view(jobs.value.values(), wish)}, problems_of(jobs))
+def _one_kind(
+    kind: Resource,
+    read: Callable[[Document], object],
+    view: Callable[..., object],
+    viewer: Viewer,
+    wish: Wish,
+    _: float,
+) -> Drawn:
+    found = viewer.follow(Scope(kind, namespace_of(viewer, wish)), read)
+    return Drawn([found], lambda: {"view": view(found.value.values(), wish)}, problems_of(found))
 
 
 def _timeline(viewer: Viewer, wish: Wish, now: float) -> Drawn:
@@ -194,25 +192,15 @@ def _showback(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     return Drawn([jobs, queues, local, held], shown, notes)
 
 
-def _requests(viewer: Viewer, wish: Wish, _: float) -> Drawn:
-    found = viewer.follow(Scope(QUOTA_REQUESTS, namespace_of(viewer, wish)), request_row)
-    return Drawn([found], lambda: {"view": requests_view(found.value.values(), wish)}, problems_of(found))
-
-
-def _sessions(viewer: Viewer, wish: Wish, _: float) -> Drawn:
-    found = viewer.follow(Scope(SESSIONS, namespace_of(viewer, wish)), session_row)
-    return Drawn([found], lambda: {"view": sessions_view(found.value.values(), wish)}, problems_of(found))
-
-
 PAGES: Final = (
-    Page("/", "Overview", "overview.html", _overview),
+    Page("/", "Overview", "overview.html", partial(_nodes_and_jobs, overview_view)),
     Page("/queues", "Queues", "queues.html", _queues),
-    Page("/gpus", "GPUs", "wall.html", _wall),
-    Page("/line", "Jobs", "line.html", _line),
+    Page("/gpus", "GPUs", "wall.html", partial(_nodes_and_jobs, wall_view)),
+    Page("/line", "Jobs", "line.html", partial(_one_kind, TRAINING_JOBS, job_row, line_view)),
     Page("/timeline", "Timeline", "timeline.html", _timeline),
     Page("/history", "History", "history.html", _history),
     Page("/reliability", "Reliability", "reliability.html", _reliability),
     Page("/showback", "Showback", "showback.html", _showback),
-    Page("/requests", "Requests", "requests.html", _requests),
-    Page("/sessions", "Sessions", "sessions.html", _sessions),
+    Page("/requests", "Requests", "requests.html", partial(_one_kind, QUOTA_REQUESTS, request_row, requests_view)),
+    Page("/sessions", "Sessions", "sessions.html", partial(_one_kind, SESSIONS, session_row, sessions_view)),
 )
