@@ -285,7 +285,7 @@ class BlockedStart(StatusModel):
     attempts: int = Field(ge=1)
     """Number of attempts in a row."""
     attempt: int = Field(ge=0)
-    """Number of the last of them."""
+    """Number of the last of them that cost nothing."""
     retry_at: Timestamp
     """When the job may start again, behind the jobs that wait by then. The pause grows with each such attempt."""
     generation: int = Field(default=0, ge=0)

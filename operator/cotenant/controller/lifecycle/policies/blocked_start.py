@@ -102,15 +102,15 @@ def blocked(
     settings: Settings,
     *,
     event: LifecycleEvent = LifecycleEvent.EVICTED,
+    is_charged: bool = False,
     **fields: Any,
 ) -> Eviction:
-    """Give the attempt up as one that never ran."""
+    """Give the attempt up as one that never ran. `is_charged`: it is not believed, and its GPU time counts."""
     before = o.status.blocked_start
     attempts = before.attempts + 1 if before is not None and before.generation == o.record.generation else 1
     pause_s = min(PAUSE_MIN_S * 2 ** min(attempts - 1, 16), PAUSE_MAX_S)
-    start = BlockedStart(
-        attempts=attempts, attempt=o.status.attempts, retry_at=o.now + pause_s, generation=o.record.generation
-    )
+    free = o.status.attempts if not is_charged else before.attempt if before is not None else 0
+    start = BlockedStart(attempts=attempts, attempt=free, retry_at=o.now + pause_s, generation=o.record.generation)
     condition = Condition(
         type=START_BLOCKED,
         status="True",
@@ -123,10 +123,11 @@ def blocked(
     of_node = ((blamed.sure, settings.exclude_s), (blamed.lasting, LASTING_S), (blamed.unsure, UNSURE_S))
     for nodes, for_s in (*of_node, (blamed.image, IMAGE_S)):
         blamed_on = blamed_on.model_copy(update={"excluded_nodes": excluded(blamed_on, nodes, o.now + for_s, o.now)})
+    price = "The GPU time is charged" if is_charged else "Nothing ran and nothing is charged"
     return Eviction(
         event=event,
         kind=kind,
-        message=f"{message}. Nothing ran and nothing is charged; the next try is in {show_duration(pause_s)}",
+        message=f"{message}. {price}; the next try is in {show_duration(pause_s)}",
         warning=True,
         fields={
             **fields,

@@ -33,6 +33,8 @@ from cotenant.core.model.lifecycle import Phase
 
 CUDA_CHECK_S: Final = 120.0
 """Time from its start within which a pod may say that CUDA does not work."""
+BELIEVED_MAX: Final = 3
+"""How many faults in a row a job may have before its pod's word on CUDA costs GPU time: the image may be the cause."""
 
 
 def ending(o: Observation, settings: Settings) -> Ending | None:
@@ -58,7 +60,11 @@ def _never_ran(o: Observation, end: AttemptEnd, settings: Settings) -> Eviction 
     if _says_gpus_unusable(pod):  # its pods may have been ready by then
         blamed = Blamed(sure={pod.node: f"{GPUS_UNUSABLE}: {end.exit.message}"} if pod.node else {})
         message = f"CUDA does not work in pod {pod.name} on node {pod.node}: {end.exit.message}"
-        return blocked(o, GPUS_UNUSABLE, message, blamed, settings, last_exit=end.exit)
+        if o.status.faults >= BELIEVED_MAX:
+            message += f". The {BELIEVED_MAX} attempts before failed too, so the cause may be the image"
+            return blocked(o, GPUS_UNUSABLE, message, blamed, settings, is_charged=True, last_exit=end.exit)
+        faults = o.status.faults + 1
+        return blocked(o, GPUS_UNUSABLE, message, blamed, settings, last_exit=end.exit, faults=faults)
     if o.phase is not Phase.STARTING:
         return None
     if end.outcome is AttemptOutcome.NEVER_STARTED:
