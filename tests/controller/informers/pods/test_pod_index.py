@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cotenant import names
 from cotenant.controller.client.kube import PODS, Document
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobId
@@ -46,6 +47,32 @@ def test_a_pod_of_ours_without_ranks_takes_its_requests_from_its_node_as_no_plac
     assert (cache.pods.load["n1"].cpu_milli, len(cache.pods.of_job(JOB))) == (0, 1)
     cache.put(PODS, server, deleted=True)
     assert (cache.pods.load["n1"].cpu_milli, len(cache.pods.of_job(JOB))) == (0, 0)
+
+
+def test_a_pull_that_fails_after_minutes_is_stuck_from_then_on() -> None:
+    """A registry that is busy for a moment does not end the start of a gang whose other images are there."""
+    began, now = {"phase": "Pending", "startTime": "2026-01-01T00:00:00Z"}, [T0]
+    cache, seen = ObjectCache(clock=lambda: now[0]), []
+
+    def status(reason: str) -> Document:
+        container = {"name": names.CONTAINER, "state": {"waiting": {"reason": reason}}}
+        return pod_document(status=began | {"containerStatuses": [container]})
+
+    told = [(0, "ContainerCreating"), (240, "ErrImagePull"), (250, "ImagePullBackOff"), (260, "ContainerCreating")]
+    for version, (after_s, reason) in enumerate([*told, (300, "ErrImagePull")]):
+        now[0] = T0 + after_s
+        cache.put(PODS, versioned(status(reason), 10 + version))
+        seen.append(cache.pods.of_job(JOB)["train-1-0"].stuck_since - T0)
+    assert seen == [0, 240, 240, 0, 300]
+
+
+def test_a_pod_that_a_new_leader_finds_stuck_is_so_since_its_kubelet_has_it() -> None:
+    waiting = {"name": names.CONTAINER, "state": {"waiting": {"reason": "ErrImagePull"}}}
+    cache = ObjectCache(clock=lambda: T0 + 300)
+    began = {"phase": "Pending", "startTime": "2026-01-01T00:00:00Z", "containerStatuses": [waiting]}
+    for version in (10, 11):
+        cache.put(PODS, versioned(pod_document(status=began), version))
+    assert cache.pods.of_job(JOB)["train-1-0"].stuck_since == T0
 
 
 def test_pods_of_others_take_their_requests_from_the_node_until_they_end() -> None:

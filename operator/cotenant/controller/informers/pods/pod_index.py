@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from cotenant.contract import Role
@@ -65,6 +66,8 @@ class PodIndex:
         Times here are Unix seconds.
         """
         known = self._by_key.get(key)
+        if known is not None and known.uid == pod.uid:
+            pod = _with_time(pod, known, now)
         replaced = self._remove(key) if known is not None and known.uid == pod.uid else self.drop(key, now)
         self._by_key[key] = pod
         if pod.worker is not None:
@@ -108,6 +111,15 @@ class PodIndex:
     def _count(self, pod: PodRecord, sign: int) -> None:
         if counts_as_load(pod):
             self.load.setdefault(pod.node, NodeLoad()).add(pod, sign)
+
+
+def _with_time(pod: PodRecord, known: PodRecord, now: float) -> PodRecord:
+    """The pod with the time since which its kubelet cannot start it. Its status does not have it, and a pull may fail
+    for a moment after many minutes.
+    """
+    if pod.worker is None or not (pod.waiting and pod.node):
+        return pod
+    return replace(pod, stuck_since=known.stuck_since if known.waiting and known.node else now)
 
 
 def counts_as_load(pod: PodRecord) -> bool:

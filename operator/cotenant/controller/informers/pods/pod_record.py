@@ -85,7 +85,8 @@ class PodRecord:
     started_at: float = 0.0
     """Unix time at which the worker container started; 0 if it has not, or if the runtime could not start it."""
     stuck_since: float = 0.0
-    """Unix time since which the kube-scheduler finds no node for it, or since which the kubelet has it; 0 if unknown.
+    """Unix time since which the kube-scheduler finds no node for it, or its kubelet cannot start it; 0 if unknown. Of a
+    pod that is listed for the first time: since which its kubelet has it.
     """
     lingers: bool = False
     """True if the worker container has ended, but a container that somebody added keeps the pod alive."""
