@@ -41,6 +41,26 @@ def test_the_policy_on_jobs_that_the_operator_made_holds_every_field_of_their_sp
     assert {name for name in fields if f"object.spec.?{name} == oldObject.spec.?{name}" not in held} == set()
 
 
+def test_a_network_plugin_that_may_update_pods_and_not_patch_them_may_note_addresses(render: Render) -> None:
+    """The role of Multus has no `patch`, and a pod on which it cannot write its note gets no sandbox."""
+    policy = render()["ValidatingAdmissionPolicy", "cotenant-managed-pods"]["spec"]
+    (rule,) = [one["expression"] for one in policy["variables"] if one["name"] == "byClusterComponent"]
+    pods = "authorizer.group('').resource('pods')"
+    for asked in (pods, f"{pods}.subresource('status')"):
+        assert f"{asked}.check('patch').allowed() || {asked}.check('update').allowed()" in " ".join(rule.split())
+
+
+def test_a_network_plugin_may_put_its_finalizer_on_network_policies(render: Render) -> None:
+    """The controller of EKS enforces a NetworkPolicy only once its finalizer is on it."""
+    policy = render()["ValidatingAdmissionPolicy", "cotenant-managed-objects"]["spec"]
+    (note,) = [one["expression"] for one in policy["variables"] if one["name"] == "isNoteOfClusterComponent"]
+    assert "dyn(object).?spec == dyn(oldObject).?spec" in note
+    assert "part in ['metadata.annotations', 'metadata.finalizers']" in note
+    assert "resource('networkpolicies').check('patch')" in note
+    (edits, _) = [rule["expression"] for rule in policy["validations"]]
+    assert edits.endswith("|| variables.isUnchanged || variables.isNoteOfClusterComponent")
+
+
 def test_default_runtime_clusters_demand_that_every_container_gives_gpus_away(render: Render) -> None:
     usual = render()["ValidatingAdmissionPolicy", "cotenant-tenant-pods"]["spec"]["validations"]
     strict = render({"admission": {"nvidiaIsDefaultRuntime": True}})[

@@ -50,6 +50,8 @@ def test_every_row_of_the_page_is_known() -> None:
         ({"nodes": [node(pods="fd00::/64")]}, ["IPv6"], "nothing to set"),
         ({"crds": [crd("networking.istio.io")]}, ["service meshes"], "nothing to set"),
         ({"crds": [crd("karpenter.sh")]}, ["Karpenter"], "nothing to set"),
+        ({"crds": [crd("networking.k8s.aws")]}, ["EKS with network policies"], "nothing to set"),
+        ({"crds": [crd("k8s.cni.cncf.io")]}, ["Multus"], "nothing to set"),
         ({"crds": [crd("datadoghq.com")]}, ["monitoring agents"], "nothing to set"),
         ({"crds": [crd("dynatrace.com")]}, ["monitoring agents"], "nothing to set"),
         ({"crds": [crd("templates.gatekeeper.sh")]}, ["policies that want a limit of CPU"], "limits.cpu in the"),

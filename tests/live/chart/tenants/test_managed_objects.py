@@ -12,7 +12,7 @@ from cotenant import names
 from cotenant.controller.manifests.side_objects import base_network_policy
 from cotenant.controller.settings import Settings
 from tests.live.chart.tenants.account import Account, Document
-from tests.live.chart.tenants.conftest import NODE, grant
+from tests.live.chart.tenants.conftest import NODE, grant, wait_for_right
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -192,6 +192,12 @@ def test_side_objects_of_a_job_stay_as_they_are(tenant: Account) -> None:
     assert LOOK_BUT_NOT_EDIT in tenant.merge(secret_of(tenant), {"metadata": {"labels": {"a": "b"}}})
 
 
+def test_side_objects_may_be_written_as_they_are(tenant: Account) -> None:
+    """A migration of stored objects does so, to encrypt them with a new key, and gives up if it is refused."""
+    for path in (*SIDE_OBJECTS, secret_of(tenant)):
+        assert tenant.replace(path, tenant.read(path)) == ""
+
+
 def secret_of(account: Account) -> str:
     (secret,) = account.read(f"secrets?labelSelector={names.LABEL_JOB}%3Dtrain")["items"]
     return f"secrets/{secret['metadata']['name']}"
@@ -238,33 +244,75 @@ def test_a_kubelet_writes_the_status_of_the_pods_of_its_own_node(account: Callab
     assert stranger.delete(POD, gracePeriodSeconds=0) != ""
 
 
+def noted(plugin: Account, verb: str, path: str, annotations: dict[str, str]) -> str:
+    """The answer to a note on a pod: by PATCH, or by PUT of the pod as it was read."""
+    if verb == "patch":
+        return plugin.merge(path, {"metadata": {"annotations": annotations}})
+    pod = plugin.read(POD)
+    return plugin.replace(path, pod | {"metadata": pod["metadata"] | {"annotations": annotations}})
+
+
+@pytest.mark.parametrize("verb", ["patch", "update"])
 def test_parts_of_the_cluster_write_the_status_and_notes_but_not_what_the_operator_wrote(
-    stage: Cluster, account: Callable[..., Account]
+    stage: Cluster, account: Callable[..., Account], verb: str
 ) -> None:
-    """Network plugins note addresses on pods, by the main resource or by its status."""
-    role = """
+    """Network plugins note addresses on pods, by the main resource or by its status. Multus, whose role has `update`
+    alone, makes no sandbox for a pod without its note.
+    """
+    role = f"""
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: managed-plugin}
-rules: [{apiGroups: [""], resources: [pods, pods/status], verbs: [get, patch]}]
+metadata: {{name: managed-plugin}}
+rules: [{{apiGroups: [""], resources: [pods, pods/status], verbs: [get, {verb}]}}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: managed-plugin}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: managed-plugin}
-subjects: [{kind: User, name: plugin}]
+metadata: {{name: managed-plugin}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: managed-plugin}}
+subjects: [{{kind: User, name: plugin}}]
 """
     stage.kubectl("apply", "-f", "-", stdin=role)
     try:
         plugin = account("plugin")
-        note = {"metadata": {"annotations": {"cni.example.com/ip": "10.0.0.1"}}}
-        assert plugin.merge(POD, note) == ""
-        assert plugin.merge(f"{POD}/status", note) == ""
-        placement = {"metadata": {"annotations": {names.ANNOTATION_PLACEMENT: "{}"}}}
-        assert "may not set, change or remove the annotation" in plugin.merge(POD, placement)
-        assert "metadata.annotations" in plugin.merge(f"{POD}/status", placement)
+        wait_for_right(stage, "plugin", verb, "pods", "--subresource=status")
+        own = plugin.read(POD)["metadata"]["annotations"]
+        note, placement = own | {"cni.example.com/ip": "10.0.0.1"}, own | {names.ANNOTATION_PLACEMENT: "{}"}
+        assert noted(plugin, verb, POD, note) == ""
+        assert noted(plugin, verb, f"{POD}/status", note) == ""
+        assert "may not set, change or remove the annotation" in noted(plugin, verb, POD, placement)
+        assert "metadata.annotations" in noted(plugin, verb, f"{POD}/status", placement)
     finally:
         stage.kubectl("delete", "clusterrole,clusterrolebinding", "managed-plugin")
+
+
+def test_a_network_plugin_puts_its_finalizer_on_network_policies_and_changes_nothing_else(
+    stage: Cluster, account: Callable[..., Account], tenant: Account
+) -> None:
+    """The controller of EKS enforces a NetworkPolicy only once its finalizer is on it."""
+    role = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: managed-network-plugin}
+rules: [{apiGroups: [networking.k8s.io], resources: [networkpolicies], verbs: [get, patch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: managed-network-plugin}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: managed-network-plugin}
+subjects: [{kind: User, name: network-plugin}]
+"""
+    stage.kubectl("apply", "-f", "-", stdin=role)
+    path, none = "networkpolicies/train", {"metadata": {"finalizers": None}}
+    try:
+        plugin = account("network-plugin")
+        wait_for_right(stage, "network-plugin", "patch", "networkpolicies.networking.k8s.io")
+        assert plugin.merge(path, {"metadata": {"finalizers": ["networking.example.com/it"]}}, dry=False) == ""
+        assert LOOK_BUT_NOT_EDIT in plugin.merge(path, {"spec": {"ingress": [{}]}})
+        assert LOOK_BUT_NOT_EDIT in plugin.merge(path, {"metadata": {"labels": {"a": "b"}}})
+        assert "metadata.finalizers: " in tenant.merge(path, none)
+        assert plugin.merge(path, none, dry=False) == ""
+    finally:
+        stage.kubectl("delete", "clusterrole,clusterrolebinding", "managed-network-plugin")
 
 
 def test_whoever_may_write_a_pods_status_in_one_namespace_only_does_not_write_a_worker_pods(

@@ -87,6 +87,8 @@ PLATFORMS: Final = (
         "if the control plane does not reach pods: operator.hostNetwork=true, query.port=8444 and"
         " operator.settings.operator_cidrs",
     ),
+    Platform("EKS with network policies of the VPC CNI", installed("networking.k8s.aws")),
+    Platform("Multus, as the Network Operator brings it", installed("k8s.cni.cncf.io")),
     Platform(
         "Argo CD, Flux", installed("argoproj.io", "fluxcd.io"), "let the APIService through, if the tool leaves it out"
     ),
