@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cotenant import names
 from cotenant.api.resources.job_spec.reserved_env import DENIED
 from cotenant.api.resources.trainingjobs import TrainingJobSpec
@@ -39,6 +41,16 @@ def test_the_policy_on_jobs_that_the_operator_made_holds_every_field_of_their_sp
     (held,) = [rule["expression"] for rule in rules if "changes suspend alone" in rule.get("message", "")]
     fields = {str(field.alias) for field in TrainingJobSpec.model_fields.values()} - {"suspend"}
     assert {name for name in fields if f"object.spec.?{name} == oldObject.spec.?{name}" not in held} == set()
+
+
+@pytest.mark.parametrize("policy", ["cotenant-operator-pods", "cotenant-tenant-pods"])
+def test_pods_may_have_the_scheduler_that_a_platform_gives_every_pod(render: Render, policy: str) -> None:
+    """A webhook of GKE's or Gardener's sets it, from which nobody can exempt a pod."""
+    usual = '["default-scheduler","gke.io/optimize-utilization-scheduler","bin-packing-scheduler"]'
+    for values, listed in (({}, usual), ({"admission": {"schedulers": ["mine"]}}, '["mine"]')):
+        rules = render(values)["ValidatingAdmissionPolicy", policy]["spec"]["validations"]
+        (bound,) = [rule["expression"] for rule in rules if "schedulerName" in rule["expression"]]
+        assert f"object.spec.?schedulerName.orValue('default-scheduler') in {listed}" in bound
 
 
 def test_a_network_plugin_that_may_update_pods_and_not_patch_them_may_note_addresses(render: Render) -> None:

@@ -233,6 +233,7 @@ def test_a_parent_chart_may_switch_it_on_and_off(render: Render) -> None:
         ({"queues": [{"name": "a", "quotas": []}]}, "/queues/0"),
         ({"admission": {"actions": []}}, "/admission/actions"),
         ({"admission": {"actions": ["Deny", "Warn"]}}, "/admission/actions"),
+        ({"admission": {"schedulers": []}}, "/admission/schedulers"),
         ({"metrics": {"interval": 30}}, "/metrics/interval"),
         ({"query": {"certificateSecret": "own"}}, "/query/caBundle"),
         ({"dashboard": {"trustedProxies": ["everybody"]}}, "/dashboard/trustedProxies/0"),

@@ -209,6 +209,14 @@ def test_no_pod_is_made_that_is_not_a_jobs(
     assert says in server.create(pod)
 
 
+@pytest.mark.parametrize("scheduler", ["gke.io/optimize-utilization-scheduler", "bin-packing-scheduler"])
+def test_a_scheduler_that_the_platform_gives_every_pod_is_no_attack(server: Server, scheduler: str) -> None:
+    """A webhook of GKE's or Gardener's, which nobody can exempt a pod from, sets it once a cluster packs its nodes."""
+    pod = copy.deepcopy(worker())
+    with_spec(schedulerName=scheduler)(pod)
+    assert server.create(pod) == ""
+
+
 TOKEN, HEADLESS, REACH = "is Opaque and immutable", "is headless", "lets the pods of its TrainingJob reach"
 BASE = "the base NetworkPolicy lets the operator reach the pods of jobs, and nobody else"
 NAMED = {"kubernetes.io/service-account.name": "builder"}

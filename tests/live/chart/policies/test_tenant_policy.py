@@ -275,6 +275,7 @@ def test_the_same_pod_is_judged_only_in_namespaces_of_tenants(server: Server, ch
         pytest.param(with_spec(nodeSelector={"zone": "a"}), id="a node selector"),
         pytest.param(with_spec(tolerations=[{"key": "spot", "operator": "Exists"}]), id="another toleration"),
         pytest.param(with_spec(schedulerName="default-scheduler"), id="the scheduler by its name"),
+        pytest.param(with_spec(schedulerName="gke.io/optimize-utilization-scheduler"), id="GKE's scheduler"),
         pytest.param(with_spec(priorityClassName="cotenant-workers"), id="the priority of worker pods"),
     ],
 )

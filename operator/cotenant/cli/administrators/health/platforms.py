@@ -137,6 +137,7 @@ NOT_SEEN: Final = frozenset(
         "namespaces that deny all traffic; quotas that count limits; an APIService that is cut off",
         "a mesh played by a MutatingAdmissionPolicy",
         "private registries of tenants",
+        "schedulers that a platform gives every pod: GKE's `optimize-utilization`, Gardener's `bin-packing`",
     ]
 )
 """Rows of which a cluster shows no trace: they concern a namespace, a job or the way of the installation."""
