@@ -40,6 +40,16 @@ def test_a_program_may_open_many_files(monkeypatch: pytest.MonkeyPatch, soft: in
     assert done == ([] if want is None else [(want, hard)])
 
 
+def test_a_process_that_crashes_writes_no_core_file_unless_its_program_wants_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[tuple[int, tuple[int, int]]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (-1, -1))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: done.append((which, limits)))
+    container.write_no_core_files()
+    assert done == [(resource.RLIMIT_CORE, (0, -1))]
+
+
 @pytest.mark.parametrize(
     ("files", "want"),
     [

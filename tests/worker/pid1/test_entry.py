@@ -91,6 +91,21 @@ def test_ranks_may_open_more_files_than_containerd_2_begins_with(tmp_path: Path)
     assert (code, f"files={most}\n" in log) == (0, True), log
 
 
+def test_ranks_that_abort_fill_no_disk_with_core_files(tmp_path: Path) -> None:
+    """As each rank does if NCCL gives up. Their program may raise the limit."""
+    code = "echo core=$(ulimit -c); ulimit -c $(ulimit -Hc); echo raised=$(ulimit -c)"
+    job = contract([1], command=("bash", "-c", code), platform={"codePath": str(tmp_path)})
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    try:
+        with launched(tmp_path, job.to_json()) as pod:
+            ended, log, _ = pod.finish()
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+    raised = "unlimited" if hard == resource.RLIM_INFINITY else str(hard // 1024)
+    assert (ended, "core=0\n" in log, f"raised={raised}\n" in log) == (0, True, True), log
+
+
 def test_ranks_are_numbered_from_0_without_gaps() -> None:
     job = contract([1, 1], command=("x",))
     turned = replace(job, pods=tuple(PodGrant(pod.host, pod.ranks) for pod in reversed(job.pods)))

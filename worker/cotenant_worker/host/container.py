@@ -1,4 +1,4 @@
-"""This container as the kernel shows it: CPUs, interface, out-of-memory kills, and its limit of open files. Linux."""
+"""This container as the kernel shows it: CPUs, interface, out-of-memory kills, and its limits of files. Linux."""
 
 from __future__ import annotations
 
@@ -52,6 +52,17 @@ def allow_open_files() -> None:
     if soft != resource.RLIM_INFINITY and soft < most:
         with contextlib.suppress(OSError, ValueError):  # a sandbox may have none
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def write_no_core_files() -> None:
+    """Keep crashing processes from writing their memory to a file. A program may raise the limit again.
+
+    On many nodes such a file goes to the working folder. If NCCL gives up, each rank aborts and writes all of its
+    memory: the node runs out of disk, and its kubelet evicts pods of others.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
 def oom_kills() -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from cotenant import names
 from cotenant.contract import Contract, ContractError, Role, Termination, needs_ray
 from cotenant_worker.host import layout
-from cotenant_worker.host.container import allow_open_files
+from cotenant_worker.host.container import allow_open_files, write_no_core_files
 from cotenant_worker.host.process_title import show_as_ours
 from cotenant_worker.progress.termination import log_line, write_termination
 
@@ -49,6 +49,7 @@ def main() -> int:
     env = own_environment()
     show_as_ours("cotenant")
     allow_open_files()
+    write_no_core_files()
     try:
         contract = own_contract(Contract.from_environment(env))
         check(contract, env)
