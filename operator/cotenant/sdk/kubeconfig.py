@@ -24,6 +24,7 @@ from cotenant.sdk.proxies import proxy_of
 
 POD: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_S: Final = 120.0
+_TOLD: Final = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
 Entry = Mapping[str, Any]
 
 
@@ -42,8 +43,7 @@ class ApiServer:
 
     def authorization(self) -> dict[str, str]:
         """The header of one call. Raises CredentialsError if a plugin gives no credentials."""
-        if "exec" in self.user and (self._expires is None or datetime.now(UTC) >= self._expires):
-            self._run_plugin(self.user["exec"])
+        self._ask_plugin()
         if file := self.user.get("tokenFile"):
             return {"Authorization": f"Bearer {Path(file).read_text().strip()}"}
         if token := self.user.get("token") or self._token:
@@ -64,6 +64,8 @@ class ApiServer:
         return self.cluster.get("tls-server-name") or None
 
     def tls(self) -> ssl.SSLContext:
+        """Trust and the caller's certificate, which may be a plugin's. Raises CredentialsError."""
+        self._ask_plugin()
         authority = _bytes_of(self.cluster, "certificate-authority")
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
         if self.cluster.get("insecure-skip-tls-verify"):
@@ -78,11 +80,19 @@ class ApiServer:
                 context.load_cert_chain(file.name)
         return context
 
+    def _ask_plugin(self) -> None:
+        """Run the user's plugin, unless it has given credentials that are still good."""
+        if "exec" in self.user and (self._expires is None or datetime.now(UTC) >= self._expires):
+            self._run_plugin(self.user["exec"])
+
     def _run_plugin(self, plugin: Entry) -> None:
         version = plugin.get("apiVersion", "client.authentication.k8s.io/v1")
-        asked = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
+        spec: dict[str, Any] = {"interactive": False}
+        asked = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
         env = os.environ | {one["name"]: one["value"] for one in plugin.get("env") or ()}
         try:
+            if plugin.get("provideClusterInfo"):
+                spec["cluster"] = _told_of(self.cluster)
             done = subprocess.run(
                 [plugin["command"], *(plugin.get("args") or ())],
                 env=env | {"KUBERNETES_EXEC_INFO": json.dumps(asked)},
@@ -96,6 +106,17 @@ class ApiServer:
             self._certificate = status["clientCertificateData"].encode(), status["clientKeyData"].encode()
         until = status.get("expirationTimestamp")
         self._expires = datetime.fromisoformat(until) if until else datetime.max.replace(tzinfo=UTC)
+
+
+def _told_of(cluster: Entry) -> dict[str, Any]:
+    """What a plugin with `provideClusterInfo` is told of the cluster. `config` is meant for plugins alone."""
+    told = {name: cluster[name] for name in _TOLD if cluster.get(name)}
+    if authority := _bytes_of(cluster, "certificate-authority"):
+        told["certificate-authority-data"] = base64.b64encode(authority).decode()
+    for one in cluster.get("extensions") or ():
+        if one.get("name") == "client.authentication.k8s.io/exec":
+            told["config"] = one.get("extension")
+    return told
 
 
 def load(kubeconfig: str | None, context: str | None) -> ApiServer:

@@ -58,6 +58,21 @@ def test_a_plugin_is_run_once_until_what_it_gave_expires(tmp_path: Path) -> None
         assert len((tmp_path / "runs").read_text()) == runs
 
 
+def test_a_plugin_that_wants_to_know_the_cluster_is_told_of_it(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes(b"an authority")
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"shoot": "s1"}}
+    cluster = {"server": "https://api", "certificate-authority": "ca.crt", "extensions": [{"name": "x"}, extension]}
+    code = "import json, os; asked = json.loads(os.environ['KUBERNETES_EXEC_INFO'])['spec']"
+    told = "print(json.dumps({'status': {'token': json.dumps(asked.get('cluster'))}}))"
+    plugin = {"command": sys.executable, "args": ["-c", f"{code}; {told}"], "provideClusterInfo": True}
+    known = {"server": "https://api", "certificate-authority-data": "YW4gYXV0aG9yaXR5", "config": {"shoot": "s1"}}
+    for wants, expected in ((True, known), (False, None)):
+        user = {"exec": plugin | {"provideClusterInfo": wants}}
+        config = written(tmp_path / "config", user=user, clusters=[{"name": "c", "cluster": cluster}])
+        header = kubeconfig.load(str(config), None).authorization()["Authorization"]
+        assert json.loads(header.removeprefix("Bearer ")) == expected
+
+
 def test_a_plugin_that_fails_is_named(tmp_path: Path) -> None:
     server = kubeconfig.load(str(written(tmp_path / "config", user={"exec": {"command": "there-is-none"}})), None)
     with pytest.raises(CredentialsError, match="there-is-none does not say who you are"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,7 +25,9 @@ NAME = "api.internal"
 
 class _Api(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        body = json.dumps({"items": [self.path]}).encode()
+        certificate = dict(self.connection.getpeercert() or {})  # type: ignore[attr-defined]
+        items = [self.path] if self.path != "/who" else [bool(certificate)]
+        body = json.dumps({"items": items}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -71,6 +74,8 @@ def api(tmp_path: Path) -> Iterator[int]:
     context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     with ThreadingHTTPServer(("127.0.0.1", 0), _Api) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(tmp_path / "tls.crt")
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server.server_port
         server.shutdown()
@@ -106,6 +111,16 @@ def test_a_certificate_is_checked_for_the_name_that_the_kubeconfig_says(api: int
 
 def test_an_api_server_behind_a_proxy_is_reached_through_it(
     proxy: tuple[int, list[tuple[str, str | None]]], tmp_path: Path
+def test_a_certificate_that_a_plugin_gives_is_shown_at_the_first_call(api: int, tmp_path: Path) -> None:
+    """A verb makes one call, and its connection is set up before its header is."""
+    files = {"clientCertificateData": tmp_path / "tls.crt", "clientKeyData": tmp_path / "tls.key"}
+    given = json.dumps({"status": {name: path.read_text() for name, path in files.items()}})
+    server = reached(f"https://127.0.0.1:{api}", tmp_path, tls_server_name=NAME)
+    assert Connection(server, "red", timeout_s=5.0).read("/who") == {"items": [False]}
+    server.user = {"exec": {"command": sys.executable, "args": ["-c", f"print({given!r})"]}}
+    assert Connection(server, "red", timeout_s=5.0).read("/who") == {"items": [True]}
+
+
 ) -> None:
     port, asked = proxy
     behind = reached("https://api.internal:6443", tmp_path, proxy_url=f"http://alice:secret@127.0.0.1:{port}")
