@@ -6,12 +6,12 @@ import gzip
 import json
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from cotenant.controller.decision_log.kept_capsules import KeptCapsule
 from cotenant.controller.query_api.documents import API_VERSION, Document, answer, timestamp
 from cotenant.decision_log.capsule import Capsule
-from cotenant.decision_log.codec import camel, encode
+from cotenant.decision_log.codec import encode
 from cotenant.decision_log.cycles import CycleRecord
 from cotenant.decision_log.efficiency import advice
 from cotenant.decision_log.measured_use import MeasuredUse
@@ -92,20 +92,32 @@ def _run(run: RunRecord, status: Document) -> Document:
     return document
 
 
-_SUMMARY: Final = {
-    camel(name): name
-    for name in (
-        "queue", "user", "reason", "message", "created_at", "started_at", "finished_at", "workers", "gpu", "gpu_class",
-        "run_seconds", "expected_seconds", "attempts", "failures", "faults", "restarts", "steps", "steps_of",
-        "exit_code", "exit_reason", "exit_rank",
-    )
-}  # fmt: skip
-"""Field of a status → field of a run that it shows as it is."""
-
-
 def _summary(run: RunRecord) -> Document:
-    status = {name: getattr(run, field) for name, field in _SUMMARY.items()}
-    status |= {"gpuSeconds": run.gpu_milliseconds // 1000, "memoryPeakMiB": run.memory_peak_mib}
+    status = {
+        "queue": run.queue,
+        "user": run.user,
+        "reason": run.reason,
+        "message": run.message,
+        "createdAt": run.created_at,
+        "startedAt": run.started_at,
+        "finishedAt": run.finished_at,
+        "workers": run.workers,
+        "gpu": run.gpu,
+        "gpuClass": run.gpu_class,
+        "gpuSeconds": run.gpu_milliseconds // 1000,
+        "runSeconds": run.run_seconds,
+        "expectedSeconds": run.expected_seconds,
+        "attempts": run.attempts,
+        "failures": run.failures,
+        "faults": run.faults,
+        "restarts": run.restarts,
+        "steps": run.steps,
+        "stepsOf": run.steps_of,
+        "exitCode": run.exit_code,
+        "exitReason": run.exit_reason,
+        "exitRank": run.exit_rank,
+        "memoryPeakMiB": run.memory_peak_mib,
+    }
     return {"outcome": run.outcome} | _filled(status)
 
 
