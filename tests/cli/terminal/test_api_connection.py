@@ -25,7 +25,7 @@ NAME = "api.internal"
 
 class _Api(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        certificate = dict(self.connection.getpeercert() or {})  # type: ignore[attr-defined]
+        certificate = dict(self.connection.getpeercert() or {})
         items = [self.path] if self.path != "/who" else [bool(certificate)]
         body = json.dumps({"items": items}).encode()
         self.send_response(200)
@@ -72,10 +72,10 @@ def api(tmp_path: Path) -> Iterator[int]:
     write_certificate(tmp_path, NAME)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Api) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
     context.verify_mode = ssl.CERT_OPTIONAL
     context.load_verify_locations(tmp_path / "tls.crt")
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Api) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server.server_port
         server.shutdown()
@@ -109,8 +109,6 @@ def test_a_certificate_is_checked_for_the_name_that_the_kubeconfig_says(api: int
     assert refused.value.exit_code == EXIT_UNAVAILABLE
 
 
-def test_an_api_server_behind_a_proxy_is_reached_through_it(
-    proxy: tuple[int, list[tuple[str, str | None]]], tmp_path: Path
 def test_a_certificate_that_a_plugin_gives_is_shown_at_the_first_call(api: int, tmp_path: Path) -> None:
     """A verb makes one call, and its connection is set up before its header is."""
     files = {"clientCertificateData": tmp_path / "tls.crt", "clientKeyData": tmp_path / "tls.key"}
@@ -121,6 +119,8 @@ def test_a_certificate_that_a_plugin_gives_is_shown_at_the_first_call(api: int, 
     assert Connection(server, "red", timeout_s=5.0).read("/who") == {"items": [True]}
 
 
+def test_an_api_server_behind_a_proxy_is_reached_through_it(
+    proxy: tuple[int, list[tuple[str, str | None]]], tmp_path: Path
 ) -> None:
     port, asked = proxy
     behind = reached("https://api.internal:6443", tmp_path, proxy_url=f"http://alice:secret@127.0.0.1:{port}")

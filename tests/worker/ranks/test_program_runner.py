@@ -60,9 +60,12 @@ def test_of_many_files_beside_a_program_only_those_are_looked_at_that_could_be_m
     for name in ("yaml", "packaging", "tokenize.py", *(f"{number}.jpg" for number in range(50))):
         (tmp_path / name).touch()
     looks: list[str] = []
-    monkeypatch.setattr(
-        Path, "is_file", lambda path: bool(looks.append(path.parent.name)) or path.parent.name == "yaml"
-    )
+
+    def look(path: Path) -> bool:
+        looks.append(path.parent.name)
+        return path.parent.name == "yaml"
+
+    monkeypatch.setattr(Path, "is_file", look)
     assert program_runner._modules_in(tmp_path, {"yaml", "packaging", "tokenize", "numpy"}) == {"yaml", "tokenize"}
     assert sorted(looks) == ["packaging", "yaml"]
 
