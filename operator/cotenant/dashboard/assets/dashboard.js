@@ -20,7 +20,7 @@
 
   // What the reader holds stays: the focus, what was typed, what is unfolded, how far a log was scrolled.
   const HELD = "a, button, input, summary, pre", TYPED = "input:not([type=hidden])";
-  const show = (markup) => {
+  const replace = (markup) => {
     const focused = main.contains(document.activeElement) ? document.activeElement : null;
     const places = [...main.querySelectorAll(HELD)];
     const typed = [...main.querySelectorAll(TYPED)].map((one) => one.value);
@@ -40,6 +40,18 @@
     if (place >= 0) main.querySelectorAll(HELD)[place]?.focus({ preventScroll: true });
     window.scrollTo({ top });
   };
+
+  // A click on what is replaced between press and release is lost, so a view that comes in between waits.
+  let pressed = false, late = null;
+  const show = (markup) => { if (pressed) late = markup; else replace(markup); };
+  const release = () => setTimeout(() => {
+    pressed = false;
+    if (late !== null) replace(late);
+    late = null;
+  });
+  document.addEventListener("pointerdown", () => { pressed = true; });
+  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, release);
+  window.addEventListener("blur", release);
 
   const follow = () => {
     const address = new URL(location.href);

@@ -55,6 +55,33 @@ async def test_what_is_typed_and_the_focus_stay_if_the_page_changes(tab: Chromiu
     assert await tab.evaluate(f"{field}.value") == "until Monday"
 
 
+HEARD = """
+const Source = window.EventSource;
+window.EventSource = class extends Source {
+  addEventListener(kind, then) {
+    super.addEventListener(kind, (event) => { window.heard = event.data ?? ""; then(event); });
+  }
+};
+"""
+
+
+async def test_a_click_counts_if_the_page_changes_between_press_and_release(tab: Chromium, caller: FakeCaller) -> None:
+    """The answer is sent, and refused: it is about the page that was read."""
+    await tab.call("Page.enable")
+    await tab.call("Page.addScriptToEvaluateOnNewDocument", source=HEARD)
+    await tab.call("Page.reload")
+    await tab.until(f"'heard' in window && {LIVE}")
+    button = "document.querySelector('button[value=Approved]')"
+    await tab.evaluate(f"{button}.scrollIntoView({{block: 'center'}})")
+    at = await tab.evaluate(f"(({{x, y}}) => ({{x: x + 5, y: y + 5}}))({button}.getBoundingClientRect())")
+    await tab.call("Input.dispatchMouseEvent", type="mousePressed", button="left", clickCount=1, **at)
+    caller.kube.put(kube.QUOTA_REQUESTS, quota_request("camera-ready", message="the queue has 3 GPUs less"))
+    await tab.until("window.heard.includes('3 GPUs less')")
+    await tab.call("Input.dispatchMouseEvent", type="mouseReleased", button="left", clickCount=1, **at)
+    await tab.until("document.body.textContent.includes('Your answer was not taken: the object has been modified')")
+    assert tab.complaints == []
+
+
 async def test_who_presses_log_out_is_logged_out(tab: Chromium, caller: FakeCaller) -> None:
     await tab.evaluate("document.querySelector('form[action=\"/logout\"] button').click()")
     await tab.until("location.pathname === '/login'")
