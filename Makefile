@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help demo fuzz simulate-faults test test-plain test-live test-all test-for test-changed test-oldest test-platforms test-frameworks test-images check docs format crds map package lock clean setup bench
+.PHONY: help demo explore fuzz simulate-faults test test-plain test-live test-all test-for test-changed test-oldest test-platforms test-frameworks test-images check docs format crds map package lock clean setup bench
 
 help: ## list the ways in
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ test-all: ## both
 
 test-oldest: setup ## what the API server is asked, on the oldest Kubernetes that is promised (builds it once)
 	@$(PY) -m pytest --oldest tests/live/api tests/live/chart tests/live/controller
+
+explore: setup ## properties with a thousand new random examples each: what it finds becomes an @example (an hour or two)
+	@$(PY) -m pytest $(IN_PARALLEL) --hypothesis-profile explore -m hypothesis $(PLAIN) local/tests
 
 fuzz: setup ## a million hostile inputs for every decoder of what a tenant's process says (some ten minutes)
 	@$(PY) -m bench.fuzz
