@@ -49,8 +49,8 @@
     if (late !== null) replace(late);
     late = null;
   });
-  document.addEventListener("pointerdown", () => { pressed = true; });
-  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, release);
+  document.addEventListener("pointerdown", (event) => { pressed = event.button === 0; });  // a menu hides the end of others
+  for (const end of ["pointerup", "pointercancel", "contextmenu"]) document.addEventListener(end, release);
   window.addEventListener("blur", release);
 
   const follow = () => {
