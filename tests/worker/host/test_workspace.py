@@ -107,6 +107,24 @@ def test_a_large_or_slow_volume_is_linked_folder_by_folder(
     assert all(entry.is_symlink() for entry in start.iterdir() if entry.is_dir())
 
 
+def test_a_rank_that_runs_may_make_a_folder_while_the_next_one_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of the code is too large to be made anew, and would be linked."""
+    code, scratch, entries = tmp_path / "code", tmp_path / "scratch", workspace._entries
+    (code / "runs").mkdir(parents=True)
+
+    def made_meanwhile(folder: Path, most: int | None) -> list[os.DirEntry[str]] | None:
+        if folder.name == "runs":
+            (scratch / "runs").mkdir()
+            return None
+        return entries(folder, most)
+
+    monkeypatch.setattr(workspace, "_entries", made_meanwhile)
+    assert workspace.link_entries(code, scratch) == scratch
+    assert not (scratch / "runs").is_symlink()
+
+
 def test_code_that_can_be_written_to_is_the_start_itself_and_without_code_it_is_the_root(tmp_path: Path) -> None:
     assert working_directory(tmp_path, tmp_path / "scratch") == tmp_path
     assert working_directory(tmp_path / "none", tmp_path / "scratch") == Path("/")

@@ -51,7 +51,7 @@ def link_entries(code: Path, scratch: Path) -> Path:
         enough = inside and (left <= 0 or time.monotonic() > end)
         entries = None if enough else _entries(code / inside, left if inside else None)
         if inside and entries is None:
-            (scratch / inside).symlink_to(code / inside)
+            _link(scratch / inside, code / inside)
             continue
         (scratch / inside).mkdir(exist_ok=True)
         for entry in entries or ():
@@ -63,8 +63,14 @@ def link_entries(code: Path, scratch: Path) -> Path:
             if entry.is_dir(follow_symlinks=False) and not entry.name.startswith((".", "__")):
                 folders.append(at)
             elif time.monotonic() > end or not _copied(entry, link):
-                link.symlink_to(code / at)
+                _link(link, code / at)
     return scratch
+
+
+def _link(at: Path, target: Path) -> None:
+    """Link, unless a rank of the pod that runs already has made something of that name in the meantime."""
+    with contextlib.suppress(FileExistsError):
+        at.symlink_to(target)
 
 
 def _copied(entry: os.DirEntry[str], target: Path) -> bool:
