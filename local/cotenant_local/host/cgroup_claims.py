@@ -9,7 +9,7 @@ import fcntl
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -73,7 +73,7 @@ def sweep(root: Path = ROOT) -> None:
     for name in sorted({left.name for folder in tops for left in folder.glob(f"{PREFIX}*")}):
         descriptor = _lock(top / name)
         if descriptor is not None:
-            _remove([folder / name for folder in tops])
+            _remove(top / name, [folder / name for folder in tops if folder != top])
             os.close(descriptor)
 
 
@@ -142,21 +142,31 @@ def _lock(folder: Path) -> int | None:
         except BlockingIOError:
             os.close(descriptor)
             return None
-        if folder.exists() and folder.stat().st_ino == os.fstat(descriptor).st_ino:
-            return descriptor
+        with contextlib.suppress(FileNotFoundError):
+            if folder.stat().st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
         os.close(descriptor)  # removed in between
 
 
-def _remove(tops: list[Path]) -> None:
-    """Processes of a cluster that was killed may still be on their way out."""
+def _remove(locked: Path, others: Iterable[Path] = ()) -> None:
+    """The locked one last: once it is gone, a new cluster may have the name. Processes of a cluster that was killed
+    may still be on their way out."""
     deadline = time.monotonic() + REMOVE_DEADLINE_S
-    while any(top.exists() for top in tops):
-        for folder in (folder for top in tops for folder in _deepest_first(top)):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        if time.monotonic() > deadline:
-            return
-        time.sleep(0.01)
+    for top in (*others, locked):
+        while not _is_removed(top):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.01)
+
+
+def _is_removed(top: Path) -> bool:
+    """Removes what is empty. Never looks again at a group that it removed: another one may have its name by then."""
+    for folder in _deepest_first(top):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+            if folder == top:
+                return True
+    return not top.exists()
 
 
 def _deepest_first(top: Path) -> Iterator[Path]:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,36 @@ def test_nobody_is_thrown_out_of_a_group(root: Path) -> None:
     assert groups(root) == []
 
 
+def test_a_cluster_that_takes_the_name_of_one_just_swept_keeps_its_group(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = cgroup_claims.claim("again", root)
+    assert dead
+    last = inside(dead, root)
+    if not (root / "cgroup.controllers").exists():
+        last = root / "pids" / dead.parent.strip("/") / "node" / "pod"
+        last.mkdir(parents=True)
+    os.close(dead.descriptor)
+    heirs: list[cgroup_claims.CgroupClaim | None] = []
+
+    def pause(_seconds: float) -> None:
+        if not heirs:
+            heirs.append(cgroup_claims.claim("again", root))
+            process.kill()
+            process.wait()
+
+    monkeypatch.setattr(time, "sleep", pause)
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        (last / "cgroup.procs").write_text(str(process.pid))
+        cgroup_claims.sweep(root)
+    (heir,) = heirs
+    assert heir
+    container = inside(heir, root)
+    cgroup_claims.sweep(root)
+    assert container.is_dir()
+    os.close(heir.descriptor)
+
+
 NOBODY = User(65534, ())
 AS_NOBODY = """
 import json, sys
@@ -113,7 +144,7 @@ def part(root: Path) -> Iterator[Path]:
     folder = root / f"part-{os.getpid()}"
     folder.mkdir()
     yield folder
-    cgroup_claims._remove([folder])
+    cgroup_claims._remove(folder)
 
 
 def ask_as_nobody(part: Path, *, divided: str) -> dict[str, Any]:
