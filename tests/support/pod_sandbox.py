@@ -145,7 +145,7 @@ class PodSandbox:
         group = cpu_groups()
         if group is None:
             return []
-        mine = group / f"cotenant-{self._bridge}{index}"
+        mine = group / f"{self._bridge}{index}"  # the start of a local cluster removes empty ones named cotenant-*
         try:
             mine.mkdir(exist_ok=True)
         except OSError:
@@ -202,7 +202,7 @@ class PodSandbox:
             run("ip", "netns", "del", f"{self._bridge}{index}", check=False)
             if group is not None:
                 with contextlib.suppress(OSError):  # a process that is only just ending keeps it
-                    (group / f"cotenant-{self._bridge}{index}").rmdir()
+                    (group / f"{self._bridge}{index}").rmdir()
         run("ip", "netns", "del", self._bridge, check=False)
         shutil.rmtree(self.base, ignore_errors=True)
 
