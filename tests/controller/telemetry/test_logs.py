@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import aiohttp
 import pytest
 
 from cotenant.contract.decoding.plain_log import PlainFormatter
@@ -14,6 +15,7 @@ from cotenant.controller.telemetry.logs import (
     RepeatLimit,
     configure,
     downgrade_retries,
+    drop_tracebacks_of_outages,
 )
 
 
@@ -76,6 +78,25 @@ def test_what_is_quoted_in_a_line_can_neither_end_it_nor_move_a_cursor() -> None
     record = logging.LogRecord("jobs", logging.INFO, __file__, 1, "job %s", (quoted,), None)
     (line,) = PlainFormatter(FORMAT).format(record).splitlines()
     assert line.endswith("INFO jobs: job \\x1b[2J\\u202e 2026-01-01 CRITICAL forged")
+
+
+@pytest.mark.parametrize(
+    ("logger", "error", "kept"),
+    [
+        ("kopf._core.reactor.running", aiohttp.ClientPayloadError("an answer that breaks off"), False),
+        ("kopf._cogs.clients.watching", ConnectionResetError("a connection that breaks"), False),
+        ("kopf._core.reactor.running", TypeError("a fault of the program"), True),
+        ("cotenant.controller", ConnectionResetError("an error that nobody expected"), True),
+    ],
+)
+def test_an_outage_of_the_api_server_is_told_without_kopfs_lines_of_code(
+    logger: str, error: Exception, kept: bool
+) -> None:
+    record = logging.LogRecord(logger, logging.ERROR, __file__, 1, "failed: %s", (error,), (type(error), error, None))
+    assert drop_tracebacks_of_outages(record)
+    lines = PlainFormatter(FORMAT).format(record).splitlines()
+    assert lines[0].endswith(f"failed: {error}")
+    assert (len(lines) > 1) is kept
 
 
 def test_a_traceback_keeps_its_lines_and_is_plain() -> None:

@@ -11,6 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
 
 from cotenant.contract.decoding.plain_log import PlainFormatter
 from cotenant.contract.decoding.plain_text import plain_text
@@ -18,6 +21,8 @@ from cotenant.contract.decoding.plain_text import plain_text
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LINES_PER_WINDOW, WINDOW_S = 5, 30.0
 """Lines of each kind in a window. INFO is not limited: each such line is an event of its own."""
+OUTAGES: Final = (aiohttp.ClientError, OSError)
+"""A broken connection or answer. After each of them kopf, or the feed that runs it, begins anew."""
 
 
 @dataclass(slots=True)
@@ -60,6 +65,13 @@ def downgrade_retries(record: logging.LogRecord) -> bool:
     return True
 
 
+def drop_tracebacks_of_outages(record: logging.LogRecord) -> bool:
+    """Leave of an error in kopf's talk with the API server its message, which says all. Never drops a record."""
+    if record.name.startswith("kopf.") and record.exc_info and isinstance(record.exc_info[1], OUTAGES):
+        record.exc_info = record.exc_text = None
+    return True
+
+
 def error_text(error: BaseException, longest: int = 300) -> str:
     """Kind and message of an error, as one line that a terminal and a status can show: printable, and no longer."""
     return plain_text(f"{type(error).__name__}: {error}", longest).rstrip(": ")
@@ -74,4 +86,5 @@ def configure(level: str) -> None:
     for handler in logging.getLogger().handlers:
         handler.setFormatter(PlainFormatter(FORMAT))
         handler.addFilter(downgrade_retries)
+        handler.addFilter(drop_tracebacks_of_outages)
         handler.addFilter(RepeatLimit())
