@@ -78,7 +78,7 @@ class Occupancy:
         )
 
     def lendable_idle(self) -> Mapping[Bucket, int] | None:
-        """Idle milli-GPU per bucket; None where every queue lends all that it is guaranteed, and it does not matter."""
+        """Idle milli-GPU per bucket; None if no queue limits what it lends, because then nobody asks."""
         return self.ledger.idle() if self.tree.limits_lending else None
 
     def within_lending_limits(self, allocation: Allocation) -> bool:

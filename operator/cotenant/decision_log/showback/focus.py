@@ -54,7 +54,7 @@ def rows(parts: Iterable[PricedCharge], issuer: Issuer) -> Iterator[dict[str, st
         so_far = 0
         for name, amount in amounts:
             if amount:
-                # Parts come to what the charge costs: each is what the sum grows by.
+                # The costs of the parts add up to that of the charge: each is the difference of two rounded sums.
                 cost = ((so_far + amount) * (one.price or 0) // HOUR) - (so_far * (one.price or 0) // HOUR)
                 yield _row(one, name, amount, cost, issuer)
             so_far += amount

@@ -27,8 +27,8 @@ class AgentHeartbeats:
     def note(
         self, node: str, beat: float | None, written_at: float | None, now: float, stale_after_s: float = 60.0
     ) -> None:
-        """Take in the heartbeat of a status, when the API server took that status in, where it says so, and after
-        what time without the next one the agent counts as silent.
+        """Take in the heartbeat of a status. `written_at`: when the API server stored the status, if it says so.
+        The agent counts as silent if no other heartbeat comes within `stale_after_s`.
         """
         known = self._heard.get(node)
         if known is not None and known.beat == beat:
