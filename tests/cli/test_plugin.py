@@ -14,7 +14,7 @@ import yaml
 
 from cotenant.cli import main, plugin
 
-BROUGHT = {"cotenant", "yaml"}
+BROUGHT = {"cotenant", "yaml", "python_socks"}
 
 
 @pytest.fixture(scope="module")

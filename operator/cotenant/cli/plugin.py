@@ -1,8 +1,8 @@
 """`cotenant plugin --package DIR`: writes the kubectl plugin: one file, its archive, the krew manifest, manual pages.
 
-The file is a zipapp of the operator's tree and PyYAML without compiled code, so it runs with any Python ≥ 3.11. It does
-not contain numpy and pydantic. Verbs that decide or check documents themselves need those, and name another way. Equal
-sources give equal bytes.
+The file is a zipapp of the operator's tree, PyYAML without compiled code and python-socks, so it runs with any Python
+≥ 3.11. It does not contain numpy and pydantic. Verbs that decide or check documents themselves need those, and name
+another way. Equal sources give equal bytes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ PROGRAM: Final = "kubectl-cotenant"
 ARCHIVE: Final = f"{PROGRAM}.tar.gz"
 MANIFEST: Final = "cotenant.yaml"
 HOME: Final = "https://github.com/cotenant/cotenant"
-BROUGHT: Final = "PyYAML"
-"""Packages of the environment that the file contains: PyYAML, for kubeconfigs and manifests."""
+BROUGHT: Final = ("PyYAML", "python-socks")
+"""Packages of the environment that the file contains: for kubeconfigs and manifests, and for SOCKS5 proxies."""
 MANUAL: Final = "man/man1"
 """Folder of the manual pages within the package; `man -M man` reads it."""
 MAIN: Final = "import sys\nfrom cotenant.cli.main import main\nsys.exit(main())\n"
@@ -70,7 +70,8 @@ def zipapp() -> bytes:
     files = {"__main__.py": MAIN.encode()}
     root = Path(__file__).parents[1]
     files |= {f"{root.name}/{path.relative_to(root)}": path.read_bytes() for path in root.rglob("*.py")}
-    files |= dict(_pure_files(BROUGHT))
+    for package in BROUGHT:
+        files |= dict(_pure_files(package))
     body = io.BytesIO()
     with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypedDict
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 from cotenant.sdk.errors import (
     AccessDeniedError,
@@ -19,6 +22,7 @@ from cotenant.sdk.errors import (
     RequestRefusedError,
 )
 from cotenant.sdk.kubeconfig import ApiServer
+from cotenant.sdk.proxies import SOCKS, through_socks
 
 TIMEOUT_S: Final = 30.0
 LINE_BYTES: Final = 4 * 1024 * 1024
@@ -32,6 +36,11 @@ _ERRORS: Final[dict[int, type[CotenantError]]] = {
     504: ClusterUnreachableError,
 }
 Query = Mapping[str, str]
+
+
+class WayTo(TypedDict):
+    proxy: str | None
+    server_hostname: str | None
 
 
 @dataclass(slots=True)
@@ -102,8 +111,7 @@ class ApiSession:
                 data=data,
                 headers=headers,
                 timeout=deadline,
-                proxy=self.server.proxy or None,
-                server_hostname=self.server.tls_server_name,
+                **way_to(self.server),
             ) as response:
                 if response.status >= 300:
                     text = await response.read()
@@ -115,8 +123,68 @@ class ApiSession:
     def _pool(self) -> aiohttp.ClientSession:
         if self._session is None:
             tls = self.server.tls() if self.server.url.startswith("https") else True
-            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls), read_bufsize=1 << 18)
+            self._session = aiohttp.ClientSession(connector=connector(self.server.proxy, tls), read_bufsize=1 << 18)
         return self._session
+
+
+class Server(Protocol):
+    """An API server and the way to it."""
+
+    @property
+    def proxy(self) -> str: ...
+
+    @property
+    def tls_server_name(self) -> str | None: ...
+
+
+def way_to(server: Server) -> WayTo:
+    """Arguments of a request: the proxy on the way, and the name that the server's certificate is for."""
+    is_http = not _is_socks(server.proxy)
+    return {"proxy": (server.proxy or None) if is_http else None, "server_hostname": server.tls_server_name}
+
+
+def connector(proxy: str, tls: ssl.SSLContext | bool, limit: int = 100) -> aiohttp.TCPConnector:
+    """A connection pool for requests with `way_to`. A SOCKS5 proxy is the pool's, and any other is the request's."""
+    return _SocksConnector(proxy, tls, limit) if _is_socks(proxy) else aiohttp.TCPConnector(ssl=tls, limit=limit)
+
+
+def _is_socks(proxy: str) -> bool:
+    return proxy.partition("://")[0] in SOCKS
+
+
+class _Unresolved(AbstractResolver):
+    """Leaves names to the proxy: this machine may not know them."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        return [ResolveResult(hostname=host, host=host, port=port, family=family, proto=0, flags=0)]
+
+    async def close(self) -> None:
+        """It holds nothing."""
+
+
+class _SocksConnector(aiohttp.TCPConnector):
+    """Connections through a SOCKS5 proxy. aiohttp has no public place for them: aiohttp-socks takes this one too, and
+    checks certificates against the address alone, not against `tls-server-name`.
+    """
+
+    def __init__(self, proxy: str, tls: ssl.SSLContext | bool, limit: int) -> None:
+        super().__init__(ssl=tls, limit=limit, resolver=_Unresolved())
+        self._proxy = proxy
+
+    async def _wrap_create_connection(
+        self, *args: Any, addr_infos: Any, timeout: aiohttp.ClientTimeout, **named: Any
+    ) -> Any:
+        host, port = addr_infos[0][4][:2]
+        limit_s = timeout.sock_connect or TIMEOUT_S
+        tls = {name: named.get(name) for name in ("ssl", "server_hostname")}
+        try:
+            sock = await asyncio.to_thread(through_socks, self._proxy, host, port, limit_s)
+            sock.setblocking(False)
+            return await self._loop.create_connection(*args, sock=sock, **tls)
+        except OSError as error:
+            raise aiohttp.ClientConnectionError(str(error)) from error
 
 
 def _message(code: int, text: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import socket
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
@@ -11,7 +12,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from cotenant.sdk.errors import CredentialsError
 
-SCHEMES: Final = ("http", "https")
+SOCKS: Final = ("socks5", "socks5h")
+SOCKS_PORT: Final = 1080
+SCHEMES: Final = ("http", "https", *SOCKS)
 
 
 def proxy_of(url: str, cluster: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> str:
@@ -26,8 +29,8 @@ def proxy_of(url: str, cluster: Mapping[str, Any], environment: Mapping[str, str
         named = f"http://{named}" if named and "://" not in named else named
     if named and urlsplit(named).scheme not in SCHEMES:
         raise CredentialsError(
-            f"the proxy {named} is none of HTTP, which alone is spoken here; name an HTTP proxy in the kubeconfig's"
-            " proxy-url, or forward a local port to the API server and name that as its server"
+            f"the proxy {named} is neither http, https nor socks5; name such a proxy in the kubeconfig's proxy-url, or"
+            " forward a local port to the API server and name that as its server"
         )
     return named
 
@@ -38,6 +41,20 @@ def authorization(proxy: SplitResult) -> dict[str, str]:
         return {}
     pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
     return {"Proxy-Authorization": "Basic " + base64.b64encode(pair).decode()}
+
+
+def through_socks(proxy: str, host: str, port: int, timeout_s: float) -> socket.socket:
+    """An open connection through a SOCKS5 proxy, which looks the server's name up. Raises OSError."""
+    from python_socks import ProxyError, ProxyType
+    from python_socks.sync import Proxy
+
+    address = urlsplit(proxy)
+    user, password = unquote(address.username or ""), unquote(address.password or "")
+    dialer = Proxy(ProxyType.SOCKS5, address.hostname or "", address.port or SOCKS_PORT, user, password)
+    try:
+        return dialer.connect(host, port, timeout=timeout_s)
+    except ProxyError as error:
+        raise OSError(f"the proxy {address.hostname} does not connect to {host}:{port}: {error}") from error
 
 
 def _variable(environment: Mapping[str, str], name: str) -> str:

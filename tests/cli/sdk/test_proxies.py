@@ -17,6 +17,8 @@ PROXIED = {"HTTPS_PROXY": "http://p:3128", "NO_PROXY": ".corp.example,10.0.0.0/8
     [
         ("https://api:6443", {}, {}, ""),
         ("https://api:6443", {"proxy-url": "http://bastion:8080"}, {}, "http://bastion:8080"),
+        ("https://api:6443", {"proxy-url": "socks5://bastion:1080"}, PROXIED, "socks5://bastion:1080"),
+        ("https://api:6443", {}, {"HTTPS_PROXY": "socks5h://bastion"}, "socks5h://bastion"),
         ("https://127.0.0.1:6443", {"proxy-url": "http://bastion:8080"}, PROXIED, "http://bastion:8080"),
         ("https://api:6443", {}, PROXIED, "http://p:3128"),
         ("https://api:6443", {}, {"https_proxy": "p:3128"}, "http://p:3128"),
@@ -41,8 +43,8 @@ def test_a_proxy_is_that_of_the_kubeconfig_or_of_the_environment(
 
 
 def test_a_proxy_that_is_not_spoken_to_is_named_with_a_way_out() -> None:
-    with pytest.raises(CredentialsError, match=r"socks5://127.0.0.1:1080 is none of HTTP.* forward a local port"):
-        proxy_of("https://api:6443", {"proxy-url": "socks5://127.0.0.1:1080"}, {})
+    with pytest.raises(CredentialsError, match=r"socks4://127.0.0.1:1080 is neither http.* forward a local port"):
+        proxy_of("https://api:6443", {"proxy-url": "socks4://127.0.0.1:1080"}, {})
 
 
 def test_a_proxy_is_told_who_asks() -> None:

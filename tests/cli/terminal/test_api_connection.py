@@ -10,13 +10,17 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socket import create_connection
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
 import pytest
 
 from cotenant.cli.errors import EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.terminal.connection import Connection
+from cotenant.controller.client.kube import NODES, UnreachableError
+from cotenant.dashboard.reading.caller_client import CallerClient
 from cotenant.sdk.api_session import ApiSession
+from cotenant.sdk.errors import ClusterUnreachableError
 from cotenant.sdk.kubeconfig import ApiServer
 from tests.support.certificates import write_certificate
 
@@ -92,6 +96,52 @@ def proxy(api: int) -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
         server.shutdown()
 
 
+class _Socks(StreamRequestHandler):
+    """A SOCKS5 proxy (RFC 1928) that brings everybody to one port. It refuses port 1."""
+
+    asked: list[tuple[str, str]]
+    upstream: int
+
+    def handle(self) -> None:
+        methods = self.rfile.read(self.rfile.read(2)[1])
+        user = self._user() if 2 in methods else self._said(b"\5\0", "")
+        kind = self.rfile.read(4)[3]
+        host = self._text() if kind == 3 else ".".join(map(str, self.rfile.read(4)))
+        port = int.from_bytes(self.rfile.read(2), "big")
+        self.asked.append((f"{host}:{port}", user))
+        self._said((b"\5\5" if port == 1 else b"\5\0") + b"\0\1" + bytes(6), "")
+        if port != 1:
+            with create_connection(("127.0.0.1", self.upstream)) as there:
+                back = threading.Thread(target=_Proxy._copy, args=(there, self.connection))
+                back.start()
+                _Proxy._copy(self.connection, there)
+                back.join()
+
+    def _user(self) -> str:
+        self._said(b"\5\2", "")
+        self.rfile.read(1)
+        return self._said(b"\1\0", f"{self._text()}:{self._text()}")
+
+    def _text(self) -> str:
+        return self.rfile.read(self.rfile.read(1)[0]).decode()
+
+    def _said(self, answer: bytes, then: str) -> str:
+        self.wfile.write(answer)
+        return then
+
+
+@pytest.fixture
+def socks(api: int) -> Iterator[tuple[int, list[tuple[str, str]]]]:
+    """Port of a SOCKS5 proxy that brings everybody to `api`, and what it was asked."""
+    asked: list[tuple[str, str]] = []
+    handler = type("Handler", (_Socks,), {"asked": asked, "upstream": api})
+    with ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield server.server_address[1], asked
+        server.shutdown()
+
+
 def reached(url: str, folder: Path, **cluster: Any) -> ApiServer:
     authority = {"certificate-authority": str(folder / "tls.crt")}
     return ApiServer(url, "red", authority | {key.replace("_", "-"): value for key, value in cluster.items()}, {})
@@ -139,7 +189,69 @@ async def test_the_sdk_goes_the_same_way(proxy: tuple[int, list[tuple[str, str |
     assert [address for address, _ in asked] == ["10.0.0.1:6443"]
 
 
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+async def test_the_dashboard_goes_the_same_way(
+    proxy: tuple[int, list[tuple[str, str | None]]],
+    socks: tuple[int, list[tuple[str, str]]],
+    tmp_path: Path,
+    scheme: str,
+) -> None:
+    port, asked = proxy if scheme == "http" else socks
+    url = f"{scheme}://127.0.0.1:{port}"
+    client = CallerClient(reached("https://10.0.0.1:6443", tmp_path, proxy_url=url, tls_server_name=NAME))
+    try:
+        assert await client.get(NODES, "n1") == {"items": ["/api/v1/nodes/n1"]}
+    finally:
+        await client.close()
+    assert [address for address, _ in asked] == ["10.0.0.1:6443"]
+
+
+async def test_a_socks_proxy_that_reaches_no_server_is_said_by_the_dashboard(
+    socks: tuple[int, list[tuple[str, str]]], tmp_path: Path
+) -> None:
+    client = CallerClient(reached("https://10.0.0.1:1", tmp_path, proxy_url=f"socks5://127.0.0.1:{socks[0]}"))
+    try:
+        with pytest.raises(UnreachableError):
+            await client.get(NODES, "n1")
+    finally:
+        await client.close()
+
+
+def test_a_socks_proxy_finds_a_server_that_this_machine_does_not_know(
+    socks: tuple[int, list[tuple[str, str]]], tmp_path: Path
+) -> None:
+    port, asked = socks
+    behind = reached("https://api.internal:6443", tmp_path, proxy_url=f"socks5://alice:secret@127.0.0.1:{port}")
+    assert asks(behind) == {"items": ["/api"]}
+    assert asked == [("api.internal:6443", "alice:secret")]
+    refused = reached("https://api.internal:1", tmp_path, proxy_url=f"socks5://127.0.0.1:{port}")
+    with pytest.raises(UserError, match=r"does not connect to api.internal:1: .*refused") as told:
+        asks(refused)
+    assert told.value.exit_code == EXIT_UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [("https://api.internal:6443", None), ("https://10.0.0.1:6443", NAME), ("https://10.0.0.1:1", NAME)],
+)
+async def test_the_sdk_goes_through_socks_too(
+    socks: tuple[int, list[tuple[str, str]]], tmp_path: Path, url: str, name: str | None
+) -> None:
+    port, asked = socks
+    proxy = f"socks5://127.0.0.1:{port}"
+    session = ApiSession(reached(url, tmp_path, proxy_url=proxy, tls_server_name=name))
+    try:
+        if url.endswith(":1"):
+            with pytest.raises(ClusterUnreachableError, match=r"does not connect to 10.0.0.1:1: .*refused"):
+                await session.request("GET", "/api")
+        else:
+            assert await session.request("GET", "/api") == {"items": ["/api"]}
+    finally:
+        await session.close()
+    assert asked == [(url.removeprefix("https://"), "")]
+
+
 def test_a_proxy_that_is_not_spoken_to_is_said_before_anybody_is_asked(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="socks5") as refused:
-        asks(reached("https://api.internal", tmp_path, proxy_url="socks5://127.0.0.1:1080"))
+    with pytest.raises(UserError, match="socks4") as refused:
+        asks(reached("https://api.internal", tmp_path, proxy_url="socks4://127.0.0.1:1080"))
     assert refused.value.exit_code == EXIT_USAGE

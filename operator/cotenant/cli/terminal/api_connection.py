@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from cotenant.sdk.errors import CredentialsError
 from cotenant.sdk.kubeconfig import ApiServer
-from cotenant.sdk.proxies import authorization
+from cotenant.sdk.proxies import SOCKS, authorization, through_socks
 
 HTTPS_PORT: Final = 443
 HTTP_PORT: Final = 80
@@ -37,12 +37,16 @@ def opened(server: ApiServer, timeout_s: float) -> http.client.HTTPConnection:
         port = address.port or (HTTPS_PORT if is_tls else HTTP_PORT)
     except ValueError as error:
         raise http.client.InvalidURL(str(error)) from error
-    first = (proxy.hostname, proxy.port or HTTP_PORT) if proxy.hostname else (host, port)
+    is_tunnel = bool(proxy.hostname) and proxy.scheme not in SOCKS
+    first = (proxy.hostname or "", proxy.port or HTTP_PORT) if is_tunnel else (host, port)
     if is_tls:
         name, context = server.tls_server_name or host, server.tls()
         connection: http.client.HTTPConnection = _NamedConnection(*first, timeout=timeout_s, context=context, name=name)
     else:
         connection = http.client.HTTPConnection(*first, timeout=timeout_s)
-    if proxy.hostname:
+    if proxy.scheme in SOCKS:
+        through = through_socks(server.proxy, host, port, timeout_s)
+        connection.sock = context.wrap_socket(through, server_hostname=name) if is_tls else through
+    if is_tunnel:
         connection.set_tunnel(f"[{host}]" if ":" in host else host, port, headers=authorization(proxy))
     return connection

@@ -89,10 +89,9 @@ class Connection:
         UserError.
         """
         with self._reached() as connection:
-            connection.connect()
+            connection.request("GET", self._below(path), headers=self.server.authorization())
             if endless:
                 connection.sock.settimeout(None)
-            connection.request("GET", self._below(path), headers=self.server.authorization())
             response = connection.getresponse()
             if response.status >= 300:
                 raise _refusal(response.status, response.read(ANSWER_BYTES), is_question=False)

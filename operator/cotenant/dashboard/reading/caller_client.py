@@ -29,6 +29,8 @@ from cotenant.controller.client.kube import (
 from cotenant.controller.client.replies import read_reply
 from cotenant.controller.client.watch_stream import GONE, WatchStream
 from cotenant.dashboard.reading.pod_streams import PIECE_BYTES, PROTOCOL, PodStream, output
+from cotenant.sdk.api_session import connector, way_to
+from cotenant.sdk.proxies import proxy_of
 
 SELF_SUBJECT_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
 SELF_ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
@@ -81,6 +83,14 @@ class CallerCredentials(Protocol):
     @property
     def url(self) -> str: ...
 
+    @property
+    def proxy(self) -> str:
+        """Address of the proxy on the way; empty if there is none."""
+
+    @property
+    def tls_server_name(self) -> str | None:
+        """Name in the server's certificate, if it differs from the address."""
+
     def authorization(self) -> dict[str, str]:
         """The header of one request. It may read files and run programs."""
 
@@ -94,6 +104,11 @@ class TokenOfCaller:
     url: str
     authority: Path
     token: str = field(repr=False)
+    tls_server_name: None = None
+
+    @property
+    def proxy(self) -> str:
+        return proxy_of(self.url, {})
 
     def authorization(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"}
@@ -112,15 +127,16 @@ class CallerClient:
         self._credentials = credentials
         self._url = credentials.url.rstrip("/")
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=CONNECTIONS, ssl=credentials.tls() if self._url.startswith("https") else True
-            ),
+            connector=self._connector(CONNECTIONS),
             timeout=aiohttp.ClientTimeout(total=CALL_S, sock_connect=5.0),
             headers={"Accept": "application/json", "User-Agent": "cotenant-dashboard"},
-            trust_env=True,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
         self._streams: aiohttp.ClientSession | None = None
+
+    def _connector(self, limit: int) -> aiohttp.TCPConnector:
+        tls = self._credentials.tls() if self._url.startswith("https") else True
+        return connector(self._credentials.proxy, tls, limit)
 
     async def pages(self, scope: Scope) -> AsyncGenerator[Listing, None]:
         """The objects of the scope, page by page. All pages have one version."""
@@ -144,6 +160,7 @@ class CallerClient:
                 params=query | scope.selectors | {"timeoutSeconds": str(WATCH_S)},
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=QUIET_S),
+                **way_to(self._credentials),
             ) as response:
                 if response.status != 200:
                     _raise(response.status, await response.read())
@@ -198,18 +215,20 @@ class CallerClient:
             raise UnreachableError("the login is over")
         if self._streams is None:
             self._streams = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=STREAMS_OF_ONE, ssl=self._credentials.tls() if self._url.startswith("https") else True
-                ),
+                connector=self._connector(STREAMS_OF_ONE),
                 timeout=aiohttp.ClientTimeout(total=None, connect=CALL_S, sock_connect=5.0),
-                trust_env=True,
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         path = Resource("", "v1", "pods").path(namespace, pod, what)
         headers = await self._authorization()
         try:
             return await self._streams.ws_connect(
-                self._url + path, params=query, headers=headers, protocols=(PROTOCOL,), max_msg_size=PIECE_BYTES
+                self._url + path,
+                params=query,
+                headers=headers,
+                protocols=(PROTOCOL,),
+                max_msg_size=PIECE_BYTES,
+                **way_to(self._credentials),
             )
         except aiohttp.WSServerHandshakeError as error:
             if error.status == 429 or error.status >= 500:
@@ -249,6 +268,7 @@ class CallerClient:
                 data=None if body is None else orjson.dumps(body),
                 headers=headers | {"Content-Type": MERGE_PATCH if method == "PATCH" else "application/json"},
                 allow_redirects=False,
+                **way_to(self._credentials),
             ) as response:
                 raw = await response.read()
                 if response.status >= 300:

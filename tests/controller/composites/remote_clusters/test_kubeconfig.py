@@ -66,6 +66,10 @@ def test_what_reaches_into_the_operators_pod_is_refused(parts: dict[str, Any], s
 
 UNUSABLE = {
     "without TLS": ({"cluster": {"server": "http://there"}}, "`server` must be an address that begins with https://"),
+    "a proxy that is not spoken to": (
+        {"cluster": {"server": "https://there", "proxy-url": "socks5://bastion:1080"}},
+        "`proxy-url` must be an address that begins with http:// or https://",
+    ),
     "no such context": ({"current-context": "other"}, "it names the context 'other', and has none of this name"),
     "no users": ({"users": []}, "it names the user 'spill', and has none of this name"),
     "an unknown field": ({"user": {"token": "a", "magic": 1}}, "user spill: `magic`"),

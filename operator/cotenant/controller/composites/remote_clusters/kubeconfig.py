@@ -31,6 +31,7 @@ _REFUSED: Mapping[str, str] = {
 _STRICT = ConfigDict(extra="forbid", frozen=True)
 _LOOSE = ConfigDict(extra="ignore", frozen=True)
 _Https = Annotated[str, StringConstraints(pattern=r"^https://[^\s]+$")]
+_HttpProxy = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
 
 
 class _Server(BaseModel):
@@ -38,7 +39,7 @@ class _Server(BaseModel):
     server: _Https
     ca: str | None = Field(default=None, alias="certificate-authority-data")
     name: str | None = Field(default=None, alias="tls-server-name")
-    proxy: str | None = Field(default=None, alias="proxy-url")
+    proxy: _HttpProxy | None = Field(default=None, alias="proxy-url")
     extensions: Any = None
 
 
@@ -141,6 +142,8 @@ def _said(error: ValidationError, path: str) -> str:
     field = ".".join(map(str, first["loc"])) or path or "the document"
     if field == "server":
         return "`server` must be an address that begins with https://"
+    if field == "proxy-url":
+        return "`proxy-url` must be an address that begins with http:// or https://"
     return f"`{field}`: {first['msg']}"
 
 
