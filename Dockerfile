@@ -1,5 +1,6 @@
 # The three images: docker build --target operator|agent|worker .   (or buildah, or podman). `make test-images` builds and tries them.
-# BASE is a Debian or Ubuntu with Python 3.11 or newer, with its venv and its headers (Python.h). Only the worker carries pip.
+# BASE is a Debian or Ubuntu with Python 3.11 or 3.12, with its venv and its headers (Python.h). Only the worker carries pip.
+# From 3.13 on, kopf and urllib3 refuse the certificates of EKS, of MicroK8s and of older clusters of GKE.
 ARG BASE=docker.io/library/python:3.12-slim
 
 # pip and the wheel's builder, locked; they stay behind in these stages.

@@ -34,7 +34,7 @@ class ApiServer:
 
     url: str
     namespace: str
-    """Namespace of the context; `default` if it has none."""
+    """Namespace of the context, or of the pod; `default` if it has none."""
     cluster: Entry
     user: Entry
     _token: str = field(default="", repr=False)
@@ -42,8 +42,11 @@ class ApiServer:
     _certificate: tuple[bytes, bytes] | None = field(default=None, repr=False)
 
     def authorization(self) -> dict[str, str]:
-        """The header of one call. Raises CredentialsError if a plugin gives no credentials."""
+        """Headers of one call: the credentials, and as whom the caller acts. Raises CredentialsError."""
         self._ask_plugin()
+        return self._credentials() | _acting_as(self.user)
+
+    def _credentials(self) -> dict[str, str]:
         if file := self.user.get("tokenFile"):
             return {"Authorization": f"Bearer {Path(file).read_text().strip()}"}
         if token := self.user.get("token") or self._token:
@@ -51,6 +54,13 @@ class ApiServer:
         if "username" in self.user:
             pair = f"{self.user['username']}:{self.user.get('password', '')}".encode()
             return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
+        if provider := self.user.get("auth-provider"):
+            if token := (provider.get("config") or {}).get("id-token"):
+                return {"Authorization": f"Bearer {token}"}
+            raise CredentialsError(
+                f"the kubeconfig logs in by the auth-provider {provider.get('name')}, which has no id-token; use an"
+                " exec plugin, such as `kubectl oidc-login`"
+            )
         return {}
 
     @property
@@ -68,6 +78,8 @@ class ApiServer:
         self._ask_plugin()
         authority = _bytes_of(self.cluster, "certificate-authority")
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        # Since Python 3.13 it is strict. The authorities of EKS, MicroK8s and older GKE lack extensions of RFC 5280.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if self.cluster.get("insecure-skip-tls-verify"):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -106,6 +118,19 @@ class ApiServer:
             self._certificate = status["clientCertificateData"].encode(), status["clientKeyData"].encode()
         until = status.get("expirationTimestamp")
         self._expires = datetime.fromisoformat(until) if until else datetime.max.replace(tzinfo=UTC)
+
+
+def _acting_as(user: Entry) -> dict[str, str]:
+    """Headers of impersonation. Without them the caller would act as itself. Raises CredentialsError."""
+    groups = user.get("as-groups") or []
+    if len(groups) > 1 or user.get("as-user-extra"):
+        raise CredentialsError(
+            "the kubeconfig acts as another user by as-user-extra or by several as-groups, which is not supported; name"
+            " at most one group"
+        )
+    group = next(iter(groups), None)
+    named = {"Impersonate-User": user.get("as"), "Impersonate-Uid": user.get("as-uid"), "Impersonate-Group": group}
+    return {name: str(value) for name, value in named.items() if value}
 
 
 def _told_of(cluster: Entry) -> dict[str, Any]:
@@ -198,4 +223,6 @@ def _in_a_pod() -> ApiServer | None:
         return None
     shown = f"[{host}]" if ":" in host else host
     cluster = {"certificate-authority": str(POD / "ca.crt")}
-    return ApiServer(f"https://{shown}:{port}", "default", cluster, {"tokenFile": str(POD / "token")})
+    namespace = POD / "namespace"
+    here = namespace.read_text().strip() if namespace.exists() else "default"
+    return ApiServer(f"https://{shown}:{port}", here, cluster, {"tokenFile": str(POD / "token")})

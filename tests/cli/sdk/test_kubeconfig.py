@@ -33,6 +33,7 @@ def written(path: Path, *, user: dict[str, Any], **changes: Any) -> Path:
         ({"token": "t"}, "Bearer t"),
         ({"tokenFile": "token"}, "Bearer of-the-file"),
         ({"username": "a", "password": "b"}, "Basic YTpi"),
+        ({"auth-provider": {"name": "oidc", "config": {"id-token": "t", "refresh-token": "r"}}}, "Bearer t"),
         ({}, None),
     ],
 )
@@ -42,6 +43,36 @@ def test_who_asks_is_said_by_what_the_user_has(tmp_path: Path, user: dict[str, A
     assert (server.url, server.namespace, server.authorization().get("Authorization")) == (
         "https://api:6443", "red", header
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("user", "headers"),
+    [
+        ({"as": "bob"}, {"Impersonate-User": "bob"}),
+        (
+            {"as": "bob", "as-uid": "7", "as-groups": ["ml"]},
+            {"Impersonate-User": "bob", "Impersonate-Uid": "7", "Impersonate-Group": "ml"},
+        ),
+    ],
+)
+def test_who_acts_as_another_user_does_not_act_as_itself(
+    tmp_path: Path, user: dict[str, Any], headers: dict[str, str]
+) -> None:
+    server = kubeconfig.load(str(written(tmp_path / "config", user={"token": "t"} | user)), None)
+    assert server.authorization() == {"Authorization": "Bearer t"} | headers
+
+
+@pytest.mark.parametrize(
+    ("user", "refusal"),
+    [
+        ({"as": "bob", "as-groups": ["ml", "staff"]}, "name at most one group"),
+        ({"as": "bob", "as-user-extra": {"reason": ["test"]}}, "by as-user-extra"),
+        ({"auth-provider": {"name": "gcp"}}, "auth-provider gcp, which has no id-token; use an exec plugin"),
+    ],
+)
+def test_a_login_that_is_not_supported_is_refused(tmp_path: Path, user: dict[str, Any], refusal: str) -> None:
+    with pytest.raises(CredentialsError, match=refusal):
+        kubeconfig.load(str(written(tmp_path / "config", user=user)), None).authorization()
 
 
 def test_a_plugin_is_run_once_until_what_it_gave_expires(tmp_path: Path) -> None:
@@ -108,6 +139,10 @@ def test_in_a_pod_it_is_the_service_account(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "token").write_text("of-the-pod")
     server = kubeconfig.load(None, None)
     assert (server.url, server.authorization()) == ("https://[fd00::1]:443", {"Authorization": "Bearer of-the-pod"})
+    assert server.namespace == "default"
+    (tmp_path / "namespace").write_text("red")
+    there = kubeconfig.load(None, None)
+    assert there.namespace == "red"
 
 
 def test_a_certificate_is_checked_unless_the_cluster_says_not_to() -> None:

@@ -159,6 +159,21 @@ def test_a_certificate_is_checked_for_the_name_that_the_kubeconfig_says(api: int
     assert refused.value.exit_code == EXIT_UNAVAILABLE
 
 
+def test_an_authority_without_key_identifiers_is_trusted_as_by_kubectl(
+    api: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of EKS have none. Python 3.13 and newer are strict about it."""
+    made = ssl.create_default_context
+
+    def strict(*arguments: Any, **named: Any) -> ssl.SSLContext:
+        context = made(*arguments, **named)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    assert asks(reached(f"https://127.0.0.1:{api}", tmp_path, tls_server_name=NAME)) == {"items": ["/api"]}
+
+
 def test_a_certificate_that_a_plugin_gives_is_shown_at_the_first_call(api: int, tmp_path: Path) -> None:
     """A verb makes one call, and its connection is set up before its header is."""
     files = {"clientCertificateData": tmp_path / "tls.crt", "clientKeyData": tmp_path / "tls.key"}
