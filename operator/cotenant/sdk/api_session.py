@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypedDict
 
 import aiohttp
@@ -50,11 +50,14 @@ class ApiSession:
     server: ApiServer
     timeout_s: float = TIMEOUT_S
     _session: aiohttp.ClientSession | None = None
+    _retired: list[aiohttp.ClientSession] = field(default_factory=list)
 
     async def close(self) -> None:
         if self._session is not None:
-            await self._session.close()
+            self._retired.append(self._session)
             self._session = None
+        while self._retired:
+            await self._retired.pop().close()
 
     async def request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, query: Query | None = None
@@ -102,23 +105,35 @@ class ApiSession:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """An answer that is no refusal."""
         headers = {"Accept": "application/json, */*", "Content-Type": kind}
-        headers |= await asyncio.to_thread(self.server.authorization)  # may run a program of the person's own
-        try:
-            async with self._pool().request(
-                method,
-                self.server.url.rstrip("/") + path,
-                params=dict(query or {}),
-                data=data,
-                headers=headers,
-                timeout=deadline,
-                **way_to(self.server),
-            ) as response:
-                if response.status >= 300:
-                    text = await response.read()
-                    raise _ERRORS.get(response.status, RequestRefusedError)(_message(response.status, text))
-                yield response
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ClusterUnreachableError(f"the API server is not reached: {error or type(error).__name__}") from error
+        for is_first in (True, False):
+            headers |= await asyncio.to_thread(self.server.authorization)  # may run a program of the person's own
+            try:
+                async with self._pool().request(
+                    method,
+                    self.server.url.rstrip("/") + path,
+                    params=dict(query or {}),
+                    data=data,
+                    headers=headers,
+                    timeout=deadline,
+                    **way_to(self.server),
+                ) as response:
+                    if response.status == 401 and is_first and self._renewed():
+                        continue
+                    if response.status >= 300:
+                        text = await response.read()
+                        raise _ERRORS.get(response.status, RequestRefusedError)(_message(response.status, text))
+                    yield response
+                    return
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                reason = error or type(error).__name__
+                raise ClusterUnreachableError(f"the API server is not reached: {reason}") from error
+
+    def _renewed(self) -> bool:
+        """True if a plugin is to be asked for other credentials than those that were refused."""
+        if self.server.has_certificate_of_plugin and self._session is not None:
+            self._retired.append(self._session)  # its certificate stays; watches may still read from it
+            self._session = None
+        return self.server.renew()
 
     def _pool(self) -> aiohttp.ClientSession:
         if self._session is None:

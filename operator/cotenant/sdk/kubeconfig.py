@@ -63,6 +63,15 @@ class ApiServer:
             )
         return {}
 
+    def renew(self) -> bool:
+        """Forget what a plugin gave, after the API server answered 401. False if there is no plugin to ask again."""
+        self._expires = None
+        return "exec" in self.user
+
+    @property
+    def has_certificate_of_plugin(self) -> bool:
+        return self._certificate is not None
+
     @property
     def proxy(self) -> str:
         """Address of the proxy; empty if there is none. Raises CredentialsError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,6 +14,10 @@ import pytest
 import yaml
 
 from cotenant.cli import main
+from cotenant.cli.terminal.connection import Connection
+from cotenant.sdk.api_session import ApiSession
+from cotenant.sdk.errors import AccessDeniedError
+from cotenant.sdk.kubeconfig import load
 
 ANSWER = {"kind": "Explanation", "metadata": {"name": "a", "namespace": "red"}, "status": {"standing": "Admitted"}}
 
@@ -24,6 +29,8 @@ class ApiServer(HTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer: tuple[int, bytes] = 200, json.dumps(ANSWER).encode()
         self.asked: list[tuple[str, str | None]] = []
+        self.accepted = ""
+        """The only token that is not refused; empty: every token."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -32,6 +39,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.asked.append((self.path, self.headers.get("Authorization")))
         code, body = self.server.answer
+        if self.server.accepted not in ("", self.headers.get("Authorization", "").removeprefix("Bearer ")):
+            code, body = 401, b'{"kind": "Status", "message": "Unauthorized"}'
         self.send_response(code)
         self.end_headers()
         self.wfile.write(body)
@@ -88,6 +97,49 @@ def test_the_namespace_and_the_person_are_those_of_kubectl(
 ) -> None:
     assert main.main(["why", *words, "--kubeconfig", str(kubeconfig)]) == 0
     assert api.asked == [(path, f"Bearer token-of-{token}")]
+
+
+@pytest.fixture
+def plugged(kubeconfig: Path, tmp_path: Path) -> Path:
+    """The same kubeconfig with a plugin that gives `t1`, then `t2` and so on, and does not say for how long."""
+    runs = str(tmp_path / "runs")
+    code = f"import json; open({runs!r}, 'a').write('.'); n = len(open({runs!r}).read())"
+    code += "; print(json.dumps({'status': {'token': f't{n}'}}))"
+    document = yaml.safe_load(kubeconfig.read_text())
+    document["users"] = [{"name": "alice", "user": {"exec": {"command": sys.executable, "args": ["-c", code]}}}]
+    kubeconfig.write_text(yaml.safe_dump(document))
+    return kubeconfig
+
+
+@pytest.mark.parametrize(
+    ("accepted", "code", "tokens"), [("t1", 0, ["t1"]), ("t2", 0, ["t1", "t2"]), ("t3", 4, ["t1", "t2"])]
+)
+def test_a_plugin_is_asked_once_more_if_its_token_is_refused(
+    api: ApiServer, plugged: Path, accepted: str, code: int, tokens: list[str]
+) -> None:
+    api.accepted = accepted
+    assert main.main(["why", "a", "--kubeconfig", str(plugged)]) == code
+    assert [authorization for _, authorization in api.asked] == [f"Bearer {token}" for token in tokens]
+
+
+def test_a_log_that_is_opened_again_asks_the_plugin_once_more(api: ApiServer, plugged: Path) -> None:
+    api.accepted, api.answer = "t2", (200, b"step 1\n")
+    connection = Connection(load(str(plugged), None), "red", timeout_s=5.0)
+    assert b"".join(connection.stream("/log", endless=True)) == b"step 1\n"
+
+
+async def test_the_sdk_asks_the_plugin_once_more_too(api: ApiServer, plugged: Path) -> None:
+    session = ApiSession(load(str(plugged), None))
+    api.answer = 200, b'{"items": []}'
+    try:
+        for api.accepted in ("t1", "t2"):
+            assert await session.request("GET", "/api") == {"items": []}
+        api.accepted = "t4"
+        with pytest.raises(AccessDeniedError, match="Unauthorized"):
+            await session.request("GET", "/api")
+    finally:
+        await session.close()
+    assert [authorization for _, authorization in api.asked] == [f"Bearer t{n}" for n in (1, 1, 2, 2, 3)]
 
 
 @pytest.mark.parametrize(

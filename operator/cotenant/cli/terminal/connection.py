@@ -76,10 +76,13 @@ class Connection:
         """The API server's answer to one request. Raises UserError with the exit code that fits the failure."""
         headers = {"Accept": "application/json", "Content-Type": content_type}
         text = None if body is None else json.dumps(body).encode()
-        with self._reached() as connection:
-            connection.request(method, self._below(path), text, headers | self.server.authorization())
-            response = connection.getresponse()
-            code, answer = response.status, response.read(ANSWER_BYTES)
+        for _ in range(2):
+            with self._reached() as connection:
+                connection.request(method, self._below(path), text, headers | self.server.authorization())
+                response = connection.getresponse()
+                code, answer = response.status, response.read(ANSWER_BYTES)
+            if code != 401 or not self.server.renew():
+                break
         if code < 300:
             return _document(answer)
         raise _refusal(code, answer, is_question=path.startswith(API))
@@ -88,15 +91,19 @@ class Connection:
         """What the API server sends from this path, as it arrives. `endless`: silence does not end it. Raises
         UserError.
         """
-        with self._reached() as connection:
-            connection.request("GET", self._below(path), headers=self.server.authorization())
-            if endless:
-                connection.sock.settimeout(None)
-            response = connection.getresponse()
-            if response.status >= 300:
-                raise _refusal(response.status, response.read(ANSWER_BYTES), is_question=False)
-            while chunk := response.read1(CHUNK):
-                yield chunk
+        for is_first in (True, False):
+            with self._reached() as connection:
+                connection.request("GET", self._below(path), headers=self.server.authorization())
+                if endless:
+                    connection.sock.settimeout(None)
+                response = connection.getresponse()
+                if response.status == 401 and is_first and self.server.renew():
+                    continue
+                if response.status >= 300:
+                    raise _refusal(response.status, response.read(ANSWER_BYTES), is_question=False)
+                while chunk := response.read1(CHUNK):
+                    yield chunk
+                return
 
     def _below(self, path: str) -> str:
         return urlsplit(self.server.url).path.rstrip("/") + path
