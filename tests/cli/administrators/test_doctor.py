@@ -17,6 +17,7 @@ from cotenant.cli.terminal.connection import Connection
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 Seen = dict[str, Any]
+TENANT = {"cotenant.dev/tenant": "true", "pod-security.kubernetes.io/enforce": "restricted"}
 
 
 def named(name: str, *, component: str = "", namespace: str = "cotenant-system", **body: Any) -> dict[str, Any]:
@@ -40,11 +41,14 @@ def well() -> Seen:
             named("n2", status={"capacity": {"nvidia.com/hostdev": "2"}}),  # network devices
         ]},
         "runtimeClasses": {"items": [named("nvidia")]},
-        "namespaces": {"items": [{"metadata": {"name": "red", "labels": {"cotenant.dev/tenant": "true"}}}]},
+        "namespaces": {"items": [{"metadata": {"name": "red", "labels": TENANT}}]},
         "crds": {"items": [{"metadata": {}, "spec": crd | {"names": {"plural": kind}}} for kind in KINDS]},
         "apiService": {"status": {"conditions": [{"type": "Available", "status": "True"}]}},
-        "policies": {"items": [named("cotenant-tenant-pods")]},
-        "bindings": {"items": [named("b", spec={"policyName": "cotenant-tenant-pods"})]},
+        "policies": {"items": [named("cotenant-tenant-pods"), named("cotenant-tenant-namespaces")]},
+        "bindings": {"items": [
+            named("b", spec={"policyName": "cotenant-tenant-pods"}),
+            named("c", spec={"policyName": "cotenant-tenant-namespaces"}),
+        ]},
         "deployments": {"items": [
             named("cotenant-operator", component="operator", spec={"replicas": 2}, status={"readyReplicas": 2})
         ]},
@@ -149,7 +153,10 @@ def of_agent(**status: Any) -> Callable[[Seen], object]:
             ("Error", "DaemonSet cotenant-agent", "0 of 1 nodes"),
         ),
         (lambda seen: seen["policies"].update(items=[]), ("Error", "admission policies", "behind the operator's back")),
-        (lambda seen: seen["bindings"].update(items=[]), ("Error", "policy cotenant-tenant-pods", "judges nobody")),
+        (
+            lambda seen: first(seen, "bindings")["spec"].update(policyName="of-others"),
+            ("Error", "policy cotenant-tenant-pods", "judges nobody"),
+        ),
         (
             lambda seen: first(seen, "queues").update(
                 status={"conditions": [{"type": "Ready", "status": "False", "message": "its parent is missing"}]}
@@ -159,6 +166,10 @@ def of_agent(**status: Any) -> Callable[[Seen], object]:
         (
             lambda seen: first(seen, "namespaces")["metadata"].update(labels={}),
             ("Warning", "queue red", "namespace red"),
+        ),
+        (
+            lambda seen: first(seen, "namespaces")["metadata"].update(labels={"cotenant.dev/tenant": "true"}),
+            ("Warning", "namespace red", "may be privileged"),
         ),
         (
             lambda seen: first(seen, "leases")["spec"].update(renewTime="2026-01-01T12:00:30.000000Z"),

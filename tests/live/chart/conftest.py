@@ -20,6 +20,9 @@ __all__ = ["helm", "render"]  # fixtures that live tests of the chart use too
 EXEMPT_USER = "system:serviceaccount:backup:restorer"
 """In the installation of the fixture `policies`: whom `admission.exemptUsers` names."""
 
+OLDER = "policy-older"
+"""In the same installation: a tenant's namespace that was there before the policies, without Pod Security."""
+
 
 class Installed:
     """The chart on a cluster, for the length of a `with` block. Fails with what Helm said.
@@ -85,6 +88,9 @@ def policies(api_server: "Cluster", pytestconfig: pytest.Config) -> "Cluster":
             "query": {"enabled": False},  # without an operator its API keeps namespaces from ending
             "admission": {"exemptUsers": [EXEMPT_USER, "system:serviceaccount:ops:submitter"]},
         }
+        metadata = {"name": OLDER, "labels": {"cotenant.dev/tenant": "true"}}
+        older = yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        api_server.kubectl("apply", "-f", "-", stdin=older)
         pytestconfig.stash[SHARED] = Installed(api_server, values, wait=False).__enter__()
         wait_until_in_force(api_server)
     return api_server

@@ -12,6 +12,7 @@ from cotenant.controller.manifests import worker_pod
 from cotenant.controller.settings import Settings
 from tests.controller.builders import attempt
 from tests.controller.manifests.expected import REAL, SIMULATED
+from tests.live.chart.conftest import OLDER
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -351,6 +352,23 @@ def test_a_tenants_namespace_must_enforce_the_restricted_profile(
     assert (
         answer == "" if allowed else "must also carry the label pod-security.kubernetes.io/enforce=restricted" in answer
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "allowed"),
+    [
+        ({"team": "a"}, True),
+        ({"cotenant.dev/tenant": None}, True),
+        ({"pod-security.kubernetes.io/enforce": "restricted"}, True),
+        ({"pod-security.kubernetes.io/enforce": "baseline"}, False),
+    ],
+)
+def test_a_tenants_namespace_from_before_can_be_edited_for_the_better(
+    server: Server, labels: dict[str, str | None], allowed: bool
+) -> None:
+    change = {"metadata": {"labels": labels, "annotations": {"openshift.io/sa.scc.mcs": "s0:c26,c5"}}}
+    answer = said(lambda: server.core.patch_namespace(OLDER, change, dry_run="All"))
+    assert answer == "" if allowed else "give both labels in one edit" in answer
 
 
 def test_a_tenants_namespace_cannot_drop_the_profile_later(server: Server) -> None:

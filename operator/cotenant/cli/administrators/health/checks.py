@@ -27,6 +27,7 @@ KINDS: Final = (
     "sweeps",
     "trainingjobs",
 )
+PROFILE: Final = "pod-security.kubernetes.io/enforce"
 HEARTBEAT_S: Final = 15
 HEARTBEATS_MISSED: Final = 4
 CLOCK_S: Final = 5.0
@@ -260,7 +261,9 @@ def policies(cluster: SeenCluster) -> Iterator[Diagnosis]:
 
 
 def tenants(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    """Finds queues that no tenant can use, and namespaces that a queue names but that lack the label."""
+    """Finds queues that no tenant can use, and namespaces that a queue names but that lack a label."""
+    is_required = any(one["metadata"]["name"] == "cotenant-tenant-namespaces" for one in cluster.items("policies"))
+    profile = f" {PROFILE}=restricted" if is_required else ""
     labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in cluster.items("namespaces")}
     for queue in cluster.items("queues"):
         name = queue["metadata"]["name"]
@@ -272,7 +275,12 @@ def tenants(cluster: SeenCluster) -> Iterator[Diagnosis]:
             if namespace in labels and labels[namespace].get(names.LABEL_TENANT) != "true":
                 yield Diagnosis(
                     Severity.WARNING, f"queue {name}", f"names namespace {namespace}, which is not labelled a tenant's",
-                    f"kubectl label namespace {namespace} {names.LABEL_TENANT}=true",
+                    f"kubectl label namespace {namespace} {names.LABEL_TENANT}=true{profile}",
+                )  # fmt: skip
+            elif is_required and namespace in labels and labels[namespace].get(PROFILE) != "restricted":
+                yield Diagnosis(
+                    Severity.WARNING, f"namespace {namespace}", "is a tenant's, and its pods may be privileged",
+                    f"kubectl label namespace {namespace} {PROFILE}=restricted --overwrite",
                 )  # fmt: skip
 
 
@@ -298,10 +306,10 @@ def pod_security(cluster: SeenCluster) -> Iterator[Diagnosis]:
     for one in cluster.items("daemonSets"):
         namespace, status = one["metadata"]["namespace"], one.get("status") or {}
         wanted, there = status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)
-        if labels.get(namespace, {}).get("pod-security.kubernetes.io/enforce") in {"baseline", "restricted"}:
+        if labels.get(namespace, {}).get(PROFILE) in {"baseline", "restricted"}:
             yield Diagnosis(
                 Severity.ERROR, f"namespace {namespace}", "its Pod Security profile refuses the agent's host paths",
-                f"kubectl label namespace {namespace} pod-security.kubernetes.io/enforce=privileged --overwrite",
+                f"kubectl label namespace {namespace} {PROFILE}=privileged --overwrite",
             )  # fmt: skip
         elif there < wanted:
             yield Diagnosis(
