@@ -97,6 +97,27 @@ def test_a_refusal_costs_nothing_and_its_words_are_in_a_condition() -> None:
     assert (told.status, told.reason, told.message) == ("True", "PodRefused", "exceeded quota: team")
 
 
+TOO_LITTLE = (
+    "exceeded quota: team, requested: requests.ephemeral-storage=50Gi, limited: requests.ephemeral-storage=40Gi"
+)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "resources", "told"),
+    [
+        (TOO_LITTLE, {}, "ask for 50Gi each; name less in spec.resources.scratch"),
+        (TOO_LITTLE, {"scratch": "60Gi"}, "limited: requests.ephemeral-storage=40Gi"),
+        ("exceeded quota: team, limited: pods=1", {}, "limited: pods=1"),
+    ],
+    ids=["a quota below the default", "a quota below what was asked for", "another quota"],
+)
+def test_a_refused_default_of_scratch_space_names_its_field(refusal: str, resources: dict[str, str], told: str) -> None:
+    given = observed(admitted(Phase.STARTING, *ONE), creation_refusal=refusal, spec={"resources": resources})
+    after = reconcile(given, SETTINGS).status
+    assert after is not None
+    assert next(one.message for one in after.conditions if one.type == "StartBlocked").endswith(told)
+
+
 @pytest.mark.parametrize(
     ("before", "pause_s"),
     [

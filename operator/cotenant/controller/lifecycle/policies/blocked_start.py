@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import BlockedStart, Condition, ExcludedNode, TrainingJobStatus
-from cotenant.api.scalars.quantities import show_duration
+from cotenant.api.scalars.quantities import show_duration, show_mib
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_record import PodRecord
@@ -84,7 +84,7 @@ def ending(o: Observation, settings: Settings) -> Eviction | None:
     if o.phase is not Phase.STARTING:
         return None
     if (refusal := o.of_placement.creation_refusal) is not None:
-        return blocked(o, REFUSED, refusal, Blamed(), settings)
+        return blocked(o, REFUSED, refusal + _default_scratch(o, refusal, settings), Blamed(), settings)
     for rank in sorted(o.gang):
         pod = o.gang[rank]
         if _is_stuck(pod) and o.now >= _stuck_at(o, pod):
@@ -164,6 +164,14 @@ def excluded(status: TrainingJobStatus, nodes: Mapping[str, str], until: float, 
 
 def runtime_failed(node: str, words: str) -> Blamed:
     return Blamed(sure={node: f"{RUNTIME_FAILED}: {words}"} if node else {})
+
+
+def _default_scratch(o: Observation, refusal: str, settings: Settings) -> str:
+    """Where a refused amount of scratch space comes from, if the job named none: its quota counts what it never saw."""
+    if "ephemeral-storage" not in refusal or o.spec is None or o.spec.resources.scratch is not None:
+        return ""
+    amount = show_mib(settings.scratch_mib)
+    return f". The job names no scratch space, so its pods ask for {amount} each; name less in spec.resources.scratch"
 
 
 def _is_stuck(pod: PodRecord) -> bool:
