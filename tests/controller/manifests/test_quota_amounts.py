@@ -19,6 +19,14 @@ KYVERNO = (
     " to the following policies\n\nrequire-limits:\n  validate: 'validation error: CPU and memory resource limits are"
     " required. rule validate failed at path /spec/containers/0/resources/limits/cpu/'\n"
 )
+LIMIT_RANGE = (
+    'pods "train-1-0" is forbidden: [maximum cpu usage per Pod is 32.  No limit is specified., cpu max limit to request'
+    " ratio per Container is 4, but no limit is specified or limit is 0., minimum ephemeral-storage usage per Pod is"
+    " 1Gi.  No request is specified.]"
+)
+TOO_MUCH = (
+    "maximum cpu usage per Pod is 32, but request is 64., maximum memory usage per Pod is 64Gi, but limit is 90Gi."
+)
 POLICY = "ValidatingAdmissionPolicy 'limits' with binding 'all' denied request: name a limit of CPU"
 REQUESTS = {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"memory": "4Gi"}}
 
@@ -35,9 +43,12 @@ REQUESTS = {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"memory": "4Gi
         (GATEKEEPER, {"limits.cpu"}),
         (KYVERNO, {"limits.cpu", "limits.memory"}),
         (POLICY, {"limits.cpu"}),
+        (LIMIT_RANGE, {"limits.cpu", "requests.ephemeral-storage"}),
+        (TOO_MUCH, set()),
     ],
     ids=["a quota on limits", "a quota on requests", "a default limit below the request", "a full quota", "a policy",
-         "a policy about something else", "Gatekeeper", "Kyverno", "a ValidatingAdmissionPolicy"],
+         "a policy about something else", "Gatekeeper", "Kyverno", "a ValidatingAdmissionPolicy",
+         "a LimitRange", "a LimitRange that is below the request"],
 )  # fmt: skip
 def test_a_refusal_names_the_amounts_that_it_asks_for(refusal: str, demanded: set[str]) -> None:
     assert demanded_by(refusal) == demanded

@@ -74,6 +74,22 @@ def test_a_quota_that_counts_limits_is_met_and_a_full_one_waits_until_there_is_r
         tenancy.cluster.kubectl("delete", "resourcequota", "team", "-n", "team-a")
 
 
+def test_a_limit_range_for_whole_pods_is_met(tenancy: Tenancy) -> None:
+    """It fills no limits in, and takes no pod without."""
+    limits = {"type": "Pod", "max": {"cpu": "8", "memory": "8Gi"}, "maxLimitRequestRatio": {"cpu": "4"}}
+    metadata = {"name": "team", "namespace": "team-a"}
+    tenancy.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": [limits]}})
+    other = _pod("other")
+    other["metadata"]["namespace"] = "team-a"
+    try:
+        tenancy.wait(lambda: "No limit is specified" in _dry_run(tenancy, other), what="the LimitRange is in force")
+        tenancy.apply(training_job("bounded"))
+        done = tenancy.wait_phase("bounded", "Succeeded")
+        assert "blockedStart" not in done["status"]
+    finally:
+        tenancy.cluster.kubectl("delete", "limitrange", "team", "-n", "team-a")
+
+
 def test_a_policy_without_a_reason_ends_no_job(tenancy: Tenancy) -> None:
     group = "admissionregistration.k8s.io"
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]

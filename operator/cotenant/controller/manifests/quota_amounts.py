@@ -1,7 +1,8 @@
 """Amounts that quotas of a namespace count, or policies of the cluster want: a pod that does not name them is refused.
 
 A worker pod has no CPU limit by itself: idle cores of its node are its own. If a ResourceQuota counts limits of CPU, a
-LimitRange would fill one in below the request, or a policy takes no pod without, the pod's limit is its request. Pure.
+LimitRange would fill one in below the request or wants one, or a policy takes no pod without, the pod's limit is its
+request. Pure.
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ from typing import Any, Final
 _MUST_NAME: Final = re.compile(r"must specify (.*)")
 _AMOUNT: Final = re.compile(r"(?:requests|limits)\.(?:cpu|memory|ephemeral-storage)")
 _BELOW: Final = re.compile(r"must be less than or equal to (cpu|memory|ephemeral-storage) limit")
+_UNNAMED: Final = re.compile(
+    r"(cpu|memory|ephemeral-storage) (?:usage|max limit to request ratio) per (?:Pod|Container) is \S+\s+"
+    r"(?:but )?no (limit|request) is specified",
+    re.IGNORECASE,
+)
+"""Of a LimitRange. One of `type: Pod` bounds the sum of the containers and fills nothing in."""
 _DENIED: Final = re.compile(r"\bdenied (?:the )?request\b(.*\blimits?\b.*)", re.DOTALL | re.IGNORECASE)
 """Of a webhook or a ValidatingAdmissionPolicy. The words after it are its author's: Gatekeeper's library says "has no
 cpu limit", a policy of Kyverno "CPU and memory resource limits are required".
@@ -30,6 +37,7 @@ def demanded_by(refusal: str) -> frozenset[str]:
     found = set(_AMOUNT.findall(named[1])) if named else set()
     denied = _DENIED.search(refusal)
     wanted = _WANTED.findall(denied[1]) if denied else []
+    found |= {f"{kind.lower()}s.{name}" for name, kind in _UNNAMED.findall(refusal)}
     return frozenset(found | {f"limits.{name.lower()}" for name in (*_BELOW.findall(refusal), *wanted)})
 
 
