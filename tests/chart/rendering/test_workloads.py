@@ -28,6 +28,7 @@ def test_every_pod_keeps_the_restricted_profile_but_for_the_hosts_paths(render: 
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},  # there too, where policies of Kyverno look
         }
         assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
         # A Service named cotenant in the namespace would set COTENANT_PORT.
@@ -57,6 +58,7 @@ def test_the_dashboard_has_no_account_to_speak_of(render: Render) -> None:
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},  # there too, where policies of Kyverno look
     }
     bindings = [one for (kind, _), one in objects.items() if kind in ("RoleBinding", "ClusterRoleBinding")]
     assert not [one for one in bindings if any(who["name"] == "cotenant-dashboard" for who in one["subjects"])]
@@ -280,6 +282,7 @@ def test_shares_of_compute_are_held_by_a_daemon_set_of_its_own_or_not_at_all(ren
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
     }
     assert container["command"] == ["python", "-m", "cotenant_agent.mps.keeper"]
     (volume, _) = pod["volumes"]

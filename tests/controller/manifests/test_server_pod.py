@@ -107,6 +107,7 @@ def test_the_pod_of_a_server_has_no_gpu_no_rank_and_nothing_of_the_program() -> 
                         "allowPrivilegeEscalation": False,
                         "readOnlyRootFilesystem": True,
                         "capabilities": {"drop": ["ALL"]},
+                        "seccompProfile": {"type": "RuntimeDefault"},
                     },
                     "volumeMounts": [{"name": "cotenant-tmp", "mountPath": "/tmp"}],
                     "terminationMessagePath": "/dev/termination-log",

@@ -91,6 +91,7 @@ def test_the_pod_of_the_second_node_is_this_one() -> None:
                         "allowPrivilegeEscalation": False,
                         "readOnlyRootFilesystem": True,
                         "capabilities": {"drop": ["ALL"]},
+                        "seccompProfile": {"type": "RuntimeDefault"},
                     },
                     "volumeMounts": [
                         {"name": "cotenant-tmp", "mountPath": "/tmp"},

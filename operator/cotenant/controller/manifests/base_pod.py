@@ -31,6 +31,7 @@ _LAUNCHER_CONTAINER: dict[str, Any] = {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},  # Kyverno's policies look for it here, and not in the pod
     },
     "terminationMessagePath": names.TERMINATION_PATH,
     "terminationMessagePolicy": "File",
