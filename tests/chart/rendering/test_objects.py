@@ -334,6 +334,18 @@ def test_openshift_is_known_by_its_value_and_agents_get_a_constraint_of_their_ow
     assert (constraint["allowHostDirVolumePlugin"], constraint["allowPrivilegedContainer"]) == (True, False)
 
 
+@pytest.mark.parametrize(("enabled", "verbs", "group"), [(False, [], 65532), (True, [["create"]], None)])
+def test_on_openshift_the_operator_may_write_its_address_and_names_no_group(
+    render: Render, enabled: bool, verbs: list[list[str]], group: int | None
+) -> None:
+    """Its API server refuses slices with the address of a pod to all others, and every group but the namespace's."""
+    objects = render({"openshift": {"enabled": enabled}, "decisionLog": {"storage": "PersistentVolumeClaim"}})
+    rules = objects["Role", "cotenant-operator"]["rules"]
+    assert [rule["verbs"] for rule in rules if "endpointslices/restricted" in rule["resources"]] == verbs
+    pod = objects["Deployment", "cotenant-operator"]["spec"]["template"]["spec"]
+    assert pod["securityContext"].get("fsGroup") == group
+
+
 def test_the_kubelet_makes_no_folder_below_a_root_that_may_be_read_only(render: Render) -> None:
     volumes = render()["DaemonSet", "cotenant-agent"]["spec"]["template"]["spec"]["volumes"]
     made = [one["hostPath"]["path"] for one in volumes if one.get("hostPath", {}).get("type") == "DirectoryOrCreate"]
