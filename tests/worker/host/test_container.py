@@ -1,5 +1,6 @@
 """What the kernel says about a container."""
 
+import errno
 import os
 import resource
 from pathlib import Path
@@ -79,3 +80,25 @@ def test_a_user_without_a_name_has_its_number_for_a_name(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("pwd.getpwuid", unknown)
     assert container.user_name() == f"uid-{os.getuid()}"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "lost"),
+    [(None, False), (errno.ENOENT, False), (errno.EACCES, False), (errno.EPERM, True)],
+    ids=["open to all", "no GPUs", "the mode of the file", "the kernel's rules of devices"],
+)
+def test_gpus_are_lost_only_if_the_kernel_forbids_their_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int | None, lost: bool
+) -> None:
+    device = tmp_path / "nvidiactl"
+    device.touch()
+    opened = os.open
+
+    def played(path: Path, flags: int) -> int:
+        if refusal is not None:
+            raise OSError(refusal, os.strerror(refusal))
+        return opened(path, flags)
+
+    monkeypatch.setattr(container, "_GPUS", device)
+    monkeypatch.setattr(os, "open", played)
+    assert container.has_lost_gpus() is lost

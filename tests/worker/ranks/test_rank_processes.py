@@ -194,7 +194,7 @@ async def test_the_driver_of_ray_train_has_no_rank_and_finds_ray() -> None:
         pytest.param(0, 0, RankExit(0, 4, 0, None, 0.0, tail=("last line",)), id="success"),
         pytest.param(3, 0, RankExit(0, 4, 3, None, 0.0, tail=("last line",)), id="a code"),
         pytest.param(-9, 1, RankExit(0, 4, None, 9, 0.0, oom=True, tail=("last line",)), id="killed for memory"),
-        pytest.param(-11, 0, RankExit(0, 4, None, 11, 0.0, tail=("last line",)), id="a signal"),
+        pytest.param(-11, 0, RankExit(0, 4, None, 11, 0.0, gpus_lost=True, tail=("last line",)), id="a signal"),
     ],
 )
 async def test_the_end_of_a_rank_is_recorded_with_its_last_lines(
@@ -203,6 +203,7 @@ async def test_the_end_of_a_rank_is_recorded_with_its_last_lines(
     pod = Pod(job_of(), PlayedChildren(b"last line\n"))
     [child] = await pod.start(generation=4)
     monkeypatch.setattr(rank_processes, "oom_kills", lambda: kills)
+    monkeypatch.setattr(rank_processes, "has_lost_gpus", lambda: want.gpus_lost)
     child.exit.set_result(status)
     assert await pod.ended() == [want]
     assert (pod.ranks.running, child.signals) == ({}, [(signal.SIGKILL, True)])

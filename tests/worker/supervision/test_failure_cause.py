@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cotenant import names
 from cotenant_worker.supervision.failure_cause import (
     FailureCause,
     RankExit,
@@ -66,6 +67,15 @@ def test_an_image_without_a_compiler_is_told_so(line: str, told: bool) -> None:
     message = first_cause([ended(0, 1, tail=(line,))]).message
     assert message.startswith(f"rank 0 ended with 1: {line}")
     assert message.endswith("install g++ in it, or use the default image") is told
+
+
+@pytest.mark.parametrize("how", [{"code": 1}, {"signal": signal.SIGABRT}, {"signal": signal.SIGKILL}])
+def test_a_program_that_fails_after_its_pod_has_lost_its_gpus_is_not_to_blame(how: dict[str, Any]) -> None:
+    line = "RuntimeError: CUDA unknown error"
+    cause = first_cause([ended(0, **how, gpus_lost=True, tail=(line,)), ended(1, 1, at=2.0, tail=PEER)])
+    assert (cause.reason, cause.code, cause.killed) == ("GPUsUnusable", names.EXIT_GPUS_UNUSABLE, False)
+    assert cause.message.startswith("rank 0 failed after its pod had lost its GPUs, as by a systemctl daemon-reload")
+    assert cause.message.endswith(line)
 
 
 def test_a_program_that_takes_its_rank_for_a_gpus_number_is_told_what_it_sees() -> None:

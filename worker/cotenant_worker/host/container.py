@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pwd
 import resource
@@ -13,6 +14,8 @@ _CGROUP = Path("/sys/fs/cgroup")
 _OOM_KILLS = ("memory.events", "memory/memory.oom_control")
 _CPU_LIMITS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 """Version 2 of cgroups, and version 1."""
+_GPUS = Path("/dev/nvidiactl")
+"""Every process of CUDA opens it first."""
 OPEN_FILES: Final = 65_536
 """As many as KubeRay allows. Some programs close each number up to their limit, which takes long with a million."""
 
@@ -63,6 +66,19 @@ def write_no_core_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
+def has_lost_gpus() -> bool:
+    """True if the kernel no longer lets this container open GPUs whose files it still has.
+
+    A `systemctl daemon-reload` on the node does that, if systemd was not told of the devices. No program in the
+    container can do it.
+    """
+    try:
+        os.close(os.open(_GPUS, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno == errno.EPERM
+    return False
 
 
 def oom_kills() -> int:

@@ -14,7 +14,7 @@ from typing import Final
 
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
-from cotenant_worker.host.container import available_cpus, oom_kills, pod_interface, user_name
+from cotenant_worker.host.container import available_cpus, has_lost_gpus, oom_kills, pod_interface, user_name
 from cotenant_worker.host.process_tree import ProcessTree
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forwarding
 from cotenant_worker.host.shared_memory import SharedMemory
@@ -228,6 +228,7 @@ class LocalRanks:
             at=at,
             stopped=run.stopped,
             oom=oom_kills() > run.oom_kills_before,
+            gpus_lost=has_lost_gpus(),
             own_kill=own_kill,
             worked=max(run.counters.get("step"), run.counters.get("calls")) > 0,
             sequence=run.counters.get("sequence"),

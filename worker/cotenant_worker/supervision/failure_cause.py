@@ -54,6 +54,7 @@ _ORDINAL_HINT = (
     " spec.runtime shows them all of its GPUs"
 )
 _HINTS = ((_NO_COMPILER, _COMPILER_HINT), (_NO_SUCH_GPU, _ORDINAL_HINT))
+_LOST_HINT = "as by a systemctl daemon-reload on the node"
 EVERY_RANK_HINT = "Every rank must take part in every collective: look for an early return, or for uneven batches"
 TRANSIT_S = 2.0
 """Events of two pods may overtake each other by this much. An end with 0 that arrives later may have been first."""
@@ -72,6 +73,8 @@ class RankExit:
     """True if we stopped it, or its pod was lost."""
     oom: bool = False
     """True if the kernel killed a process in this pod for memory just before."""
+    gpus_lost: bool = False
+    """True if the kernel no longer let this pod open its GPUs."""
     sequence: int = -1
     """Number of collectives it had entered; -1 if unknown."""
     tail: tuple[str, ...] = ()
@@ -197,6 +200,9 @@ def _describe(exit_: RankExit, *, collateral: bool) -> FailureCause:
     tail = excerpt(exit_.tail)
     last = _error_of(exit_)
     lines = exit_.exception.lines if exit_.exception else tail
+    if exit_.gpus_lost:
+        message = f"rank {exit_.rank} failed after its pod had lost its GPUs, {_LOST_HINT}: {last}"
+        return FailureCause("GPUsUnusable", exit_.rank, names.EXIT_GPUS_UNUSABLE, exit_.signal, message, tail)
     if exit_.oom and exit_.signal == signals.SIGKILL:
         message = f"rank {exit_.rank} was killed by the kernel: out of host memory. Ask for more in resources.memory"
         return FailureCause("OutOfMemory", exit_.rank, 137, exit_.signal, message, tail)
