@@ -173,7 +173,8 @@ def runtime_class(cluster: SeenCluster) -> Iterator[Diagnosis]:
     if gpu_nodes(cluster) and "nvidia" not in known and not (simulated and all(simulated)):
         yield Diagnosis(
             Severity.ERROR, "RuntimeClass nvidia", "is not there: no pod can have GPUs",
-            "install the NVIDIA container toolkit or the GPU Operator, or name yours in agent.runtimeClass",
+            "install the NVIDIA container toolkit, or the GPU Operator without its NRI plugin, or name yours in"
+            " agent.runtimeClass",
         )  # fmt: skip
 
 
