@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from cotenant.core import schedule
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Evict
-from cotenant.core.state.facts import NodeObserved, QueueObserved
+from cotenant.core.quota.bookings import BookingTerms
+from cotenant.core.state.facts import BookingObserved, NodeObserved, QueueObserved
 from cotenant.query.cluster_change import (
     ChangedCluster,
     jobs_on,
@@ -140,6 +141,29 @@ def test_names_of_others_are_not_shown() -> None:
     assert [(one.job, one.asks) for one in found.as_seen(lambda _: False).starts] == [("", "2 GPUs")]
 
 
+def booked(gpus: int, starts_at: float) -> BookingTerms:
+    return BookingTerms(name="demo", queue="red", gpu_class="H100", gpus=gpus, starts_at=starts_at, ends_at=1e6)
+
+
+def test_what_is_booked_for_a_queue_counts_beside_another_quota_of_it() -> None:
+    toy = ToyCluster([make_node("n1"), make_node("n2")], [make_queue("red", limit=0)])
+    toy.state.observe(BookingObserved(booked(2, 0.0)))
+    for job in (make_job("train", gpus=2), make_job("more", gpus=2, at=2.0)):
+        toy.observe(job)
+        toy.cycle()
+    situation = decided(toy)
+    changed = with_queue(situation.snapshot, make_queue("red", limit=2))
+    found = what_if_cluster(situation, ChangedCluster(snapshot=changed, policy=situation.policy), clock)
+    assert [one.job for one in found.starts] == ["red/more"]
+
+
+def test_a_node_that_leaves_takes_its_gpus_out_of_what_can_be_booked() -> None:
+    toy = ToyCluster([make_node("n1"), make_node("n2")], [make_queue("red", limit=0)])
+    toy.state.observe(BookingObserved(booked(4, 0.0)))
+    (standing,) = without_node(decided(toy).snapshot, "n1", ()).bookings
+    assert (standing.gpus, standing.why.partition(":")[0]) == (2, "2 of 4 GPUs of class H100 can be booked")
+
+
 jobs = st.builds(
     lambda number, queue, gpus, workers, at, priority: make_job(
         f"j{number}", queue=queue, gpus=gpus, workers=workers, at=float(at), priority=priority
@@ -155,17 +179,20 @@ jobs = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(jobs, max_size=7),
-    st.sampled_from(["red", "blue"]),
-    st.integers(0, 6),
-    st.integers(0, 2),
-    st.integers(0, 2),
+    before=st.lists(jobs, max_size=7),
+    name=st.sampled_from(["red", "blue"]),
+    guaranteed=st.integers(0, 6),
+    copies=st.integers(0, 2),
+    cycles=st.integers(0, 2),
+    booking=st.none() | st.builds(booked, st.integers(1, 4), st.sampled_from([0.0, 60.0])),
 )
 def test_the_answer_about_quotas_and_nodes_equals_what_the_next_cycle_does(
-    before: list[Job], name: str, guaranteed: int, copies: int, cycles: int
+    *, before: list[Job], name: str, guaranteed: int, copies: int, cycles: int, booking: BookingTerms | None
 ) -> None:
     """They are equal if nothing else happens: the same core decides on the state with the change."""
     toy = ToyCluster([make_node("n1"), make_node("n2")], [RED, BLUE], {job.key: job for job in before}.values())
+    if booking is not None:
+        toy.state.observe(BookingObserved(booking))
     for _ in range(cycles):
         toy.cycle()
     situation = decided(toy)

@@ -15,6 +15,7 @@ from cotenant.core.model.objects import Gpu, Job, JobKey, Node, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Plan
 from cotenant.core.outlook.estimates import Estimate
 from cotenant.core.policy import Policy
+from cotenant.core.quota.bookings import capacity_of, with_bookings
 from cotenant.core.quota.tree import QueueTree, QuotaLine
 from cotenant.core.scheduling.scheduler import place
 from cotenant.core.snapshot.accounting import Accounting
@@ -158,11 +159,8 @@ def what_if_cluster(situation: Situation, changed: ChangedCluster, clock: Clock)
 
 def with_queue(snapshot: Snapshot, queue: TenantQueue) -> Snapshot:
     """Snapshot in which this queue replaces the one of its name, if there is one."""
-    others = tuple(one for one in snapshot.queues if one.name != queue.name)
-    unbooked = tuple(one for one in snapshot.unbooked if one.name != queue.name)
-    return replace(
-        snapshot, queues=(*others, queue), unbooked=(*unbooked, queue) if unbooked else (), accounting=None
-    )  # fmt: skip
+    queues = (*(one for one in snapshot.unbooked or snapshot.queues if one.name != queue.name), queue)
+    return _booked(replace(snapshot, queues=queues, unbooked=queues if snapshot.unbooked else (), accounting=None))
 
 
 def with_copies(snapshot: Snapshot, like: Node, count: int) -> Snapshot:
@@ -182,7 +180,7 @@ def with_copies(snapshot: Snapshot, like: Node, count: int) -> Snapshot:
         )
         for number in range(1, count + 1)
     )  # fmt: skip
-    return replace(snapshot, nodes=(*snapshot.nodes, *copies), accounting=None)
+    return _booked(replace(snapshot, nodes=(*snapshot.nodes, *copies), accounting=None))
 
 
 def without_node(snapshot: Snapshot, node: str, leaving: Collection[JobKey]) -> Snapshot:
@@ -191,7 +189,7 @@ def without_node(snapshot: Snapshot, node: str, leaving: Collection[JobKey]) -> 
         replace(one, ready=False, unready_because="cordoned") if one.name == node else one for one in snapshot.nodes
     )
     jobs = tuple(requeued(job, snapshot.now) if job.key in leaving else job for job in snapshot.jobs)
-    return replace(snapshot, nodes=nodes, jobs=jobs, accounting=None)
+    return _booked(replace(snapshot, nodes=nodes, jobs=jobs, accounting=None))
 
 
 def without_gpu(snapshot: Snapshot, uuid: str, leaving: Collection[JobKey]) -> Snapshot:
@@ -203,13 +201,21 @@ def without_gpu(snapshot: Snapshot, uuid: str, leaving: Collection[JobKey]) -> S
         return replace(node, gpus=tuple(replace(gpu, healthy=gpu.healthy and gpu.uuid != uuid) for gpu in node.gpus))
 
     jobs = tuple(requeued(job, snapshot.now) if job.key in leaving else job for job in snapshot.jobs)
-    return replace(snapshot, nodes=tuple(map(taken_out, snapshot.nodes)), jobs=jobs, accounting=None)
+    return _booked(replace(snapshot, nodes=tuple(map(taken_out, snapshot.nodes)), jobs=jobs, accounting=None))
+
+
+def _booked(snapshot: Snapshot) -> Snapshot:
+    """Snapshot whose queues have what is booked for them beside these nodes and quotas, as `ClusterState` gives it."""
+    if not snapshot.unbooked:
+        return snapshot
+    unbooked, bookings = {one.name: one for one in snapshot.unbooked}, [one.booking for one in snapshot.bookings]
+    queues, standings = with_bookings(unbooked, bookings, capacity_of(snapshot.nodes), snapshot.now)
+    return replace(snapshot, queues=tuple(queues.values()), bookings=standings)
 
 
 def jobs_on_gpu(snapshot: Snapshot, uuid: str) -> tuple[JobKey, ...]:
     """Jobs that hold this GPU or a part of it."""
-    held = (job for job in snapshot.jobs if job.placement is not None)
-    return tuple(job.key for job in held if job.placement and uuid in uuids_of(job.placement))
+    return tuple(job.key for job in snapshot.jobs if job.placement and uuid in uuids_of(job.placement))
 
 
 def jobs_on(snapshot: Snapshot, node: str) -> tuple[JobKey, ...]:
