@@ -10,7 +10,12 @@ import pytest
 
 from cotenant.api.conversion.to_core import parse_queue
 from cotenant.cli.administrators import audit
-from cotenant.cli.administrators.audit_findings import AuditFinding, excess_guarantees
+from cotenant.cli.administrators.audit_findings import (
+    AuditFinding,
+    excess_guarantees,
+    starved_borrowers,
+    unused_guarantees,
+)
 from cotenant.cli.administrators.gpu_shares import GpuView
 from cotenant.cli.errors import EXIT_FORBIDDEN, UserError
 from cotenant.cli.terminal.connection import Connection
@@ -51,12 +56,23 @@ def waits(queue: str, since: str, **status: Any) -> dict[str, Any]:
 
 
 class Cluster:
-    def __init__(self, *, forbidden: bool = False, idle: dict[str, int] | None = None, simulated: bool = False) -> None:
-        self.forbidden, self.idle, self.simulated = forbidden, idle or {}, simulated
+    def __init__(
+        self,
+        *,
+        forbidden: bool = False,
+        idle: dict[str, int] | None = None,
+        simulated: bool = False,
+        sessions: tuple[str, ...] = (),
+    ) -> None:
+        self.forbidden, self.idle, self.simulated, self.sessions = forbidden, idle or {}, simulated, sessions
 
     def read(self, path: str) -> dict[str, Any]:
         if path.endswith("/queues"):
             return {"items": QUEUES}
+        if "/trainingjobs/" in path:
+            kind = "Session" if path.endswith(self.sessions) else "Sweep"
+            owner = {"kind": kind, "name": "nb", "controller": True}
+            return {"metadata": {"ownerReferences": [owner]}, "spec": {"queue": "vision"}}
         gpus = [
             {"uuid": f"GPU-{i}", "index": i, "used": {"utilizationPercent": use}} for i, use in enumerate((0, 0, 80))
         ]
@@ -99,6 +115,16 @@ def test_it_finds_idle_holders_unused_guarantees_and_who_starves() -> None:
     ]
     assert missing == []
     assert "in 97 % of all looks at it" in findings[0].message
+
+
+def test_an_idle_session_is_ended_by_its_own_time_and_not_by_that_of_its_job() -> None:
+    first, *_ = found(Cluster(sessions=("red/trainingjobs/sleeper",)))[0]
+    assert first.message.endswith("a shorter idleTimeout of its queue's sessions would suspend it")
+    assert first.patch.startswith("kubectl patch queue vision ")
+    merged = json.loads(first.patch.partition("-p ")[2].strip("'"))
+    vision = next(one for one in QUEUES if one["metadata"]["name"] == "vision")
+    parsed = parse_queue(vision | {"spec": vision["spec"] | merged["spec"]})
+    assert parsed.spec.sessions is not None
 
 
 def test_a_job_that_computes_most_of_the_time_is_no_idle_holder() -> None:
@@ -171,3 +197,35 @@ def test_guarantees_beyond_what_there_is_are_named_by_class_and_zone_with_what_c
     assert [(one.guaranteed, one.lendable, one.limit) for one in parsed.spec.quotas] == [
         (4_667, 4_667, 12_000), (2_000, None, None)
     ]  # fmt: skip
+
+
+def lent(used: str = "0") -> list[dict[str, Any]]:
+    """The tree of a queue that a QuotaRequest has given a line of H100 and three GPUs more of A100."""
+    quotas = [
+        {"class": "A100", "zone": None, "guaranteed": "4", "effective": "2", "used": used},
+        {"class": "H100", "zone": None, "guaranteed": "2", "effective": "0", "used": used},
+    ]
+    status = {"parent": None, "guaranteed": "6", "used": used, "waiting": 0, "quotas": quotas}
+    return [{"metadata": {"name": "lent"}, "status": status}]
+
+
+LENT = {"lent": queue("lent", {"gpuClass": "A100", "guaranteed": 1})}
+GIVEN = {"lent": queue("lent", {"gpuClass": "A100", "limit": 1})}
+
+
+def test_what_is_guaranteed_for_some_time_beyond_what_there_is_leaves_the_queue_as_it_is() -> None:
+    (found,) = excess_guarantees(lent(), LENT, GPUS)
+    assert found.message.endswith("A QuotaRequest or a Booking guarantees some of it and ends by itself")
+    assert found.patch == "kubectl get quotarequests,bookings -A"
+
+
+def test_of_what_is_guaranteed_for_some_time_nothing_counts_as_unused() -> None:
+    assert [one.gpus for one in unused_guarantees(lent(), LENT, ())] == [1.0]
+    assert list(unused_guarantees(lent(), GIVEN, ())) == []
+
+
+def test_a_queue_that_starves_beside_a_line_of_a_request_is_given_more_in_its_own() -> None:
+    tree = lent("4")
+    tree[0]["status"]["quotas"].reverse()
+    found = list(starved_borrowers(tree, LENT, [waits("lent", "2026-01-01T02:00:00Z")], NOW, 6 * 3600))
+    assert ['{"gpuClass": "A100", "guaranteed": 2}' in one.patch for one in found] == [True]

@@ -21,6 +21,7 @@ from cotenant.cli.administrators.audit_findings import (
 from cotenant.cli.administrators.gpu_shares import counted_gpus, gpu_views
 from cotenant.cli.administrators.gpus import GPU_NODES
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
+from cotenant.cli.tenants.jobs import JobName, made_by
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.output import Colour, painted, printed
@@ -87,10 +88,17 @@ def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[l
         except UserError:
             return None
 
+    def session_queue_of(job: str) -> str:
+        try:
+            found = connection.read(JobName(*job.split("/", 1)).path)
+        except UserError:
+            return ""
+        return str(found["spec"]["queue"]) if made_by(found, "Session") else ""
+
     if simulated := sum(one.is_simulated for one in gpus):
         missing.append(f"use of {counted_gpus(simulated)}: simulated, so nothing computes on them")
     found = [
-        *idle_holders(gpus, use_of),
+        *idle_holders(gpus, use_of, session_queue_of),
         *unused_guarantees(tree, queues, lately),
         *excess_guarantees(tree, queues, gpus),
         *starved_borrowers(tree, queues, waiting, now, starved_s),

@@ -18,6 +18,8 @@ Document: TypeAlias = Mapping[str, Any]
 IDLE_PERCENT: Final = 50
 """A job is an idle holder if its GPUs computed nothing in at least this share of the samples, in percent."""
 IDLE_TIMEOUT: Final = "30m"
+LENT: Final = "kubectl get quotarequests,bookings -A"
+"""The command that shows what guarantees GPUs beside the Queues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +34,13 @@ class AuditFinding:
     """How many GPUs it is about."""
 
 
-def idle_holders(gpus: Iterable[GpuView], use_of: Callable[[str], Document | None]) -> Iterator[AuditFinding]:
+def idle_holders(
+    gpus: Iterable[GpuView], use_of: Callable[[str], Document | None], session_queue_of: Callable[[str], str]
+) -> Iterator[AuditFinding]:
     """Jobs whose GPUs compute nothing now.
 
     A job whose measurements say that its GPUs mostly compute is left out. `use_of` gives the measurements of a job, as
-    `runs` has them; None if there are none.
+    `runs` has them; None if there are none. `session_queue_of` gives the queue of a session's job, else an empty text.
     """
     held: dict[str, list[GpuView]] = {}
     for gpu in gpus:
@@ -51,16 +55,26 @@ def idle_holders(gpus: Iterable[GpuView], use_of: Callable[[str], Document | Non
             continue
         milli = sum(share.milli for gpu in found for share in gpu.shares if share.job == job)
         measured = "at this look" if percent is None else f"in {percent} % of all looks at it"
-        namespace, _, name = job.partition("/")
-        patch = json.dumps({"spec": {"idleTimeout": IDLE_TIMEOUT}})
-        amount = counted_gpus(milli / WHOLE)
+        message, patch = _ended_when_idle(job, session_queue_of(job))
         yield AuditFinding(
             kind="IdleHolder",
             subject=job,
-            message=f"holds {amount} and computes nothing, {measured}; an idleTimeout would end it",
-            patch=f"kubectl patch trainingjob {name} -n {namespace} --type=merge -p '{patch}'",
+            message=f"holds {counted_gpus(milli / WHOLE)} and computes nothing, {measured}; {message}",
+            patch=patch,
             gpus=milli / WHOLE,
         )
+
+
+def _ended_when_idle(job: str, session_queue: str) -> tuple[str, str]:
+    """What would end an idle job, and the command. A session has idle times of its own, which its queue limits."""
+    if session_queue:
+        patch = json.dumps({"spec": {"sessions": {"idleTimeout": IDLE_TIMEOUT}}})
+        message = "it is a session: a shorter idleTimeout of its queue's sessions would suspend it"
+        return message, f"kubectl patch queue {session_queue} --type=merge -p '{patch}'"
+    namespace, _, name = job.partition("/")
+    patch = json.dumps({"spec": {"idleTimeout": IDLE_TIMEOUT}})
+    command = f"kubectl patch trainingjob {name} -n {namespace} --type=merge -p '{patch}'"
+    return "an idleTimeout would end it", command
 
 
 def unused_guarantees(
@@ -68,16 +82,17 @@ def unused_guarantees(
 ) -> Iterator[AuditFinding]:
     """Leaf queues with a guarantee that hold nothing, have no waiting job and had no recent run.
 
-    `used_lately`: queues that had a recent run, as the records of runs say.
+    `used_lately`: queues that had a recent run, as the records of runs say. What a QuotaRequest or a Booking guarantees
+    is left out, because it ends by itself.
     """
     parents = {one["status"].get("parent") for one in tree}
     for one in tree:
         name, status = one["metadata"]["name"], one["status"]
-        guaranteed = float(status["guaranteed"])
+        quotas = _quotas(queues[name]) if name in queues else []
+        guaranteed = min(float(status["guaranteed"]), sum(map(_guarantee, quotas)))
         is_used = float(status["used"]) or status["waiting"] or name in used_lately
-        if name in parents or not guaranteed or is_used or name not in queues:
+        if name in parents or not guaranteed or is_used:
             continue
-        quotas = _quotas(queues[name])
         for line in quotas:
             line["guaranteed"] = 0
             line.pop("lendable", None)
@@ -105,20 +120,31 @@ def excess_guarantees(
                 over.append((line, missing))
         if not over:
             continue
-        quotas = _quotas(queues[name])
-        for line, _ in over:
-            written = _line_of(quotas, line)
-            written["guaranteed"] = _number(float(line["effective"]))
-            if "lendable" in written and float(written["lendable"]) > float(written["guaranteed"]):
-                written["lendable"] = written["guaranteed"]
         told = (f"{_guaranteed(line, gpus)}, of which it can have {line['effective']}" for line, _ in over)
+        message = f"is guaranteed more than there is beside what others are guaranteed: {'; '.join(told)}"
+        patch = _without_excess(queues[name], [line for line, _ in over])
+        if not patch:
+            message += ". A QuotaRequest or a Booking guarantees some of it and ends by itself"
         yield AuditFinding(
             kind="ExcessGuarantee",
             subject=name,
-            message=f"is guaranteed more than there is beside what others are guaranteed: {'; '.join(told)}",
-            patch=_patch(name, quotas),
+            message=message,
+            patch=patch or LENT,
             gpus=sum(missing for _, missing in over),
         )
+
+
+def _without_excess(queue: Document, over: Iterable[Document]) -> str:
+    """The command that lowers these lines to what exists; empty if more than the Queue's own quotas is in them."""
+    quotas = _quotas(queue)
+    for line in over:
+        own = _line_of(quotas, line)
+        if own is None or _guarantee(own) < float(line["guaranteed"]):
+            return ""
+        own["guaranteed"] = _number(float(line["effective"]))
+        if "lendable" in own and float(own["lendable"]) > float(own["guaranteed"]):
+            own["lendable"] = own["guaranteed"]
+    return _patch(queue["metadata"]["name"], quotas)
 
 
 def _guaranteed(line: Document, gpus: Sequence[GpuView]) -> str:
@@ -155,13 +181,14 @@ def starved_borrowers(
     for one in tree:
         name, status = one["metadata"]["name"], one["status"]
         waited, asks = oldest.get(name, (0.0, ""))
+        quotas = _quotas(queues[name]) if name in queues else []
         full = [line for line in status["quotas"] if float(line["used"]) >= float(line["effective"])]
-        if waited < starved_s or not full or name not in queues:
+        own = [(line, found) for line in full if (found := _line_of(quotas, line)) is not None]
+        if waited < starved_s or not own:
             continue
-        quotas = _quotas(queues[name])
-        line = _line_of(quotas, full[0])
-        more = max(1, round(float(full[0]["used"]) - float(full[0]["guaranteed"])))
-        line["guaranteed"] = _number(float(line.get("guaranteed", 0)) + more)
+        shown, line = own[0]
+        more = max(1, round(float(shown["used"]) - float(shown["guaranteed"])))
+        line["guaranteed"] = _number(_guarantee(line) + more)
         if "limit" in line and float(line["limit"]) < float(line["guaranteed"]):
             line["limit"] = line["guaranteed"]
         yield AuditFinding(
@@ -174,10 +201,16 @@ def starved_borrowers(
         )
 
 
-def _line_of(quotas: Sequence[dict[str, Any]], line: Document) -> dict[str, Any]:
-    """The quota line of the Queue document that belongs to this line of the tree."""
+def _line_of(quotas: Sequence[dict[str, Any]], line: Document) -> dict[str, Any] | None:
+    """The quota line of the Queue document that belongs to this line of the tree; None if a QuotaRequest or a Booking
+    alone grants it.
+    """
     alike = (one for one in quotas if one.get("gpuClass") == line["class"] and one.get("zone") == line.get("zone"))
-    return next(one for one in alike if one.get("user") is None)  # a user's line guarantees nothing
+    return next((one for one in alike if one.get("user") is None), None)  # a user's line guarantees nothing
+
+
+def _guarantee(quota: Document) -> float:
+    return float(quota.get("guaranteed", 0))
 
 
 def _quotas(queue: Document) -> list[dict[str, Any]]:
