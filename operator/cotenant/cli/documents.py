@@ -26,14 +26,18 @@ def texts(names: Sequence[str], *, recursive: bool) -> Iterator[tuple[str, str]]
 
 
 def documents_of(names: Sequence[str], *, recursive: bool) -> Iterator[Mapping[str, Any]]:
-    """Every document in them. Raises DocumentError if a text is not YAML, UserError if a document is not an object."""
+    """Every document in them. Raises UserError if a text is not YAML, or a document is not an object."""
     from cotenant.api.conversion.yaml_text import read_documents
+    from cotenant.api.validation.problems import DocumentError
 
-    for where, text in texts(names, recursive=recursive):
-        for document in read_documents(text, where):
-            if not isinstance(document.body, Mapping):
-                raise UserError(f"{where}:{document.line}: the document must be an object with fields")
-            yield document.body
+    try:
+        for where, text in texts(names, recursive=recursive):
+            for document in read_documents(text, where):
+                if not isinstance(document.body, Mapping):
+                    raise UserError(f"{where}:{document.line}: the document must be an object with fields")
+                yield document.body
+    except DocumentError as error:
+        raise UserError(str(error)) from error
 
 
 def _read(path: Path) -> str:

@@ -153,7 +153,7 @@ def of_manifest(manifest: Mapping[str, Any], namespace: str) -> Document:
         raise InvalidJobError([f"metadata.namespace: {own['namespace']!r}; this client is of namespace {namespace!r}"])
     document = {key: value for key, value in manifest.items() if key != "status"} | {"metadata": own}
     _check(document)
-    return document
+    return document | {"apiVersion": names.API_VERSION}  # the version of the path that it is sent to
 
 
 def _check(document: Document) -> None:

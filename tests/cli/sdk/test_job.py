@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant.sdk.errors import InvalidJobError
-from cotenant.sdk.job import JobRequest
+from cotenant.sdk.job import JobRequest, of_manifest
 
 
 @pytest.fixture
@@ -54,6 +54,13 @@ def test_a_script_becomes_a_job_with_its_text_beside_it(script: Path) -> None:
 def test_a_program_of_the_image_needs_no_files() -> None:
     job, code = JobRequest(command=["python", "-m", "torch.utils.collect_env"], queue="own").documents("n", "q", "1")
     assert (job["metadata"]["name"], job["spec"]["queue"], code) == ("torch-utils-1", "own", None)
+
+
+@pytest.mark.parametrize("version", ["cotenant.dev/v1beta1", "cotenant.dev/v1alpha1"])
+def test_a_manifest_is_sent_in_the_present_version(version: str) -> None:
+    spec = {"queue": "q", "gpu": {"count": 1}, "runtime": {"command": ["true"]}}
+    manifest = {"apiVersion": version, "kind": "TrainingJob", "metadata": {"name": "m"}, "spec": spec}
+    assert of_manifest(manifest, "n")["apiVersion"] == "cotenant.dev/v1beta1"
 
 
 def test_each_problem_names_its_field_and_nothing_is_sent(script: Path) -> None:

@@ -148,13 +148,38 @@ def test_what_a_job_prints_is_shown_also_when_it_is_over_at_once_and_its_end_onc
     assert shown[shown.index("Pending") :] == ["Pending", *begun, f"step 1, followed: {follows}", "Succeeded: over"]
 
 
-def test_a_manifest_is_submitted_as_it_is(ready: PlayedCluster, here: Path) -> None:
+@pytest.mark.parametrize("version", ["cotenant.dev/v1beta1", "cotenant.dev/v1alpha1"])
+def test_a_manifest_is_submitted_as_it_is_in_the_present_version(
+    ready: PlayedCluster, here: Path, version: str
+) -> None:
     spec = {"queue": "q", "gpu": {"count": 1}, "runtime": {"command": ["true"]}}
-    document = {"apiVersion": "cotenant.dev/v1beta1", "kind": "TrainingJob", "metadata": {"name": "m"}, "spec": spec}
+    document = {"apiVersion": version, "kind": "TrainingJob", "metadata": {"name": "m"}, "spec": spec}
     (here / "job.yaml").write_text(yaml.safe_dump(document))
     assert main.main(["submit", "--yes", "-f", "job.yaml"]) == 0
-    assert ready.stored("m")["spec"] == spec
+    assert (ready.stored("m")["spec"], ready.stored("m")["apiVersion"]) == (spec, "cotenant.dev/v1beta1")
     assert (ready.asked[0][0], ready.writes) == ("/namespaces/red/whatifs", ["POST trainingjobs/m"])
+
+
+def test_what_else_is_in_a_manifest_is_left_out_and_named(
+    ready: PlayedCluster, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = {"queue": "q", "gpu": {"count": 1}, "runtime": {"command": ["true"]}}
+    job = {"apiVersion": "cotenant.dev/v1beta1", "kind": "TrainingJob", "metadata": {"name": "m"}, "spec": spec}
+    code = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}, "data": {}}
+    (here / "job.yaml").write_text(yaml.safe_dump_all([code, job]))
+    assert main.main(["submit", "--yes", "-f", "job.yaml"]) == 0
+    assert "ConfigMap code is left out" in capsys.readouterr().err
+    assert ready.writes == ["POST trainingjobs/m"]
+
+
+@pytest.mark.parametrize("verb", [["submit"], ["whatif"]])
+def test_a_text_that_is_no_yaml_is_refused_with_its_place(
+    ready: PlayedCluster, here: Path, capsys: pytest.CaptureFixture[str], verb: list[str]
+) -> None:
+    (here / "job.yaml").write_text("kind: TrainingJob\n  spec: [\n")
+    assert main.main([*verb, "-f", "job.yaml"]) == 1
+    assert "job.yaml" in capsys.readouterr().err
+    assert ready.writes == []
 
 
 @pytest.mark.parametrize(

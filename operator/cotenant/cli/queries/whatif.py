@@ -95,14 +95,9 @@ def change_of(text: str) -> tuple[str, object]:
 
 
 def _of_manifests(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-    from cotenant.api.validation.problems import DocumentError
-
-    try:
-        for document in documents_of(args.filename, recursive=args.recursive):
-            if document.get("kind") == "TrainingJob" and document.get("apiVersion") in names.API_VERSIONS:
-                yield (document.get("metadata") or {}).get("namespace") or "", {"manifest": document}
-    except DocumentError as error:
-        raise UserError(str(error)) from error
+    for document in documents_of(args.filename, recursive=args.recursive):
+        if document.get("kind") == "TrainingJob" and document.get("apiVersion") in names.API_VERSIONS:
+            yield (document.get("metadata") or {}).get("namespace") or "", {"manifest": document}
 
 
 def ask(connection: Connection, namespace: str, spec: Mapping[str, Any]) -> dict[str, Any]:

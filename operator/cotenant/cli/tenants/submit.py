@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the program; may be given again"
     )
-    parser.add_argument("--expected", metavar="TIME", help="how long it is thought to run: 2h")
+    parser.add_argument("--expected", metavar="TIME", help="expected run time: 2h")
     parser.add_argument("--folder", default=".", metavar="DIR", help="what travels with it (default: this one)")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument(
@@ -174,14 +175,17 @@ def _say(job: Document) -> None:
 
 
 def _of_manifest(args: argparse.Namespace, connection: Connection) -> Submission:
-    jobs = [one for one in documents_of(args.filename, recursive=False) if one.get("kind") == "TrainingJob"]
+    documents = list(documents_of(args.filename, recursive=False))
+    jobs = [one for one in documents if one.get("kind") == "TrainingJob"]
     if len(jobs) != 1:
-        raise UserError(
-            f"there are {len(jobs)} TrainingJobs in what was given, and one is submitted at a time", EXIT_USAGE
-        )
-    metadata = dict(jobs[0].get("metadata") or {})
-    metadata.setdefault("namespace", connection.namespace)
-    return Submission({**jobs[0], "metadata": metadata})
+        raise UserError(f"there are {len(jobs)} TrainingJobs in what was given: give one of them", EXIT_USAGE)
+    for other in (one for one in documents if one is not jobs[0]):
+        what = f"{other.get('kind')} {(other.get('metadata') or {}).get('name')}"
+        print(f"{what} is left out: submit makes the TrainingJob alone; kubectl apply makes both", file=sys.stderr)
+    job = {**jobs[0], "metadata": {"namespace": connection.namespace, **(jobs[0].get("metadata") or {})}}
+    if job.get("apiVersion") in names.API_VERSIONS:
+        job["apiVersion"] = names.API_VERSION  # the version of the path that it is sent to
+    return Submission(job)
 
 
 def _of_script(args: argparse.Namespace, connection: Connection) -> Submission:
