@@ -44,7 +44,7 @@ class QuietCluster:
         if "cotenant.dev/drain" in self.written:
             gpu |= {"healthy": self.written["cotenant.dev/drain"] is None, "health": "Drained: why"}
         if "/trainingjobs/" in path:
-            return {"status": {"attempts": 1 + len(self.changes), "phase": "Starting"}}
+            return {"metadata": {"uid": "u"}, "status": {"attempts": 1 + len(self.changes), "phase": "Starting"}}
         node = {"metadata": {"name": "NODE"}, "status": {"gpus": [gpu], "holders": []}}
         if "/gpunodes/" in path:
             return node

@@ -18,8 +18,13 @@ class Recorded:
     def __init__(self) -> None:
         self.patches: list[tuple[str, Any]] = []
 
+    def read(self, path: str) -> dict[str, Any]:
+        owner = {"kind": "Session", "name": "nb", "controller": True}
+        owners = [owner] if path.endswith("nb-session") else []
+        return {"metadata": {"uid": "u", "ownerReferences": owners}, "spec": {}}
+
     def patch(self, path: str, body: Any) -> None:
-        self.patches.append((path, body))
+        self.patches.append((path, body["spec"]))
 
 
 @pytest.mark.parametrize(
@@ -41,8 +46,19 @@ def test_a_hold_is_one_write(
     recorded = Recorded()
     monkeypatch.setattr(hold, "connect", lambda _: recorded)
     assert main.main(words.split()) == 0
-    assert recorded.patches == [(write[0], {"spec": write[1]})]
+    assert recorded.patches == [write]
     assert printed in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("verb", "instead"), [("hold", "stop"), ("release", "resume")])
+def test_the_job_of_a_session_is_held_by_its_session(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str, instead: str
+) -> None:
+    recorded = Recorded()
+    monkeypatch.setattr(hold, "connect", lambda _: recorded)
+    assert main.main([verb, "job", "nb-session"]) == 1
+    assert f"kubectl cotenant session {instead} red/nb" in capsys.readouterr().err
+    assert recorded.patches == []
 
 
 def test_a_hold_of_a_queue_has_a_reason() -> None:

@@ -66,16 +66,16 @@ def test_a_job_that_is_over_is_neither_stopped_nor_resumed(
     assert cluster.writes == []
 
 
-@pytest.mark.parametrize("verb", ["stop", "resume"])
-def test_the_job_of_a_session_is_stopped_and_resumed_by_its_session(
-    cluster: PlayedCluster, capsys: pytest.CaptureFixture[str], verb: str
+@pytest.mark.parametrize(("verb", "instead"), [("stop", "stop"), ("resume", "resume"), ("retry", "resume")])
+def test_the_job_of_a_session_is_stopped_and_run_again_by_its_session(
+    cluster: PlayedCluster, capsys: pytest.CaptureFixture[str], verb: str, instead: str
 ) -> None:
-    cluster.job("nb-session", suspend=verb == "resume")
+    cluster.job("nb-session", suspend=verb == "resume", status={"phase": "Failed"})
     cluster.stored("nb-session")["metadata"]["ownerReferences"] = [
         {"kind": "Session", "name": "nb", "controller": True}
     ]
     assert main.main([verb, "nb-session"]) == 1
-    told = f"red/nb-session is the job of session nb: kubectl cotenant session {verb} red/nb"
+    told = f"red/nb-session is the job of session nb: kubectl cotenant session {instead} red/nb"
     assert told in capsys.readouterr().err
     assert cluster.writes == []
 
@@ -202,6 +202,15 @@ def test_what_is_the_tenants_own_is_copied_and_nothing_else() -> None:
 def test_the_next_name_is_the_first_number_that_is_free(name: str, taken: tuple[str, ...], new: str) -> None:
     assert next_name(name, taken.__contains__) == new
     assert len(new) <= 50
+
+
+def test_a_trial_that_is_run_again_takes_no_name_of_another_trial(
+    cluster: PlayedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.job("lr-0", status={"phase": "Failed"})
+    cluster.stored("lr-0")["metadata"]["ownerReferences"] = [{"kind": "Sweep", "name": "lr", "controller": True}]
+    assert main.main(["retry", "lr-0"]) == 0
+    assert "red/lr-0-2 begins anew as red/lr-0" in capsys.readouterr().out
 
 
 SWEEP = {"metadata": {"name": "lr", "namespace": "red", "uid": "s"}, "spec": {}, "status": {"phase": "Running"}}

@@ -11,6 +11,7 @@ import argparse
 from typing import Final
 
 from cotenant import names
+from cotenant.cli.tenants.jobs import JobName, refuse_session, suspend
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect, job_named
 
@@ -44,7 +45,7 @@ def run_queue(args: argparse.Namespace) -> int:
 def run_job(args: argparse.Namespace) -> int:
     connection = connect(args)
     namespace, name = job_named(args.job)
-    suspend_job(connection, namespace or connection.namespace, name, suspended=args.holds)
+    suspend_job(connection, JobName(namespace or connection.namespace, name), suspended=args.holds)
     return 0
 
 
@@ -54,7 +55,9 @@ def hold_queue(connection: Connection, queue: str, reason: str | None) -> None:
     print(f"queue {queue}: " + (f"no job of it starts: {reason}" if reason else "its jobs start again"))
 
 
-def suspend_job(connection: Connection, namespace: str, job: str, *, suspended: bool) -> None:
-    connection.patch(f"{OURS}/namespaces/{namespace}/trainingjobs/{job}", {"spec": {"suspend": suspended}})
+def suspend_job(connection: Connection, name: JobName, *, suspended: bool) -> None:
+    job = connection.read(name.path)
+    refuse_session(job, name, "stop" if suspended else "resume")
+    suspend(connection, name.path, job, suspended)
     told = "suspended; its owner can resume it: hold its queue if that must not be" if suspended else "resumed"
-    print(f"{namespace}/{job}: {told}")
+    print(f"{name}: {told}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cotenant.cli.errors import EXIT_NOT_FOUND, UserError
+from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, UserError
 from cotenant.cli.terminal.connection import Connection, connect, job_named
 from cotenant.cli.terminal.watch import looks
 from cotenant.sdk.job_paths import jobs_path
@@ -47,6 +47,19 @@ def named(args: argparse.Namespace, text: str) -> tuple[Connection, JobName]:
 
 def phase_of(job: Document) -> str:
     return str((job.get("status") or {}).get("phase") or "Pending")
+
+
+def made_by(job: Document, kind: str) -> str:
+    """Name of the object of this kind that controls the job; empty if none does."""
+    owners = job["metadata"].get("ownerReferences") or ()
+    return next((str(one["name"]) for one in owners if one.get("kind") == kind and one.get("controller")), "")
+
+
+def refuse_session(job: Document, name: JobName, verb: str) -> None:
+    """Raises UserError if a Session controls the job, because the operator makes the job as the session wants it."""
+    if session := made_by(job, "Session"):
+        instead = f"kubectl cotenant session {verb} {name.namespace}/{session}"
+        raise UserError(f"{name} is the job of session {session}: {instead}", EXIT_REFUSED)
 
 
 def suspend(connection: Connection, path: str, found: Document, wanted: bool) -> None:

@@ -6,12 +6,14 @@ import argparse
 import copy
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from cotenant.cli.errors import EXIT_REFUSED, UserError
 from cotenant.cli.queries.whatif import change_of
-from cotenant.cli.tenants.jobs import FINISHED, Document, JobName, exists, named, phase_of
+from cotenant.cli.tenants.jobs import FINISHED, Document, JobName, exists, made_by, named, phase_of, refuse_session
 from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.connection import Connection
 from cotenant.names import GROUP
 from cotenant.sdk.job_paths import jobs_path
 
@@ -34,9 +36,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def run(args: argparse.Namespace) -> int:
     connection, name = named(args, args.job)
     job = connection.read(name.path)
+    refuse_session(job, name, "resume")
     if phase_of(job) not in FINISHED:
         raise UserError(f"{name} is {phase_of(job)}, and not over: stop it, or delete it, first", EXIT_REFUSED)
-    new = args.name or next_name(name.name, lambda free: exists(connection, JobName(name.namespace, free)))
+    taken = partial(_is_taken, connection, name.namespace)
+    new = args.name or next_name(name.name, taken, is_trial=bool(made_by(job, "Sweep")))
     document = again(job, new, fresh=args.fresh)
     for text in args.changes:
         _write(document, *change_of(text))
@@ -48,9 +52,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def next_name(name: str, taken: Callable[[str], bool]) -> str:
-    """The name with the first free number behind it, starting with 2. Raises UserError."""
-    found = re.fullmatch(r"(.+?)-(\d{1,4})", name)
+def _is_taken(connection: Connection, namespace: str, name: str) -> bool:
+    return exists(connection, JobName(namespace, name))
+
+
+def next_name(name: str, taken: Callable[[str], bool], *, is_trial: bool = False) -> str:
+    """The name with the first free number behind it, starting with 2. The number of a trial stays: the next one is the
+    name of another trial. Raises UserError.
+    """
+    found = None if is_trial else re.fullmatch(r"(.+?)-(\d{1,4})", name)
     stem, number = (found[1], int(found[2])) if found else (name, 1)
     for candidate in range(number + 1, number + 1 + TRIES):
         suffix = f"-{candidate}"

@@ -7,7 +7,17 @@ import time
 from collections.abc import Iterator
 
 from cotenant.cli.errors import EXIT_REFUSED, UserError
-from cotenant.cli.tenants.jobs import FINISHED, Document, JobName, add_wait, named, phase_of, suspend, wait_for
+from cotenant.cli.tenants.jobs import (
+    FINISHED,
+    Document,
+    JobName,
+    add_wait,
+    named,
+    phase_of,
+    refuse_session,
+    suspend,
+    wait_for,
+)
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect, is_of, job_named
 from cotenant.sdk.job_paths import object_path
@@ -33,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
             continue
         connection, name = named(args, text)
         job = connection.read(name.path)
-        _refuse_session(job, name, "stop" if args.stops else "resume")
+        refuse_session(job, name, "stop" if args.stops else "resume")
         if phase_of(job) in FINISHED:
             instead = "there is nothing to stop" if args.stops else f"`kubectl cotenant retry {name}` runs it again"
             raise UserError(f"{name} has finished ({phase_of(job)}): {instead}", EXIT_REFUSED)
@@ -68,14 +78,6 @@ def _sweep(args: argparse.Namespace, text: str) -> None:
 
 def _nothing_to_do(shown: object, found: Document, *, stops: bool) -> str:
     return f"{shown} was stopped before." if stops else f"{shown} was not stopped: it is {phase_of(found)}."
-
-
-def _refuse_session(job: Document, name: JobName, verb: str) -> None:
-    """Raises UserError if a Session controls the job, because the operator would restore `spec.suspend`."""
-    for owner in job["metadata"].get("ownerReferences") or ():
-        if owner.get("kind") == "Session" and owner.get("controller"):
-            instead = f"kubectl cotenant session {verb} {name.namespace}/{owner['name']}"
-            raise UserError(f"{name} is the job of session {owner['name']}: {instead}", EXIT_REFUSED)
 
 
 def _runs(connection: Connection, name: JobName, timeout_s: float) -> str:
