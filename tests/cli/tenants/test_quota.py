@@ -95,6 +95,7 @@ def test_an_answer_is_one_guarded_write_in_the_name_of_who_gives_it(
     [
         ("Pending", "deny more", "more is denied"),
         ("Granted", "deny more", "more is taken back"),
+        ("Granted", "approve more", "granted already: `kubectl cotenant quota deny red/more`"),
         ("Expired", "approve more", "more is Expired and not answered any more"),
         ("Revoked", "approve more", "more is Revoked and not answered any more"),
     ],
@@ -108,7 +109,7 @@ def test_an_answer_says_what_it_came_to(
 
     shown = capsys.readouterr()
     assert says in shown.out + shown.err
-    assert len(recorded.writes) == (0 if code else 1), "nothing is written to a request that is over"
+    assert len(recorded.writes) == (0 if code else 1), "what is over, or granted already, is left as it is"
 
 
 def test_requests_are_listed_with_what_became_of_them(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:

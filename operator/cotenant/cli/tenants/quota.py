@@ -151,6 +151,8 @@ def answer(connection: Connection, request: str, decision: str, message: str, un
     status, metadata = seen.get("status") or {}, seen["metadata"]
     if (phase := status.get("phase")) in OVER:
         raise UserError(f"{request} is {phase} and not answered any more: the tenant has to make another request")
+    if phase == "Granted" and decision == "Approved":
+        raise UserError(f"{request} is granted already: `kubectl cotenant quota deny {request}` takes it back")
     for condition in status.get("conditions") or ():
         if condition["type"] in {"Applicable", "WithinParents"} and condition["status"] == "False":
             print(f"warning: {condition['message']}", file=sys.stderr)
