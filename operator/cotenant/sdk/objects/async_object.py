@@ -58,13 +58,16 @@ class AsyncObject:
         try:
             async with asyncio.timeout(timeout_s):
                 async for document in self.versions():
-                    status = document.get("status") or {}
-                    if status.get("phase") in self.AWAITED:
-                        return dict(status)
+                    if self.has_come(document):
+                        return dict(document["status"])
         except TimeoutError:
             said = f"{self.namespace}/{self.name} has not {self.AWAITED_SAID} after {timeout_s:g} s"
             raise JobTimeoutError(said) from None
         raise MissingObjectError(f"{self.namespace}/{self.name} was deleted before it {self.AWAITED_SAID}")
+
+    def has_come(self, document: Document) -> bool:
+        """True if `wait` waits for nothing more."""
+        return (document.get("status") or {}).get("phase") in self.AWAITED
 
     async def stop(self) -> None:
         """Make it give its GPUs back and wait. It may save, and `resume` continues it."""

@@ -21,6 +21,12 @@ class AsyncSession(AsyncObject):
     AWAITED: ClassVar[frozenset[str]] = frozenset({"Running", "Suspended", "Ended", "Failed"})
     AWAITED_SAID: ClassVar[str] = "come to run"
 
+    def has_come(self, document: Document) -> bool:
+        """A status from before a `resume` does not count."""
+        generation = document["metadata"].get("generation", 0)
+        is_current = (document.get("status") or {}).get("observedGeneration", generation) >= generation
+        return is_current and AsyncObject.has_come(self, document)
+
     async def ready(self, timeout_s: float | None = None) -> Document:
         """The status once it runs. Raises JobFailedError if it has ended, failed or is suspended; otherwise as
         `wait`.

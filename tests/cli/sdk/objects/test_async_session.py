@@ -59,6 +59,13 @@ async def test_one_that_does_not_come_to_run_says_why(served: ServedKube) -> Non
         await put(served, phase="Pending").ready(0)
 
 
+async def test_the_status_from_before_it_was_resumed_is_not_its_end(served: ServedKube) -> None:
+    session = put(served, suspend=True, phase="Suspended", observedGeneration=1)
+    assert session.has_come(await session.document())
+    await session.resume()
+    assert not session.has_come(await session.document())
+
+
 async def test_one_that_was_stopped_goes_on_and_one_that_ended_is_started_anew(served: ServedKube) -> None:
     session = put(served, suspend=True, phase="Suspended", job="nb-session")
     await session.resume()

@@ -99,9 +99,20 @@ def test_the_list_shows_what_each_does(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_one_that_will_not_run_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], phase: str
 ) -> None:
-    monkeypatch.setattr(session, "connect", lambda _: Recorded(phase))
+    there = Recorded(phase, suspend=phase == "Suspended", job_phase="Failed")
+    monkeypatch.setattr(session, "connect", lambda _: there)
     assert main.main(["session", "open", "nb"]) == EXIT_REFUSED
-    assert f"red/nb is {phase}: it says why" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"cotenant: red/nb is {phase}: it says why\n"
+
+
+@pytest.mark.parametrize("phase", ["Suspended", "Ended", "Failed"])
+def test_one_that_was_resumed_a_moment_ago_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], phase: str
+) -> None:
+    monkeypatch.setattr(session, "connect", lambda _: Recorded(phase))
+    monkeypatch.setattr(session, "exists", lambda *_: False)
+    assert main.main(["session", "open", "nb", "--timeout", "0"]) == EXIT_REFUSED
+    assert f"red/nb is {phase} after 0 s: it says why" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -149,12 +149,22 @@ def _running(connection: Connection, name: JobName, timeout_s: float) -> Session
         phase, message = str(status.get("phase") or "Pending"), str(status.get("message") or "")
         if phase == "Running":
             return session
-        if phase in (*ENDED, "Suspending", "Suspended"):
+        if _stays_so(connection, name, session):
             raise UserError(f"{name} is {phase}: {message}", EXIT_REFUSED)
         if (now := f"{name} is {phase}: {message}") != last:
             print(now, file=sys.stderr, flush=True)
             last = now
     raise UserError(f"{name} is {phase} after {timeout_s:.0f} s: {message}", EXIT_REFUSED)
+
+
+def _stays_so(connection: Connection, name: JobName, session: Session) -> bool:
+    """True if the session will not run before somebody resumes it. Just after a `resume` the status is the old one: the
+    job that recorded the end is gone, or the spec does not suspend it any more.
+    """
+    status = session.get("status") or {}
+    if status.get("phase") in ENDED:
+        return exists(connection, JobName(name.namespace, str(status.get("job") or name.name)))
+    return status.get("phase") in ("Suspending", "Suspended") and bool(session["spec"].get("suspend"))
 
 
 def _served(args: argparse.Namespace, name: JobName, pod: str) -> dict[str, Any]:
