@@ -24,4 +24,6 @@ def test_every_cell_of_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
     said = done.stdout.splitlines()
     assert said[0].endswith("would start now for 2 processes, workers on this machine (2).")
     assert said[1].startswith("Succeeded {'loss': ")
+    losses = json.loads(next(line for line in said if line.startswith("[")))
+    assert losses[0] > losses[1], "each of several jobs has its own rate"
     assert said[-1] in {f"{rank} 1 ValueError: no data" for rank in (0, 1)}, "whichever came first"
