@@ -158,6 +158,14 @@ def of_agent(**status: Any) -> Callable[[Seen], object]:
             ("Error", "policy cotenant-tenant-pods", "judges nobody"),
         ),
         (
+            lambda seen: seen["bindings"]["items"].append(named("c", spec={"policyName": "cotenant-job-users"})),
+            ("Error", "policy cotenant-job-users", "is not there, though it is bound"),
+        ),
+        (
+            lambda seen: first(seen, "queues")["spec"].update(namespaces=["red", "blu"]),
+            ("Note", "queue red", "names namespace blu, which is not there"),
+        ),
+        (
             lambda seen: first(seen, "queues").update(
                 status={"conditions": [{"type": "Ready", "status": "False", "message": "its parent is missing"}]}
             ),

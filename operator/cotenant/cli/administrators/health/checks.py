@@ -255,10 +255,10 @@ def policies(cluster: SeenCluster) -> Iterator[Diagnosis]:
             Severity.ERROR, "admission policies", "are not there: tenants may take GPUs behind the operator's back",
             "helm upgrade … --set admission.enabled=true",
         )  # fmt: skip
-    for name in sorted(ours - bound):
-        yield Diagnosis(
-            Severity.ERROR, f"policy {name}", "is bound to nothing, so it judges nobody", "helm upgrade the release"
-        )
+    missing = {name for name in bound - there if name.startswith("cotenant")} if ours else set()
+    for name in sorted((ours - bound) | missing):
+        what = "is not there, though it is bound" if name in missing else "is bound to nothing"
+        yield Diagnosis(Severity.ERROR, f"policy {name}", f"{what}, so it judges nobody", "helm upgrade the release")
 
 
 def tenants(cluster: SeenCluster) -> Iterator[Diagnosis]:
@@ -273,7 +273,12 @@ def tenants(cluster: SeenCluster) -> Iterator[Diagnosis]:
                 look = f"kubectl edit queue {name}"
                 yield Diagnosis(Severity.ERROR, f"queue {name}", str(condition.get("message", "")), look)
         for namespace in queue["spec"].get("namespaces") or ():
-            if namespace in labels and labels[namespace].get(names.LABEL_TENANT) != "true":
+            if labels and namespace not in labels:
+                yield Diagnosis(
+                    Severity.NOTE, f"queue {name}", f"names namespace {namespace}, which is not there",
+                    f"kubectl edit queue {name}, if the name is mistyped",
+                )  # fmt: skip
+            elif labels and labels[namespace].get(names.LABEL_TENANT) != "true":
                 yield Diagnosis(
                     Severity.WARNING, f"queue {name}", f"names namespace {namespace}, which is not labelled a tenant's",
                     f"kubectl label namespace {namespace} {names.LABEL_TENANT}=true{profile}",
