@@ -77,6 +77,35 @@ def test_a_link_that_leads_nowhere_is_found(link: str, finding: list[str]) -> No
     assert list(broken(DOCS / "index.md", link)) == finding
 
 
+def missing(text: str) -> list[str]:
+    """Ends of sentences that announce something which does not follow: a heading or the end of the page does."""
+    whole = re.sub(r"^```.*?^```", "`", text, flags=re.DOTALL | re.MULTILINE)
+    lines = [line for line in whole.splitlines() if line.strip()]
+    return [
+        line[-60:]
+        for line, after in zip(lines, [*lines[1:], "#"], strict=True)
+        if line.endswith(":") and after.startswith("#")
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_sentence_announces_follows_it(page: Path) -> None:
+    assert missing(page.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("This command lists them:\n\n## Next\n", ["This command lists them:"]),
+        ("This command lists them:", ["This command lists them:"]),
+        ("This command lists them:\n\n```sh\n# all\n```\n## Next\n", []),
+        ("Two kinds:\n\n- one\n", []),
+    ],
+)
+def test_a_list_that_was_lost_is_found(text: str, finding: list[str]) -> None:
+    assert missing(text) == finding
+
+
 def test_every_page_is_in_the_navigation_once() -> None:
     def named(entry: Any) -> Iterator[str]:
         if isinstance(entry, str):

@@ -56,8 +56,12 @@ def test_count_makes_numbered_nodes() -> None:
     assert [(node.name, node.zone) for node in asked.nodes] == [("big-1", "a"), ("big-2", "a"), ("odd", None)]
 
 
-def test_the_cluster_file_in_the_documentation_is_one() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "local-cluster.md").read_text()
-    (block,) = [part.partition("```")[0] for part in page.split("```yaml\n")[1:]]
-    asked = spec.parse(yaml.safe_load(block), "docs/local-cluster.md")
-    assert [node.name for node in asked.nodes] == ["big-1", "big-2", "small"]
+@pytest.mark.parametrize(
+    ("page", "nodes"), [("local-cluster.md", ["big-1", "big-2", "small"]), ("sessions.md", ["node"])]
+)
+def test_the_cluster_file_in_the_documentation_is_one(page: str, nodes: list[str]) -> None:
+    text = (Path(__file__).parents[3] / "docs" / page).read_text()
+    blocks = [part.partition("```")[0] for part in text.split("```yaml\n")[1:]]
+    (block,) = [one for one in blocks if one.startswith("nodes:")]
+    asked = spec.parse(yaml.safe_load(block), page)
+    assert [node.name for node in asked.nodes] == nodes
