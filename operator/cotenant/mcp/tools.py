@@ -87,7 +87,7 @@ def add_questions(server: MCPServer, client: AsyncClient) -> None:
 
     @server.tool(annotations=READS)
     async def queues() -> list[Document]:
-        """The tree of queues with guarantees, use and the arithmetic of fair share; for who may see it."""
+        """The tree of queues with guarantees, use and the arithmetic of fair share, if the caller may see it."""
         async with _Told():
             return await client.queues()
 

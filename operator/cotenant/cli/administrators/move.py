@@ -1,6 +1,4 @@
-"""`cotenant move JOB --to NODE
-- -off NODE
-- -class C`: a running job saves, leaves, and continues elsewhere.
+"""`cotenant move JOB --to NODE`, `--off NODE` or `--class C`: a running job saves, leaves, and continues elsewhere.
 
 The operator makes the plan: whether there is a place, what the move costs, which other jobs it touches. The verb writes
 an annotation of the job for its running attempt. The operator reserves the new place before it asks the job to leave,
