@@ -129,7 +129,7 @@ def _one_kind(
 def _timeline(viewer: Viewer, wish: Wish, now: float) -> Drawn:
     jobs = _jobs(viewer, wish)
     runs = _past_runs(viewer, wish)
-    notes = [f"jobs that are gone are not here: {runs.problem}"] if runs.problem else []
+    notes = [f"Deleted jobs are not shown: {runs.problem}"] if runs.problem else []
 
     def shown() -> Mapping[str, Any]:
         there = {job.uid for job in jobs.value.values()}
@@ -179,8 +179,9 @@ def _showback(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     none: list[Document] = []
     held = viewer.ask(("showbacks", scope.namespace), charges, none, LEDGER_S)
     local = viewer.follow(Scope(LOCAL_QUEUES, namespace_of(viewer, wish)), lambda document: document)
-    notes = problems_of(jobs) + ([f"no budgets: {local.problem}"] if queues.problem and local.problem else [])
-    notes += [f"no ledger: {held.problem}"] if held.problem else []
+    notes = problems_of(jobs)
+    notes += [f"Budgets are not shown: {local.problem}"] if queues.problem and local.problem else []
+    notes += [f"The ledger is not shown: {held.problem}"] if held.problem else []
 
     def shown() -> Mapping[str, Any]:
         return {

@@ -123,7 +123,7 @@ async def test_a_tenant_sees_their_namespace_and_is_told_what_they_may_not(open_
     assert "vision/sweep" not in line
     assert "cotenant-queue-viewer" in await text(browser, "/queues")
     assert "689 GPU-hours" in (showback := await text(browser, "/showback"))
-    assert ("310.5" in showback, "no budgets" in showback) == (False, False)
+    assert ("310.5" in showback, "Budgets are not shown" in showback) == (False, False)
     assert "cannot list" in await text(browser, "/line?namespace=vision")
     assert "There is no job" in await text(browser, "/jobs/vision/train-0")
 
@@ -183,7 +183,7 @@ async def test_the_page_of_a_job_that_is_gone_is_the_record_of_its_run(open_dash
     hostile = RECORD | {"status": RECORD["status"] | {"message": "<script>4 workers</script>"}}
     caller.answers["/apis/query.cotenant.dev/v1alpha1/namespaces/speech/runs/gone"] = hostile
     page = await text(await open_dashboard(caller), "/jobs/speech/gone")
-    for part in ("The job is gone", "Deleted", "&lt;script&gt;4 workers", "WaitingForGPUs", "one\ntwo", "1.50", "61 %"):
+    for part in ("was deleted", "Deleted", "&lt;script&gt;4 workers", "WaitingForGPUs", "one\ntwo", "1.50", "61 %"):
         assert part in page
 
 

@@ -67,8 +67,18 @@
     window.addEventListener("pagehide", () => source.close());
   };
 
+  // Single keys get in the way of people who dictate, so they can be turned off (WCAG 2.1.4).
+  const keys = document.getElementById("keys"), turn = keys?.querySelector("button");
+  const areOff = () => localStorage.getItem("keys") === "off";
+  const offer = () => { turn.textContent = areOff() ? "Turn on" : "Turn off"; };
+  if (keys) {
+    keys.hidden = false;
+    offer();
+    turn.addEventListener("click", () => { localStorage.setItem("keys", areOff() ? "on" : "off"); offer(); });
+  }
+
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || areOff()) return;
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) {
       if (event.key === "Escape") event.target.blur();
       return;

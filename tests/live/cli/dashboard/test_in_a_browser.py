@@ -72,6 +72,21 @@ async def test_keys_lead_through_the_views(tab: Chromium, root: str) -> None:
     assert await tab.evaluate("location.pathname + document.activeElement.value") == "/gpus4"
 
 
+async def test_keys_can_be_turned_off_for_good(tab: Chromium, root: str) -> None:
+    """What WCAG 2.2 asks of shortcuts of one character (2.1.4): people who dictate press them without meaning it."""
+    await tab.open(root + "/")
+    await tab.until(LIVE)
+    await tab.evaluate("document.querySelector('#keys button').click()")
+    await tab.open(root + "/line")
+    await tab.until(f"{LIVE} && document.querySelector('#keys button').textContent === 'Turn on'")
+    await tab.press("3")
+    await tab.press("/")
+    assert await tab.evaluate("location.pathname + document.activeElement.id") == "/line"
+    await tab.evaluate("document.querySelector('#keys button').click()")
+    await tab.press("3")
+    await tab.until("location.pathname === '/gpus'")
+
+
 async def test_all_pages_are_without_complaint_and_fit_every_screen(tab: Chromium, root: str) -> None:
     for wide, dark in ((1280, False), (1280, True), (360, False), (400, True)):
         await tab.look(wide=wide, dark=dark)
@@ -105,6 +120,7 @@ async def test_pages_can_be_read_without_scripts(tab: Chromium, root: str, tmp_p
     markup = await tab.call("DOM.getOuterHTML", nodeId=found["root"]["nodeId"])
     assert "Needs 8 GPUs of H100" in markup["outerHTML"]
     assert "UTC</time>" in markup["outerHTML"]
+    assert 'id="keys" hidden' in markup["outerHTML"], "without scripts no key works"
 
 
 async def test_the_picture_of_the_readme_shows_the_page_as_it_is(tab: Chromium, root: str, tmp_path: Path) -> None:
