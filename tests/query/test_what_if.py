@@ -127,6 +127,7 @@ def test_the_answer_about_a_changed_job_equals_what_the_next_cycle_does(
     said = what_if(situation, proposal, never)
     toy.observe(proposal)
     applied = toy.state.bare_snapshot(toy.now)
+    assert with_job(situation.snapshot, proposal).demand_history == applied.demand_history
     plan = schedule(applied, UNPROTECTED)
     started = {one.job for one in plan.actions if isinstance(one, Admit)}
     assert (said.outcome is ProposalOutcome.STARTS) == (proposal.key in started)

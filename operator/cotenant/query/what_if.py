@@ -18,6 +18,7 @@ from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.objects import Job, JobKey, Placement
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Verdict
 from cotenant.core.outlook.estimates import Estimate, Outlook
+from cotenant.core.placement.shapes import heaviest, worker_shape
 from cotenant.core.policy import Policy
 from cotenant.core.scheduling.scheduler import place, schedule
 from cotenant.core.snapshot.snapshot import Snapshot
@@ -113,12 +114,16 @@ def what_if(situation: Situation, job: Job, goes_on: Callable[[], bool]) -> What
 
 def with_job(snapshot: Snapshot, job: Job) -> Snapshot:
     """The snapshot in which this job replaces the one of its key, if there is one. It keeps its nominated place if it
-    asks for the same, as `ClusterState` has it.
+    asks for the same, and what placement learns from is what arrived, as `ClusterState` has it.
     """
     others = tuple(one for one in snapshot.jobs if one.key != job.key)
+    demands = dict(snapshot.demand_history)
+    if len(others) == len(snapshot.jobs):
+        shape = worker_shape(job)
+        demands[shape] = demands.get(shape, 0.0) + job.workers_min
     asks_for_the_same = any(one.key == job.key and request_key(one) == request_key(job) for one in snapshot.jobs)
     kept = tuple(one for one in snapshot.nominations if asks_for_the_same or one[0] != job.key)
-    return replace(snapshot, jobs=(*others, job), nominations=kept, accounting=None)
+    return replace(snapshot, jobs=(*others, job), nominations=kept, demand_history=heaviest(demands), accounting=None)
 
 
 def play(snapshot: Snapshot, policy: Policy, goes_on: Callable[[], bool]) -> Mapping[JobKey, Estimate]:

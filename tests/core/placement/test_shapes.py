@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.core.gpus.inventory import GpuKind, Inventory
 from cotenant.core.model.objects import GpuRequest
-from cotenant.core.placement.shapes import Shape, one_gpu_of, worker_shape
+from cotenant.core.placement.shapes import Shape, heaviest, one_gpu_of, worker_shape
 from cotenant.testing import make_job, make_node
 
 H100, A100 = GpuKind("H100", 81_920), GpuKind("A100", 40_960)
@@ -125,3 +125,11 @@ def test_the_shape_of_one_worker_is(request_: GpuRequest, want: Shape) -> None:
 def test_one_gpu_of_a_shape_asks_for_nothing_else_of_the_node() -> None:
     shape = Shape(count=4, cpu_milli=8_000, host_mib=64_000)
     assert one_gpu_of(shape) == Shape()
+
+
+def test_of_more_than_a_thousand_shapes_the_lightest_are_left_out() -> None:
+    """1,024 stay. Of equal weights the last in order goes."""
+    shapes = [Shape(cpu_milli=cpu) for cpu in range(1_026)]
+    weights = dict.fromkeys(reversed(shapes), 1.0) | {shapes[3]: 0.5}
+
+    assert heaviest(weights) == tuple((shape, 1.0) for shape in shapes[:-1] if shape is not shapes[3])

@@ -10,7 +10,6 @@ from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.failover import BorrowingRecord
 from cotenant.core.model.measure import Amounts
-from cotenant.core.placement.shapes import Shape
 from cotenant.core.queueing.usage_history import UsageHistory
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
@@ -122,14 +121,12 @@ def test_the_history_of_a_deleted_queue_is_deleted() -> None:
 def test_a_history_continues_from_a_saved_one() -> None:
     """A day old at a half-life of a day; what was held since adds up at its rate."""
     history = UsageHistory(86_400.0)
-    ended = [(make_job("pair", gpus=2), 86_400.0), (make_job("one", workers=3), 0.0), (make_job("more"), 86_400.0)]
     history.restore(
         [
             BorrowingRecord(queue="red", milli_seconds=8_000, rate_milli=0, at=0.0),
             BorrowingRecord(queue="blue", milli_seconds=8_000, rate_milli=1_000, at=86_400.0, half_life_s=60),
             BorrowingRecord(queue="future", milli_seconds=5, rate_milli=7, at=90_000.0),
         ],
-        ended,
         86_400.0,
     )
 
@@ -138,7 +135,6 @@ def test_a_history_continues_from_a_saved_one() -> None:
         DecayedBorrowing(queue="future", milli_seconds=5.0, half_life_s=86_400.0),
         DecayedBorrowing(queue="red", milli_seconds=4_000.0, half_life_s=86_400.0),
     )
-    assert history.demand() == ((Shape(count=1), 2.5), (Shape(count=2), 1.0))
 
 
 def usage_of_red(milli: int) -> Usage:
@@ -165,7 +161,7 @@ def test_remembered_borrowing_decays_and_new_borrowing_is_added() -> None:
 
 def test_less_than_a_milli_gpu_for_a_second_is_forgotten() -> None:
     history = UsageHistory(100.0)
-    history.restore([BorrowingRecord(queue="red", milli_seconds=2, rate_milli=0, at=0.0)], [], 0.0)
+    history.restore([BorrowingRecord(queue="red", milli_seconds=2, rate_milli=0, at=0.0)], 0.0)
     history.advance(100.0, usage_of_red(0))
     assert held_in(history) == {"red": 1.0}
 
@@ -177,7 +173,7 @@ def test_less_than_a_milli_gpu_for_a_second_is_forgotten() -> None:
 @pytest.mark.parametrize(("after_s", "left"), [(0.0, 5_000.0), (100.0, 2_500.0 - 30_000.0)])
 def test_a_penalty_is_refunded_as_charged_and_never_becomes_a_credit(after_s: float, left: float) -> None:
     history = UsageHistory(100.0)
-    history.restore([BorrowingRecord(queue="red", milli_seconds=5_000, rate_milli=0, at=0.0)], [], 0.0)
+    history.restore([BorrowingRecord(queue="red", milli_seconds=5_000, rate_milli=0, at=0.0)], 0.0)
     history.charge_penalty(make_job("a"), 1_000, usage_of_red(1_000))
     assert held_in(history) == {"red": 65_000.0}
 
@@ -187,51 +183,9 @@ def test_a_penalty_is_refunded_as_charged_and_never_becomes_a_credit(after_s: fl
     assert sum(held_in(history).values()) == max(0.0, left)
 
 
-def test_the_shape_with_the_least_weight_is_forgotten_first() -> None:
-    """Room for 256: the one that ran once goes, those that ran on two workers stay."""
-    history = UsageHistory(100.0)
-    for cpu in range(257):
-        history.job_left(make_job("past", cpu_milli=cpu, workers=1 if cpu == 100 else 2))
-
-    assert {shape.cpu_milli for shape, _ in history.demand()} == set(range(257)) - {100}
-
-
-@pytest.mark.parametrize(("after_s", "weights"), [(600.0, [1 / 64]), (700.0, [])])
-def test_a_shape_that_does_not_come_again_is_forgotten_after_seven_half_lives(
-    after_s: float, weights: list[float]
-) -> None:
-    history = UsageHistory(100.0)
-    history.advance(0.0, usage_of_red(0))
-    history.job_left(make_job("past"))
-    history.advance(after_s, usage_of_red(0))
-
-    assert [weight for _, weight in history.demand()] == weights
-
-
 def test_a_history_counts_what_was_held_while_there_was_no_leader() -> None:
     """One GPU held for a half-life of 100 s since the record was written, on top of the half of it that is left."""
     history = UsageHistory(100.0)
-    history.restore([BorrowingRecord(queue="red", milli_seconds=5_000, rate_milli=1_000, at=0.0)], [], 100.0)
+    history.restore([BorrowingRecord(queue="red", milli_seconds=5_000, rate_milli=1_000, at=0.0)], 100.0)
 
     assert held_in(history) == {"red": pytest.approx(2_500 + 1_000 * 100 / math.log(2) / 2)}
-
-
-def weights(history: UsageHistory) -> list[float]:
-    return [weight for _, weight in history.demand()]
-
-
-def test_weights_of_shapes_change_only_in_steps_and_later_shapes_weigh_more() -> None:
-    """A step is 100 / 128 s."""
-    history = UsageHistory(100.0)
-    history.advance(1_000.0, usage_of_red(0))
-    history.advance(1_000.5, usage_of_red(0))
-    history.job_left(make_job("first"))
-    assert weights(history) == [1.0]
-
-    history.advance(1_001.0, usage_of_red(0))
-    history.job_left(make_job("second", gpus=2))
-    assert weights(history) == [1.0, 2 ** (0.5 / 100)]
-
-    history.advance(1_000.5 + 100 / 128, usage_of_red(0))
-    assert weights(history) == pytest.approx([2 ** (-1 / 128), 2 ** (-1 / 128 + 0.5 / 100)], rel=1e-12)
-    assert weights(history)[0] < 1.0

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import DEFAULT, schedule
+from cotenant.core import Policy, schedule
 from cotenant.core.model.objects import Job, Node, Sharing, TenantQueue, TopologyMode
 from cotenant.core.model.plan import Admit, Plan, Verdict
-from cotenant.core.placement import BestFit
+from cotenant.core.placement import BestFit, Packing
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.testing import ToyCluster
+from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
 from tests.core.worlds.test_properties import clusters
 
 
@@ -84,6 +85,13 @@ def is_started(plan: Plan, key: str) -> bool:
     return any(isinstance(action, Admit) and action.job == key for action in plan.actions)
 
 
+def place_of(plan: Plan, key: str) -> str:
+    """The only node on which the job starts."""
+    (action,) = (one for one in plan.actions if isinstance(one, Admit) and one.job == key)
+    (part,) = action.placement.nodes
+    return part.node
+
+
 def advised(snapshot: Snapshot, plan: Plan) -> Iterator[tuple[Job, Verdict]]:
     jobs = {job.key: job for job in snapshot.jobs}
     return ((jobs[key], verdict) for key, verdict in plan.verdicts.items() if verdict.change)
@@ -104,13 +112,34 @@ def check_advice(toy: ToyCluster) -> None:
         assert is_started(schedule(with_job(after, changed), toy.policy), job.key), (verdict, changed)
 
 
-@given(clusters(), st.integers(0, 3), st.sets(st.integers(0, 9)), st.sampled_from((DEFAULT.reserve_within_s, 0)))
+@pytest.mark.parametrize("edit", [{"gpus": 1}, {"milli": 320, "workers": 300}], ids=str)
+def test_an_edit_of_a_waiting_job_moves_no_other_job(edit: dict[str, Any]) -> None:
+    """A share of 320 leaves the 350 that are free on n1 to jobs that ask for just that: 300 such workers arrived."""
+    held = make_placement(("n1", [[0]]), milli=650, memory_mib=1_000)
+    most = make_job("most", milli=650, placement=held, admitted_at=0.0)
+    third, many = make_job("third", milli=320, at=1.0), make_job("many", milli=350, workers=300, at=2.0)
+    nodes = [make_node("n1", gpus=1, memory_mib=1_000), make_node("n2", gpus=1, memory_mib=1_000)]
+    before = ToyCluster(nodes, [make_queue("red", guaranteed=500)], [most, third, many]).snapshot()
+
+    plans = [schedule(one) for one in (before, with_job(before, make_job("many", at=2.0, **edit)))]
+
+    assert [place_of(plan, "red/third") for plan in plans] == ["n2", "n2"]
+
+
+POLICIES = st.builds(
+    Policy,
+    placer=st.sampled_from((Packing(), Packing(), BestFit())),
+    reserve_within_s=st.sampled_from((3_600, 0)),
+    collect_after_s=st.sampled_from((1_800, 1, 0)),
+    protected_runtime_s=st.sampled_from((300, 0)),
+)
+
+
+@given(clusters(), st.integers(0, 3), st.sets(st.integers(0, 9)), POLICIES)
 def test_a_job_that_follows_its_advice_starts(
-    world: tuple[list[Node], list[TenantQueue], list[Job]], cycles: int, ended: set[int], reserve_within_s: int
+    world: tuple[list[Node], list[TenantQueue], list[Job]], cycles: int, ended: set[int], policy: Policy
 ) -> None:
-    """Where scores do not depend on what waits: with `Packing`, a changed job may move the places of others."""
     nodes, queues, jobs = world
-    policy = replace(DEFAULT, placer=BestFit(), reserve_within_s=reserve_within_s)
     toy = ToyCluster(nodes, queues, jobs, policy=policy)
     for _ in range(cycles):
         toy.cycle()

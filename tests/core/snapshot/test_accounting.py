@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cotenant.core import schedule
 from cotenant.core.model.objects import Job, Node, TenantQueue
-from cotenant.core.placement.shapes import Shape, worker_shape
 from cotenant.core.snapshot.accounting import Accounting, AccountingCache
 from cotenant.core.state.facts import NodeGone, NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
@@ -37,7 +36,6 @@ def state(accounting: Accounting) -> tuple[object, ...]:
         accounting.allocations,
         accounting.running,
         accounting.pending,
-        accounting.shapes,
     )
 
 
@@ -128,15 +126,6 @@ def test_after_queues_changed_the_numbers_equal_a_fresh_count() -> None:
     assert followed.accounting((NODE,), (make_queue("blue"),), (WAITING,)).running == {}
 
 
-def test_demands_are_the_workers_of_each_shape_plus_recent_history() -> None:
-    share = make_job("share", milli=200)
-    lately: list[tuple[Shape, float]] = [(worker_shape(share), 0.5), (worker_shape(WAITING), 0.25)]
-
-    demands = Accounting.of((NODE,), QUEUES, (WAITING, RUNNING)).demands(lately)
-
-    assert demands == sorted([(worker_shape(WAITING), 3.25), (worker_shape(share), 0.5)])
-
-
 @given(clusters(), st.data())
 def test_accounts_kept_fact_by_fact_equal_a_fresh_count(
     world: tuple[list[Node], list[TenantQueue], list[Job]], data: st.DataObject
@@ -170,7 +159,6 @@ def test_accounts_kept_fact_by_fact_equal_a_fresh_count(
         assert carried.ledger.free_memory.tolist() == counted.ledger.free_memory.tolist()
         assert same_ledger(carried.ledger, counted.ledger)
         assert same_usage(carried.usage, counted.usage)
-        assert carried.shapes == counted.shapes
         assert schedule(snapshot) == schedule(replace(snapshot, accounting=None))
 
 

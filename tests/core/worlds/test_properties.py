@@ -212,6 +212,7 @@ def test_a_shuffled_snapshot_gives_the_same_plan(
         queues=shuffled(snapshot.queues),  # type: ignore[arg-type]
         jobs=shuffled(snapshot.jobs),  # type: ignore[arg-type]
         nominations=snapshot.nominations,
+        demand_history=snapshot.demand_history,
     )
     assert schedule(other) == schedule(snapshot)
 

@@ -53,7 +53,7 @@ class Cycle:
             snapshot.nodes, with_deleted(snapshot.queues, snapshot.jobs), snapshot.jobs
         )
         placer = policy.placer if counted.inventory.kinds else BestFit()  # without GPUs there is no mix to learn
-        scorer = placer.prepare(counted.ledger, counted.demands(snapshot.demand_history))
+        scorer = placer.prepare(counted.ledger, snapshot.demand_history)
         moment = Moment(snapshot.now)
         running = known
         if running is None or not running.are_of(counted):

@@ -3,8 +3,8 @@
 Each change is tried: the changed job is resolved like every other, and must find a place in what is left after *all*
 turns, without using a place that is reserved for a job which may come before it. At its own turn it would have found at
 least as much room, because room only shrinks during the turns. So the advice holds whether it is followed in this cycle
-or in the next one, if nothing else happens meanwhile. One exception is left: `Packing` scores places by what waits, so
-a changed job may move the place of a job before it (one of some thousand small drawn worlds).
+or in the next one, if nothing else happens meanwhile. Scores do not depend on an edit (`Snapshot.demand_history`), so
+no other job's place moves.
 
 A job that will have ended before a reserved place is taken may use that place, and all that are taken later. Why all
 this holds: docs/design/0006-scheduling-core.md#proofs.

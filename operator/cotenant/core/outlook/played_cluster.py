@@ -101,7 +101,7 @@ class PlayedCluster:
         self._endings: list[tuple[float, JobKey]] = []
         half_life_s = max((past.half_life_s for past in cycle.snapshot.usage_history), default=HALF_LIFE_S)
         self._history = UsageHistory(half_life_s)
-        self._history.restore(_records(cycle.snapshot), (), self.now)
+        self._history.restore(_records(cycle.snapshot), self.now)
         self._history.advance(self.now, self.occupancy.usage)
         self.booked = PlayedBookings(self._cycle_now())
 

@@ -6,6 +6,7 @@ several workers side by side on one node are one merged shape (`times`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -113,6 +114,13 @@ def one_gpu_of(shape: Shape) -> Shape:
 
 Demand: TypeAlias = tuple[Shape, float]
 """(shape, its weight among what is queued, running, or ran lately)."""
+_SHAPES = 1_024
+
+
+def heaviest(weights: Mapping[Shape, float]) -> tuple[Demand, ...]:
+    """The weights in order of the shapes; of many shapes only the heaviest `_SHAPES`, so that thousands of jobs that
+    all differ do not make every cycle longer."""
+    return tuple(sorted(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:_SHAPES]))
 
 
 def worker_shape(job: Job) -> Shape:

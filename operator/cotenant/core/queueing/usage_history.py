@@ -1,4 +1,4 @@
-"""Past borrowing of queues, and shapes of past jobs, both decayed: all that is remembered between cycles.
+"""Past borrowing of queues, decayed.
 
 `schedule` reads it as data in the snapshot. With half-life h, after t seconds a value v and a
 constant rate r have become  v · 2^(−t/h)  +  r · h/ln 2 · (1 − 2^(−t/h)).
@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.core.model.failover import BorrowingRecord
-from cotenant.core.model.objects import Job
-from cotenant.core.placement.shapes import Shape, worker_shape
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.queueing.fair_share import LN_2, borrowed
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
@@ -25,37 +24,24 @@ from cotenant.core.snapshot.snapshot import DecayedBorrowing
 HALF_LIFE_S = 86_400
 """Default."""
 _PENALTY_S = 60
-_STEPS = 128
-"""Weights of shapes decay in so many steps per half-life. Between two steps they do not change, so that a decision that
-was made with them can be reused."""
-_SHAPES = 256
-"""Different shapes that are remembered; the lightest are forgotten first."""
 
 
 class UsageHistory:
     def __init__(self, half_life_s: float) -> None:
-        """`half_life_s`: of the shapes, and of trees without a half-life of their own."""
+        """`half_life_s`: of trees without a half-life of their own."""
         self._half_life_s = half_life_s
         self._borrowed: dict[str, float] = {}
         self._half_lives: dict[str, float] = {}
         """Queue → half-life of its value."""
         self._penalties: dict[str, tuple[tuple[str, int], ...]] = {}
         """Job → (queue, charge) of its admission, until the job is gone or the admission is taken back."""
-        self._shapes: dict[Shape, float] = {}
-        self._demand: tuple[tuple[Shape, float], ...] | None = ()
-        """The shapes in order; None after a change."""
-        self._shapes_at = 0.0
-        """The moment for which the weights hold. The weight of a shape that is noted later is carried back to it."""
         self._at: float | None = None
 
     def advance(self, now: float, usage: Usage) -> None:
         """Decay what is remembered up to `now`, and add what was borrowed since, with the usage of this moment."""
         self._update_half_lives(usage.tree)
         passed = 0.0 if self._at is None else max(0.0, now - self._at)
-        if self._at is None or not self._shapes:
-            self._shapes_at = now
         self._at = now
-        self._decay_shapes(now)
         if not passed:
             return
         before = self._borrowed
@@ -65,14 +51,6 @@ class UsageHistory:
             value = before.get(queue.name, 0.0) * kept + _borrowed(usage, index) * gained
             if value >= 1.0:
                 self._borrowed[queue.name] = value
-
-    def _decay_shapes(self, now: float) -> None:
-        passed = now - self._shapes_at
-        if passed < self._half_life_s / _STEPS:
-            return
-        kept, _ = _decay(passed, self._half_life_s)
-        self._shapes = {shape: weight * kept for shape, weight in self._shapes.items() if weight * kept >= 0.01}
-        self._shapes_at, self._demand = now, None
 
     def _update_half_lives(self, tree: QueueTree) -> None:
         """Take over the half-lives of the tree."""
@@ -85,16 +63,13 @@ class UsageHistory:
             if now is not None and before.get(name, now) != now:
                 self._borrowed[name] = held * now / before[name]
 
-    def restore(self, borrowing: Iterable[BorrowingRecord], ended: Iterable[tuple[Job, float]], now: float) -> None:
+    def restore(self, borrowing: Iterable[BorrowingRecord], now: float) -> None:
         """Continue what another history had come to, carried forward to now."""
-        self._borrowed, self._half_lives, self._penalties, self._shapes, self._at = {}, {}, {}, {}, now
-        self._shapes_at, self._demand = now, None
+        self._borrowed, self._half_lives, self._penalties, self._at = {}, {}, {}, now
         for past in borrowing:
             half_life_s = self._half_lives[past.queue] = past.half_life_s or self._half_life_s
             kept, gained = _decay(max(0.0, now - past.at), half_life_s)
             self._borrowed[past.queue] = past.milli_seconds * kept + past.rate_milli * gained
-        for job, at in sorted(ended, key=lambda one: (one[1], one[0].key)):
-            self._remember_shape(job, _decay(max(0.0, now - at), self._half_life_s)[0])
 
     def charge_penalty(self, job: Job, milli: int, usage: Usage) -> None:
         """Charge an admission at once to those queues of its path that borrow."""
@@ -112,31 +87,15 @@ class UsageHistory:
         for name, amount in self._penalties.pop(key, ()):
             self._borrowed[name] = max(0.0, self._borrowed.get(name, 0.0) - amount)
 
-    def job_left(self, job: Job) -> None:
-        """Remember the shape of a job that is gone: jobs like it may come again."""
-        self._penalties.pop(job.key, None)
-        self._remember_shape(job, 1.0)
-
-    def _remember_shape(self, job: Job, weight: float) -> None:
-        shape = worker_shape(job)
-        since = max(0.0, (self._at or 0.0) - self._shapes_at)
-        self._shapes[shape] = (
-            self._shapes.get(shape, 0.0) + job.workers_min * weight / _decay(since, self._half_life_s)[0]
-        )
-        self._demand = None
-        if len(self._shapes) > _SHAPES:
-            del self._shapes[min(self._shapes, key=lambda one: (self._shapes[one], one))]
+    def job_left(self, key: JobKey) -> None:
+        """The penalty of its admission stays."""
+        self._penalties.pop(key, None)
 
     def borrowing(self) -> tuple[DecayedBorrowing, ...]:
         return tuple(
             DecayedBorrowing(queue=name, milli_seconds=held, half_life_s=self._half_lives.get(name, self._half_life_s))
             for name, held in sorted(self._borrowed.items())
         )
-
-    def demand(self) -> tuple[tuple[Shape, float], ...]:
-        if self._demand is None:
-            self._demand = tuple(sorted(self._shapes.items()))
-        return self._demand
 
 
 def _decay(passed: float, half_life_s: float) -> tuple[float, float]:

@@ -7,7 +7,7 @@ again; if a node only changes its free CPU, health or readiness, the inventory i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cotenant.core.allocation.allocation import Allocation, allocation_of
@@ -15,11 +15,8 @@ from cotenant.core.allocation.placements import union_during_resize
 from cotenant.core.gpus.inventory import GpuKind, Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job, JobKey, Node, TenantQueue
-from cotenant.core.placement.shapes import Demand, Shape, worker_shape
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
-
-_SHAPES = 1_024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,26 +31,12 @@ class Accounting:
     running: Mapping[JobKey, Job]
     """This and `allocations` are the same objects as before if no running job has changed."""
     pending: tuple[Job, ...]
-    shapes: Mapping[Shape, int]
-    """Workers of each shape that wait or run."""
     content: object
     """The same object in accountings of equal content. When running jobs last saved their work does not count."""
 
     @classmethod
     def of(cls, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> Accounting:
         return AccountingCache().accounting(tuple(nodes), tuple(queues), tuple(jobs))
-
-    def demands(self, history: Iterable[Demand]) -> Sequence[Demand]:
-        """Shapes of jobs that wait, run or ran lately, weighed by workers, for placers that learn.
-
-        Only the heaviest `_SHAPES`, so that thousands of jobs that all differ do not make every cycle longer.
-        """
-        weights: dict[Shape, float] = dict(self.shapes)
-        for shape, weight in history:
-            weights[shape] = weights.get(shape, 0.0) + weight
-        if len(weights) > _SHAPES:
-            weights = dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:_SHAPES])
-        return sorted(weights.items())
 
 
 class AccountingCache:
@@ -65,7 +48,6 @@ class AccountingCache:
         self._allocations: dict[JobKey, Allocation] = {}
         self._running: dict[JobKey, Job] = {}
         self._pending: dict[JobKey, Job] = {}
-        self._shapes: dict[Shape, int] = {}
         self._stale = True
         self._changed_nodes: dict[str, Node] = {}
         self._held: tuple[dict[JobKey, Job], dict[JobKey, Allocation]] | None = None
@@ -138,7 +120,6 @@ class AccountingCache:
             allocations=allocations,
             running=running,
             pending=tuple(self._pending.values()),
-            shapes=self._shapes.copy(),
             content=self._content,
         )
 
@@ -146,7 +127,7 @@ class AccountingCache:
         self._inventory = Inventory.of(nodes)
         self._tree = QueueTree.of(queues, self._inventory)
         self._ledger, self._usage = Ledger(self._inventory), Usage(self._tree)
-        self._allocations, self._running, self._pending, self._shapes = {}, {}, {}, {}
+        self._allocations, self._running, self._pending = {}, {}, {}
         self._held = None
         self._changed_nodes, self._stale = {}, False
         for job in jobs:
@@ -163,8 +144,6 @@ class AccountingCache:
             self._usage = self._usage.with_tree(self._tree)
 
     def _add(self, job: Job) -> None:
-        shape = worker_shape(job)
-        self._shapes[shape] = self._shapes.get(shape, 0) + job.workers_min
         if job.placement is None:
             self._pending[job.key] = job
             return
@@ -180,12 +159,6 @@ class AccountingCache:
         del self._ledger.changed_rows[:]
 
     def _drop(self, job: Job) -> None:
-        shape = worker_shape(job)
-        left = self._shapes.get(shape, 0) - job.workers_min
-        if left > 0:
-            self._shapes[shape] = left
-        else:
-            self._shapes.pop(shape, None)
         self._pending.pop(job.key, None)
         if self._running.pop(job.key, None) is not None:
             self._held = None

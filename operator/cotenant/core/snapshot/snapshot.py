@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from cotenant.core.model.objects import Job, JobKey, Node, Placement, TenantQueue
-from cotenant.core.placement.shapes import Shape
+from cotenant.core.placement.shapes import Demand
 from cotenant.core.quota.bookings import BookingStanding
 from cotenant.core.runtimes.learned import NOTHING_LEARNED, LearnedRuntimes
 from cotenant.core.snapshot.accounting import Accounting
@@ -47,8 +47,9 @@ class Snapshot:
     """Name of a booking → (node, UUID) of the GPUs that were kept for it last (`Plan.booked`)."""
     unbooked: tuple[TenantQueue, ...] = field(default=(), compare=False, repr=False)
     """The queues without what is booked for them: estimates begin and end bookings. Empty: nothing is booked."""
-    demand_history: tuple[tuple[Shape, float], ...] = ()
-    """Shapes of jobs that ended lately, with decayed weights: placement learns the workload mix from them."""
+    demand_history: tuple[Demand, ...] = ()
+    """What jobs that wait, run or ended lately asked for when they arrived (`DemandHistory`): placement learns the
+    workload mix from it."""
     runtimes: LearnedRuntimes = NOTHING_LEARNED
     """Run times of jobs that ended lately."""
     accounting: Accounting | None = field(default=None, compare=False, repr=False)

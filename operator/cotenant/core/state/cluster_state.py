@@ -26,6 +26,7 @@ from cotenant.core.snapshot.accounting import AccountingCache
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.booked_queues import BookedQueues
 from cotenant.core.state.changes import is_change_of_job, is_change_of_queue
+from cotenant.core.state.demand_history import DemandHistory
 from cotenant.core.state.facts import (
     BookingGone,
     BookingObserved,
@@ -64,6 +65,7 @@ class ClusterState:
         self._booked = BookedQueues()
         self._booked_gpus: dict[str, tuple[tuple[str, str], ...]] = {}
         self._history = UsageHistory(history_half_life_s)
+        self._demand = DemandHistory(history_half_life_s)
         self._runtimes = RuntimeHistory()
 
     @property
@@ -106,7 +108,8 @@ class ClusterState:
 
     def restore(self, failover: FailoverState, now: float) -> None:
         """Continue from another leader: what it wrote into statuses replaces what was remembered here."""
-        self._history.restore(failover.borrowing, failover.ended, now)
+        self._history.restore(failover.borrowing, now)
+        self._demand.restore(failover.ended, now)
         self._runtimes = RuntimeHistory()
         for job, _ in sorted(failover.ended, key=lambda one: (one[1], one[0].key)):
             self._runtimes.record(job, job.ran_s)
@@ -154,6 +157,7 @@ class ClusterState:
         """Decay and accumulate the usage history up to `now`, with what is held at this moment."""
         self._accounting.refresh(self._nodes.values(), self._queues_at(now), self._effective.values())
         self._history.advance(now, self._accounting.usage)
+        self._demand.advance(now)
 
     def snapshot(self, now: float) -> Snapshot:
         """The cluster as a value; the usage history as of the last `advance`."""
@@ -173,7 +177,7 @@ class ClusterState:
             unbooked=tuple(self._queues.values()) if self._booked.standings else (),
             jobs=tuple(self._effective.values()),
             usage_history=self._history.borrowing(),
-            demand_history=self._history.demand(),
+            demand_history=self._demand.demands(),
             runtimes=self._runtimes.learned(),
             evicted=tuple(sorted(self._evicted)),
             nominations=tuple(sorted(item for item in self._nominations.items() if item[0] in self._effective)),
@@ -218,6 +222,8 @@ class ClusterState:
         self._note_change(job != before and is_change_of_job(job, self._effective.get(job.key)))
         if before is not None and (job.uid != before.uid or request_key(job) != request_key(before)):
             self._nominations.pop(job.key, None)  # that place was for another request
+        if before is None or job.uid != before.uid:
+            self._demand.job_arrived(job)
         self._observed[job.key] = job
         assumed = self._assumed.get(job.key)
         if assumed is not None and (job.uid != self._effective[job.key].uid or _caught_up(assumed, job, version)):
@@ -228,11 +234,13 @@ class ClusterState:
     def _drop_job(self, key: JobKey, ran_s: int | None) -> bool:
         """A job that ended gives back everything at once, what was assumed of it included."""
         known = self._observed.pop(key, None) is not None
+        if known:
+            self._demand.job_left(key)
         self._assumed.pop(key, None)
         job = self._effective.pop(key, None)
         if job is not None:
             self._accounting.update_job(None, job)
-            self._history.job_left(job)
+            self._history.job_left(key)
             if ran_s is not None:
                 self._runtimes.record(job, ran_s)
             self._note_change(True)

@@ -1,7 +1,7 @@
 """The workload that is likely to come next, learned from what is queued, running and ran lately.
 
-The demands come from the snapshot; waiting jobs are among them. A prior of whole GPUs and even shares counts as much as
-a few jobs. The mix is built once per cycle.
+The demands come from the snapshot (`DemandHistory`); waiting jobs are among them. A prior of whole GPUs and even shares
+counts as much as a few jobs. The mix is built once per cycle.
 
 The heaviest shapes are kept as they are. The others are merged by classes and count, so that many different jobs of one
 class still count as demand for it. Sizes of shares are never averaged, because packing is about which sizes add up to
