@@ -74,6 +74,14 @@ def test_options_of_torchrun_that_variables_set(
         ("composer --nproc 8 -m pkg.train", "python -m pkg.train"),
         ("composer -n 2 -c ./train a.py", "./train a.py"),
         ("horovodrun -np 2 ./train --config c.py", "./train --config c.py"),
+        ("torchrun --standalone --nproc_per_node=8 -m nano.train -- --depth=20", "python -m nano.train --depth=20"),
+        ("torchrun --nproc_per_node=8 -- train.py config.yaml", "python train.py config.yaml"),
+        ("torchrun train.py -- -- x", "python train.py -- x"),
+        ("torchrun train.py --x -- y", "python train.py --x -- y"),
+        ("accelerate launch --use_fsdp -m pkg.train -- --x", "python -m pkg.train --x"),
+        ("accelerate launch --an_option_to_come 1 train.py -- --x", "python train.py --x"),
+        ("deepspeed --num_gpus 2 -- train.py --x", "python train.py --x"),
+        ("composer -n 8 -c ./train -- a.py", "./train a.py"),
     ],
 )
 def test_the_program_begins_where_the_options_of_its_launcher_end(command: str, want: str) -> None:

@@ -186,21 +186,25 @@ def program_behind(contract: Contract) -> Unwrapped:
 
 def _after_torchrun(arguments: tuple[str, ...], python: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(the program, the options before it). It knows every option, and which ones have a value."""
-    index = _first_positional(arguments, _TORCHRUN_FLAGS)
-    options, program = arguments[:index], arguments[index:]
+    options, program = _split(arguments, _TORCHRUN_FLAGS)
     names = {option_name(argument) for argument in options if argument.startswith("-")}
     if not program or "no_python" in names:
         return program, options
     return (python, *(("-m",) if names & {"m", "module"} else ()), *program), options
 
 
-def _first_positional(arguments: tuple[str, ...], flags: Collection[str]) -> int:
-    """Index of the first argument that is neither an option nor the value of one. `flags` are options without one."""
+def _split(arguments: tuple[str, ...], flags: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(the options with their values, what follows them). `flags` are options without a value.
+
+    A `--` before the program or right behind it is not the program's: the launchers' argparse removes it.
+    """
     index = 0
-    while index < len(arguments) and arguments[index].startswith("-"):
+    while index < len(arguments) and arguments[index].startswith("-") and arguments[index] != "--":
         lone = "=" in arguments[index] or option_name(arguments[index]) in flags
         index += 1 if lone else 2
-    return index
+    rest = arguments[index:]
+    ends = next((at for at in (0, 1) if rest[at : at + 1] == ("--",)), len(rest))
+    return arguments[:index], (*rest[:ends], *rest[ends + 1 :])
 
 
 def _after_options(arguments: tuple[str, ...], python: str, launcher: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -209,13 +213,13 @@ def _after_options(arguments: tuple[str, ...], python: str, launcher: str) -> tu
     """
     kind = next((kind for kind in _FLAGS if launcher.startswith(kind)), "")
     flags = {name for flag in _FLAGS[kind].split() for name in (flag, f"no_{flag}")}
-    end = _first_positional(arguments, flags)
-    for index, argument in enumerate(arguments[: end + 1]):
+    options, program = _split(arguments, flags)
+    arguments = (*options, *program)
+    for index, argument in enumerate((*options, *program[:1])):
         if PYTHON.match(Path(argument).name):
             return arguments[index:], arguments[:index]
         if argument.endswith(".py"):
             return (python, *arguments[index:]), arguments[:index]
-    program, options = arguments[end:], arguments[:end]
     module = ("-m",) if _MODULE & {*options} else ()
     if not program or (not module and (kind == "horovodrun" or _BARE & {*options})):
         return program, options
