@@ -72,9 +72,9 @@ def environment_of(entry: Path) -> bytes:
 
 
 @contextmanager
-def server(directory: Path, later: str = LATER) -> Iterator[Server]:
+def server(directory: Path, later: str = LATER, first: str = FIRST) -> Iterator[Server]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-P", "-m", "cotenant_worker.ranks.fork_server", str(theirs.fileno()), FIRST, later]
+    command = [sys.executable, "-P", "-m", "cotenant_worker.ranks.fork_server", str(theirs.fileno()), first, later]
     env = {**os.environ, "MARK": str(directory), "PYTHONPATH": str(directory)}
     process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env, stdout=subprocess.DEVNULL)
     theirs.close()
@@ -123,6 +123,16 @@ def test_a_successor_takes_over_with_more_imported(tmp_path: Path) -> None:
         line = until_the_successor_serves(found)
     assert line.startswith("[True, True] True 0 "), line
     assert line.endswith("[]"), line
+
+
+@pytest.mark.parametrize(
+    ("library", "draws"), [("torch", "torch.initial_seed(), torch.rand(1).item()"), ("numpy", "numpy.random.rand()")]
+)
+def test_ranks_of_a_pod_draw_other_random_numbers(tmp_path: Path, library: str, draws: str) -> None:
+    """Both libraries draw their state when they are imported, which the server has done for all ranks."""
+    with server(tmp_path, later="", first=library) as found:
+        drawn = {found.rank(f"import {library}; print({draws})") for _ in range(3)}
+    assert len(drawn) == 3, drawn
 
 
 @pytest.mark.parametrize("when", ["at once", "when the successor serves"])

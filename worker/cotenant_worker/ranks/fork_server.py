@@ -156,16 +156,26 @@ def _become_rank(request: ForkRequest, output: int) -> None:
     if "multiprocessing.process" in sys.modules:
         # Where a process begins, as it remembers from its import: children that are spawned look for the program there.
         vars(sys.modules["multiprocessing.process"])["ORIGINAL_DIR"] = request.cwd
-    if "numpy" in sys.modules:
-        # Ranks must not share the random state that numpy drew when it was imported.
-        with contextlib.suppress(Exception):
-            sys.modules["numpy"].random.seed()
+    _draw_seeds()
     gc.unfreeze()
     name_process(f"rank-{os.environ.get('COTENANT_RANK', '?')}")
     with contextlib.suppress(Exception):
         show_as_program(Program(request.kind, request.argv).command(sys.executable), request.env)
     if "cotenant_shim" in sys.modules:
         sys.modules["cotenant_shim"].announce()
+
+
+def _draw_seeds() -> None:
+    """Draw new random states for numpy and torch, which drew theirs when they were imported.
+
+    Otherwise all ranks of a pod, and all later starts, would have the same noise, dropout and shuffles.
+    """
+    if "numpy" in sys.modules:
+        with contextlib.suppress(Exception):
+            sys.modules["numpy"].random.seed()
+    if "torch" in sys.modules:
+        with contextlib.suppress(Exception):
+            sys.modules["torch"].default_generator.seed()
 
 
 def preload(modules: list[str]) -> None:
