@@ -37,27 +37,66 @@ def test_what_a_torchrun_inside_a_rank_means(processes: int, nodes: int, gpus: i
     assert classify(processes, nodes, gpus, world) == want
 
 
-@pytest.mark.parametrize("how", ["torch.distributed.run", "torch.distributed.launch"])
-def test_a_torchrun_in_a_script_becomes_the_rank(tmp_path: Path, how: str) -> None:
+PLACE = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29999"}
+
+
+@pytest.mark.parametrize(
+    ("script", "count", "want"),
+    [
+        pytest.param(PLACE, 2, PLACE, id="nothing of the script's"),
+        pytest.param({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "17223"}, 1, PLACE, id="for its launcher alone"),
+        pytest.param({}, 1, PLACE, id="removed"),
+        pytest.param(
+            {**PLACE, "RANK": "0", "WORLD_SIZE": "3"}, 3, {**PLACE, "RANK": "0", "WORLD_SIZE": "3"}, id="some"
+        ),
+    ],
+)
+def test_a_rank_has_its_place_in_the_job_unless_its_script_makes_a_group_of_some_ranks(
+    monkeypatch: pytest.MonkeyPatch, script: dict[str, str], count: int, want: dict[str, str]
+) -> None:
+    for name in PLACE:
+        monkeypatch.delenv(name, raising=False)
+    job = {"COTENANT_RANK": "1", "COTENANT_RANKS": "2", "COTENANT_MASTER": "10.0.0.1:29999"}
+    for name, value in (job | script).items():
+        monkeypatch.setenv(name, value)
+    left = {name: script[name] for name in nested_launchers._PLACE if name in script}
+    monkeypatch.setattr(nested_launchers, "_place", {"LOCAL_RANK": "1", **left})
+    assert nested_launchers._place_among(count) == want
+
+
+@pytest.mark.parametrize(
+    ("how", "place"),
+    [
+        pytest.param("torch.distributed.run", PLACE, id="torchrun"),
+        pytest.param("torch.distributed.launch", PLACE, id="its old name"),
+        pytest.param(
+            "torch.distributed.run",
+            {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "17223"},
+            id="after the script has set a place of its own",
+        ),
+        pytest.param("torch.distributed.run", {"LOCAL_RANK": "1"}, id="after the script has removed the place"),
+    ],
+)
+def test_a_torchrun_in_a_script_becomes_the_rank(tmp_path: Path, how: str, place: dict[str, str]) -> None:
     """It has the rank's place in the job's world, and the marks of the rank's first process."""
     program = tmp_path / "train.py"
     shim = "import cotenant_shim.main_process as of; print(of.is_main_process(), os.getpid())"
-    words = "print(os.environ['RANK'], os.environ['WORLD_SIZE'], os.environ['MASTER_PORT'], sys.argv[1:])"
+    words = f"print(*map(os.environ.get, {[*PLACE]}), sys.argv[1:])"
     program.write_text(f"import os, sys\n{words}\n{shim}\n")
     env = {
         **os.environ,
         "PYTHONPATH": str(layout.HOOK_DIR),
         "COTENANT_STATE_DIR": str(tmp_path),
         "COTENANT_RESTART": "0",
-        "COTENANT_RANK": "1",
+        **{"COTENANT_RANK": "1", "COTENANT_RANKS": "2", "COTENANT_MASTER": "10.0.0.1:29999"},
         "CUDA_VISIBLE_DEVICES": "GPU-1",
-        **{"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29999"},
+        **place,
     }
     command = [sys.executable, "-m", how, "--nproc_per_node=2", "--master_port=5972", str(program), "--lr", "1"]
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     out, errors = process.communicate(timeout=120)
     option = ["--local-rank=1"] if how.endswith("launch") else []
-    assert out.splitlines() == [f"1 2 29999 {[*option, '--lr', '1']}", f"True {process.pid}"], errors
+    assert out.splitlines() == [f"1 2 1 10.0.0.1 29999 {[*option, '--lr', '1']}", f"True {process.pid}"], errors
     assert f"cotenant: torchrun has no ranks to start here: rank 1 of 2 runs {program}" in errors
 
 
@@ -108,7 +147,7 @@ def test_accelerate_for_one_process_becomes_the_rank_with_its_own_place_and_acce
     monkeypatch: pytest.MonkeyPatch, world: str, hosts: str | None, becomes: bool
 ) -> None:
     """Its configuration is of another machine: it has GPUs by number and a meeting place."""
-    place = {"COTENANT_RANK": "1", "RANK": "1", "WORLD_SIZE": world, "MASTER_ADDR": "10.0.0.1"}
+    place = {"COTENANT_RANK": "1", "RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": world, "MASTER_ADDR": "10.0.0.1"}
     for name, value in place.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(nested_launchers, "_place", {"CUDA_VISIBLE_DEVICES": "GPU-1", "MASTER_ADDR": "10.0.0.1"})

@@ -19,6 +19,7 @@ import sys
 
 from .imports import log_line
 from .launcher_client import launcher
+from .main_process import rank, world_size
 
 JOB_RANKS = "ranks"
 ISOLATED = "isolated"
@@ -28,7 +29,7 @@ _MEET = {
     "composer": "ask for a worker on each GPU and let the command begin with composer",
 }
 """Launcher → what to do about several of it that do not meet."""
-_PLACE = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT")
+_PLACE = ("CUDA_VISIBLE_DEVICES", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 _place = {name: os.environ[name] for name in _PLACE if name in os.environ}
 """A rank's place, before a launcher puts its own there, as accelerate does by its configuration."""
 
@@ -145,19 +146,33 @@ def _become_rank(name, processes, nodes, command, variables=os.environ):
     """Replace this process by the program; returns where the launcher should go on. `variables` are those that the
     launcher has for it.
     """
-    env = os.environ
-    world = int(env.get("WORLD_SIZE", "1"))
+    world = world_size()
     found = classify(processes, nodes, len(_visible_gpus()), world)
     if found == JOB_RANKS:
-        command = [str(part).replace("${local_rank}", env.get("LOCAL_RANK", "0")) for part in command]
+        place = _place_among(processes * nodes if nodes > 1 else 1)
+        command = [str(part).replace("${local_rank}", place["LOCAL_RANK"]) for part in command]
         shown = " ".join(part for part in command[1:] if part != "-u")[:200]
-        log_line(f"{name} has no ranks to start here: rank {env['RANK']} of {world} runs {shown}")
+        log_line(f"{name} has no ranks to start here: rank {place['RANK']} of {place['WORLD_SIZE']} runs {shown}")
         sys.stdout.flush()
-        os.execvpe(command[0], command, {**variables, **_place})
+        os.execvpe(command[0], command, {**variables, **place})
     if found == ISOLATED:
         text = f"each of the {world} ranks starts a {name} of {processes} processes that meets no other: {_MEET[name]}"
         log_line(text)
         launcher.warn("isolated-ranks", text)
+
+
+def _place_among(count):
+    """Variables of this rank's place in the job, or among `count` processes if its script says that there are so many.
+
+    Scripts also set such variables for their launcher alone, each rank's another port (`MASTER_PORT=$((RANDOM +
+    10000))`), or remove them, because a launcher sets its own.
+    """
+    env = os.environ
+    place = {"LOCAL_RANK": "0", **_place, "RANK": str(rank()), "WORLD_SIZE": str(world_size())}
+    if 1 < count != world_size() and env.get("WORLD_SIZE") == str(count):
+        return {**place, "RANK": env.get("RANK", "0"), "WORLD_SIZE": str(count)}
+    host, _, port = env.get("COTENANT_MASTER", "").rpartition(":")
+    return {**place, "MASTER_ADDR": host.strip("[]"), "MASTER_PORT": port} if port else place
 
 
 _INSTALLS = "COTENANT_PIP"
