@@ -276,25 +276,34 @@ def test_tensorflow_that_cannot_be_limited_ends(rank: Rank, limited: Callable[..
         pytest.param("2", "GPU-b", "1", "GPU-b", id="RANK"),
         pytest.param("2", "GPU-a,GPU-b", "1", "GPU-b", id="LOCAL_RANK, where a rank sees its whole pod"),
         pytest.param("2", "GPU-a,GPU-b", "7", "7", id="a GPU that it does not have"),
+        pytest.param("2", "GPU-b", "0,1,2,3", "GPU-b", id="all GPUs of a machine, of which it has one"),
+        pytest.param("2", "GPU-c,GPU-d", "2,3", "GPU-c,GPU-d", id="as many as it has, counted on a machine"),
+        pytest.param("2", "GPU-c,GPU-d", "1,0", "GPU-d,GPU-c", id="in another order"),
         pytest.param("2", "GPU-b", "GPU-b", "GPU-b", id="names"),
         pytest.param("2", "GPU-b", "", "", id="no GPU"),
+        pytest.param("2", "GPU-b", None, "GPU-b", id="removed"),
+        pytest.param("1", "GPU-b", None, None, id="removed by the only rank of its pod"),
         pytest.param("1", "GPU-b", "0", "0", id="the only rank of its pod"),
         pytest.param("2", "", "0", "0", id="a rank without GPUs"),
     ],
 )
 def test_numbers_that_a_program_writes_mean_the_gpus_of_its_rank(
-    monkeypatch: pytest.MonkeyPatch, ranks: str, own: str, written: str, seen: str
+    monkeypatch: pytest.MonkeyPatch, ranks: str, own: str, written: str | None, seen: str | None
 ) -> None:
     """Eight ranks of one pod would all take its first GPU (torchrec's and Keras's programs write LOCAL_RANK there)."""
-    for name, value in {"COTENANT_POD_RANKS": ranks, "COTENANT_GPUS": own, "CUDA_VISIBLE_DEVICES": written}.items():
-        monkeypatch.setenv(name, value)
-    cuda = SimpleNamespace(_cuda_init=lambda: os.environ["CUDA_VISIBLE_DEVICES"])
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    place = {"COTENANT_POD_RANKS": ranks, "COTENANT_GPUS": own, "CUDA_VISIBLE_DEVICES": written}
+    for name, value in place.items():
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    cuda = SimpleNamespace(_cuda_init=lambda: os.environ.get("CUDA_VISIBLE_DEVICES"))
     memory.after_torch(SimpleNamespace(_C=cuda))
-    assert (cuda._cuda_init(), os.environ["CUDA_VISIBLE_DEVICES"]) == (seen, written)
+    assert (cuda._cuda_init(), os.environ.get("CUDA_VISIBLE_DEVICES")) == (seen, written)
 
 
-def test_numbers_that_a_run_script_writes_are_names_from_the_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", [{"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "0,1"}, {}], ids=str)
+def test_numbers_that_a_run_script_writes_are_names_from_the_start(tmp_path: Path, written: dict[str, str]) -> None:
     rank = {"COTENANT_POD_RANKS": "2", "COTENANT_GPUS": "GPU-b", "COTENANT_STATE_DIR": str(tmp_path), "RANK": "1"}
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(layout.HOOK_DIR), "CUDA_VISIBLE_DEVICES": "0", **rank}
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(layout.HOOK_DIR), **written, **rank}
     shows = [sys.executable, "-c", "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"]
     assert subprocess.run(shows, env=env, capture_output=True, text=True, check=True).stdout == "GPU-b\n"

@@ -26,10 +26,11 @@ def install():
     """Install the shim, once per interpreter, before the first line of its program."""
     if in_rank() and not is_main_process():
         _write_whole_lines()
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "").replace(",", "").isdigit():
+    if os.environ.get("COTENANT_GPUS") and os.environ.get("CUDA_VISIBLE_DEVICES", "0").replace(",", "").isdigit():
         from .memory import own_gpus
 
-        os.environ["CUDA_VISIBLE_DEVICES"] = own_gpus() or os.environ["CUDA_VISIBLE_DEVICES"]
+        if own_gpus():
+            os.environ["CUDA_VISIBLE_DEVICES"] = own_gpus()
     watch_imports()
     install_hook()
     watch_exits()

@@ -60,17 +60,22 @@ def after_torch(torch):
 
 
 def own_gpus():
-    """The GPUs that the program means by numbers in CUDA_VISIBLE_DEVICES; empty if it has none there.
+    """The GPUs that the program means by numbers in CUDA_VISIBLE_DEVICES, or by none of it; empty if it has none there.
 
     `os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]` is right where a rank has a machine of its own, or
     sees all of it. CUDA counts the GPUs of the container, which may have other ranks.
     """
-    own, chosen = (os.environ.get(name, "").split(",") for name in ("COTENANT_GPUS", "CUDA_VISIBLE_DEVICES"))
-    if os.environ.get("COTENANT_POD_RANKS", "1") == "1" or own == [""] or not all(each.isdigit() for each in chosen):
+    own, written = os.environ.get("COTENANT_GPUS", ""), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if os.environ.get("COTENANT_POD_RANKS", "1") == "1" or not own:
         return ""
-    if len(own) == len(chosen) == 1:
-        return own[0]
-    return ",".join(own[int(each)] for each in chosen) if max(map(int, chosen)) < len(own) else ""
+    if written is None:
+        return own
+    names, chosen = own.split(","), written.split(",")
+    if not all(each.isdigit() for each in chosen):
+        return ""
+    if max(map(int, chosen)) < len(names):
+        return ",".join(names[int(each)] for each in chosen)
+    return own if len(chosen) >= len(names) else ""  # `0,1,2,3` are all of a machine: to this rank its own
 
 
 def _among_own_gpus(function):
@@ -78,14 +83,17 @@ def _among_own_gpus(function):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        numbers, uuids = os.environ.get("CUDA_VISIBLE_DEVICES"), own_gpus()
+        written, uuids = os.environ.get("CUDA_VISIBLE_DEVICES"), own_gpus()
         if not uuids:
             return function(*args, **kwargs)
         os.environ["CUDA_VISIBLE_DEVICES"] = uuids
         try:
             return function(*args, **kwargs)
         finally:
-            os.environ["CUDA_VISIBLE_DEVICES"] = numbers
+            if written is None:
+                del os.environ["CUDA_VISIBLE_DEVICES"]
+            else:
+                os.environ["CUDA_VISIBLE_DEVICES"] = written
 
     return call
 
