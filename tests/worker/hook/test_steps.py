@@ -1,6 +1,7 @@
 """Steps that a program does not tell: of Keras's `fit`, through a stand-in for its list of callbacks."""
 
 import copy
+import os
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -80,7 +81,7 @@ def test_the_steps_of_all_epochs_and_fits_are_counted(launcher: RecordingLaunche
         for batch in (0, 1, 2, 0, 1, 2):  # two epochs
             once.on_train_batch_end(batch)
         assert once.seen == [0, 1, 2, 0, 1, 2]
-    assert launcher.counters == {"step": 12}
+    assert (launcher.counters, launcher.trainer) == ({"step": 12}, os.getpid())
     assert [message["first_step"] for message in launcher.sent] == [True]
 
 
@@ -107,7 +108,7 @@ def test_a_process_that_does_not_train_for_its_rank_counts_nothing(
 ) -> None:
     monkeypatch.setattr(counting, "is_training_process", lambda: False)
     callbacks()().on_train_batch_end(0)
-    assert (launcher.counters, launcher.sent) == ({}, [])
+    assert (launcher.counters, launcher.trainer, launcher.sent) == ({}, 0, [])
 
 
 def test_a_process_that_trains_after_another_one_of_its_rank_counts_on(launcher: RecordingLauncher) -> None:

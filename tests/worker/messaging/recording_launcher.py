@@ -14,6 +14,8 @@ class RecordingLauncher:
         self.activity: dict[str, Callable[[], int]] = {}
         self.counters: dict[str, int] = {}
         self.flushed: dict[str, int] = {}
+        self.trainer = 0
+        """The process that says of itself that it makes the steps."""
 
     def send(self, message: dict[str, Any]) -> None:
         self.sent.append(message)
@@ -28,4 +30,7 @@ class RecordingLauncher:
         return self.counters.get(name, 0)
 
     def set_counter(self, name: str, value: int) -> None:
-        self.counters[name] = value
+        if name == "trainer":
+            self.trainer = value
+        else:
+            self.counters[name] = value

@@ -25,6 +25,10 @@ def saver(pid: int, parent: int, *, behind: bool = False) -> Member:
     return Member(pid, parent, "python", "python3.11", heeds=True, in_background=behind)
 
 
+def runs(script: str, pid: int, parent: int) -> Member:
+    return Member(pid, parent, "python", "python3.11", script, heeds=True)
+
+
 def plain(pid: int, parent: int, name: str = "python", *, ignores: bool = False) -> Member:
     return Member(pid, parent, name, name, ignores=ignores)
 
@@ -94,6 +98,27 @@ def test_those_are_asked_that_can_save(members: list[Member], asked: list[int]) 
     assert [each.pid for each in whom_to_ask(members)] == asked
 
 
+TRL, TRAIN_BESIDE = runs("trl", 11, 10), runs("train.py", 12, 10)
+
+
+@pytest.mark.parametrize(
+    ("members", "trainer", "asked"),
+    [
+        pytest.param([TRL, TRAIN_BESIDE], 12, [10, 12], id="a server stays for the program that trains"),
+        pytest.param([UV, runs("train.py", 13, 11), runs("trl", 12, 10)], 13, [10, 11], id="behind a wrapper"),
+        pytest.param([runs("train.py", 11, 10), TRAIN_BESIDE], 12, [10, 11, 12], id="programs that train together"),
+        pytest.param([TRL, TRAIN_BESIDE], 0, [10, 11, 12], id="none has made a step"),
+        pytest.param([TRL, TRAIN_BESIDE], 99, [10, 11, 12], id="the one that trained has left"),
+        pytest.param([TRL, plain(12, 10)], 12, [10, 11], id="a program that heeds nothing"),
+        pytest.param([plain(20, 10), runs("trl", 21, 20), runs("train.py", 22, 20)], 22, [10, 22], id="of one wrapper"),
+    ],
+)
+def test_a_program_beside_the_one_that_trains_is_asked_later(
+    members: list[Member], trainer: int, asked: list[int]
+) -> None:
+    assert [each.pid for each in whom_to_ask([bash(10, 1), *members], trainer)] == asked
+
+
 def test_each_is_asked_once_and_what_heeds_nothing_when_the_savers_have_gone() -> None:
     departure = Departure()
     shell, trains, tee = bash(10, 1), saver(11, 10), plain(12, 10, "tee")
@@ -104,6 +129,17 @@ def test_each_is_asked_once_and_what_heeds_nothing_when_the_savers_have_gone() -
     assert departure.due(orphans[1:], 20.1) == []
     assert departure.due(orphans[1:], 20.0 + MOMENT_S) == [12]
     assert departure.due(orphans[1:], 30.0) == []
+
+
+def test_a_server_is_asked_when_its_program_has_left_or_half_of_the_time_has_passed() -> None:
+    shell, server, trains = bash(10, 1), runs("trl", 11, 10), runs("train.py", 12, 10)
+    departure = Departure(patience_s=30.0)
+    assert departure.due([shell, server, trains], 100.0, trainer=12) == [10, 12]
+    assert departure.due([replace(server, parent=1)], 120.0, trainer=12) == [11]
+    departure = Departure(patience_s=30.0)
+    assert departure.due([shell, server, trains], 100.0, trainer=12) == [10, 12]
+    assert departure.due([shell, server, trains], 129.0, trainer=12) == []
+    assert departure.due([shell, server, trains], 130.0, trainer=12) == [11]
 
 
 def test_a_program_that_a_wrapper_starts_meanwhile_is_asked_too() -> None:
@@ -190,6 +226,22 @@ os.kill(int(open("helper").read()), 0)  # it still runs
 print("helped", flush=True)
 """
 WITH_A_HELPER = "perl -e '$SIG{TERM} = sub { exit }; sleep 600' & echo $! > helper; python needs.py; true"
+NEEDS_A_SERVER = """
+import pathlib, runpy, time
+from cotenant_shim.steps import step_counter
+while not pathlib.Path("serves").exists():
+    time.sleep(0.02)
+step_counter.add("an optimizer")
+runpy.run_path("train.py")
+print("served" if pathlib.Path("serves").exists() else "the server has gone", flush=True)
+"""
+SERVES = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (os.unlink("serves"), sys.exit(0)))
+open("serves", "w").close()
+time.sleep(600)
+"""
+WITH_A_SERVER = "nohup python server.py & server=$!; nohup python needs_server.py & wait $!; kill $server; wait"
 POOL = """
 import concurrent.futures, runpy
 with concurrent.futures.ProcessPoolExecutor(2) as pool:
@@ -200,6 +252,7 @@ MAKEFILE = "train:\n\tcd . && python train.py\n\techo and on\n"
 FILES = {"train.py": TRAIN, "wrapper.py": WRAPPER, "passes_on.py": PASSES_ON, "spawns.py": SPAWNS}
 FILES |= {"helpers.py": FORKED_HELPERS, "apart.py": APART, "run.sh": "python train.py\necho and on\n"}
 FILES |= {"needs.py": NEEDS_A_HELPER, "helped.sh": WITH_A_HELPER}
+FILES |= {"server.py": SERVES, "needs_server.py": NEEDS_A_SERVER, "served.sh": WITH_A_SERVER}
 FILES |= {"per_gpu.py": PER_GPU, "pool.py": POOL, "Makefile": MAKEFILE, "thread.py": IN_A_THREAD}
 
 
@@ -279,3 +332,13 @@ def test_what_a_run_script_started_for_its_program_stays_until_that_has_saved(tm
         pod.process.send_signal(signal.SIGTERM)
         code, log, _ = pod.finish()
     assert (code, "helped" in log) == (143, True), log
+
+
+def test_a_server_of_pythons_stays_until_the_program_that_it_serves_has_saved(tmp_path: Path) -> None:
+    """TRL's GRPO generates its samples by a vLLM that the run script has started in the background."""
+    job = job_of(tmp_path, "bash", "served.sh")
+    with launched(tmp_path, job.to_json(), PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin") as pod:
+        until((tmp_path / "ready").exists, 60, "the program")
+        pod.process.send_signal(signal.SIGTERM)
+        code, log, _ = pod.finish()
+    assert (code, "served" in log, (tmp_path / "serves").exists()) == (143, True, False), log

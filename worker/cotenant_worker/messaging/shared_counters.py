@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Final
 
 _INT64: Final = struct.Struct("<q")
-_COUNTERS: Final = ("calls", "stop_at", "step", "sequence", "saved_step", "listener")
+_COUNTERS: Final = ("calls", "stop_at", "step", "sequence", "saved_step", "listener", "trainer")
 _SIZE: Final = 64
 
 
 class SharedCounters:
     """Counters of one rank. `stop_at` belongs to the launcher, all others to the rank. `listener` is the PID of a
-    process that learns of a stop by its safe points and cannot take SIGTERM over.
+    process that learns of a stop by its safe points and cannot take SIGTERM over, `trainer` of the one that makes the
+    steps.
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:

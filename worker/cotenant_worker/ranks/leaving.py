@@ -10,6 +10,8 @@ judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
   `xargs` and `find -exec`, which start one program after the other, are asked like a shell.
 - A helper that a run script starts beside a Python program (Xvfb, a Redis) is spared while a Python program heeds: the
   program needs it to save.
+- So is another Python program beside the one that trains, such as a server that generates its samples (`trl vllm-serve
+  … &`). One that runs the same script is asked, for the two train together. After half of the time all are asked.
 - A shell of `script` or `dumb-init` is spared while a process below it heeds: when it ends, they end all it started.
 - A process that heeds nothing is spared while one below it heeds, for its end may end its children.
 - A carrier of signals (`timeout`, `tini`, `dumb-init`, GNU parallel, `mpirun`, DeepSpeed's launcher) is spared too: it
@@ -22,6 +24,7 @@ A process whose parent has gone is asked like a first one.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,17 +59,21 @@ _ONE_AFTER_THE_OTHER: Final = frozenset({"xargs", "find"})
 class Departure:
     """One rank's departure: `due` names the processes to send SIGTERM to, each of them once."""
 
+    patience_s: float = math.inf
+    """Seconds after which programs beside the one that trains are asked, whatever that one does."""
+    _begun_at: float | None = None
     _asked: set[int] = field(default_factory=set)
     _heeded_until: float | None = None
     """When a process that heeds was last seen; None if none ever was."""
 
-    def due(self, members: Sequence[Member], now: float, listener: int = 0) -> list[int]:
+    def due(self, members: Sequence[Member], now: float, listener: int = 0, trainer: int = 0) -> list[int]:
         """PIDs to ask now. `members` are the remaining processes of the rank. `listener` knows of it without a signal,
         and would die of one: `should_stop()` in another thread than the main one.
         """
+        self._begun_at = now if self._begun_at is None else self._begun_at
         self._asked.add(listener)
         members = [replace(each, heeds=each.heeds or each.pid == listener) for each in members]
-        wanted = whom_to_ask(members)
+        wanted = whom_to_ask(members, trainer if now < self._begun_at + self.patience_s else 0)
         told = [each for each in members if each.pid in self._asked or each in wanted]
         if any(each.heeds and each.program not in _WRITE_AT_THE_END for each in told):
             self._heeded_until = now
@@ -79,8 +86,8 @@ class Departure:
         return found
 
 
-def whom_to_ask(members: Sequence[Member]) -> list[Member]:
-    """The processes that get SIGTERM now."""
+def whom_to_ask(members: Sequence[Member], trainer: int = 0) -> list[Member]:
+    """The processes that get SIGTERM now. `trainer`: PID of the one that makes the steps; 0 if unknown."""
     children: dict[int, list[Member]] = defaultdict(list)
     pids = {each.pid for each in members}
     for each in members:
@@ -88,7 +95,13 @@ def whom_to_ask(members: Sequence[Member]) -> list[Member]:
     found = [found for first in children[0] for found in _below(first, children)]
     if not any(each.heeds and _is_python(each) for each in found):
         return found
-    return [each for each in found if not each.heeds or _is_shell(each) or any(map(_is_python, _tree(each, children)))]
+    trees = {each: list(_tree(each, children)) for each in found}
+    scripts = {each: next((one.script for one in trees[each] if _is_python(one)), None) for each in found}
+    found = [each for each in found if not each.heeds or _is_shell(each) or scripts[each] is not None]
+    programs = [each for each in found if each.heeds and not _is_shell(each)]
+    training = {scripts[each] for each in programs if any(one.pid == trainer for one in trees[each])}
+    spared = [each for each in programs if training and scripts[each] not in training]
+    return [each for each in found if each not in spared]
 
 
 def _tree(member: Member, children: Mapping[int, Sequence[Member]]) -> Iterator[Member]:

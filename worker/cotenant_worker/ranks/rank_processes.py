@@ -43,6 +43,7 @@ from cotenant_worker.ranks.leaving import Departure
 from cotenant_worker.ranks.memory_limits import with_limits
 from cotenant_worker.ranks.program import Program, preloads, program_of, script_text, source_text, wants_horovod
 from cotenant_worker.supervision.failure_cause import RankExit
+from cotenant_worker.supervision.leave_budget import leave_budget_s
 from cotenant_worker.supervision.lingering_ranks import Lingering
 from cotenant_worker.supervision.messages import RankExited
 from cotenant_worker.supervision.rank_error import RankError
@@ -262,7 +263,7 @@ class LocalRanks:
         """Ask every rank to leave. Returns how many safe points each rank has passed, for ranks that use them."""
         for run in self.running.values():
             if run.departure is None:
-                run.departure = asyncio.create_task(_depart(run))
+                run.departure = asyncio.create_task(_depart(run, Departure(leave_budget_s(self.contract) / 2)))
         return {rank: run.counters.get("calls") for rank, run in self.running.items()}
 
     def lingering(self) -> list[Lingering]:
@@ -287,12 +288,11 @@ class LocalRanks:
             run.counters.set("stop_at", max(1, count))
 
 
-async def _depart(run: RunningRank) -> None:
+async def _depart(run: RunningRank, departure: Departure) -> None:
     """Ask the processes of a rank to leave, and wait until none is left or the rank is killed."""
-    departure = Departure()
     while members := run.tree.members():
-        listener = run.counters.get("listener")
-        pids = [each.pid for each in members] if run.stopped else departure.due(members, time.monotonic(), listener)
+        known = run.counters.get("listener"), run.counters.get("trainer")
+        pids = [each.pid for each in members] if run.stopped else departure.due(members, time.monotonic(), *known)
         for pid in pids:
             run.tree.signal(pid, signal.SIGKILL if run.stopped else signal.SIGTERM)
         await asyncio.sleep(_LOOK_S)

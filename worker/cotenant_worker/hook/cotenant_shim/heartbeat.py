@@ -99,6 +99,8 @@ class Heartbeat:
         """
         now = time.monotonic()
         self.reports += 1
+        if self.reports == 1:
+            launcher.set_counter("trainer", os.getpid())
         if now - self._reported_at < _REPORT_INTERVAL_S:
             if self._pending_report and "metrics" in self._pending_report:
                 message["metrics"] = dict(self._pending_report["metrics"], **message.get("metrics", {}))

@@ -15,7 +15,7 @@ import threading
 
 from .main_process import rank
 
-_COUNTERS = ("calls", "stop_at", "step", "sequence", "saved_step", "listener")
+_COUNTERS = ("calls", "stop_at", "step", "sequence", "saved_step", "listener", "trainer")
 """In the order of `shared_counters`."""
 _COUNTERS_BYTES = 64
 _TIMEOUT_S = 5

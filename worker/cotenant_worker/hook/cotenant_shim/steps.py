@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import sys
 import time
 import weakref
@@ -115,6 +116,7 @@ class StepCounter:
             self._succeeded = max(0, launcher.get_counter("step"))
             self._before = max(self._succeeded, self._resumed)
             launcher.send({"op": "phase", "phase": f"first step of rank {rank()}", "first_step": True})
+            launcher.set_counter("trainer", os.getpid())
             heartbeat.activity["steps"] = lambda: self.other_steps
             heartbeat.start()
         if self._source == source:
