@@ -48,7 +48,8 @@ def test_a_second_start_keeps_what_the_first_one_wrote(tmp_path: Path) -> None:
 
 def repository(at: Path) -> Path:
     """Code of a volume: `runs/` has what its author once wrote, `data/digits/` a script that writes beside itself."""
-    for file in ("train.py", "runs/monday/events", "data/digits/prepare.py", ".git/HEAD", "pkg/__pycache__/a.pyc"):
+    files = ("train.py", "runs/monday/events", "data/digits/prepare.py", ".dvc/config")
+    for file in (*files, ".git/HEAD", ".venv/pyvenv.cfg", "pkg/__pycache__/a.pyc"):
         (at / file).parent.mkdir(parents=True, exist_ok=True)
         (at / file).write_text(file)
     (at / "latest").symlink_to("runs")
@@ -62,16 +63,46 @@ def test_a_program_may_write_into_the_folders_of_its_code(tmp_path: Path) -> Non
     (start / "data" / "digits" / "train.bin").write_text("prepared")
     assert link_entries(code, tmp_path / "scratch") == start
     assert sorted(str(path.relative_to(start)) for path in start.rglob("*") if not path.is_dir()) == [
+        ".dvc/config",
         "data/digits/prepare.py",
         "data/digits/train.bin",
         "runs/monday/events",
         "train.py",
     ]
     assert (start / "runs" / "monday" / "events").read_text() == "runs/monday/events"
-    assert [path.is_symlink() for path in (start / "train.py", start / "runs" / "monday" / "events")] == [False, True]
-    linked = [".git", "latest", "pkg/__pycache__"]
+    linked = [".git", ".venv", "latest", "pkg/__pycache__"]
     assert [name for name in linked if (start / name).is_symlink() and (start / name).is_dir()] == linked
     assert not (code / "runs" / "tuesday").exists()
+
+
+def test_a_program_may_change_small_files_of_its_code_and_large_ones_are_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nbconvert --inplace writes the notebook that it runs, DVC its dvc.lock, MLflow its database."""
+    monkeypatch.setattr(workspace, "_SMALL_BYTES", 100)
+    monkeypatch.setattr(workspace, "_MOST_BYTES", 150)
+    code = tmp_path / "code"
+    code.mkdir()
+    for name, size in (("train.ipynb", 500), ("dvc.lock", 80), ("model.pt", 101)):
+        (code / name).write_bytes(b"1" * size)
+        (code / name).chmod(0o444)
+    start = link_entries(code, tmp_path / "scratch")
+    assert [(start / name).is_symlink() for name in ("train.ipynb", "dvc.lock", "model.pt")] == [False, False, True]
+    for name in ("train.ipynb", "dvc.lock"):
+        assert (start / name).stat().st_mode & 0o777 == 0o644, "its own"
+        (start / name).write_text("changed")
+    assert link_entries(code, tmp_path / "scratch") == start
+    assert {(start / name).read_text() for name in ("train.ipynb", "dvc.lock")} == {"changed"}
+    assert {len((code / name).read_text()) for name in ("train.ipynb", "dvc.lock")} == {500, 80}
+
+
+def test_small_files_are_copied_as_long_as_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace, "_MOST_BYTES", 150)
+    (tmp_path / "code").mkdir()
+    for number in range(4):
+        (tmp_path / "code" / f"{number}.json").write_bytes(b"1" * 70)
+    start = link_entries(tmp_path / "code", tmp_path / "scratch")
+    assert [entry.is_symlink() for entry in start.iterdir()].count(True) == 2
 
 
 COMPILES = """

@@ -1,10 +1,11 @@
 """The working directory of a program: contains its code, and is writable.
 
 Code is mounted read-only, but many programs write where they start: `torch.save(…, "snapshot.pt")`, `runs/`, Hydra's
-`outputs/`. Such a program starts in a directory of the scratch space with the folders and the scripts of its code, and
-a link to every other file. So it may also write into folders that its code has, and compile what its modules need
-beside them. Ranks of one pod share the directory, as under torchrun. It lives as long as the pod, so a rank that is
-restarted in place finds its files.
+`outputs/`. Such a program starts in a directory of the scratch space with the folders, the scripts and the small files
+of its code, and a link to every other file. So it may also write into folders that its code has, compile what its
+modules need beside them, and change small files: `dvc.lock`, `mlflow.db`, the notebook that it is. Ranks of one pod
+share the directory, as under torchrun. It lives as long as the pod, so a rank that is restarted in place finds its
+files.
 
 It finds locks of killed ranks too. Most are gone with their holder; that of torch's compiled extensions is a file that
 the next rank would wait for without end.
@@ -21,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import sys
 import time
 from collections import deque
@@ -32,6 +34,13 @@ from typing import Final
 _MOST_LINKS: Final = 4_000
 _MOST_S: Final = 2.0
 """What lies deeper when so many entries are linked, or so much time has passed, is reached by a link to its folder."""
+_SCRIPTS: Final = (".py", ".sh", ".ipynb")
+_SMALL_BYTES: Final = 4 << 20
+_MOST_BYTES: Final = 64 << 20
+"""Files up to the first size are copied, up to the second in all."""
+_REPOSITORIES: Final = frozenset({".git", ".hg", ".svn"})
+_OF_ENVIRONMENTS: Final = frozenset({"pyvenv.cfg", "conda-meta"})
+"""Marks of an environment of Python. Like a repository it has many files, of which a program changes none."""
 
 
 def working_directory(code: Path, scratch: Path) -> Path:
@@ -44,13 +53,13 @@ def working_directory(code: Path, scratch: Path) -> Path:
 def link_entries(code: Path, scratch: Path) -> Path:
     """Make or complete `scratch`. Files that a program wrote there under other names stay."""
     scratch.mkdir(parents=True, exist_ok=True)
-    left, end = _MOST_LINKS, time.monotonic() + _MOST_S
+    left, room, end = _MOST_LINKS, _MOST_BYTES, time.monotonic() + _MOST_S
     folders = deque([""])
     while folders:
         inside = folders.popleft()
         enough = inside and (left <= 0 or time.monotonic() > end)
         entries = None if enough else _entries(code / inside, left if inside else None)
-        if inside and entries is None:
+        if inside and (entries is None or _OF_ENVIRONMENTS.intersection(entry.name for entry in entries)):
             _link(scratch / inside, code / inside)
             continue
         (scratch / inside).mkdir(exist_ok=True)
@@ -60,11 +69,17 @@ def link_entries(code: Path, scratch: Path) -> Path:
             link = scratch / at
             if entry.name.startswith("..") or link.is_symlink() or link.exists():  # `..data` is the kubelet's
                 continue
-            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith((".", "__")):
+            if entry.is_dir(follow_symlinks=False) and not _stays_a_link(entry.name):
                 folders.append(at)
-            elif time.monotonic() > end or not _copied(entry, link):
+            elif time.monotonic() > end or not (size := _copied(entry, link, room)):
                 _link(link, code / at)
+            else:
+                room -= size
     return scratch
+
+
+def _stays_a_link(folder: str) -> bool:
+    return folder in _REPOSITORIES or folder.startswith("__")
 
 
 def _link(at: Path, target: Path) -> None:
@@ -73,17 +88,23 @@ def _link(at: Path, target: Path) -> None:
         at.symlink_to(target)
 
 
-def _copied(entry: os.DirEntry[str], target: Path) -> bool:
-    """Copy a script; false for other files. Of a link, Python takes the folder of what it links to for the program's:
-    modules would come from there, and could not write beside themselves.
+def _copied(entry: os.DirEntry[str], target: Path, room: int) -> int:
+    """Copy a script or a small file, and return its size; 0 for other files. `room`: bytes that small ones may take.
+
+    Of a link, Python takes the folder of what it links to for the program's: modules would come from there, and could
+    not write beside themselves.
     """
-    if not entry.name.endswith((".py", ".sh")) or not entry.is_file(follow_symlinks=False):
-        return False
+    if not entry.is_file(follow_symlinks=False):
+        return 0
     with contextlib.suppress(OSError):
-        shutil.copy2(entry.path, target)
-        return True
+        size = entry.stat().st_size
+        if entry.name.endswith(_SCRIPTS) or size <= min(_SMALL_BYTES, room):
+            shutil.copy2(entry.path, target)
+            target.chmod(target.stat().st_mode | stat.S_IWUSR)
+            return max(1, size)
+        return 0
     target.unlink(missing_ok=True)
-    return False
+    return 0
 
 
 def _entries(folder: Path, most: int | None) -> list[os.DirEntry[str]] | None:
