@@ -12,6 +12,7 @@ from cotenant_worker.host import workspace
 from cotenant_worker.host.workspace import (
     link_entries,
     make_user_packages,
+    named_there,
     remove_stale_locks,
     trust_repositories,
     working_directory,
@@ -160,6 +161,30 @@ def test_code_that_can_be_written_to_is_the_start_itself_and_without_code_it_is_
     assert working_directory(tmp_path, tmp_path / "scratch") == tmp_path
     assert working_directory(tmp_path / "none", tmp_path / "scratch") == Path("/")
     assert not (tmp_path / "scratch").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "want"),
+    [
+        pytest.param(("bash", "{code}/run.sh", "--x"), ("bash", "{start}/run.sh", "--x"), id="a run script"),
+        pytest.param(("{code}/data/digits/prepare.py",), ("{start}/data/digits/prepare.py",), id="in a folder"),
+        pytest.param(("{code}/run.sh",), ("{start}/run.sh",), id="the program itself"),
+        pytest.param(("python", "train.py"), ("python", "train.py"), id="by its name"),
+        pytest.param(("python", "{code}/absent.py"), ("python", "{code}/absent.py"), id="one that is not there"),
+        pytest.param(("python", "a.py", "{code}/data"), ("python", "a.py", "{code}/data"), id="a folder of data"),
+        pytest.param(("python", "/opt/app/train.py"), ("python", "/opt/app/train.py"), id="elsewhere"),
+    ],
+)
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_script_that_is_named_by_its_path_in_the_code_runs_where_it_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], want: tuple[str, ...], writable: bool
+) -> None:
+    code, start = repository(tmp_path / "code"), tmp_path / "scratch"
+    (code / "run.sh").touch()
+    monkeypatch.setattr("os.access", lambda *_: writable)
+    places = {"code": code, "start": code if writable else start}
+    typed = tuple(part.format(**places) for part in command)
+    assert named_there(typed, code, start) == tuple(part.format(**places) for part in want)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ import stat
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -48,6 +48,17 @@ def working_directory(code: Path, scratch: Path) -> Path:
     if not code.is_dir():
         return Path("/")
     return code if os.access(code, os.W_OK) else link_entries(code, scratch)
+
+
+def named_there(command: Sequence[str], code: Path, scratch: Path) -> tuple[str, ...]:
+    """The command, with the scripts that it names by their path in the code (`bash /workspace/run.sh`) where it starts.
+
+    The program may write there, and many go into the folder of their script first: `cd "$(dirname "$0")"`.
+    """
+    scripts = {part for part in command if part.endswith(_SCRIPTS) and Path(part).is_relative_to(code)}
+    start = working_directory(code, scratch) if scripts else code
+    places = {part: start / Path(part).relative_to(code) for part in scripts}
+    return tuple(str(places[part]) if part in places and places[part].is_file() else part for part in command)
 
 
 def link_entries(code: Path, scratch: Path) -> Path:

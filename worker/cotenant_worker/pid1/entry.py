@@ -33,11 +33,14 @@ def own_environment() -> dict[str, str]:
 async def _run(contract: Contract, env: Mapping[str, str]) -> int:
     """Run this kind of pod. Each imports only its own half, because imports of process 1 delay the ranks."""
     if contract.role is Role.WORKER:
+        from cotenant_worker.host.workspace import named_there
         from cotenant_worker.pid1.launcher import Launcher
         from cotenant_worker.ranks.device_environment import apart
+        from cotenant_worker.ranks.environment import code_path
         from cotenant_worker.ranks.foreign_launchers import with_default_config, with_variables
 
-        job = replace(contract, command=with_default_config(with_variables(contract.command, env), env))
+        command = named_there(contract.command, Path(code_path(contract)), layout.work_dir())
+        job = replace(contract, command=with_default_config(with_variables(command, env), env))
         return await Launcher(apart(job, env), env, own_ip(env)).run()
     from cotenant_worker.parameter_server.pod import ServerPod
 
