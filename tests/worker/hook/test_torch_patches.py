@@ -2,15 +2,18 @@
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cotenant_worker.hook.cotenant_shim import torch_patches
+from cotenant_worker.host import layout
 from cotenant_worker.ranks.leaving import LOADER_WORKER
 
 
@@ -59,6 +62,80 @@ def test_how_many_a_process_group_waits_for(
     monkeypatch.setenv("WORLD_SIZE", world)
     positional, named = arguments
     assert torch_patches._meeting(*positional, **named) == want
+
+
+@pytest.mark.parametrize(
+    ("main", "ranks", "arguments", "own"),
+    [
+        pytest.param(False, "1", ((), {}), True, id="a process that the only rank has started"),
+        pytest.param(False, "2", ((), {"world_size": 1, "rank": 0}), True, id="one that a rank of two has started"),
+        pytest.param(True, "2", (("env://", None, 1, 0), {}), True, id="a rank that trains alone"),
+        pytest.param(True, "1", ((), {}), False, id="the only rank, where others may look for it"),
+        pytest.param(False, "2", ((), {}), False, id="the job's ranks"),
+        pytest.param(False, "1", ((), {"init_method": "tcp://localhost:1"}), False, id="an address of its own"),
+        pytest.param(False, "1", ((), {"store": "mine", "world_size": 1, "rank": 0}), False, id="a store of its own"),
+    ],
+)
+def test_a_group_of_one_process_needs_no_port(
+    monkeypatch: pytest.MonkeyPatch, main: bool, ranks: str, arguments: tuple[Any, Any], own: bool
+) -> None:
+    """At the rank's another process of the rank may listen."""
+    for name, value in {"COTENANT_RANK": "0", "COTENANT_RANKS": ranks, "RANK": "0", "WORLD_SIZE": ranks}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch_patches, "is_main_process", lambda: main)
+    monkeypatch.setitem(sys.modules, "torch._C._distributed_c10d", SimpleNamespace(HashStore=lambda: "in memory"))
+    positional, named = arguments
+    asked = torch_patches._undisturbed(lambda *given, **more: (given, more))("gloo", *positional, **named)
+    if own:
+        timeout = {"timeout": None} if positional else {}
+        of_one = {"init_method": None, "store": "in memory", "rank": 0, "world_size": 1}
+        assert asked == (("gloo",), {**timeout, **of_one})
+    else:
+        assert asked == (("gloo", *positional), named)
+
+
+EVALUATES = """
+import os, subprocess, sys
+import torch.distributed as dist
+dist.init_process_group("gloo")
+print(dist.get_rank(), dist.get_world_size(), sys.argv[1:], flush=True)
+if len(sys.argv) == 1:
+    sys.exit(subprocess.run([sys.executable, __file__, "evaluates"]).returncode)
+"""
+
+
+def test_a_program_may_evaluate_in_a_process_that_makes_a_group_too(tmp_path: Path) -> None:
+    """Accelerate and Trainer make one wherever they find LOCAL_RANK."""
+    (tmp_path / "train.py").write_text(EVALUATES)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    rank = {"COTENANT_RANK": "0", "COTENANT_RANKS": "1", "COTENANT_RESTART": "0", "COTENANT_STATE_DIR": str(tmp_path)}
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(layout.HOOK_DIR), **place, **rank}
+    command = [sys.executable, str(tmp_path / "train.py")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.splitlines() == ["0 1 []", "0 1 ['evaluates']"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("attempt", "start", "method", "want"),
+    [
+        pytest.param("1", "0", "file:///data/meet", "file:///data/meet", id="the first start"),
+        pytest.param("1", "2", "file:///data/meet", "file:///data/meet.1-2", id="ranks that started again in place"),
+        pytest.param("3", "0", "file:///data/meet?world_size=2", "file:///data/meet.3-0?world_size=2", id="an attempt"),
+        pytest.param("3", "0", "tcp://10.0.0.1:1", "tcp://10.0.0.1:1", id="no file"),
+    ],
+)
+def test_ranks_meet_by_a_file_of_their_own_start(
+    monkeypatch: pytest.MonkeyPatch, attempt: str, start: str, method: str, want: str
+) -> None:
+    """That of ranks that were killed has their addresses."""
+    monkeypatch.setenv("COTENANT_ATTEMPT", attempt)
+    monkeypatch.setenv("COTENANT_RESTART", start)
+    init = torch_patches._undisturbed(lambda *given, **more: (given, more))
+    for positional, named in (init("gloo", method), init("gloo", init_method=method)):
+        assert (named.get("init_method") or positional[1]) == want
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def transport(c10d):
 
 
 def after_distributed(c10d):
-    original = c10d.init_process_group
+    original = _undisturbed(c10d.init_process_group)
 
     def init_process_group(backend=None, *args, **kwargs):
         chosen = substitute_backend(backend)
@@ -77,13 +77,44 @@ _PARAMETERS = ("init_method", "timeout", "world_size", "rank", "store", "group_n
 """Of `init_process_group`, behind the backend."""
 
 
+def _undisturbed(original):
+    """`init_process_group` that meets neither another process of its rank nor an earlier start of the job.
+
+    - A group of one process needs no address. At the rank's another process may listen, such as the one that has
+      started this one to evaluate. (Under torchrun the agent listens there for all.)
+    - The file of `file://…` may have the addresses of an earlier start, that was killed. So each start has its own.
+    """
+
+    @functools.wraps(original)
+    def call(backend, *args, **kwargs):
+        given = _given(args, kwargs)
+        method = str(given.get("init_method") or "env://")
+        start = f"{os.environ.get('COTENANT_ATTEMPT', '1')}-{os.environ.get('COTENANT_RESTART', '0')}"
+        if method.startswith("file://") and start != "1-0":
+            path, mark, query = method.partition("?")
+            return original(backend, **dict(given, init_method=f"{path}.{start}{mark}{query}"))
+        alone = method == "env://" and given.get("store") is None and _meeting(*args, **kwargs) == 1
+        if alone and not (is_main_process() and world_size() == 1):
+            from torch._C._distributed_c10d import HashStore
+
+            return original(backend, **{**given, "init_method": None, "store": HashStore(), "rank": 0, "world_size": 1})
+        return original(backend, *args, **kwargs)
+
+    return call
+
+
+def _given(args, kwargs):
+    """The arguments of `init_process_group` by their names."""
+    return {**dict(zip(_PARAMETERS, args)), **kwargs}  # noqa: B905 - Python 3.8 has no strict=
+
+
 def in_the_jobs_group(args, kwargs):
     """The arguments, corrected where a program that was written for one machine would not meet the job's other ranks.
 
     It says "localhost", where ranks in other pods never come; or it gives LOCAL_RANK for its rank, which several have.
     """
     env = os.environ
-    given = {**dict(zip(_PARAMETERS, args)), **kwargs}  # noqa: B905 - Python 3.8 has no strict=
+    given = _given(args, kwargs)
     size, number = given.get("world_size", -1), given.get("rank", -1)
     size = size if size >= 0 else int(env.get("WORLD_SIZE") or -1)
     number = number if number >= 0 else int(env.get("RANK") or -1)
