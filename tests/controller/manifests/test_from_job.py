@@ -131,6 +131,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
         },
         checkpoint={"volume": {"persistentVolumeClaim": {"claimName": "ckpt"}}, "interval": "5m"},
         gracePeriod="90s",
+        retries=3,
     )
     job = parse_job(document)
     status = from_placement(placement_on(("n1", 1)), admitted_at=0, isolation=Isolation.NONE)
@@ -158,6 +159,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
         "gpuProcesses": 4,
         "hangTimeoutSeconds": 1200,
         "stallTimeoutSeconds": 3600,
+        "retries": 3,
     }
     assert spec["containers"][0]["image"] == "example.com/mine:2"
     assert spec["containers"][0]["env"][:2] == [

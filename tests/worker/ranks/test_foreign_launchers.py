@@ -50,6 +50,9 @@ def test_which_launchers_show_a_rank_all_gpus_of_its_machine(command: tuple[str,
             ("torchrun", "pkg.train"), {"PET_MODULE": "1"}, ("torchrun", "--module", "pkg.train"), id="a switch"
         ),
         pytest.param(("torchrun", "a.py"), {"PET_MODULE": "0"}, ("torchrun", "a.py"), id="a switch that is off"),
+        pytest.param(
+            ("torchrun", "a.py"), {"PET_MAX_RESTARTS": "3"}, ("torchrun", "--max_restarts=3", "a.py"), id="how often"
+        ),
         pytest.param(("python", "a.py"), {"PET_NPROC_PER_NODE": "8"}, ("python", "a.py"), id="no torchrun"),
     ],
 )

@@ -232,6 +232,23 @@ def test_an_mpi_launcher_in_every_rank_is_said(command: tuple[str, ...], ranks: 
     assert ("workers: 1 with all GPUs" in warning) is said, warning
 
 
+@pytest.mark.parametrize(
+    ("command", "retries", "said"),
+    [
+        (("torchrun", "--max-restarts=3", "a.py"), 0, "torchrun: max_restarts=3"),
+        (("torchrun", "--max_restarts", "3", "a.py"), 2, "say retries: 3 in the job"),
+        (("accelerate", "launch", "--max_restarts=1", "a.py"), 0, "accelerate: max_restarts=1"),
+        (("torchrun", "--max-restarts=3", "a.py"), 3, ""),
+        (("torchrun", "--max-restarts=0", "a.py"), 0, ""),
+        (("python", "a.py", "--max-restarts=3"), 0, ""),
+    ],
+)
+def test_a_launcher_that_was_to_start_ranks_again_is_said(command: tuple[str, ...], retries: int, said: str) -> None:
+    job = replace(contract([2]), command=command, platform={"retries": retries} if retries else {})
+    warning = program_of(job, PYTHON).warning
+    assert (said in warning) if said else (warning == ""), warning
+
+
 def test_ranks_of_an_elastic_job_may_be_fewer_than_its_command_line_says() -> None:
     job = replace(contract([2]), command=("torchrun", "--nproc_per_node=8", "a.py"), workers_min=1)
     assert program_of(job, PYTHON).warning == ""

@@ -39,8 +39,10 @@ _FLAGS = {
 """Options without a value of the launchers that have too many to list. Each of horovodrun's may begin with `no_`."""
 _BARE = {"--no_python", "--command_mode", "-c"}
 _MODULE = {"-m", "--module", "--module_mode"}
-_BY_VARIABLE = ("nnodes", "nproc_per_node", "module", "no_python", "virtual_local_rank")
-"""Options of torchrun that say what the ranks are. Its options can be set by variables: PET_NPROC_PER_NODE."""
+_BY_VARIABLE = ("nnodes", "nproc_per_node", "max_restarts", "module", "no_python", "virtual_local_rank")
+"""Options of torchrun that say what the ranks are, and how often they start again. Its options can be set by variables:
+PET_NPROC_PER_NODE.
+"""
 _OTHER_MACHINES = ("hostfile", "hosts", "include", "exclude", "H", "base_rank")
 """Options of DeepSpeed, Horovod and Composer that name machines."""
 

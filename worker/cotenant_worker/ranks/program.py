@@ -89,7 +89,9 @@ def program_of(contract: Contract, python: str) -> Program:
     program = replace(
         program,
         local_rank_option=behind.local_rank_option,
-        warning=too_few_ranks_warning(contract, behind) or repeated_launch_warning(contract),
+        warning=too_few_ranks_warning(contract, behind)
+        or repeated_launch_warning(contract)
+        or lost_restarts_warning(contract, behind),
     )
     if not behind.launcher.startswith("accelerate"):
         return program
@@ -129,6 +131,14 @@ def repeated_launch_warning(contract: Contract) -> str:
         f"{name}: each of the {contract.world_size} ranks runs it, and its processes meet inside one rank only."
         " If the program reads torchrun's variables (Horovod does), leave it out; or ask for workers: 1 with all GPUs"
     )
+
+
+def lost_restarts_warning(contract: Contract, behind: Unwrapped) -> str:
+    """A warning if the launcher was to start failed ranks again more often than the job is; otherwise empty."""
+    wanted = behind.option("max_restarts")
+    if not wanted.isdecimal() or int(wanted) <= int(contract.platform.get("retries", 0)):
+        return ""
+    return f"{behind.launcher}: max_restarts={wanted} starts nothing again here: say retries: {wanted} in the job"
 
 
 def classify(argv: Sequence[str], python: str, launcher: str = "") -> Program:

@@ -99,7 +99,7 @@ def program_of(job: TrainingJob, settings: Settings) -> Program:
         workers_min=job.spec.min_workers or 0,
         servers=_servers(runtime),
         evaluator=_evaluator(job.spec.evaluator, runtime),
-        platform=_platform(runtime),
+        platform=_platform(runtime) | ({"retries": job.spec.retries} if job.spec.retries else {}),
     )
 
 
