@@ -183,6 +183,7 @@ def test_a_program_that_the_pods_user_may_not_read_is_left_to_python(
         (("timeout", "1h", "bash", "-euo", "pipefail", "run.sh"), "of the file"),
         (("bash", "-lc", "typed", "run.sh"), "typed"),
         (("env", "A=1", "/bin/sh", "-c", "typed"), "typed"),
+        (("/bin/bash", "-c", "--", "typed"), "typed"),
         (("bash", "absent.sh"), ""),
         (("uv", "run", "train.py"), ""),
         (("make", "train"), ""),

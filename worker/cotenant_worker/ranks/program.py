@@ -190,7 +190,7 @@ def script_text(program: Program, code: Path) -> str:
             break
     for word in words:
         if word.startswith("-") and not word.startswith("--") and word.endswith("c"):
-            return next(words, "")
+            return next((text for text in words if text != "--"), "")
         if not word.startswith(("-", "+")):
             with contextlib.suppress(OSError):
                 return (code / word).read_text(errors="replace")
