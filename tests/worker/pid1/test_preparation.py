@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -143,3 +144,25 @@ async def test_a_folder_that_cannot_be_written_ends_the_attempt_before_it_trains
         "CheckpointNotWritable",
         f"checkpoint.path: nothing can be written to {path}: Not a directory",
     )
+
+
+@pytest.mark.parametrize(
+    ("folder", "readable", "refused"),
+    [
+        pytest.param("code", False, True, id="it belongs to somebody else"),
+        pytest.param("code", True, False, id="it may be read"),
+        pytest.param("none", False, False, id="a job without code"),
+    ],
+)
+def test_code_that_the_pods_user_may_not_read_ends_the_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, readable: bool, refused: bool
+) -> None:
+    """Its program would start in an empty folder, and say only that there is no train.py."""
+    (tmp_path / "code").mkdir(mode=0o700)
+    (tmp_path / "code").chmod(0o700)
+    monkeypatch.setattr("os.access", lambda *_: readable)
+    found = preparation.refuse_unreadable_code(contract([1], platform={"codePath": str(tmp_path / folder)}))
+    assert (found is not None) is refused
+    if found is not None:
+        assert (found.code, found.reason) == (names.EXIT_BAD_CONTRACT, "CodeNotReadable")
+        assert f"may not read {tmp_path}/code, which belongs to user {os.getuid()} (mode 700)" in found.message

@@ -24,7 +24,12 @@ from cotenant_worker.pid1.data_staging import DataStaging
 from cotenant_worker.pid1.evaluator import told_of
 from cotenant_worker.pid1.event_bus import EventBus
 from cotenant_worker.pid1.preemption import Preemption
-from cotenant_worker.pid1.preparation import apply_memory_limits, prepare_checkpoint_folder, publish_choices
+from cotenant_worker.pid1.preparation import (
+    apply_memory_limits,
+    prepare_checkpoint_folder,
+    publish_choices,
+    refuse_unreadable_code,
+)
 from cotenant_worker.pid1.scratch_space import ScratchSpace
 from cotenant_worker.pid1.single_pod import SinglePod
 from cotenant_worker.progress import http_endpoint
@@ -134,7 +139,7 @@ class Launcher:
 
     async def _join(self) -> None:
         """Prepare what ranks need, then report this pod as ready. From then on the conductor commands it."""
-        refused = await prepare_checkpoint_folder(self.contract)
+        refused = refuse_unreadable_code(self.contract) or await prepare_checkpoint_folder(self.contract)
         # Before data are fetched, which may take long: the GPUs of a node may not work.
         refused = refused or await apply_memory_limits(self.contract, self.board, self.ranks, self.ray)
         refused = refused or await DataStaging(self.contract, self.children, self.env, self.board, self._emit).run()

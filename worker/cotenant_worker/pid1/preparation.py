@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -12,7 +14,7 @@ from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import log_line
-from cotenant_worker.ranks.environment import choose_collective
+from cotenant_worker.ranks.environment import choose_collective, code_path
 from cotenant_worker.ranks.memory_limits import GpusUnusableError, memory_limits_of
 from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.ray_cluster.processes import RayProcesses
@@ -30,6 +32,19 @@ def publish_choices(contract: Contract, board: ProgressBoard, command_warning: s
     board.warn("command", command_warning)
     if command_warning:
         log_line(command_warning)
+
+
+def refuse_unreadable_code(contract: Contract) -> Finish | None:
+    """A verdict if this user may not read the folder of the job's code: programs would start in an empty folder."""
+    code = Path(code_path(contract))
+    if not code.is_dir() or os.access(code, os.R_OK | os.X_OK):
+        return None
+    found = code.stat()
+    text = (
+        f"runtime.code: user {os.getuid()} may not read {code}, which belongs to user {found.st_uid}"
+        f" (mode {stat.S_IMODE(found.st_mode):o}). Let everybody read it: chmod -R a+rX"
+    )
+    return Finish(names.EXIT_BAD_CONTRACT, "CodeNotReadable", text)
 
 
 async def prepare_checkpoint_folder(contract: Contract) -> Finish | None:
