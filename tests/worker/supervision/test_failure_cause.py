@@ -84,6 +84,17 @@ def test_a_program_that_takes_its_rank_for_a_gpus_number_is_told_what_it_sees() 
     assert message.startswith(f"rank 1 ended with 1: {line}. The rank sees only its own GPUs: choose one by LOCAL_RANK")
 
 
+@pytest.mark.parametrize(("ranks", "told"), [(1, True), (8, False), (0, False)])
+def test_a_program_that_has_waited_for_more_processes_than_there_are_ranks_is_told_how_to_have_them(
+    ranks: int, told: bool
+) -> None:
+    """YOLO takes itself for a rank of eight if it finds RANK."""
+    line = "torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. 1/8 clients joined."
+    message = first_cause([ended(0, 1, tail=(line,))], ranks).message
+    assert line in message
+    assert (f"The job has {ranks} rank(s): set workers: 8" in message) is told
+
+
 def test_a_rank_that_waited_in_vain_at_its_end_is_told_with_where_another_was() -> None:
     exits = [ended(0, signal=6, tail=JAX_LOST), ended(1, signal=6, at=0.9, tail=JAX_WAITED)]
     message = first_cause(exits).message

@@ -55,6 +55,8 @@ _ORDINAL_HINT = (
 )
 _HINTS = ((_NO_COMPILER, _COMPILER_HINT), (_NO_SUCH_GPU, _ORDINAL_HINT))
 _LOST_HINT = "as by a systemctl daemon-reload on the node"
+_CLIENTS_JOINED = re.compile(r"\d+/(\d+) clients joined")
+"""How torch's store gives up waiting for the processes of a group."""
 EVERY_RANK_HINT = "Every rank must take part in every collective: look for an early return, or for uneven batches"
 TRANSIT_S = 2.0
 """Events of two pods may overtake each other by this much. An end with 0 that arrives later may have been first."""
@@ -145,7 +147,8 @@ class FailureCause:
     """True if it was killed from outside, so that no program is to blame."""
 
 
-def first_cause(exits: Sequence[RankExit]) -> FailureCause:
+def first_cause(exits: Sequence[RankExit], ranks: int = 0) -> FailureCause:
+    """The cause of the first failure. `ranks` is their number in the group; 0 if unknown."""
     failed = sorted((each for each in exits if each.failed), key=lambda each: (each.at, each.rank))
     assert failed, "asked for a cause although nothing failed"
     own = [each for each in failed if not each.collateral]
@@ -156,7 +159,7 @@ def first_cause(exits: Sequence[RankExit]) -> FailureCause:
         return _left_early(min(early, key=lambda each: (each.at, each.rank)), failed[0])
     if not own and waited:
         return _abandoned_in_shutdown(waited[0], next((each for each in failed if each not in waited), None))
-    return _describe((by_signal or own or failed)[0], collateral=not own)
+    return _describe((by_signal or own or failed)[0], ranks, collateral=not own)
 
 
 def hidden_failure(exit_: RankExit) -> str:
@@ -196,7 +199,7 @@ def _abandoned_in_shutdown(first: RankExit, other: RankExit | None) -> FailureCa
     return FailureCause("ExitedEarly", first.rank, 1, None, message, excerpt((other or first).tail))
 
 
-def _describe(exit_: RankExit, *, collateral: bool) -> FailureCause:
+def _describe(exit_: RankExit, ranks: int, *, collateral: bool) -> FailureCause:
     tail = excerpt(exit_.tail)
     last = _error_of(exit_)
     lines = exit_.exception.lines if exit_.exception else tail
@@ -229,9 +232,18 @@ def _describe(exit_: RankExit, *, collateral: bool) -> FailureCause:
     blame = " (all failures blame a peer; this one was the first)" if collateral else ""
     given, code = code, unreserved_code(code)
     note = f" (reported as {code}: {given} has a meaning of ours)" if given != code else ""
-    hint = next((hint for how, hint in _HINTS if any(how.search(line) for line in lines)), "")
+    hints = (hint for how, hint in _HINTS if any(how.search(line) for line in lines))
+    hint = next(hints, _missing_clients(lines, ranks))
     message = f"rank {exit_.rank} ended with {given}{note}{blame}: {last}{hint}"
     return FailureCause("UserError", exit_.rank, code, None, message, tail)
+
+
+def _missing_clients(lines: Sequence[str], ranks: int) -> str:
+    """What to do if a program has waited for more processes than the job has ranks; otherwise empty."""
+    wanted = max((int(match[1]) for match in map(_CLIENTS_JOINED.search, lines) if match), default=0)
+    if not 0 < ranks < wanted:
+        return ""
+    return f". The job has {ranks} rank(s): set workers: {wanted}, or start the others in the program"
 
 
 def _error_of(exit_: RankExit) -> str:

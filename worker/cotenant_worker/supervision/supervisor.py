@@ -166,7 +166,7 @@ class Supervisor:
         if self.state is GroupState.FORMING and now > self.started_at + self.contract.rendezvous_timeout_s:
             return self._finish(self._rendezvous_timeout())
         if self.state is GroupState.SETTLING and (now >= self._deadline or self._causes_known()):
-            return self._restart_or_finish(first_cause(list(self.exits.values())), now)
+            return self._restart_or_finish(first_cause(list(self.exits.values()), len(self.ranks)), now)
         if self.state in (GroupState.STOPPING, GroupState.PREEMPTING):
             return self._advance_stop(now)
         return []
