@@ -37,7 +37,9 @@ class Termination:
     code: int
     reason: str
     """`Completed`, `UserError`, `OutOfMemory`, `OutOfGPUMemory`, `ExitedEarly`, `HungCollective`, `Stalled`,
-    `RendezvousTimeout`, `RayDied`, `PeerLost`, `Quota`, `BadContract`, `Preempted`, or why data is missing."""
+    `RendezvousTimeout`, `RayDied`, `PeerLost`, `RestartFailed`, `Quota`, `BadContract`, `Preempted`, or why data or
+    code is missing.
+    """
     message: str = ""
     rank: int | None = None
     """The first rank that failed of its own accord, or nothing."""

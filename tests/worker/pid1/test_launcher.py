@@ -188,6 +188,16 @@ def test_a_killed_rank_starts_again_in_place(tmp_path: Path) -> None:
     assert "start 1" in log
 
 
+def test_a_run_script_that_cannot_run_twice_in_one_place_gets_new_pods(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    script = ("bash", "-c", "mkdir made || exit 7; kill -KILL $$")
+    job = replace(behave(), command=script, platform={"codePath": str(tmp_path / "code")})
+    with launched(tmp_path, job.to_json()) as pod:
+        ended, log, termination = pod.finish()
+    assert (ended, termination.reason) == (82, "RestartFailed"), log
+    assert termination.message.startswith("rank 0 ended with 7: mkdir: cannot create directory"), log
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_sigterm_saves_leaves_in_time_and_says_preempted(tmp_path: Path, full: bool) -> None:
     """This holds also if the program left no room for the launcher's file."""

@@ -8,7 +8,7 @@ import pytest
 from cotenant_worker.supervision.commands import Command, Finish, KillRanks, Resize, Start
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.rank_error import RankError
-from cotenant_worker.supervision.supervisor import GroupState, Supervisor
+from cotenant_worker.supervision.supervisor import WORKED_S, GroupState, Supervisor
 from cotenant_worker.supervision.worker_group import RankAssignment
 from tests.support.pod_sandbox import contract
 
@@ -131,6 +131,27 @@ def test_a_killed_rank_starts_again_at_once_and_at_nobodys_expense() -> None:
         Start(1, members(0, 1), 1, "rank 1 was ended by SIGKILL"),
     ]
     assert supervisor.kill_restarts == 1
+
+
+@pytest.mark.parametrize(
+    ("exit_", "after_s", "code", "reason"),
+    [
+        pytest.param({"tail": ("mkdir: cannot create 'out'",)}, 2.0, 82, "RestartFailed", id="before its first step"),
+        pytest.param({"worked": True}, 2.0, 1, "UserError", id="after a step"),
+        pytest.param({}, WORKED_S, 1, "UserError", id="after so long that it has worked unseen"),
+        pytest.param({"oom": True, "tail": ("exit code -9",)}, 2.0, 1, "OutOfMemory", id="for want of memory"),
+    ],
+)
+def test_ranks_that_cannot_start_again_in_place_start_again_in_new_pods(
+    exit_: dict[str, Any], after_s: float, code: int, reason: str
+) -> None:
+    """A run script that begins with mkdir finds the folder of its first start: nobody's fault but the kill's."""
+    supervisor = running(1)
+    supervisor.rank_exited(ended(0, signal=9, worked=True), 1.0)
+    finish = supervisor.rank_exited(ended(0, 1, generation=1, **exit_), 1.0 + after_s)[-1]
+    assert isinstance(finish, Finish)
+    assert (finish.code, finish.reason) == (code, reason)
+    assert ("starts in new pods" in finish.message) is (code == 82)
 
 
 def test_a_rank_that_is_killed_for_ever_ends_the_attempt_which_says_how_often() -> None:

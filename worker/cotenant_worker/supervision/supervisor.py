@@ -40,6 +40,10 @@ COLLATERAL_S = 20.0
 STOP_S = 10.0
 WORKED_S = 600.0
 """A group that ran for this long has worked, even if nobody saw a step of it."""
+_NEW_PODS = (
+    "it could not start again in place after a rank had been killed, perhaps because of what the start before had left"
+    " (mkdir without -p). A new attempt starts in new pods"
+)
 MAX_KILL_RESTARTS = 20
 """Restarts in place of ranks killed from outside (SIGKILL without an out-of-memory kill), which cost the job nothing.
 
@@ -209,12 +213,14 @@ class Supervisor:
             self.kill_restarts += 1
             return self._stop_then(self._next_generation(cause.message), now)
         pod = next((assignment.pod for assignment in self.ranks if assignment.rank == cause.rank), None)
-        times = f"{self.kill_restarts} times" if self.kill_restarts > 1 else "once"
-        idle = ", and made no step in between" if self._idle_kills else ""
-        again = f"; the ranks had been started again {times}, each time that one was killed{idle}"
-        message = cause.message + (again if cause.killed else "")
-        finish = Finish(cause.code, cause.reason, message, cause.rank, cause.signal, cause.tail, pod)
-        return self._stop_then(finish, now)
+        code, reason, message = cause.code, cause.reason, cause.message
+        if cause.killed:
+            times = f"{self.kill_restarts} times" if self.kill_restarts > 1 else "once"
+            idle = ", and made no step in between" if self._idle_kills else ""
+            message += f"; the ranks had been started again {times}, each time that one was killed{idle}"
+        elif self.kill_restarts and not worked and reason == "UserError":
+            code, reason, message = names.EXIT_PEER_LOST, "RestartFailed", f"{message}; {_NEW_PODS}"
+        return self._stop_then(Finish(code, reason, message, cause.rank, cause.signal, cause.tail, pod), now)
 
     def _stop_then(
         self, following: Command, now: float, *, save: bool = False, wait_s: float = STOP_S
