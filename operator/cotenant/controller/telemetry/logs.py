@@ -68,7 +68,7 @@ def downgrade_retries(record: logging.LogRecord) -> bool:
 def drop_tracebacks_of_outages(record: logging.LogRecord) -> bool:
     """Leave of an error in kopf's talk with the API server its message, which says all. Never drops a record."""
     if record.name.startswith("kopf.") and record.exc_info and isinstance(record.exc_info[1], OUTAGES):
-        record.exc_info = record.exc_text = None
+        record.exc_info = None
     return True
 
 
