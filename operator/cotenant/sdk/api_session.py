@@ -193,7 +193,7 @@ class _SocksConnector(aiohttp.TCPConnector):
     ) -> Any:
         host, port = addr_infos[0][4][:2]
         limit_s = timeout.sock_connect or TIMEOUT_S
-        tls = {name: named.get(name) for name in ("ssl", "server_hostname")}
+        tls: dict[str, Any] = {name: named.get(name) for name in ("ssl", "server_hostname")}
         try:
             sock = await asyncio.to_thread(through_socks, self._proxy, host, port, limit_s)
             sock.setblocking(False)
