@@ -328,7 +328,12 @@ def test_the_agents_of_amds_gpus_open_them_only_where_their_figures_are_asked_fo
     other = {"enabled": True, "nodeSelector": {"maker": "amd"}, "resources": ["amd.com/gpu"], "rocm": "/opt/rocm"}
     objects = render({"agent": {"otherDevices": other}})
     first, second = objects["DaemonSet", "cotenant-agent"], objects["DaemonSet", "cotenant-agent-other-devices"]
-    assert container_of(second)["securityContext"] == {"readOnlyRootFilesystem": True, "privileged": True}
+    profile = {"type": "RuntimeDefault"}
+    assert container_of(second)["securityContext"] == {
+        "readOnlyRootFilesystem": True,
+        "privileged": True,
+        "seccompProfile": profile,
+    }
     assert pod_of(second)["securityContext"]["runAsUser"] == 0
     assert container_of(second)["args"][-2:] == ["--devices=amd.com/gpu", "--amd-smi=/opt/rocm/bin/amd-smi"]
     (mounted,) = (one for one in container_of(second)["volumeMounts"] if one["name"] == "rocm")

@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 
 from cotenant.cli.administrators import doctor
-from cotenant.cli.administrators.health.checks import CHECKS, KINDS, Diagnosis, SeenCluster, Severity
+from cotenant.cli.administrators.health.checks import CHECKS, KINDS
+from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, UserError
 from cotenant.cli.terminal.connection import Connection
 

@@ -224,6 +224,7 @@ class DeepSpeed:
         place = {"COTENANT_RANK": "1", "RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": str(world)}
         for name, value in {**place, "COTENANT_POD_RANKS": "1", "CUDA_VISIBLE_DEVICES": gpus}.items():
             monkeypatch.setenv(name, value)
+        monkeypatch.setattr(nested_launchers, "_place", {"LOCAL_RANK": "1"})
         monkeypatch.setattr(launcher, "warn", lambda _, text: self.warned.append(text))
         monkeypatch.setattr(os, "execvpe", self._exec)
         self.runner = SimpleNamespace(parse_args=lambda _: SimpleNamespace(**{**defaults, **asked}), main=self._main)

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from cotenant import names
 from cotenant.cli.administrators.gpus import GPU_NODES
-from cotenant.cli.administrators.health.checks import CHECKS, Diagnosis, SeenCluster, Severity
+from cotenant.cli.administrators.health.checks import CHECKS
+from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
 from cotenant.cli.administrators.health.platforms import platforms
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.terminal.cluster_verb import cluster_verb

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.cli.administrators.health.checks import SeenCluster
+from cotenant.cli.administrators.health.diagnoses import SeenCluster
 from cotenant.cli.administrators.health.platforms import NOT_SEEN, PLATFORMS, platforms
 
 PAGE = Path(__file__).parents[4] / "docs" / "platforms.md"

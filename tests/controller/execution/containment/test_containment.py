@@ -19,7 +19,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.quarantine import Stage
 from cotenant.controller.telemetry.metrics import Metrics
-from cotenant.core.snapshot import accounting
+from cotenant.core.state import demand_history
 from cotenant.core.snapshot.snapshot import Snapshot
 from tests.controller.builders import T0, job_document
 from tests.controller.execution.containment.defects import Defect, DefectError, conditions, quarantined, run
@@ -44,7 +44,7 @@ async def finish_pods(replica: Replica, *jobs: str) -> None:
 
 DEFECTS = [
     pytest.param(core_jobs, "to_job", "ConversionFailed", id="its conversion for the core"),
-    pytest.param(accounting, "worker_shape", "ConversionFailed", id="its accounting"),
+    pytest.param(demand_history, "worker_shape", "ConversionFailed", id="its demand"),
     pytest.param(Observer, "observe", "ReconcileFailed", id="its observation"),
     pytest.param(scheduling_loop, "reconcile", "ReconcileFailed", id="its reconcile"),
     pytest.param(None, "schedule", "SchedulingFailed", id="the decision"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any, Final
 
 from cotenant import names
+from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, is_ours
 
 OLDEST: Final = (1, 32)
 OLDEST_WITH_QUESTIONS: Final = (1, 33)
@@ -36,50 +35,6 @@ GPU_RESOURCE: Final = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)")
 """Resources as which NVIDIA's device plugin offers GPUs, in each of its modes."""
 
 
-class Severity(StrEnum):
-    ERROR = "Error"
-    """Severity: something does not work."""
-    WARNING = "Warning"
-    """Severity: it works, but not for everyone or not as safely."""
-    NOTE = "Note"
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    severity: Severity
-    subject: str
-    message: str
-    fix: str
-
-
-@dataclass(frozen=True, slots=True)
-class SeenCluster:
-    """The documents that were read, by the names of `doctor.PATHS`. Missing and unreadable ones are absent."""
-
-    seen: Mapping[str, Any]
-    refused: list[str]
-    now: datetime
-
-    def items(self, name: str) -> list[Mapping[str, Any]]:
-        return list((self.seen.get(name) or {}).get("items") or ())
-
-    def may_not(self, name: str) -> bool:
-        return any(one.startswith(f"{name}:") for one in self.refused)
-
-    @property
-    def is_installed(self) -> bool:
-        return bool(self.items("deployments")) or any(_is_ours(crd) for crd in self.items("crds"))
-
-    @property
-    def version(self) -> tuple[int, ...]:
-        found = self.seen["version"]
-        return int(re.sub(r"\D", "", found["major"])), int(re.sub(r"\D", "", found["minor"]))
-
-
-def _is_ours(crd: Mapping[str, Any]) -> bool:
-    return bool(crd.get("spec", {}).get("group") == names.GROUP)
-
-
 def versions(cluster: SeenCluster) -> Iterator[Diagnosis]:
     shown = ".".join(str(part) for part in cluster.version)
     if cluster.version < OLDEST:
@@ -101,7 +56,7 @@ def versions(cluster: SeenCluster) -> Iterator[Diagnosis]:
 def crds(cluster: SeenCluster) -> Iterator[Diagnosis]:
     if not cluster.is_installed or "crds" not in cluster.seen:
         return
-    there = {crd["spec"]["names"]["plural"]: crd for crd in cluster.items("crds") if _is_ours(crd)}
+    there = {crd["spec"]["names"]["plural"]: crd for crd in cluster.items("crds") if is_ours(crd)}
     apply = "kubectl apply --server-side --force-conflicts -f charts/cotenant/crds/"
     for kind in KINDS:
         if kind not in there:

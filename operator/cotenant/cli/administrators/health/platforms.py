@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cotenant.cli.administrators.health.checks import Diagnosis, SeenCluster, Severity
+from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
 
 Trace = Callable[[SeenCluster], str]
 
