@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import struct
 import sys
 import zlib
@@ -21,7 +22,7 @@ from aiohttp import web
 
 from cotenant.dashboard.access.entrances import Entrances, viewer_of
 from cotenant.dashboard.access.sessions import Sessions, Viewer
-from cotenant.dashboard.markup import asset
+from cotenant.dashboard.markup import asset, markup
 from cotenant.dashboard.pages import PAGES
 from cotenant.dashboard.server import Dashboard
 from cotenant.dashboard.updates import Drawing
@@ -92,9 +93,10 @@ async def digest_of_page() -> str:
     viewer = Viewer(played(), "alice")
     drawing = Drawing(viewer, PAGES[0], Wish(), NOW.timestamp)
     await drawing.settle(10)
-    shown = drawing.draw().encode() + asset("dashboard.css")
+    page = {"pages": PAGES, "page": PAGES[0], "wish": Wish(), "user": viewer.user, "home": viewer.namespace}
+    shown = markup("page.html", page | {"main": drawing.draw(), "is_whole": True})
     await viewer.close()
-    return hashlib.sha256(shown).hexdigest()
+    return hashlib.sha256(re.sub(r"\?v=\w+", "", shown).encode() + asset("dashboard.css")).hexdigest()
 
 
 def stamp(path: Path, digest: str) -> None:
