@@ -1,4 +1,7 @@
-"""Hypothesis for the core: `COTENANT_EXAMPLES=10` multiplies the number of examples of every property."""
+"""Hypothesis for the core: `COTENANT_EXAMPLES=10` multiplies the number of examples of every property.
+
+`make explore` draws as many here as elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-_FACTOR = int(os.environ.get("COTENANT_EXAMPLES", "1"))
+_EXPLORES = settings.get_current_profile_name() == "explore"
+_FACTOR = 40 if _EXPLORES else int(os.environ.get("COTENANT_EXAMPLES", "1"))
 
 settings.register_profile(
     "core",
@@ -16,7 +20,8 @@ settings.register_profile(
     derandomize=_FACTOR == 1,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.load_profile("core")
+if not _EXPLORES:
+    settings.load_profile("core")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
