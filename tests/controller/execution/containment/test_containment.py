@@ -19,8 +19,8 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.quarantine import Stage
 from cotenant.controller.telemetry.metrics import Metrics
-from cotenant.core.state import demand_history
 from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.core.state import demand_history
 from tests.controller.builders import T0, job_document
 from tests.controller.execution.containment.defects import Defect, DefectError, conditions, quarantined, run
 from tests.controller.execution.replica import (
