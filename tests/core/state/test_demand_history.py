@@ -115,3 +115,14 @@ def test_a_new_leader_goes_on_from_jobs_that_ended_beside_those_that_are_here() 
     history.restore(ended, 86_400.0)
 
     assert history.demands() == ((ONE, 3.5), (TWO, 1.0))
+
+
+def test_a_job_of_which_no_shape_can_be_made_leaves_what_was_known_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its quarantine ends with its deletion, which has to find the earlier one."""
+    history = DemandHistory(100.0)
+    history.job_arrived(make_job("one"))
+    monkeypatch.delattr("cotenant.core.state.demand_history.worker_shape")
+    with pytest.raises(NameError):
+        history.job_arrived(make_job("one", gpus=2))
+    assert history.demands() == ((ONE, 1.0),)
+    history.job_left("red/one")

@@ -54,9 +54,10 @@ class DemandHistory:
 
     def job_arrived(self, job: Job) -> None:
         """The job is here from now on. One of the same name is gone."""
+        shape, workers = worker_shape(job), job.workers_min
         if job.key in self._here:
             self.job_left(job.key)
-        shape, workers = self._here[job.key] = worker_shape(job), job.workers_min
+        self._here[job.key] = shape, workers
         self._present[shape] += workers
         self._demands = None
 
