@@ -86,6 +86,7 @@ def test_what_is_quoted_in_a_line_can_neither_end_it_nor_move_a_cursor() -> None
         ("kopf._core.reactor.running", aiohttp.ClientPayloadError("an answer that breaks off"), False),
         ("kopf._cogs.clients.watching", ConnectionResetError("a connection that breaks"), False),
         ("kopf._core.reactor.running", TypeError("a fault of the program"), True),
+        ("kopf.objects", FileNotFoundError("a fault of the program too"), True),
         ("cotenant.controller", ConnectionResetError("an error that nobody expected"), True),
     ],
 )

@@ -21,8 +21,10 @@ from cotenant.contract.decoding.plain_text import plain_text
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LINES_PER_WINDOW, WINDOW_S = 5, 30.0
 """Lines of each kind in a window. INFO is not limited: each such line is an event of its own."""
-OUTAGES: Final = (aiohttp.ClientError, OSError)
-"""A broken connection or answer. After each of them kopf, or the feed that runs it, begins anew."""
+OUTAGES: Final = (aiohttp.ClientError, ConnectionError, TimeoutError)
+"""A broken connection or answer. After each of them kopf, or the feed that runs it, begins anew. Other OSErrors, such
+as a file that is not there, are faults of the program.
+"""
 
 
 @dataclass(slots=True)
