@@ -34,17 +34,10 @@ def admitted(plan: Plan) -> int:
 def full(names: list[str], count: int, dice: random.Random) -> tuple[list[Node], list[Job]]:
     """Every GPU of `count` nodes held by a one-GPU job."""
     machines = nodes(count)
-    snapshot = Snapshot(
-        now=0.0,
-        nodes=tuple(machines),
-        queues=tuple(tree(names, 0)),
-        jobs=tuple(make_job(f"old{index}", queue=dice.choice(names), at=float(index)) for index in range(count * 8)),
-    )
-    plan = schedule(snapshot)
+    jobs = [make_job(f"old{index}", queue=dice.choice(names), at=float(index)) for index in range(count * 8)]
+    plan = schedule(arrived(machines, tree(names, 0), jobs))
     placed = {action.job: action.placement for action in plan.actions if isinstance(action, Admit)}
-    return machines, [
-        replace(job, placement=placed[job.key], admitted_at=float(dice.randrange(1000))) for job in snapshot.jobs
-    ]
+    return machines, [replace(job, placement=placed[job.key], admitted_at=float(dice.randrange(1000))) for job in jobs]
 
 
 def feed(state: ClusterState, machines: list[Node], queues: list[TenantQueue], jobs: list[Job]) -> None:
@@ -60,3 +53,10 @@ def snapshot_at(state: ClusterState, now: float) -> Snapshot:
     """What the scheduling loop does before it decides."""
     state.advance(now)
     return state.snapshot(now)
+
+
+def arrived(machines: list[Node], queues: list[TenantQueue], jobs: list[Job], now: float = 0.0) -> Snapshot:
+    """A cluster to which these jobs came at once: placement has learned from them, and nothing is counted yet."""
+    state = ClusterState()
+    feed(state, machines, queues, jobs)
+    return replace(snapshot_at(state, now), accounting=None)

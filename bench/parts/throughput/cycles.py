@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from bench.parts.throughput.clusters import admitted, feed, nodes, snapshot_at, tree
+from bench.parts.throughput.clusters import admitted, arrived, feed, nodes, snapshot_at, tree
 from bench.parts.throughput.rows import Row, duration, rate, timed
 from bench.parts.used_cluster import changed, different_jobs, pending_jobs, used_cluster
 from cotenant.core import ClusterState, schedule
@@ -14,7 +14,6 @@ from cotenant.core.model.objects import Job, Node
 from cotenant.core.model.plan import Admit, Evict, Resize
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.scheduling.scheduler import decide
-from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.facts import JobObserved, NodeObserved
 from cotenant.testing import make_job
 
@@ -28,7 +27,7 @@ def running_cluster(dice: random.Random, scale: float) -> Row:
         make_job(f"s{index}", queue=dice.choice(names), at=float(index), milli=200, workers=4)
         for index in range(int(35_000 * scale))
     ]
-    plan = schedule(Snapshot(now=0.0, nodes=tuple(machines), queues=tuple(queues), jobs=tuple(jobs)))
+    plan = schedule(arrived(machines, queues, jobs))
     placed = {action.job: action.placement for action in plan.actions if isinstance(action, Admit)}
     running = [replace(job, placement=placed[job.key], admitted_at=1.0) for job in jobs if job.key in placed]
     state = ClusterState()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from bench.parts.throughput.clusters import admitted, feed, full, nodes, snapshot_at, tree
+from bench.parts.throughput.clusters import admitted, arrived, feed, full, nodes, snapshot_at, tree
 from bench.parts.throughput.rows import Row, duration, rate, timed
 from cotenant.core import ClusterState, schedule
 from cotenant.core.model.plan import Evict, Resize
-from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.testing import make_job
 
 
@@ -21,9 +20,7 @@ def one_gpu_jobs(dice: random.Random, scale: float) -> Row:
         make_job(f"j{index}", queue=dice.choice(names), at=float(index), cpu_milli=dice.choice((4_000, 8_000, 10_000)))
         for index in range(count)
     ]
-    snapshot = Snapshot(
-        now=1e6, nodes=tuple(nodes(int(5_000 * scale))), queues=tuple(tree(names, 2_000)), jobs=tuple(jobs)
-    )
+    snapshot = arrived(nodes(int(5_000 * scale)), tree(names, 2_000), jobs, 1e6)
     spent, plan = timed(lambda: schedule(snapshot))
     note = f"{admitted(plan)} placed"
     return rate("50,000 one-GPU jobs, 5,000 nodes", count, "decisions/s", 5_000, spent=spent, note=note)
@@ -36,9 +33,7 @@ def gangs_of_four(dice: random.Random, scale: float) -> Row:
         make_job(f"g{index}", queue=dice.choice(names), at=float(index), workers=4, cpu_milli=8_000)
         for index in range(count)
     ]
-    snapshot = Snapshot(
-        now=1e6, nodes=tuple(nodes(int(5_000 * scale))), queues=tuple(tree(names, 2_000)), jobs=tuple(jobs)
-    )
+    snapshot = arrived(nodes(int(5_000 * scale)), tree(names, 2_000), jobs, 1e6)
     spent, plan = timed(lambda: schedule(snapshot))
     note = f"{admitted(plan)} gangs placed"
     return rate("2,000 gangs of 4, 5,000 nodes", admitted(plan) * 4, "workers/s", 3_000, spent=spent, note=note)
@@ -49,9 +44,7 @@ def large_gangs(dice: random.Random, scale: float) -> Row:
     jobs = [
         make_job(f"big{index}", queue="team", at=float(index), workers=size, cpu_milli=8_000) for index in range(10)
     ]
-    snapshot = Snapshot(
-        now=1e6, nodes=tuple(nodes(int(5_000 * scale))), queues=tuple(tree(["team"], 40_000)), jobs=tuple(jobs)
-    )
+    snapshot = arrived(nodes(int(5_000 * scale)), tree(["team"], 40_000), jobs, 1e6)
     spent, plan = timed(lambda: schedule(snapshot))
     workers = admitted(plan) * size
     note = f"{admitted(plan)} gangs placed"
@@ -89,9 +82,7 @@ def impossible(dice: random.Random, scale: float) -> Row:
     queues = tree(["team"], 1_000)
     machines = nodes(int(1_000 * scale))
     small = [replace(node, gpus=node.gpus if index < 9 else ()) for index, node in enumerate(machines)]
-    snapshot = Snapshot(
-        now=1e6, nodes=tuple(small), queues=tuple(queues), jobs=(make_job("gang", queue="team", workers=80),)
-    )
+    snapshot = arrived(small, queues, [make_job("gang", queue="team", workers=80)], 1e6)
     spent, plan = timed(lambda: schedule(snapshot))
     reason = plan.verdicts["team/gang"].reason
     return duration("an impossible gang of 80, 1,000 nodes", 0.1, spent=spent, note=str(reason))
