@@ -68,7 +68,7 @@ def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path
 
 @pytest.fixture
 def nvml(fake_nvml: Callable[[bool], Path], tmp_path: Path) -> Iterator[Callable[..., NvmlProcess]]:
-    """`nvml(line, …)`: a process that sees this world. `old=True`: through an old driver."""
+    """`nvml(line, …)`: a process whose NVML shows these lines. `old=True`: with an old driver."""
     started: list[NvmlProcess] = []
 
     def start(*lines: str, old: bool = False) -> NvmlProcess:

@@ -38,7 +38,7 @@ def mentioned() -> Iterator[tuple[str, str]]:
 
 
 def words_of(line: str) -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser that reads it, and what it reads: without what a shell takes, or is left out for the reader."""
+    """The parser for the command, and its words, without the shell's own and without placeholders."""
     words = shlex.split(re.sub(r"\[[^]]*\]", "", line), comments=True)
     end = next((at for at, word in enumerate(words) if word in (">", "&&", "||", "&", ";")), len(words))
     words = [word.rstrip(";") for word in words[:end] if word != "…"]

@@ -137,8 +137,8 @@ def claim_document(name: str, *held: tuple[str, str, int | None, int | None]) ->
 def contract_of(
     rank: int, attempt: int, placement: NodePlacement, *, server: bool = False, evaluator: bool = False
 ) -> contract.Contract:
-    """What the pod of this node rank was given; all pods of the attempt are given the same, and those without ranks
-    nothing.
+    """The contract of the pod of this node rank. All pods of the attempt get the same GPUs; pods without ranks get
+    none.
     """
     ranks = tuple(
         contract.RankGrant(

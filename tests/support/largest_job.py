@@ -138,7 +138,7 @@ def placement(ranks: int = MAX_RANKS, *, node_chars: int = HOST_NAME_CHARS) -> d
 
 
 def overfull_status(letter: str = WIDE) -> TrainingJobStatus:
-    """More of everything than is written, but for the placement, which is that of the largest job."""
+    """A status with more of everything than is written, except the placement, which is that of the largest job."""
     long = letter * 20_000
     many = {f"{letter * 120}{number}": letter * 100 for number in range(1000)}
     progress = summary(

@@ -129,7 +129,7 @@ class Agent:
         if self.failures and elapsed_s(self._tried_at, now) < RETRY_S:
             return False
         if self._published is not None and document["heartbeat"] == self._published["heartbeat"]:
-            # The same poll as was written already: only events may have changed the document.
+            # This poll was written already, so only events can have changed the document.
             return node_status.without_usage(document) != node_status.without_usage(self._published)
         return node_status.must_write(self._published, document, elapsed_s(self._written_at, now), self._heartbeat_s)
 

@@ -226,7 +226,7 @@ def opened(args: argparse.Namespace, cluster: GPUNodeClient) -> GpuSource:
         with unreadable_gpus.told_if_hanging(cluster):
             return open_source(args, cluster)
     except GpuSourceError as error:
-        # The RuntimeClass is there: without it this pod would not run.
+        # The RuntimeClass exists, because without it this pod would not run.
         why = unreadable_gpus.reason(str(error), capabilities.detect(args.host, runtime_class=True))
         unreadable_gpus.publish(cluster, why)
         raise GpuSourceError(why) from error
@@ -265,7 +265,7 @@ def node_of(cluster: GPUNodeClient) -> dict[str, Any]:
 
 
 def simulated_annotation(cluster: GPUNodeClient) -> str:
-    # A Node that is not annotated has no GPUs; the class and memory of none are of no matter.
+    # A Node without the annotation has no GPUs, so class and memory are never read.
     none = '{"class": "none", "memory": "1Mi", "count": 0}'
     return (node_of(cluster)["metadata"].get("annotations") or {}).get(ANNOTATION_SIMULATED_GPUS, none) or none
 

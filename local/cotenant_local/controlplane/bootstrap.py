@@ -81,7 +81,7 @@ def metrics_api(api: Api, pki: Path, addresses: Addresses) -> None:
         "system:aggregated-metrics-reader",
         rules=[_rule(metrics.GROUP, ["nodes", "pods"], ["get", "list"])],
     )
-    # Whoever may see pods may see their usage: the usual roles include this one.
+    # The usual roles include this one, so that a user who may see pods may see their usage.
     roles = ("view", "edit", "admin")
     reader["metadata"]["labels"] = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in roles}
     api.apply(f"{RBAC}/clusterroles", reader)

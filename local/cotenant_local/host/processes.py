@@ -120,7 +120,7 @@ class Processes:
             os.kill(pid, signal.SIGKILL)
 
     def halt(self) -> None:
-        """Ends restarts and reports of deaths."""
+        """From now on, restarts nothing and reports no death."""
         self._stopping = True
         for running in self._services.values():
             if running.restart:

@@ -39,7 +39,7 @@ class ApiOfAnswers:
 
 
 def followed(api: ApiOfAnswers) -> tuple[Informer, list[str]]:
-    """An informer that has taken all answers, and the paths that it asked for but for the last."""
+    """An informer that has taken all answers, and the paths that it asked for, without the last one."""
     made = Informer(api, "/api/v1/pods", lambda: None)  # type: ignore[arg-type]  # its one method is used
     made.start()
     assert api.end.wait(10)

@@ -1,4 +1,4 @@
-"""The operator's word to a worker pod: who it is, what it holds, what it runs. In its environment, as JSON."""
+"""The operator's instructions to a worker pod, as JSON in its environment: its identity, its GPUs, its program."""
 
 from __future__ import annotations
 
@@ -164,7 +164,8 @@ class Contract:
             if not document[later]:
                 del document[later]  # an image from before there were such fields reads every other job
         text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-        # Fields are sorted. Behind this one there are texts, whose quotes are escaped, and no objects: the last is it.
+        # Fields are sorted. After this field there are only texts, whose quotes are escaped, and no objects. So the
+        # last match is the field itself.
         before, _, after = text.rpartition(',"pods":[],')
         return f'{before},"pods":{_pods_json(self.pods)},{after}'
 
@@ -255,7 +256,7 @@ def _gpu_grant(gpu: StrictObject) -> GpuGrant:
 
 @lru_cache(maxsize=1)
 def _pods_json(pods: tuple[PodGrant, ...]) -> str:
-    """The same in all contracts of an attempt, which are made one after the other: put together once for them all."""
+    """JSON of the pods. It is the same in all contracts of an attempt, so it is built once for all of them."""
     document = [asdict(pod) for pod in pods]
     for gpu in (gpu for pod in document for rank in pod["ranks"] for gpu in rank["gpus"]):
         if not gpu["resource"]:

@@ -1,4 +1,6 @@
-"""What rank 0's pod answers at `GET /progress`: written by the launcher, which a tenant's image may have replaced."""
+"""The answer of rank 0's pod to `GET /progress`. The launcher writes it, but a tenant's image may have replaced the
+launcher.
+"""
 
 from __future__ import annotations
 

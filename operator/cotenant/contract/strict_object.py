@@ -1,6 +1,6 @@
 """One object of a contract, read strictly: a field that is missing, unknown or of another kind refuses all of it.
 
-The document is the operator's own; one that differs was made by others, or by another version.
+Only the operator of this version writes such a document. A document that differs was made by others.
 """
 
 from __future__ import annotations
@@ -109,11 +109,11 @@ class StrictObject:
         return f" of {self._path()}" if self._name else ""
 
     def _path(self) -> str:
-        """`pods[0].ranks[1]`; put together when it is asked for: of ten thousand objects nobody asks."""
+        """`pods[0].ranks[1]`. It is built only when needed, because there may be ten thousand objects."""
         before = f"{self._parent._path()}." if self._parent and self._parent._name else ""
         return f"{before}{self._name}[{self._index}]" if self._index >= 0 else f"{before}{self._name}"
 
 
 def _is_text(value: Any) -> bool:
-    """Valid in UTF-8: half of a surrogate pair is not what the operator wrote."""
+    """True for text that is valid in UTF-8. The operator never writes half of a surrogate pair."""
     return isinstance(value, str) and (value.isascii() or value.isprintable() or not _SURROGATE.search(value))

@@ -1,4 +1,4 @@
-"""What every pod leaves in its termination message: why it ended, and from rank 0's pod the results."""
+"""The termination message of every pod: why it ended, and from rank 0's pod the results."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Termination:
     """What of the results is not as it was reported, by key."""
 
     def to_json(self) -> str:
-        """What explains the end most goes last: the oldest lines, results, warnings, then the end of the message."""
+        """Trimmed to fit, least important first: the oldest lines, results, warnings, then the end of the message."""
         document = asdict(self)
         for name in ("warnings", "staged_bytes", "staging_bytes", "staging_s"):
             if not document[name]:

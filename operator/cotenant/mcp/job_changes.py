@@ -1,4 +1,4 @@
-"""What a change of a job would do, out of its document: shown with the proposal, or why there is nothing to propose."""
+"""The effect of a change of a job, read from its document, or why there is nothing to propose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NoChangeError(ValueError):
 
 
 def effects(job: Document, action: str) -> dict[str, str]:
-    """What the job is, and what becomes of its work. Raises NoChangeError."""
+    """The job's state, and what would happen to its work. Raises NoChangeError."""
     status = job.get("status") or {}
     phase = str(status.get("phase") or "Pending")
     if action not in ACTIONS:

@@ -1,4 +1,4 @@
-"""Changes that were shown and not made yet. Each can be applied once, as it was shown, for some time."""
+"""Changes that were proposed and not applied yet. Each can be applied once, as it was shown, for some time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Proposals:
     _open: dict[str, tuple[float, Change]] = field(default_factory=dict)
 
     def add(self, change: Change, now: float) -> str:
-        """The name by which it is applied. The oldest proposals are dropped."""
+        """Store a proposal, and return the name to apply it by. The oldest proposals are dropped."""
         self._forget(now)
         while len(self._open) >= KEPT:
             del self._open[next(iter(self._open))]

@@ -66,7 +66,7 @@ class BackgroundLoop:
 def _ended(
     loop: asyncio.AbstractEventLoop, thread: threading.Thread, at_end: Callable[[], Coroutine[Any, Any, None]] | None
 ) -> None:
-    """Collected in the loop's own thread, nobody waits for the end."""
+    """End the loop. If the object is collected in the loop's own thread, nothing waits for the end."""
 
     async def end() -> None:
         try:

@@ -79,7 +79,7 @@ class PodPaths:
 
 
 def ranks_of(pod: Mapping[str, Any]) -> tuple[int, ...]:
-    """Ranks by what the operator noted at the pod; empty: of a pod without ranks, or nothing that can be read."""
+    """The ranks in the operator's annotation of the pod; empty for a pod without ranks, or if it cannot be read."""
     try:
         noted = json.loads((pod["metadata"].get("annotations") or {}).get(names.ANNOTATION_PLACEMENT) or "{}")
         return tuple(sorted(int(rank) for rank in noted.get("ranks", {})))

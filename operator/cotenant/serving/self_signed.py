@@ -1,4 +1,4 @@
-"""Certificates that sign themselves, for servers whose clients are told which certificate to expect."""
+"""Self-signed certificates, for servers whose clients know which certificate to expect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SelfSigned:
 
     @classmethod
     def made(cls, names: Sequence[str], now: datetime) -> SelfSigned:
-        """A new one for these DNS names."""
+        """A new certificate for these DNS names."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key())

@@ -45,7 +45,7 @@ def test_what_pods_request_is_the_kubelets_to_count() -> None:
 
 
 def test_what_pods_hold_without_a_request_is_held_back() -> None:
-    """Made before the node offered anything, or with a claim."""
+    """Such pods were made before the node offered shares, or have a claim."""
     assert healthy(make_observer(), PodsOnNode(grants={"pod-1": UNCOUNTED})) == {
         "memory.gpu-a": 500, "compute.gpu-a": 700, "memory.gpu-b": 0, "compute.gpu-b": 0,
     }  # fmt: skip

@@ -56,7 +56,7 @@ def test_every_resource_is_registered_and_followed(folder: Path, plugin: Registr
 
 
 def test_a_share_is_exactly_its_own_gpus_device_nodes(folder: Path, plugin: Registration) -> None:
-    """Whatever is asked for: the socket says which GPU it is. Compute brings nothing beside them."""
+    """The socket determines the GPU, whatever is asked for. Shares of compute add no device nodes."""
     kubelet = FakeKubelet(folder)
     settle(plugin, kubelet, (*BOTH, shares(A, "compute")), 0.0)
     of_driver = ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"]
@@ -98,7 +98,7 @@ def test_shares_are_taken_from_the_low_end_and_held_back_from_the_high_one(folde
 
 
 def test_a_kubelet_that_starts_again_is_registered_with_again(folder: Path, plugin: Registration) -> None:
-    """It has emptied the folder, and knows of nobody."""
+    """A kubelet that starts has emptied the folder and knows no plugin."""
     first = FakeKubelet(folder)
     settle(plugin, first, BOTH, 0.0)
     first.kill()

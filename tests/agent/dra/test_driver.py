@@ -134,7 +134,7 @@ def test_what_cannot_be_prepared_is_told_by_claim_and_the_others_are_prepared(fo
 
 
 def test_a_new_agent_takes_up_what_is_prepared_without_the_api_server(folder: Path) -> None:
-    """Killed after it had noted the claim and before the kubelet heard of it; /var/run/cdi went with a reboot."""
+    """The old agent was killed after it stored the claim and before it answered; a reboot has emptied /var/run/cdi."""
     api = FakeResourceApi(claim("c", result("gpu-a")))
     with driver(folder, api) as (_, kubelet):
         before = kubelet.prepare("c")["c-uid"]

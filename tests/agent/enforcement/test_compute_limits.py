@@ -108,7 +108,7 @@ def test_a_doubt_that_is_gone_by_the_next_reading_was_none() -> None:
 
 @pytest.mark.parametrize("before", [LimitsOfNode(), HELD], ids=["a daemon that starts", "a share that was held"])
 def test_readings_that_show_nothing_make_no_doubt_of_the_next_one(before: LimitsOfNode) -> None:
-    """A program begins between a reading and the driver's list, after the daemon took its time to start."""
+    """A program starts between a reading and the driver's list, because the daemon was slow."""
     silent = after(before, None, times=POLLS + 3)
     once = after(silent, replace(GOOD, clients={}), times=POLLS - 1)
     assert once.disagreement == ""

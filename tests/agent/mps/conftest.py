@@ -14,7 +14,7 @@ from tests.agent.mps.world import World
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A world in a folder with a short name: the path of a socket may have 107 characters."""
+    """A world in a folder with a short name, because the path of a socket may have only 107 characters."""
     with tempfile.TemporaryDirectory(prefix="mps") as folder:
         made = World(Path(folder))
         monkeypatch.setenv("PATH", f"{made.bin}:{os.environ['PATH']}")

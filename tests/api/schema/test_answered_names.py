@@ -32,7 +32,7 @@ def test_a_refused_name_is_in_the_schema_with_its_answer() -> None:
 
 @pytest.mark.parametrize("resource", kinds.RESOURCES, ids=lambda resource: resource.kind)
 def test_a_name_that_nobody_writes_costs_no_rule(resource: kinds.CustomResource) -> None:
-    """Each look of a rule at a field costs the API server a list of all fields, refused names among them."""
+    """For each field that a rule reads, the API server lists all fields, also the refused names."""
     root = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     asked = re.compile(rf"has\(self\.({'|'.join({name for names in REFUSED.values() for name in names})})\)")
     looked = [rule["rule"] for node in nodes(root) for rule in node.get("x-kubernetes-validations", ())]

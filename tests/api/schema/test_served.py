@@ -1,4 +1,4 @@
-"""What a cluster's definitions lack is named by its path, and what they have besides is of no matter."""
+"""Fields that a cluster's CRDs lack are named by their paths. Additional fields do not matter."""
 
 from __future__ import annotations
 

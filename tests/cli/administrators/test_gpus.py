@@ -50,7 +50,7 @@ def answers(gpu: int, reset: dict[str, str]) -> Callable[[dict[str, Any]], objec
 
 @pytest.fixture
 def api(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> GpuNodes:
-    """Its parameter is what the agent does."""
+    """The API server; the fixture's parameter is the action of the agent."""
     nodes = GpuNodes(request.param)
     monkeypatch.setattr("time.sleep", nodes.sleep)
     return nodes
@@ -146,7 +146,7 @@ def test_the_wall_has_a_brick_for_each_gpu_with_the_part_of_each_job() -> None:
 
 
 class Nodes:
-    """Lists the Nodes that take no pods, to who may."""
+    """Lists the cordoned Nodes, for callers with the right."""
 
     def __init__(self, cordoned: list[str] | None) -> None:
         self.cordoned = cordoned

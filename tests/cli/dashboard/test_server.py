@@ -71,7 +71,7 @@ async def test_every_page_forbids_what_it_does_not_need(browser: Browser, path: 
     assert "unsafe" not in policy
     tags = Tags()
     tags.feed(markup)
-    # What the policy would refuse is not there.
+    # The page has nothing that its Content-Security-Policy would block.
     assert not [tag for tag, _ in tags.found if tag in ("style", "img", "iframe", "object", "base")]
     for tag, attributes in tags.found:
         assert not [name for name in attributes if name == "style" or name.startswith("on")], tag

@@ -1,4 +1,4 @@
-"""A page as it is drawn, again and again."""
+"""Updates of a page: when it is drawn anew."""
 
 from __future__ import annotations
 

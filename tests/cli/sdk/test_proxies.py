@@ -1,4 +1,4 @@
-"""Through which proxy an API server is reached, as kubectl decides it."""
+"""The proxy on the way to an API server, chosen as kubectl does."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.cli.tenants.cluster import PlayedCluster
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
-    """Whom all verbs of tenants are connected to; while they sleep, it does its `on_sleep`."""
+    """The cluster that all verbs of tenants connect to. While a verb sleeps, `on_sleep` runs."""
     played = PlayedCluster()
 
     def connect(args: argparse.Namespace, *_: Any) -> PlayedCluster:

@@ -36,7 +36,7 @@ class Terminal(io.StringIO):
 
 
 def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """What stdout and stderr are from now on."""
+    """Replace stdout and stderr by this terminal."""
     shown = Terminal()
     monkeypatch.setattr("sys.stdout", shown)
     monkeypatch.setattr("sys.stderr", shown)

@@ -1,4 +1,6 @@
-"""The fence: what does not lead does not write, and what may have been sent is not called fenced."""
+"""The fence: a replica that does not lead writes nothing, and a write that may have been sent is not reported as
+fenced.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ Answer = Callable[[], web.Response]
 
 @asynccontextmanager
 async def client(leads: list[bool], answer: Answer, in_flight: int = 2) -> AsyncIterator[tuple[RestKube, list[str]]]:
-    """A client before a server that answers so, and the methods of the calls that the server got."""
+    """A client of a server with this answer, and the methods of the calls that the server received."""
     arrived: list[str] = []
 
     async def respond(request: web.Request) -> web.Response:

@@ -74,7 +74,7 @@ class World:
     def pod_objects(self) -> dict[str, dict[str, Any]]:
         return {one["metadata"]["uid"]: one for (kind, _), one in self.objects.items() if kind == PODS}
 
-    # What may happen. Each takes a number, to choose with.
+    # Events. Each takes a number that selects its subject.
 
     def grant(self, choice: int) -> None:
         """The operator commits a job on a GPU that it counts as free, if it has one, and its pod starts."""
@@ -105,7 +105,7 @@ class World:
             self.write(PODS, pod["metadata"]["name"], pod)
 
     def end(self, choice: int) -> None:
-        """Every container of a pod ends; its kubelet says so, where there is an object."""
+        """Every container of a pod ends. Its kubelet reports it if the object exists."""
         running = sorted(self.alive)
         if running:
             uid = running[choice % len(running)]
@@ -114,7 +114,7 @@ class World:
                 self.write(PODS, pod["metadata"]["name"], pod | {"status": terminated(0)})
 
     def delete(self, choice: int) -> None:
-        """The object goes, by force where the pod runs."""
+        """Delete the object, by force if the pod runs."""
         pods = sorted(self.pod_objects())
         if pods:
             pod = self.pod_objects()[pods[choice % len(pods)]]
@@ -163,10 +163,10 @@ class World:
     def wait(self, choice: int) -> None:
         self.now += 1 + choice % 20
 
-    # What is looked at.
+    # Observations.
 
     def watch(self) -> None:
-        """The agent sees the pods of its node, and what runs."""
+        """The agent looks at the pods and processes of its node."""
         pods = PodsOnNode()
         for pod in self.pod_objects().values():
             pods = with_event(pods, pod, deleted=False)

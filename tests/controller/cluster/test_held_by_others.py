@@ -46,7 +46,7 @@ def gpu_node(*gpus: int) -> dict[str, Any]:
 
 
 class World:
-    """One node of two GPUs, a queue, and what is written, in the order in which it is."""
+    """One node of two GPUs, a queue, and all writes in their order."""
 
     def __init__(self) -> None:
         self.operator: ObservedCluster = new_cluster(clock=lambda: T0)
@@ -171,7 +171,7 @@ def test_no_order_of_claims_and_jobs_hands_out_more_than_a_gpu_has(steps: list[t
 
 
 def unbind(pod: dict[str, Any], node: str) -> None:
-    """It is to run there, and the kube-scheduler has not bound it yet."""
+    """The pod has a place there, but the kube-scheduler has not bound it yet."""
     del pod["spec"]["nodeName"]
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
@@ -180,7 +180,7 @@ def unbind(pod: dict[str, Any], node: str) -> None:
 
 @pytest.mark.parametrize("bound", [True, False])
 def test_a_gang_that_is_not_bound_yet_is_told_of_a_claim_that_was_faster(bound: bool) -> None:
-    """What the kube-scheduler has bound it has let have its GPUs: nobody else holds them."""
+    """A bound pod was given its GPUs by the kube-scheduler, so nobody else holds them."""
     world = World()
     document = gpu_node(0)
     document["status"]["gpus"][0]["uuid"] = "GPU-n1-0"

@@ -1,4 +1,4 @@
-"""Whether what stands in a status can be carried out: what others hold, what there is, what the job asked. Pure."""
+"""A placement in a status can be carried out only if it fits the nodes, other holders and the job's spec. Pure."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PAIRS = Resource(names.GROUP, names.VERSION, "pairs")
 
 @dataclass
 class Pair:
-    """`spec.value` is to stand in both halves, and what is not a half of the pair has to go."""
+    """A kind whose `spec.value` has to be in both halves. Other owned objects have to be deleted."""
 
     resource: Resource = PAIRS
     kind: str = "Pair"
@@ -68,7 +68,7 @@ class PairReplica:
         )
 
     async def run(self, seconds: float = 5.0) -> None:
-        """Run so long; then stop as a killed process."""
+        """Run for this long, then stop as if killed."""
         put, replace = self.controller.put, self.controller.replace
         watches = [Reflector(kube=self.kube, resource=one, replace=replace, put=put) for one in (PAIRS, CONFIG_MAPS)]
         parts = [self.controller.run(), self.events.run(), *(one.run() for one in watches)]

@@ -59,7 +59,7 @@ class Books:
         self.new_leader()
 
     def new_leader(self) -> None:
-        """It knows what is in the API server, and the lines that were written."""
+        """Start a new leader, which knows only the API server's objects and the lines that were written."""
         self.budgets = Budgets(PRICES)
         self.view = ClusterView(self.cache, JobMemories(), Settings(), self.budgets)
         self.view.sync(self.now)
@@ -67,7 +67,7 @@ class Books:
         self.ledger.restore(self.lines)
 
     def at(self, minute: float) -> None:
-        """Time passes, in steps of a minute, and is looked at."""
+        """Let time pass in steps of a minute, with a look at each."""
         while self.now < T0 + minute * MINUTE:
             self.now += MINUTE
             self.look()
@@ -151,7 +151,7 @@ def test_the_books_are_those_that_were_kept_by_hand_whoever_led(killed_at: tuple
         for line in added_up(parts, "job")
     }
     assert found == {name: tuple(MILLI * seconds for seconds in four) for name, four in BY_HAND.items()}
-    # The decision log, the budget and the money come to the same.
+    # The decision log, the budget and the cost agree.
     held = sum(MILLI * sum(four) for four in BY_HAND.values())
     jobs = [record.job for record in books.cache.jobs.values() if record.job]
     assert sum(run_of(job).gpu_milliseconds for job in jobs) == held == total(parts).held == total(parts).micros

@@ -52,7 +52,7 @@ class Replica:
         self.operator = Operator(self.kube, Leadership(lambda: self.leads), SETTINGS, Metrics(), clock=simulated_now)
 
     async def run(self, seconds: float = 3.0, *, watch_s: float = WATCH_S) -> None:
-        """Run the scheduling loop so long, while the watch hands on what happens; then stop it as a killed process."""
+        """Run the scheduling loop for this long, with watch events delivered; then stop it as if killed."""
         loop = asyncio.create_task(self.operator.loop.run())
         ends_at = asyncio.get_running_loop().time() + seconds
         while asyncio.get_running_loop().time() < ends_at:
@@ -162,7 +162,7 @@ def simulated_now() -> float:
 
 
 def simulate_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wall clock is the event loop's, and what is given to a thread is done at once."""
+    """Use the event loop's clock as the wall clock, and run work for threads at once."""
 
     async def at_once(function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
@@ -172,7 +172,7 @@ def simulate_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def start_pods(kube: FakeKube) -> None:
-    """What the kube-scheduler and the kubelets do: every pod is on its node, and runs."""
+    """Play the kube-scheduler and the kubelets: bind every pod to its node, and start it."""
     for pod in (await kube.list(PODS)).items:
         where = json.loads(pod["metadata"]["annotations"][names.ANNOTATION_PLACEMENT])["node"]
         ready = {"type": "Ready", "status": "True"}
@@ -181,14 +181,14 @@ async def start_pods(kube: FakeKube) -> None:
 
 
 async def end_pods(kube: FakeKube) -> None:
-    """What the kubelets do with pods that were asked to end."""
+    """Play the kubelets: end the pods that were asked to end."""
     for pod in (await kube.list(PODS)).items:
         if "deletionTimestamp" in pod["metadata"]:
             kube.remove(PODS, pod["metadata"]["name"], pod["metadata"]["namespace"])
 
 
 def collect_garbage(kube: FakeKube, owner_uid: str) -> None:
-    """What Kubernetes does with the objects of a TrainingJob that is gone."""
+    """Play the garbage collector: delete the objects of a TrainingJob that is gone."""
     for resource in (NETWORK_POLICIES, SERVICES, SECRETS, PODS):
         for name in ("train", f"{names.SECRET_PREFIX}{owner_uid}-1", "train-1-0"):
             found = kube.stored(resource, name, "red")

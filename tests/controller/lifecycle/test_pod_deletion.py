@@ -265,7 +265,7 @@ class PlayedCluster:
 
 @dataclass(frozen=True)
 class Trouble:
-    """What an administrator, a tenant, programs and nodes may come up with."""
+    """Faults that an administrator, a tenant, programs and nodes may cause."""
 
     limit_s: int
     own_s: int

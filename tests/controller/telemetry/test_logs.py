@@ -1,4 +1,4 @@
-"""The operator's log, which is no flood."""
+"""The operator's log: repeated lines are limited."""
 
 from __future__ import annotations
 

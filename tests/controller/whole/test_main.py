@@ -22,7 +22,7 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Journal:
-    """Stands in for the thread of the Lease, and notes the order of what ends."""
+    """Plays the Lease's thread, and notes in which order parts end."""
 
     def __init__(self, replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ended: list[str] = []

@@ -270,7 +270,7 @@ def test_moving_many_allocations_at_once_equals_moving_them_one_by_one(
 
 
 def charged(*amounts: tuple[str, int, int], user: str = "ann") -> Allocation:
-    """No GPUs; milli-GPU and MiB of classes."""
+    """An allocation without GPUs that is charged milli-GPU and MiB of these classes."""
     return Allocation((), Charge(1, user, tuple(((name, "east"), Amounts(milli, mib)) for name, milli, mib in amounts)))
 
 

@@ -1,4 +1,4 @@
-"""Requests that no set of nodes of the cluster could ever hold."""
+"""Requests that the nodes of the cluster could never hold."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def used_nodes(draw: st.DrawFn) -> list[Node]:
 
 
 def lay(draw: Callable[..., Any], ledger: Ledger, held: list[NodeAllocation]) -> None:
-    """Give back something that is held, or take something that is free."""
+    """Release a held allocation, or allocate a free place."""
     if held and draw(st.integers(0, 2)) == 0:
         ledger.release(held.pop(draw(st.integers(0, len(held) - 1))))
         return
@@ -111,8 +111,9 @@ def lay(draw: Callable[..., Any], ledger: Ledger, held: list[NodeAllocation]) ->
 def plainly(
     ledger: Ledger, scorer: Scorer, question: tuple[Shape, Tenancy, bool]
 ) -> tuple[tuple[object, ...], BoolArray, list[list[int]]]:
-    """Capacity, scores and fits; where GPUs are to be chosen, and in which order: every row with GPUs of the shape's
-    classes, judged for this question alone."""
+    """The reference answer: capacity, scores, fits, and the order of GPUs if they are to be chosen. Every row with GPUs
+    of the shape's classes is judged without a cache.
+    """
     shape, tenancy, distinct = question
     rows = rows_with(ledger, shape)
     fits = fit(ledger, shape, rows, tenancy)

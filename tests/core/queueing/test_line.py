@@ -26,7 +26,7 @@ def job(name: str, user: str = "ann", *, workers: int = 1, at: float = 0.0, prio
 
 
 def outside(jobs: list[Job], bounds: PendingBounds, never: frozenset[str] = frozenset()) -> list[str]:
-    """Names of jobs outside the line; those of `never` can never start, the others ask for a GPU per worker."""
+    """Names of jobs outside the line. Jobs in `never` can never start; the others ask for one GPU per worker."""
 
     def cost(one: Job) -> int | None:
         return None if one.key in never else one.workers_min * 1_000

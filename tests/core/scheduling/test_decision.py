@@ -65,7 +65,7 @@ class Story:
             toy.cycle()
 
     def _holds_until_it_does_not(self, decision: Decision, snapshot: Snapshot) -> None:
-        """Just before the first instant that may change an answer, all else equal."""
+        """Decide again just before the first instant that may change an answer, with everything else equal."""
         later = replace(snapshot, now=min(decision.until, snapshot.now + 1e6) - 0.01)
         if decision.holds_for(later, self.toy.policy):
             assert decision.at(later.now).plan == schedule(later, self.toy.policy)
@@ -105,7 +105,7 @@ def test_a_future_played_with_known_run_times_comes_true_while_many_jobs_are_ove
 
 
 class World:
-    """Two GPUs of eight are busy until 1,600 s, one waits for them behind nobody; a decision that can be kept."""
+    """Two of eight GPUs are busy until 1,600 s, and one job waits for them. The decision can be reused."""
 
     def __init__(self) -> None:
         busy = make_job("busy", gpus=6, placement=make_placement(("n1", [list(range(6))])), expected_runtime_s=1_600)
@@ -154,7 +154,7 @@ def _budget_spent(world: World) -> None:
 
 
 def _ending(world: World) -> None:
-    """The time at which the job that runs was to have ended."""
+    """Let time pass to the declared end of the running job."""
     world.toy.now = 1_600.0
 
 
@@ -230,7 +230,7 @@ def test_results_about_unchanged_running_jobs_and_requests_are_reused() -> None:
 
 
 def test_jobs_that_differ_only_in_age_share_a_request_across_cycles() -> None:
-    """And is the one whose request it is."""
+    """The shared request belongs to one of them."""
     world = World()
     first = world.decide()
     world.toy.end("red/waits")

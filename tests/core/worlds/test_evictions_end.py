@@ -87,7 +87,9 @@ def test_preempt_and_reclaim_do_not_cause_each_other_without_end(policy: Policy)
 
 
 def drawn_world(rng: random.Random) -> tuple[list[Node], list[TenantQueue], list[Job]]:
-    """Flat or a tree, priorities, gangs up to the whole cluster, and whoever happens to run, as no plan would."""
+    """A random world: a flat tree or a deep one, priorities, gangs up to the whole cluster, and running jobs that no
+    plan would have placed so.
+    """
     nodes = [make_node(f"n{index}", gpus=rng.choice((2, 4, 8))) for index in range(rng.randint(1, 3))]
     total = sum(len(node.gpus) for node in nodes)
     queues: list[TenantQueue] = []

@@ -28,7 +28,7 @@ CORE = {
 def test_what_we_show_is_taken_by_the_api_server(body: dict[str, Any], server: Server) -> None:
     if "metadata" not in body:
         pytest.skip(f"{body['kind']} is a file, and no object of an API server")
-    # The namespace of an example is made by the example before it, which a dry run does not do.
+    # The example before this one makes its namespace, but a dry run makes nothing.
     metadata = {key: value for key, value in body["metadata"].items() if key != "namespace"}
     document = json.loads(json.dumps({**body, "metadata": metadata}))
     if body["kind"] in PARSERS:

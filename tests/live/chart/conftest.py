@@ -49,7 +49,8 @@ class Installed:
     def __exit__(self, *_: object) -> None:
         try:
             self._helm("uninstall", self._release, "--wait", "--cascade", "foreground")  # until the pods are gone
-            # Helm has been seen to return before what owned them was: the next release may not take it over.
+            # Helm sometimes returns before the owners of these objects are gone, and the next release may not adopt
+            # them.
             owners = ("daemonset/cotenant-agent", "deployment/cotenant-operator")
             self._cluster.kubectl("wait", "--for=delete", *owners, "-n", NAMESPACE, timeout(120))
         finally:

@@ -127,7 +127,7 @@ def fetch(cluster: "Cluster", who: str, asked: Server, *, port: int = 8443, path
 
 
 def served(cluster: "Cluster", asked: Server) -> bool:
-    """A server without a certificate refuses connections: the command then ends with an error."""
+    """Wait until the server has a certificate; before that, it refuses connections and the command fails."""
     try:
         return fetch(cluster, f"{SCRAPERS}/reader", asked, token="own").startswith("200 ")
     except LocalError:

@@ -161,7 +161,7 @@ class Request(NamedTuple):
 
 
 def requests(cluster: Cluster) -> Iterator[Request]:
-    """What was asked for since the cluster is there, but for what Kubernetes lets everybody ask."""
+    """All requests since the cluster started, without those that Kubernetes allows to everybody."""
     for line in (cluster.state.logs / "audit.log").read_text().splitlines():
         event = json.loads(line)
         if "objectRef" not in event:
@@ -175,7 +175,7 @@ def requests(cluster: Cluster) -> Iterator[Request]:
 
 
 def foreign_writes(seen: list[Request]) -> list[Request]:
-    """What the two accounts wrote, or tried to, on objects that others made; a name is of who used it last."""
+    """Writes of the two accounts, also refused, to objects that others made. A name belongs to its last creator."""
     made_by: dict[tuple[str, str, str], str] = {}
     found = []
     for one in seen:

@@ -66,7 +66,7 @@ def documents() -> Iterator[dict[str, Any]]:
 
 
 def job(namespace: str, name: str, gpus: int, workers: int = 1) -> dict[str, Any]:
-    """It would run for ever: only its place in the line matters."""
+    """A job without an end. Only its place among the waiting jobs matters."""
     return {
         "apiVersion": "cotenant.dev/v1beta1",
         "kind": "TrainingJob",
@@ -152,7 +152,7 @@ def test_a_job_that_is_not_there_is_not_found(cluster: Cluster) -> None:
 
 
 def test_headers_without_the_certificate_of_the_api_server_count_for_nothing(cluster: Cluster) -> None:
-    """They come from a pod that the network lets through to the port: the operator's own."""
+    """The request comes from the operator's own pod, which the NetworkPolicy lets reach the port."""
     label = "app.kubernetes.io/component=operator"
     pods = json.loads(cluster.kubectl("get", "pods", "-n", SYSTEM, "-l", label, "-o", "json"))["items"]
     for pod in pods:
@@ -197,7 +197,7 @@ def test_the_command_explains_with_the_token_of_a_tenant(cluster: Cluster, tmp_p
 
 
 def test_an_administrator_asks_about_the_cluster(cluster: Cluster) -> None:
-    """The program asks, on the cluster that the questions above left."""
+    """The command line asks, on the cluster that the tests above have left."""
     environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
 
     def cotenant(*words: str) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ def lease(tenancy: Tenancy) -> dict[str, Any]:
 
 
 def holder(tenancy: Tenancy) -> str:
-    """The leader: the name of its pod, and what tells this process from an earlier one in the same pod."""
+    """The leader: the name of its pod, and an id that differs for each process in that pod."""
     return str(lease(tenancy).get("holderIdentity") or "")
 
 
@@ -27,7 +27,7 @@ def another_holder(tenancy: Tenancy, former: str) -> bool:
 
 
 def kill(tenancy: Tenancy, pod: str) -> None:
-    """An ordinary user's pods have ids of their own: they are killed from inside the cluster's user namespace."""
+    """Kill it from inside the cluster's user namespace, because pods of an ordinary user have ids of their own."""
     command = [sys.executable, str(Path(__file__).with_name("sigkill.py")), pod]
     if os.geteuid() != 0:
         inside = f"--target={control_socket.peer(tenancy.cluster.state.control)}"

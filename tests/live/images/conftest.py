@@ -51,7 +51,7 @@ class Buildah:
         return [sizes[digest] for digest in self.inspect(image)["rootfs"]["diff_ids"]]
 
     def leave_no_mount(self) -> None:
-        """A build that failed leaves working containers, mounted; and the storage stays bound to its own place."""
+        """Unmount everything: a failed build leaves mounted working containers, and the storage stays mounted too."""
         self("rm", "--all")
         subprocess.run(["umount", f"{self.root}/overlay"], capture_output=True, check=False)
 

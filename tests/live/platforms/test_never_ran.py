@@ -120,7 +120,7 @@ def test_a_policy_without_a_reason_ends_no_job(tenancy: Tenancy) -> None:
 
 
 def _is_refused(tenancy: Tenancy) -> bool:
-    """An API server takes a moment to heed a policy."""
+    """True once the API server applies the policy, which takes a moment."""
     return "try again" in _dry_run(tenancy, _pod("later-try"))
 
 
@@ -130,7 +130,7 @@ def _pod(name: str) -> Document:
 
 
 def _dry_run(tenancy: Tenancy, document: Document) -> str:
-    """What the API server makes of it, or says against it."""
+    """The object as the API server would store it, or the refusal."""
     command = tenancy.cluster.command("kubectl", "create", "--dry-run=server", "-o", "json", "-f", "-")
     done = subprocess.run(command, input=json.dumps(document), capture_output=True, text=True, check=False)
     return done.stdout + done.stderr

@@ -1,7 +1,7 @@
 """Client of the simulated API server: calls travel, arrive or not, and so do their answers.
 
-A call that has left arrives though its process is killed meanwhile. The order in which calls of one process arrive is
-not that in which they leave.
+A call that was sent arrives even if its process is killed meanwhile. Calls of one process may arrive in another order
+than they were sent.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class ApiClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     async def list(
         self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "", about: str = ""

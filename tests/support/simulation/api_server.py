@@ -1,4 +1,6 @@
-"""The API server of a simulation: the rules of `FakeKube`, each change in order for whoever watches, by whom."""
+"""The API server of a simulation: the rules of `FakeKube`, and a log of changes with their authors, in order, for
+watchers.
+"""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _document(kind: str, name: str, namespace: str, spec: Mapping[str, Any]) -> 
 
 
 def draw_composites(dice: Random, queues: Sequence[str], moments: Sequence[float]) -> tuple[CompositePlan, ...]:
-    """None in every third world, else one or two, at the moments at which other things happen too."""
+    """None in every third world, otherwise one or two, at the same moments as other incidents."""
     return tuple(_drawn(dice, number, queues, moments) for number in range(dice.choice((0, 1, 2))))
 
 
@@ -145,7 +145,7 @@ class CompositeInvariants:
                     self._fail(f"session twice: {pod.key} starts while {one.key} runs on {machine.name}")
 
     def held_back(self) -> bool:
-        """One of them is in quarantine: it is tried again after a pause."""
+        """True if one of them is in quarantine, and is tried again after a pause."""
         return any(
             condition["type"] == CONDITION and condition["status"] == "True"
             for document in self._documents()
@@ -153,7 +153,7 @@ class CompositeInvariants:
         )
 
     def at_end(self) -> Iterator[str]:
-        """What is not as it should be when all is quiet."""
+        """Violations once nothing happens any more."""
         for document in self._documents():
             key, status = key_of(document["metadata"]), document.get("status") or {}
             said = f"{document['kind']} {key} is {status.get('phase')} at the end ({status.get('message')})"

@@ -71,7 +71,7 @@ async def _delete_pod(kube: FakeKube, key: str) -> Reply:
 
 
 async def run_programs(machines: Iterable[Machine], program_of: Callable[[Contract], Program]) -> None:
-    """A gang trains once it is whole; where one of it goes, the others find that they lost a peer."""
+    """A gang trains once all its ranks run. If one leaves, the others fail because they lost a peer."""
     while True:
         await asyncio.sleep(0.5)
         gangs: dict[tuple[str, int], list[RunningPod]] = {}

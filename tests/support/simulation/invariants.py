@@ -76,7 +76,7 @@ class Invariants:
             self._check_pod(change)
 
     def check_writer(self, by: str, call: str) -> None:
-        """Judge a write that arrives, whatever becomes of it: whoever sends one holds the Lease."""
+        """Check a write that arrives, even if it will be refused: its sender must hold the Lease."""
         lease = self._server.objects[LEASES].get("cotenant-system/cotenant-operator")
         holder = lease["spec"]["holderIdentity"] if lease else ""
         if holder != by and "leases/" not in call:
@@ -113,7 +113,7 @@ class Invariants:
                 self._fail(f"a process ends by itself: {replica.failures[0]}")
 
     def check_end(self) -> None:
-        """Judge the quiet end: all that could be done is done, and nothing is left over."""
+        """Check the final state: everything possible was done, and nothing is left over."""
         for found in (*self._at_end(), *self.composites.at_end()):
             self._fail(found)
 
@@ -200,7 +200,7 @@ class Invariants:
                 yield f"left over: processes of {running.key} on {machine.name}"
 
     def _is_out_of_reach(self, pod: RunningPod) -> bool:
-        """It was cut off, hangs, or somebody has deleted it by force: nobody can wait for its end."""
+        """True if nobody can wait for its end: it was cut off, hangs, or was deleted by force."""
         hangs = pod.asked_to_end and pod.ends_at == float("inf")
         return pod.was_cut_off or hangs or pod.key not in self._server.objects[PODS]
 

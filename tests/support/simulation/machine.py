@@ -83,12 +83,12 @@ class Machine:
         self.pods.clear()
 
     def restart_agent(self) -> None:
-        """It goes on from what it published."""
+        """Restart the agent, which continues from what it published."""
         self.agent_away = False
         self._held = {one.grant.pod_uid: one for one in holders_in(self._published)}
 
     def _advance(self) -> None:
-        """Processes end when their time has come."""
+        """End processes whose time is over."""
         for uid, pod in list(self.pods.items()):
             if time.time() >= pod.ends_at:
                 del self.pods[uid]
@@ -213,7 +213,7 @@ def ready_condition(state: str) -> Document:
 
 
 def contract_of(document: Document) -> contract.Contract | None:
-    """What its launcher would run by; None of a pod that is none of ours."""
+    """The contract that its launcher would use; None for a pod of others."""
     for container in document["spec"].get("containers") or ():
         if container.get("name") == names.CONTAINER:
             variables = {one["name"]: one.get("value", "") for one in container.get("env") or ()}

@@ -121,7 +121,9 @@ class VirtualLoop:
         return done
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What fails in a callback would be lost else; a task that failed has whoever awaits it."""
+        """Keep an error of a callback, which would be lost otherwise. The error of a task goes to the code that awaits
+        it.
+        """
         if str(context.get("message")).startswith("Exception in callback"):
             self.fail(context["exception"])
 

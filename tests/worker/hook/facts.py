@@ -20,7 +20,7 @@ def of_code():
 
 
 def listing(folder):
-    """The open descriptors, but for the one that lists them."""
+    """The open descriptors, without the one that lists them."""
     return sorted(os.path.realpath(f"{folder}/{name}").split(":")[0] for name in os.listdir(folder) if int(name) > 2)
 
 

@@ -28,7 +28,7 @@ def rank_env(state: Path, code: Path) -> dict[str, str]:
 
 
 def ended(directory: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> RankExit:
-    """How a rank ended that ran `command` in `directory`, as its launcher puts it."""
+    """The launcher's record of the end of a rank that ran `command` in `directory`."""
     state = directory / "state"
     monkeypatch.setenv("COTENANT_STATE_DIR", str(state))
     environment = environment_for_errors(1, 2)

@@ -14,7 +14,7 @@ from cotenant_worker.hook.cotenant_shim.heartbeat import main_thread_location
 
 
 def place_in(files: Sequence[str]) -> str:
-    """What is told while the function of the last file runs, called from that of the file before it, and so on."""
+    """The reported place while the function of the last file runs. Each file's function calls that of the next one."""
     inner: Any = main_thread_location
     for file in reversed(files):
         space: dict[str, Any] = {"inner": inner}

@@ -124,7 +124,7 @@ def test_torchs_agent_leaves_its_workers_the_time_of_the_pod(
 
 
 def test_torchs_agent_is_the_one_that_is_patched() -> None:
-    """Its default is what the shim takes for "not set"."""
+    """The shim takes the agent's default for "not set"."""
     from torch.distributed.elastic.multiprocessing.api import PContext
 
     default = inspect.signature(PContext.close).parameters["timeout"].default
@@ -146,7 +146,7 @@ class ReplacedError(Exception):
 def test_accelerate_for_one_process_becomes_the_rank_with_its_own_place_and_accelerates_settings(
     monkeypatch: pytest.MonkeyPatch, world: str, hosts: str | None, becomes: bool
 ) -> None:
-    """Its configuration is of another machine: it has GPUs by number and a meeting place."""
+    """Its configuration was written for another machine, with numbers of GPUs and a rendezvous address."""
     place = {"COTENANT_RANK": "1", "RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": world, "MASTER_ADDR": "10.0.0.1"}
     for name, value in place.items():
         monkeypatch.setenv(name, value)
@@ -182,7 +182,9 @@ def test_accelerate_for_one_process_becomes_the_rank_with_its_own_place_and_acce
 def test_a_composer_in_a_script_of_several_ranks_becomes_the_rank(
     monkeypatch: pytest.MonkeyPatch, typed: str, command: list[str]
 ) -> None:
-    """It would find the rank's place, and refuse to start eight processes on the fourth of eight machines."""
+    """Composer itself would read the rank's variables, and refuse to start eight processes on the fourth of eight
+    machines.
+    """
     for name, value in {"COTENANT_RANK": "3", "RANK": "3", "WORLD_SIZE": "8", "CUDA_VISIBLE_DEVICES": "GPU-3"}.items():
         monkeypatch.setenv(name, value)
     began: list[Any] = []

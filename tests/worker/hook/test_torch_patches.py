@@ -79,7 +79,7 @@ def test_how_many_a_process_group_waits_for(
 def test_a_group_of_one_process_needs_no_port(
     monkeypatch: pytest.MonkeyPatch, main: bool, ranks: str, arguments: tuple[Any, Any], own: bool
 ) -> None:
-    """At the rank's another process of the rank may listen."""
+    """Another process of the rank may already listen on the rank's port."""
     for name, value in {"COTENANT_RANK": "0", "COTENANT_RANKS": ranks, "RANK": "0", "WORLD_SIZE": ranks}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch_patches, "is_main_process", lambda: main)
@@ -130,7 +130,7 @@ def test_a_program_may_evaluate_in_a_process_that_makes_a_group_too(tmp_path: Pa
 def test_ranks_meet_by_a_file_of_their_own_start(
     monkeypatch: pytest.MonkeyPatch, attempt: str, start: str, method: str, want: str
 ) -> None:
-    """That of ranks that were killed has their addresses."""
+    """The file of killed ranks still has their addresses."""
     monkeypatch.setenv("COTENANT_ATTEMPT", attempt)
     monkeypatch.setenv("COTENANT_RESTART", start)
     init = torch_patches._undisturbed(lambda *given, **more: (given, more))
@@ -272,7 +272,7 @@ def test_an_address_of_ipv6_has_its_brackets_only_where_a_port_follows(monkeypat
 def test_local_rank_is_no_rank_where_several_have_the_same(
     monkeypatch: pytest.MonkeyPatch, local: str, arguments: dict[str, Any], want: int | None
 ) -> None:
-    """cleanrl's ppo_atari_multigpu.py gives it, as is right under torchrun on one machine."""
+    """cleanrl's ppo_atari_multigpu.py passes LOCAL_RANK, which is right under torchrun on one machine."""
     place = {"RANK": "1", "COTENANT_RANK": "1", "WORLD_SIZE": "2", "COTENANT_RANKS": "2", "COTENANT_NODES": "1"}
     for name, value in (place | {"LOCAL_RANK": local, "MASTER_ADDR": "10.0.0.1"}).items():
         monkeypatch.setenv(name, value)

@@ -48,7 +48,7 @@ def test_a_second_start_keeps_what_the_first_one_wrote(tmp_path: Path) -> None:
 
 
 def repository(at: Path) -> Path:
-    """Code of a volume: `runs/` has what its author once wrote, `data/digits/` a script that writes beside itself."""
+    """Code on a volume. `runs/` has old output of its author, `data/digits/` a script that writes beside itself."""
     files = ("train.py", "runs/monday/events", "data/digits/prepare.py", ".dvc/config")
     for file in (*files, ".git/HEAD", ".venv/pyvenv.cfg", "pkg/__pycache__/a.pyc"):
         (at / file).parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def test_a_large_or_slow_volume_is_linked_folder_by_folder(
 def test_a_rank_that_runs_may_make_a_folder_while_the_next_one_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder of the code is too large to be made anew, and would be linked."""
+    """The code's folder is too large to be copied, so it would be linked."""
     code, scratch, entries = tmp_path / "code", tmp_path / "scratch", workspace._entries
     (code / "runs").mkdir(parents=True)
 

@@ -1,4 +1,6 @@
-"""An S3 server of this machine, which its packages apart are: they do not go with the operator's."""
+"""An S3 server on this machine. Its packages are installed in a folder of their own, because they conflict with the
+operator's.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.worker.object_stores import s3_server
 
 
 def staged(*sources: DataSource, retry_s: float = 1.0) -> list[StagingReport]:
-    """What was told on the way."""
+    """Stage the data; returns the reports."""
     told: list[StagingReport] = []
     staging.stage(sources, told.append, retry_s=retry_s, sleep=lambda _: None)
     return told

@@ -29,7 +29,7 @@ class Gang:
     servers: list[Started]
 
     def codes(self) -> list[int]:
-        """How all of them ended."""
+        """Exit codes of all pods."""
         return [each.finish(START_S)[0] for each in (self.head, *self.servers)]
 
 
@@ -69,7 +69,7 @@ def server_process(pod: Started) -> int:
 
 
 def kill_pod(pod: Started) -> None:
-    """Everything at once, as when its node dies. A process here has no namespace that would take its children along."""
+    """Kill all processes at once, as when the node dies: there is no PID namespace here that would do it."""
     for pid in [pod.process.pid, *descendants(pod.process.pid)]:
         with suppress(ProcessLookupError):  # it went with the one before
             os.kill(pid, signal.SIGKILL)

@@ -159,7 +159,7 @@ def test_last_words_without_an_end_are_a_line_of_their_own(tmp_path: Path, how: 
 
 
 def test_a_rank_that_is_stopped_and_never_goes_on_ends_the_attempt(tmp_path: Path) -> None:
-    """Nobody waits for it in a collective: it would keep its GPU for ever."""
+    """No other rank waits for it in a collective, so it would keep its GPU without end."""
     job = behave("die", str(int(signal.SIGSTOP)))
     job = replace(job, platform={**job.platform, "hangTimeoutSeconds": 1})
     with launched(tmp_path, job.to_json()) as pod:
@@ -216,7 +216,7 @@ def test_sigterm_saves_leaves_in_time_and_says_preempted(tmp_path: Path, full: b
 
 def test_sigterm_that_comes_before_the_launcher_can_act_on_it_is_acted_on_when_it_can(tmp_path: Path) -> None:
     def held() -> bool:
-        """The kernel keeps SIGTERM for it: while it imports, and no longer."""
+        """True if the kernel holds SIGTERM for it, which is so only while it imports."""
         lines = Path(f"/proc/{pod.process.pid}/status").read_text().splitlines()
         blocked = int(next(line.split()[1] for line in lines if line.startswith("SigBlk:")), 16)
         return bool(blocked >> (signal.SIGTERM - 1) & 1)

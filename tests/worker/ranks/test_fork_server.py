@@ -31,11 +31,11 @@ class Server:
         assert isinstance(FORK_MESSAGES.decode(self.control.recv(1 << 16)), PreloadDone)
 
     def ahead(self) -> None:
-        """Say that the ranks have stepped."""
+        """Tell the server that the ranks have made steps, so that it may import ahead."""
         self.control.send(FORK_MESSAGES.encode(PreloadNext()))
 
     def rank(self, program: str = PROGRAM, meanwhile: Callable[[], object] = lambda: None) -> str:
-        """What a rank prints that it forks now; it is asked for before `meanwhile`."""
+        """Output of a rank that is forked now. The request is sent before `meanwhile` runs."""
         (self.directory / "program.py").write_text(program)
         read_end, write_end = os.pipe()
         request = ForkRequest(dict(os.environ), str(self.directory), "script", ("program.py",))
@@ -49,7 +49,7 @@ class Server:
             return output.read().splitlines()[-1]
 
     def family(self) -> list[int]:
-        """Everything that holds our control socket's other end."""
+        """All processes that hold the other end of our control socket."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -144,7 +144,7 @@ def test_all_end_with_the_launcher(tmp_path: Path, when: str) -> None:
 
 
 def test_a_server_ends_with_the_successor_that_took_its_place(tmp_path: Path) -> None:
-    """Its launcher sees that and starts another, whatever was asked of the one that died."""
+    """The launcher notices and starts another one, whatever it had asked of the dead one."""
     with server(tmp_path) as found:
         until_the_successor_serves(found)
         (successor,) = (pid for pid in found.family() if pid != found.process.pid)

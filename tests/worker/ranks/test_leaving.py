@@ -1,4 +1,4 @@
-"""Whom a departure asks, as a table of processes; and with real ones: which commands save, whatever is in between."""
+"""Which processes of a departing rank get SIGTERM: as a table, and with real commands behind wrappers."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_settings_of_the_tenants_python_and_ray_reach_a_ray_only_if_it_runs_thei
 
 @pytest.mark.parametrize(("timeout_s", "register_s"), [(300, "300"), (60, "60"), (10, "60")])
 def test_a_slow_worker_of_ray_has_the_jobs_patience_and_rays_minute_at_least(timeout_s: int, register_s: str) -> None:
-    """Ray would give it up after a minute, start no other, and let the driver wait for it."""
+    """After a minute, Ray would give the worker up and start no other, and the driver would wait."""
     job = replace(contract([1, 1], command=("x",)), rendezvous_timeout_s=timeout_s)
     env = ray_environment({}, job, home="/tmp")
     assert (env["RAY_worker_register_timeout_seconds"], "PYTHONPATH" in env) == (register_s, False)

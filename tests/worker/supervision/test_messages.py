@@ -22,7 +22,7 @@ SPREAD = {"heartbeat"}
 
 
 def written() -> Iterator[tuple[str, str, set[str], bool]]:
-    """(file:line, op, fields, whether more are spread into it) of every message that is written as a dict."""
+    """(file:line, op, fields, true if others are added by `**`) of every message that is written as a dict."""
     for path in [*sorted((PACKAGE / "hook" / "cotenant_shim").glob("*.py")), PACKAGE / "reporting.py"]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Dict):

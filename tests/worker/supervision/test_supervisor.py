@@ -184,7 +184,7 @@ def test_news_of_an_older_generation_changes_nothing() -> None:
 
 
 def test_what_is_told_twice_counts_once() -> None:
-    """A pod says everything again to an actor that takes another's place."""
+    """A pod repeats all events to a replacement actor."""
     supervisor = running()
     assert supervisor.rank_exited(ended(1), 1.0) == []
     assert supervisor.rank_exited(ended(1, 42, tail=MINE), 2.0) == []

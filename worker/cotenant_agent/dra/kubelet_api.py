@@ -34,7 +34,7 @@ REGISTRATION: Final[Mapping[str, _Fields]] = {
 }  # fmt: skip
 DRA: Final[Mapping[str, _Fields]] = {
     "Claim": {"namespace": (1, "string"), "uid": (2, "string"), "name": (3, "string")},
-    # share_id is of v1 alone; a kubelet that speaks v1beta1 passes over it.
+    # Only v1 has share_id. A kubelet that speaks v1beta1 skips it.
     "Device": {"request_names": (1, "[]string"), "pool_name": (2, "string"), "device_name": (3, "string"),
                "cdi_device_ids": (4, "[]string"), "share_id": (5, "string")},
     "NodePrepareResourceResponse": {"devices": (1, "[]Device"), "error": (2, "string")},
@@ -61,7 +61,7 @@ DEVICE_PLUGIN: Final[Mapping[str, _Fields]] = {
     "ContainerAllocateRequest": {"devices_ids": (1, "[]string")},
     "AllocateRequest": {"container_requests": (1, "[]ContainerAllocateRequest")},
     "DeviceSpec": {"container_path": (1, "string"), "host_path": (2, "string"), "permissions": (3, "string")},
-    # Environment, mounts, annotations and CDI names, 1, 2, 4 and 5, are never given.
+    # The fields 1, 2, 4 and 5 (environment, mounts, annotations, CDI names) are never set.
     "ContainerAllocateResponse": {"devices": (3, "[]DeviceSpec")},
     "AllocateResponse": {"container_responses": (1, "[]ContainerAllocateResponse")},
 }  # fmt: skip
@@ -97,7 +97,8 @@ class Messages:
             call: made(
                 function,
                 request_deserializer=self[request].FromString,
-                # Answers are of one version: the others differ from it in what they do not read.
+                # All answers are encoded in one version of the interface. A kubelet of another version skips the fields
+                # that it does not know.
                 response_serializer=lambda message: message.SerializeToString(),
             )
             for of_kind, made in kinds

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-# Leftmost match wins: a container that runs containers of its own belongs to the outer pod.
+# The leftmost match counts, because a container that runs containers inside belongs to the outer pod.
 POD_PATH: Final = re.compile(
     r"pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?"
     r"[/:](?:(?:cri-containerd|crio|docker)[-:])?(?P<container>[0-9a-f]{64})(?:\.scope)?(?:/|$)"

@@ -245,7 +245,7 @@ class NvmlSource(GpuSource):
             except pynvml.NVMLError as failure:
                 raise GpuSourceError(f"NVML does not open again: {failure}") from failure
             finally:
-                # Handles and events are those of the library that was closed.
+                # Handles and events belong to the library that was closed, so they are made again.
                 self._inventory, self._events, self._resetting = None, None, False
         return error
 

@@ -83,8 +83,8 @@ class ControlProgram:
         self._run("-q")
 
     def environment(self) -> dict[str, str]:
-        """Environment of a process that speaks with this daemon, or that is it. Ordinals of this process mean nothing
-        there.
+        """Environment of the daemon, or of a process that talks to it. It has no CUDA_VISIBLE_DEVICES of this process,
+        whose numbers mean nothing there.
         """
         folders = {"CUDA_MPS_PIPE_DIRECTORY": str(self.folder.pipes), "CUDA_MPS_LOG_DIRECTORY": str(self.folder.logs)}
         return {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"} | folders

@@ -126,7 +126,7 @@ class GPUNodeClient:
                 stop.wait(5)
 
     def _follow_pods(self, stop: threading.Event) -> None:
-        # By the node alone: what a pod holds stands in its spec, and its labels can be edited.
+        # Selected by node only, not by labels, because labels can be edited. The spec says what a pod holds.
         where = {"field_selector": f"spec.nodeName={self._name}"}
         listed = self._core.list_pod_for_all_namespaces(**where, _request_timeout=TIMEOUT_S)
         pods = PodsOnNode()

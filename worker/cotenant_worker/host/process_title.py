@@ -37,13 +37,13 @@ def show_as_ours(name: str) -> None:
 
 
 def name_process(name: str) -> None:
-    """Set the short name that ps and pkill show where nobody asks for the command line."""
+    """Set the short name, which ps and pkill use unless they are asked for the command line."""
     with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
         comm.write(name[:_NAME_BYTES])
 
 
 def _set_areas(argv: Sequence[str], variables: bytes) -> None:
-    """Let the kernel show these. One without CONFIG_CHECKPOINT_RESTORE, and gVisor, go on to show what they did."""
+    """Let the kernel show these. Kernels without CONFIG_CHECKPOINT_RESTORE, and gVisor, keep showing the old ones."""
     arguments = b"".join(os.fsencode(part) + b"\0" for part in argv)
     import ctypes
 

@@ -1,14 +1,13 @@
 """The working directory of a program: contains its code, and is writable.
 
 Code is mounted read-only, but many programs write where they start: `torch.save(…, "snapshot.pt")`, `runs/`, Hydra's
-`outputs/`. Such a program starts in a directory of the scratch space with the folders, the scripts and the small files
-of its code, and a link to every other file. So it may also write into folders that its code has, compile what its
-modules need beside them, and change small files: `dvc.lock`, `mlflow.db`, the notebook that it is. Ranks of one pod
-share the directory, as under torchrun. It lives as long as the pod, so a rank that is restarted in place finds its
-files.
+`outputs/`. Such a program starts in a directory of the scratch space that has copies of the code's folders, scripts and
+small files, and a link to every other file. So it may also write into folders of its code, compile extensions beside
+its modules, and change small files: `dvc.lock`, `mlflow.db`, its own notebook. Ranks of one pod share the directory, as
+under torchrun. It lives as long as the pod, so a rank that is restarted in place finds its files.
 
-It finds locks of killed ranks too. Most are gone with their holder; that of torch's compiled extensions is a file that
-the next rank would wait for without end.
+Locks of killed ranks stay there too. Most end with their holder, but the lock of torch's compiled extensions is a file,
+for which the next rank would wait without end.
 
 A program may ask git for the commit that it is. Git refuses a repository that belongs to another user, as code on a
 volume does.
@@ -51,7 +50,8 @@ def working_directory(code: Path, scratch: Path) -> Path:
 
 
 def named_there(command: Sequence[str], code: Path, scratch: Path) -> tuple[str, ...]:
-    """The command, with the scripts that it names by their path in the code (`bash /workspace/run.sh`) where it starts.
+    """The command, with scripts that it names by their path in the code (`bash /workspace/run.sh`) replaced by their
+    copies in the working directory.
 
     The program may write there, and many go into the folder of their script first: `cd "$(dirname "$0")"`.
     """
@@ -94,7 +94,7 @@ def _stays_a_link(folder: str) -> bool:
 
 
 def _link(at: Path, target: Path) -> None:
-    """Link, unless a rank of the pod that runs already has made something of that name in the meantime."""
+    """Make the link, unless a running rank of the pod has made something of that name meanwhile."""
     with contextlib.suppress(FileExistsError):
         at.symlink_to(target)
 
@@ -102,8 +102,8 @@ def _link(at: Path, target: Path) -> None:
 def _copied(entry: os.DirEntry[str], target: Path, room: int) -> int:
     """Copy a script or a small file, and return its size; 0 for other files. `room`: bytes that small ones may take.
 
-    Of a link, Python takes the folder of what it links to for the program's: modules would come from there, and could
-    not write beside themselves.
+    Scripts are not linked, because Python takes the folder of the link's target for the program's: modules would be
+    imported from there, and could not write beside themselves.
     """
     if not entry.is_file(follow_symlinks=False):
         return 0
@@ -119,7 +119,7 @@ def _copied(entry: os.DirEntry[str], target: Path, room: int) -> int:
 
 
 def _entries(folder: Path, most: int | None) -> list[os.DirEntry[str]] | None:
-    """What is in a folder; None if that is more than `most`, or may not be read."""
+    """The entries of a folder; None if there are more than `most`, or if it may not be read."""
     with contextlib.suppress(PermissionError), os.scandir(folder) as there:
         found = list(there if most is None else islice(there, most + 1))
         return found if most is None or len(found) <= most else None

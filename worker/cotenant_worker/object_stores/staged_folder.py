@@ -54,7 +54,9 @@ class StagedFolder:
 
     @contextlib.contextmanager
     def locked(self, waiting: Callable[[], None]) -> Iterator[None]:
-        """Make the folder and be its only writer; `waiting` is called where another is. OSError as of the disk."""
+        """Make the folder and lock it for writing; `waiting` is called if another pod has the lock. Raises OSError of
+        the disk.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / _LOCK).open("ab") as lock:
             try:
@@ -71,7 +73,7 @@ class StagedFolder:
             yield
 
     def has(self, name: str, item: StoredObject) -> bool:
-        """Whether the file is this very content: of the size, and fetched under the same ETag."""
+        """True if the file has this content: the same size, fetched under the same ETag."""
         if self._known.get(name) != (item.size, item.etag):
             return False
         try:
@@ -80,7 +82,9 @@ class StagedFolder:
             return False
 
     def write(self, name: str, item: StoredObject, chunks: Iterable[Any]) -> None:
-        """Put the file in place once all of it is on the disk. OSError of the disk; StagingError where it is short."""
+        """Put the file in place once all of it is on the disk. Raises OSError of the disk, and StagingError if the data
+        are too short.
+        """
         aside, final = self.path / f"{_PART}{uuid.uuid4().hex}", self.path / name
         try:
             with aside.open("xb") as file:
@@ -107,7 +111,7 @@ class StagedFolder:
 
 
 def _read_journal(path: Path, source: str) -> Iterator[tuple[str, tuple[int, str]]]:
-    """(name, (size, ETag)) of what came from `source`, the newest last. A line that was cut off counts for nothing."""
+    """(name, (size, ETag)) of each file that came from `source`, newest last. A line that was cut off is ignored."""
     try:
         lines = path.read_text(errors="replace").splitlines()
     except FileNotFoundError:

@@ -87,7 +87,7 @@ def stage(
     retry_s: float = 180.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Fetch everything that is not there yet; StagingError where that cannot be."""
+    """Fetch everything that is missing. Raises StagingError if that fails."""
     tally = Tally(report)
     tally.say("listing")
     listings = [list_source(source, retry_s=retry_s) for source in sources]
@@ -105,7 +105,7 @@ def stage(
 
 
 def list_source(source: DataSource, *, retry_s: float = 180.0) -> Listing:
-    """What lies at the address: the object itself, or all below it. StagingError for nothing, and for too much."""
+    """List the object at the address, or all objects below it. Raises StagingError if there are none, or too many."""
     parent, _, name = source.address.rstrip("/").rpartition("/")
     try:
         if source.address.startswith(("http://", "https://")):

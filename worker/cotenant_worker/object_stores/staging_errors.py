@@ -33,7 +33,7 @@ class StagingError(Exception):
 
 
 def of_store(error: BaseError | FileNotFoundError, address: str) -> StagingError:
-    """What an error of obstore means for the data at `address`."""
+    """The StagingError for an error of obstore about the data at `address`."""
     text = str(error)
     if isinstance(error, InvalidPathError):
         return StagingError("DataNameRefused", f"{address} has an object whose name is no path: {_sentence(text)}")
@@ -64,7 +64,7 @@ def of_store(error: BaseError | FileNotFoundError, address: str) -> StagingError
 
 
 def of_disk(error: OSError, folder: str) -> StagingError:
-    """What an error of the file system below `folder` means."""
+    """The StagingError for an error of the file system below `folder`."""
     if error.errno in _FULL:
         return StagingError(
             "DataDiskFull",

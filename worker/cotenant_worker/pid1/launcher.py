@@ -140,7 +140,7 @@ class Launcher:
     async def _join(self) -> None:
         """Prepare what ranks need, then report this pod as ready. From then on the conductor commands it."""
         refused = refuse_unreadable_code(self.contract) or await prepare_checkpoint_folder(self.contract)
-        # Before data are fetched, which may take long: the GPUs of a node may not work.
+        # Checked before data are fetched, which may take long: the node's GPUs may not work.
         refused = refused or await apply_memory_limits(self.contract, self.board, self.ranks, self.ray)
         refused = refused or await DataStaging(self.contract, self.children, self.env, self.board, self._emit).run()
         if refused is not None:
@@ -162,7 +162,7 @@ class Launcher:
         finish = await self.ray.run()
         if self.preemption.started:
             return  # draining, or gone with its peers: `_wait_for_ranks_to_leave` ends this pod
-        # The verdict may be on its way: a peer that finished takes Ray with it.
+        # Ray also ends when a peer pod has finished, so the verdict may still be on its way.
         await asyncio.wait([self.verdict], timeout=2.0)
         self._set_verdict(finish)
 
@@ -259,7 +259,8 @@ class Launcher:
         finish = told_of(self.contract, finish)
         await self.links.finish(finish)
         if self.is_head and not self.single_rank:
-            # The driver still sends the verdict to the others, also to one that has no actor now (`DELIVER_VERDICT_S`).
+            # The driver still delivers the verdict to the other pods, also to a pod whose actor is being replaced
+            # (`DELIVER_VERDICT_S`).
             await self.ray.wait_for_driver(3.0 if self.preemption.started else 18.0)
         self.tasks.cancel()
         self.ranks.fork_client.kill()

@@ -54,7 +54,7 @@ def lingering(rank: int, generation: int, pid: int) -> Lingering | None:
 
 
 def killed_itself(rank: int, generation: int, number: int | None, ended_at: float) -> bool:
-    """True if one of its own processes sent it the signal that ended it at `ended_at` (monotonic), as the shim saw it.
+    """True if the shim saw one of the rank's own processes send the signal that ended it at `ended_at` (monotonic).
 
     Helpers kill themselves too: some when they are done, others because the rank has ended.
     """

@@ -5,7 +5,7 @@ ranks is our work, so only the program is kept. Three things of the launcher are
 reads from its environment, the `--local-rank` that some add to its arguments, and how many ranks it was asked for. The
 exception is a job of one worker with several GPUs (`program_behind`).
 
-Pure, except for a look whether two files are there: the interpreter beside a launcher, and accelerate's configuration.
+Pure, except that it looks for two files: the interpreter beside a launcher, and accelerate's configuration.
 """
 
 from __future__ import annotations

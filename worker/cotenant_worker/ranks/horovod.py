@@ -39,8 +39,8 @@ class HorovodRendezvous:
                 self._running = self._spawn(listener.fileno(), base)
 
     def variables(self, env: Mapping[str, str]) -> dict[str, str]:
-        """The variables of a rank. If its program has no Horovod, those of its place in Horovod's words are left out:
-        Lightning 1 takes HOROVOD_RANK for the wish to train by it.
+        """The variables of a rank. If its program does not use Horovod, HOROVOD_RANK and its like are left out, because
+        Lightning 1 would then train with Horovod.
         """
         return {name: value for name, value in env.items() if self.enabled or not _PLACE.fullmatch(name)}
 

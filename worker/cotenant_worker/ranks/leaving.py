@@ -1,4 +1,4 @@
-"""Whom a rank's departure asks: of all its processes those that can save, whatever wrapper is in between. Pure.
+"""Chooses the processes of a departing rank that get SIGTERM: those that can save, behind any wrapper. Pure.
 
 SIGTERM for the first process alone ends a wrapper and leaves the program in the dark; SIGTERM for the whole group ends
 the workers of a DataLoader, or the filter that the program prints to, while the program saves. So each process is
@@ -116,7 +116,7 @@ def _is_python(member: Member) -> bool:
 
 
 def _below(member: Member, children: dict[int, list[Member]], *, spared: bool = False) -> list[Member]:
-    """Whom to ask of this process and all below it. `spared`: not this one, while another heeds."""
+    """Processes to ask among this one and all below it. `spared`: not this one, while another one heeds SIGTERM."""
     started = [child for child in children[member.pid] if child.name != LOADER_WORKER]
     if member.program in _SHELLS and member.heeds:
         started = [child for child in started if not child.in_background]
@@ -137,5 +137,7 @@ def _names(member: Member) -> set[str]:
 
 
 def _is_shell(member: Member) -> bool:
-    """True for what runs one program after the other, and passes no signal on to the one in the foreground."""
+    """True for a process that runs one program after the other and passes no signal on to the program in the
+    foreground.
+    """
     return member.program in _SHELLS | _ONE_AFTER_THE_OTHER

@@ -97,7 +97,7 @@ def program_of(contract: Contract, python: str) -> Program:
         return program
     environment, others = accelerate_options(behind.options)
     if others and not behind.has_option("no_python"):
-        # It makes variables of them, and of its configuration, before it starts the only process that it is asked for.
+        # accelerate turns these options and its configuration into variables before it starts its single process.
         return replace(program, kind="exec", argv=as_one_process(contract.command, behind))
     return replace(program, environment=environment)
 
@@ -240,7 +240,7 @@ log, open3d and faiss bring libraries in another order.
 
 
 def _imports(source: str) -> list[tuple[int, str]]:
-    """(place in the text, top-level module) of each import, in the order of the text."""
+    """(position in the text, top-level module) of each import, in order of position."""
     found = []
     for match in _IMPORT.finditer(source):
         names = [match[1]] if match[1] else [part.split()[0] for part in match[2].split(",") if part.split()]

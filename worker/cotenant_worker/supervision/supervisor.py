@@ -112,7 +112,7 @@ class Supervisor:
         return self._start_when_complete(now) if self.state is GroupState.FORMING else []
 
     def server_lost(self, server: int, why: str, now: float) -> list[Command]:
-        """Parameters are lost: the ranks go on from the last checkpoint, in a new attempt."""
+        """A parameter server is lost, and its parameters with it. A new attempt continues from the last checkpoint."""
         self.ready_servers.discard(server)
         if self.state in (GroupState.FORMING, GroupState.PREEMPTING, GroupState.DONE):
             return []
@@ -232,7 +232,7 @@ class Supervisor:
         return [order, *self._advance_stop(now)]
 
     def _advance_stop(self, now: float) -> list[Command]:
-        """Continue once nothing is left of the generation that is being stopped."""
+        """Take the next step once no process of the stopping generation is left."""
         following = self._after_stop
         if following is None or (len(self.exits) < len(self.ranks) and now < self._deadline):
             return []

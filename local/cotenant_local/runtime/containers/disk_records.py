@@ -25,7 +25,7 @@ def create(folder: Path, config: Any, meta: dict[str, Any]) -> None:
 
 
 def write(path: Path, document: dict[str, Any]) -> None:
-    """Whole or not at all."""
+    """Write the record whole or not at all."""
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(document))
     fresh.rename(path)

@@ -85,7 +85,7 @@ def _make_own_folders(lower: str, upper: str) -> None:
 
 
 def detach() -> None:
-    """No way leads to the layers any more but the overlays."""
+    """Detach the memory's own mount, so that the layers can be reached through the overlays only."""
     if os.path.ismount(FOLDER):
         syscalls.unmount(FOLDER)
     os.rmdir(FOLDER)

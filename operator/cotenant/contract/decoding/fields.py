@@ -1,6 +1,6 @@
 """Fields of one foreign object, each read by its kind and range. What does not fit is left out, and noted.
 
-A process that gets one field wrong is still heard in the others: an image of another version, or a program that
+If a process gets one field wrong, the other fields still count. So an image of another version, or a program that
 reports an odd number, loses that field only.
 """
 

@@ -30,7 +30,7 @@ class Resource:
     namespaced: bool = True
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """A name is one part of it, whatever it holds."""
+        """The path of one object, or of the whole list. A name is quoted, so it stays one part of the path."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
         tail = f"/{quote(name, safe='')}" if name else ""
@@ -178,8 +178,8 @@ class Kube(Protocol):
     async def list(
         self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "", about: str = ""
     ) -> Listing:
-        """`name`: only objects of this name, in any namespace; `about`: only Events about the object of this uid, and
-        not more than one answer holds: whoever may write in a namespace may write Events without end.
+        """`name`: only objects of this name, in any namespace. `about`: only Events about the object of this uid, and
+        at most one page of them, because tenants may write any number of Events.
         """
 
     def watch(self, resource: Resource, version: int, *, name: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:

@@ -77,7 +77,7 @@ class CoreJobs:
         ):
             return None
         job = _as_asked(self.reading(record, now).job, record, now)
-        # Whoever could not start goes behind the jobs that wait by then, and collects no GPUs for its age.
+        # A job whose start was blocked goes behind the jobs that wait by then, and reserves no GPUs by its age.
         return job if again_at is None or job is None else replace(job, submitted_at=again_at, requeued_at=again_at)
 
     def is_paused(self, record: JobRecord) -> bool:

@@ -1,7 +1,7 @@
-"""What was recorded lately, for questions: records as the lines that they are, in so many bytes; the oldest go first.
+"""The newest records, kept as lines within a limit of bytes, for questions. The oldest are dropped first.
 
-With a volume the lines are written there too, and read back when this replica begins to lead. A volume that fails costs
-what could not be written, and a warning; questions are answered from memory on.
+If there is a volume, the lines are also written there, and read back when this replica begins to lead. If the volume
+fails, what could not be written is lost, with a warning; questions are still answered from memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PARTS: Final = len(FILES) + 1
 
 @dataclass(slots=True)
 class Ring:
-    """Lines with what they are found by; thread-safe."""
+    """Lines with the keys that they are found by. Thread-safe."""
 
     bytes_max: int
     _lines: deque[tuple[tuple[str, ...], str]] = field(default_factory=deque)
@@ -49,7 +49,7 @@ class Ring:
                 self._bytes -= len(self._lines.popleft()[1])
 
     def newest(self, most: int, prefix: tuple[str, ...] = ()) -> list[str]:
-        """Lines of the keys that begin so, the newest first; of a key that is there twice the newest alone."""
+        """Lines whose keys begin with this, newest first. Of several lines with one key, only the newest."""
         with self._lock:
             lines = list(self._lines)
         found: dict[tuple[str, ...], str] = {}
@@ -61,7 +61,7 @@ class Ring:
         return list(found.values())
 
     def all(self, prefix: tuple[str, ...] = ()) -> list[str]:
-        """Lines of the keys that begin so, the oldest first."""
+        """Lines whose keys begin with this, oldest first."""
         with self._lock:
             return [line for key, line in self._lines if key[: len(prefix)] == prefix]
 
@@ -77,7 +77,9 @@ class Ring:
 
 class Archive:
     def __init__(self, folder: str = "", megabytes: int = 0) -> None:
-        """`folder`: on a volume, or empty; `megabytes`: of all files together, and of the capsules beside them."""
+        """`folder`: on a volume, or empty. `megabytes`: the limit of all files together, and again of the capsules
+        beside them.
+        """
         self._runs, self._cycles, self._charges = Ring(RUNS_BYTES), Ring(CYCLES_BYTES), Ring(CHARGES_BYTES)
         self._charged = 0
         self._uids: set[str] = set()
@@ -87,7 +89,7 @@ class Archive:
         """Batches that the volume did not take."""
 
     def load(self) -> None:
-        """Read what is on the volume, in place of what is known: another replica may have led."""
+        """Replace what is known by what is on the volume, because another replica may have led."""
         if not self._files:
             return
         reader = Reader()
@@ -105,7 +107,7 @@ class Archive:
             log.warning("the decision log has %d lines that cannot be read", reader.skipped)
 
     def knows(self, uid: str) -> bool:
-        """The end of this run is recorded."""
+        """True if the end of this run is recorded."""
         return uid in self._uids
 
     def add(self, records: Sequence[Record]) -> None:

@@ -1,4 +1,4 @@
-"""Counters of what was charged, for Prometheus. Labels are queues that there are and classes of GPUs, never a job."""
+"""Counters of charges, for Prometheus. Labels are existing queues and classes of GPUs, never a job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cotenant.decision_log.showback.report import priced
 
 
 def count_charges(metrics: Metrics, charges: Iterable[UsageCharge], prices: PriceList, queues: Collection[str]) -> None:
-    """A charge of a queue that is not there counts under an empty name."""
+    """Count the charges. A charge of a queue that does not exist counts under an empty name."""
     for charge in charges:
         queue = charge.queue if charge.queue in queues else ""
         for part in PARTS:

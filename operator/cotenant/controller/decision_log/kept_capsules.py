@@ -1,7 +1,8 @@
-"""Capsules in a folder of the decision log's volume: a file each, in so many bytes together; the oldest go first.
+"""Capsules in a folder of the decision log's volume: one file each, within a limit of bytes. The oldest are removed
+first.
 
-A file is named by what is known of it beside its content, and appears whole or not at all. Another replica that leads
-later goes on in the same folder.
+The name of a file carries what is known of the capsule without reading it. A file appears whole or not at all. A
+replica that leads later continues in the same folder.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class CapsuleFiles:
     """Of all of them together."""
 
     def write(self, capsule: KeptCapsule) -> None:
-        """Raises OSError where the volume does not take it."""
+        """Raises OSError if the volume refuses it."""
         size = len(capsule.packed)
         if size > self.bytes_max:
             return
@@ -50,7 +51,7 @@ class CapsuleFiles:
         os.replace(unfinished, path)
 
     def read(self) -> Iterator[KeptCapsule]:
-        """The oldest first, after those that are too many have gone. Raises OSError."""
+        """All capsules, oldest first, after removing those beyond the limit. Raises OSError."""
         if not self.folder.is_dir():
             return
         for unfinished in self.folder.glob("*.unfinished"):  # whoever wrote it was killed
@@ -70,6 +71,6 @@ class CapsuleFiles:
             held -= size
 
     def _files(self) -> list[tuple[Path, re.Match[str]]]:
-        """The oldest first; what is called otherwise is not ours."""
+        """Our files, oldest first. Files with other names are not ours."""
         found = ((path, _NAME.fullmatch(path.name)) for path in self.folder.iterdir())
         return sorted(((path, match) for path, match in found if match), key=lambda one: (int(one[1][1]), one[0].name))

@@ -1,8 +1,9 @@
-"""Whole inputs of past decisions, packed, in so many bytes; the oldest go first. Which are kept is a sample: every so
-many-th decision that was another one, and those that evict; at most one in `PAUSE_S`, since packing costs time.
+"""All inputs of a sample of past decisions, packed, within a limit of bytes. The oldest are dropped first. The sample
+is every n-th decision that differs from the one before, and all that evict; at most one in `PAUSE_S`, because packing
+costs time.
 
-With a volume they are written there too, and read back when this replica begins to lead. A volume that fails costs what
-could not be written, and a warning.
+If there is a volume, they are also written there, and read back when this replica begins to lead. If the volume fails,
+what could not be written is lost, with a warning.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ class PastCapsules:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def keep_in(self, folder: str, megabytes: int) -> PastCapsules:
-        """Keep them in a folder of the decision log too, which has so much room; empty: there is none."""
+        """Also keep them in this folder of the decision log, within this size. An empty path means no folder."""
         if folder:
             self.files = CapsuleFiles(Path(folder) / FOLDER, min(self.bytes_max, (megabytes << 20) // PARTS))
         return self
 
     def take(self, digest: str, snapshot: Snapshot, plan: Plan) -> None:
-        """Keep the inputs of a decision that is another than the one before it, if it is one of the sample."""
+        """Keep the inputs of a decision that differs from the one before, if it belongs to the sample."""
         evictions = sum(isinstance(one, Evict) for one in plan.actions)
         self._seen += 1
         is_nth = bool(self.every) and self._seen >= self.every
@@ -71,7 +72,7 @@ class PastCapsules:
                 self._failed("written", error)
 
     def load(self) -> None:
-        """Read what is on the volume, in place of what is known: another replica may have led."""
+        """Replace what is known by what is on the volume, because another replica may have led."""
         if self.files is None:
             return
         self.clear()
@@ -101,7 +102,7 @@ class PastCapsules:
         return next((one for one in self.newest_first() if one.digest == digest), None)
 
     def clear(self) -> None:
-        """Another replica leads."""
+        """Forget everything, because another replica leads."""
         with self._lock:
             self._kept.clear()
             self._bytes = self._seen = 0

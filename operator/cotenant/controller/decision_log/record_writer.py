@@ -67,7 +67,7 @@ class RecordWriter:
     _history: CycleHistory = field(default_factory=CycleHistory)
 
     def forget(self) -> None:
-        """Another replica leads: what it records is not known here."""
+        """Forget everything: another replica leads, and what it records is not known here."""
         self.timelines.clear()
         self.use.clear()
         self.capsules.clear()
@@ -79,7 +79,9 @@ class RecordWriter:
         self.timelines.note(uid, happening, gpu_class=gpu_class)
 
     def write(self, items: Sequence[Item], charges: Sequence[UsageCharge], namespaces: frozenset[str]) -> None:
-        """Append charges, then what the items come to. `namespaces`: those that a message may mention."""
+        """Append the charges, then the records that follow from the items. `namespaces`: those that a message may
+        mention.
+        """
         failed = self.archive.failed + self.capsules.failed
         self.archive.add(charges)
         records: list[Record] = []
@@ -106,7 +108,7 @@ class RecordWriter:
         self.metrics.decision_log_failures.inc(self.archive.failed + self.capsules.failed - failed)
 
     def _note_decision(self, decided: Decided, given: Sequence[ReasonGiven], namespaces: frozenset[str]) -> None:
-        """Note what a decision is to each job."""
+        """Note what a decision means for each job."""
         if not given and not decided.carried_out:
             return
         at = decided.snapshot.now

@@ -1,5 +1,5 @@
-"""Takes decisions, ends of runs and samples of GPUs, and records them in a thread. Whoever hands something on never
-waits: where the thread does not keep up, it is dropped and counted.
+"""Records decisions, ends of runs and samples of GPUs in a thread. The caller never waits: if the thread does not keep
+up, items are dropped and counted.
 
 Followers record nothing. A new leader reads what is on the volume, and records all runs that have ended meanwhile.
 """
@@ -98,7 +98,7 @@ class DecisionRecorder:
         self._offer(decided)
 
     def on_job(self, record: JobRecord, *, deleted: bool = False) -> None:
-        """A TrainingJob as it was seen."""
+        """Take a TrainingJob as it was observed."""
         if not self.leadership.held or record.job is None:
             return
         phase = record.phase
@@ -128,7 +128,7 @@ class DecisionRecorder:
         self._items.append(item)
 
     def forget(self) -> None:
-        """Another replica leads: what it records is not known here."""
+        """Forget everything: another replica leads, and what it records is not known here."""
         self._items.clear()
         self._decisions = 0
         self._charges.clear()
@@ -139,8 +139,8 @@ class DecisionRecorder:
     # -- questions -----------------------------------------------------------------------------------------------------
 
     def run(self, key: JobKey, now: float | None = None) -> RunRecord | None:
-        """The newest of this name: of the job that is there, or of the last one that was. `now`: count what it holds by
-        then; without it, what is over alone.
+        """The newest run of this name, of the present job or of the last one. With `now`, GPU time until then counts;
+        without it, only finished attempts.
         """
         there = self.cache.jobs.get(key)
         if there is not None and there.job is not None and not self.archive.knows(there.uid):
@@ -154,7 +154,9 @@ class DecisionRecorder:
         return found[0] if found else None
 
     def unrecorded_charges(self, namespace: str = "") -> list[UsageCharge]:
-        """Charges of a namespace, or of all, that the archive does not have: what is held now, as if it ended, too."""
+        """Charges of a namespace, or of all, that the archive does not have yet, including what is held now as if it
+        ended now.
+        """
         waiting = [*self._charges, *self.showback.going_on(self.clock(), self._writer.use.__getitem__)]
         return [one for one in waiting if namespace in ("", one.namespace)]
 
@@ -166,7 +168,7 @@ class DecisionRecorder:
     # -- the thread ----------------------------------------------------------------------------------------------------
 
     async def record(self) -> None:
-        """Record as long as the task lives. A failure costs what was being recorded, and nothing else."""
+        """Record until the task is cancelled. A failure loses only what was being recorded."""
         sampled_at = charged_at = 0.0
         while True:
             await asyncio.sleep(PAUSE_S)
@@ -203,7 +205,7 @@ class DecisionRecorder:
             self.on_job(record)
 
     async def drain(self) -> None:
-        """Record what waits."""
+        """Record everything that is queued."""
         items = [self._items.popleft() for _ in range(len(self._items))]
         charges = list(self._charges)
         self._decisions = 0

@@ -1,7 +1,7 @@
-"""A log of lines in a folder: appended, and rotated when a part is full; the oldest part goes. Bounded in size.
+"""A log of lines in a folder, bounded in size: when a file is full, it is rotated, and the oldest file is removed.
 
-`runs.jsonl` is written, `runs.jsonl.1` is the part before it. Each batch is opened anew, so another replica on the same
-volume may have written in between. Whole lines alone are written at once.
+Lines are appended to `runs.jsonl`; `runs.jsonl.1` is the file before it. The file is opened for each batch, because
+another replica on the same volume may have written in between. One write has whole lines only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RotatedFiles:
     """Of all parts together."""
 
     def append(self, lines: Sequence[str]) -> None:
-        """Raises OSError where the volume does not take it."""
+        """Append the lines. Raises OSError if the volume refuses them."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for batch in _batches(lines, self._part_bytes):
             self._make_room(len(batch))
@@ -33,7 +33,7 @@ class RotatedFiles:
                 file.write(batch)
 
     def lines(self) -> Iterator[str]:
-        """The oldest first; of a line that was written halfway what there is of it. Raises OSError."""
+        """All lines, oldest first. A line that was cut off is returned as it is. Raises OSError."""
         for number in reversed(range(PARTS)):
             if self._part(number).exists():
                 with self._part(number).open(encoding="utf-8", errors="replace") as file:
@@ -59,7 +59,7 @@ class RotatedFiles:
 
 
 def _batches(lines: Iterable[str], longest: int) -> Iterator[bytes]:
-    """Parts of as many whole lines as fit into a part; a line that fits into none is left out."""
+    """Batches of whole lines, each of at most the size of a file. A line that is longer than a file is left out."""
     batch = b""
     for line in lines:
         data = line.encode() + b"\n"
@@ -74,7 +74,7 @@ def _batches(lines: Iterable[str], longest: int) -> Iterator[bytes]:
 
 
 def _is_torn(part: Path) -> bool:
-    """Its last line has no end: whoever wrote it was killed."""
+    """True if its last line has no end, because its writer was killed."""
     with part.open("rb") as file:
         if file.seek(0, os.SEEK_END) == 0:
             return False

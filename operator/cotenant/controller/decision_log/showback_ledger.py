@@ -1,7 +1,7 @@
 """The ledger of showback, kept from the statuses of jobs: a charge when an attempt is over, or its document is gone.
 
-What is charged is written to the decision log, and read back from there by the next leader: between them no charge is
-made twice, and none is left out as long as the job's status is there to read.
+Charges are written to the decision log, and the next leader reads them back. So no charge is made twice, and none is
+missing as long as the job's status exists.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class ShowbackLedger:
     """Pods whose job is gone, as they were seen last."""
 
     def restore(self, charges: Iterable[UsageCharge]) -> None:
-        """Go on after these."""
+        """Continue after these charges."""
         self.ledger.restore(charges)
         self._gone.clear()
         self._outliving.clear()
 
     def on_deleted(self, record: JobRecord, now: float, use: MeasuredUse) -> int | None:
-        """Milli-GPU × seconds that a job held whose document is gone, None: nothing ever. What is held from now on is
-        that of pods that outlive it.
+        """Milli-GPU × seconds that a deleted job held; None if it never held any. From now on, only its pods that
+        outlive it count.
         """
         meter = meter_of(record, self.meters.nodes)
         if meter is None:
@@ -50,12 +50,12 @@ class ShowbackLedger:
         return held.total
 
     def held_by(self, record: JobRecord, now: float) -> int | None:
-        """Milli-GPU × seconds that a job has held by now, None: nothing ever."""
+        """Milli-GPU × seconds that a job has held until now; None if it never held any."""
         meter = meter_of(record, self.meters.nodes)
         return None if meter is None else held_of(record, meter, until=int(now)).total
 
     def charges(self, now: float, use: Use) -> list[UsageCharge]:
-        """What has come to an end since the last call."""
+        """Charges for what has ended since the last call."""
         over = list(self._gone)
         self._gone.clear()
         for record in self.cache.jobs.values():
@@ -72,7 +72,7 @@ class ShowbackLedger:
         return found
 
     def going_on(self, now: float, use: Use) -> list[UsageCharge]:
-        """What is held and not over, as if it ended now with nothing lost."""
+        """Charges for what is held now, as if it ended now and no work was lost."""
         known = {record.uid: record for record in self.cache.jobs.values()}
         found = []
         for meter in self.meters.read(now):
@@ -86,7 +86,7 @@ class ShowbackLedger:
 def held_of(
     record: JobRecord, meter: Meter, use: MeasuredUse = NOTHING_MEASURED, until: int | None = None
 ) -> HeldSoFar:
-    """What a job has held: of attempts that are over, and `until` then of the one that goes on."""
+    """GPU time of the job: of finished attempts, and of the running one `until` then."""
     usage, spans = record.status.usage, list(meter.spans)
     last, current = meter.last, meter.current if until is not None else None
     span = current or last
@@ -114,7 +114,7 @@ def held_of(
 
 
 def _of_pods(meter: Meter, now: int) -> HeldSoFar:
-    """What pods hold whose job is gone; their allocation has its name: `namespace/name#uid-attempt`."""
+    """GPU time of pods whose job is gone. Their allocation is named `namespace/name#uid-attempt`."""
     namespace, _, rest = meter.uid.partition("/")
     since = meter.current.begun if meter.current else now
     amount = meter.until(now)

@@ -27,9 +27,10 @@ POD_CLAIM: Final = "gpus"
 LABELS: Final = (names.LABEL_MANAGED_BY, names.LABEL_JOB, names.LABEL_JOB_UID, names.LABEL_ATTEMPT)
 
 TOLERATIONS: Final = [
-    # Of pods that were made before their node offered its GPUs: they are in our own ledger.
+    # This taint stands for pods that were made before their node offered its GPUs. They have no claim, but our ledger
+    # counts them.
     {"key": names.TAINT_HELD, "operator": "Exists", "effect": "NoSchedule"},
-    # Jobs leave a sick GPU by the operator's hand, charged to nobody. New ones are kept off by the taint of ill GPUs.
+    # The operator itself ends jobs on a sick GPU, and charges nobody. A taint keeps new pods off unhealthy GPUs.
     {"key": names.TAINT_DRAIN, "operator": "Exists", "effect": "NoExecute"},
 ]
 

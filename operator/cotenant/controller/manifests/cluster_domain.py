@@ -1,6 +1,7 @@
 """DNS domain of the cluster, under which the pods of a job find each other. Pure.
 
-No object of Kubernetes names it. A kubelet writes it into /etc/resolv.conf of each pod, also into the operator's own.
+No Kubernetes object names the domain. The kubelet writes it into /etc/resolv.conf of each pod, including the
+operator's.
 """
 
 from __future__ import annotations

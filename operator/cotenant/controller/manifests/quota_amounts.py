@@ -1,8 +1,8 @@
 """Amounts that quotas of a namespace count, or policies of the cluster want: a pod that does not name them is refused.
 
-A worker pod has no CPU limit by itself: idle cores of its node are its own. If a ResourceQuota counts limits of CPU, a
-LimitRange would fill one in below the request or wants one, or a policy takes no pod without, the pod's limit is its
-request. Pure.
+A worker pod has no CPU limit by default, so that it may use idle cores of its node. Its limit becomes its request in
+three cases: a ResourceQuota counts CPU limits; a LimitRange demands one, or would fill in one below the request; a
+policy refuses pods without one. Pure.
 """
 
 from __future__ import annotations

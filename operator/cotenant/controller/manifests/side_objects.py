@@ -36,7 +36,9 @@ def side_objects(
 
 
 def service(attempt: Attempt) -> Document:
-    """Headless Service: gives every pod its DNS name, before it is ready, because that is when ranks rendezvous."""
+    """Headless Service. It gives every pod a DNS name even before the pod is ready, because ranks rendezvous before
+    that.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -90,7 +92,7 @@ def base_network_policy(namespace: str, settings: Settings) -> Document:
 
 
 def _closed(pods: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Rules of pods that only the operator reaches, and that reach DNS and what the administrator opened."""
+    """Rules for pods that only the operator may reach and that reach only DNS and what the administrator opened."""
     operator: list[dict[str, Any]] = [{"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.namespace}}}]
     operator += _networks(listed(settings.operator_cidrs))  # a selector finds no pod that has the network of its node
     egress: list[dict[str, Any]] = [_dns(settings)]

@@ -68,7 +68,9 @@ def downgrade_retries(record: logging.LogRecord) -> bool:
 
 
 def drop_tracebacks_of_outages(record: logging.LogRecord) -> bool:
-    """Leave of an error in kopf's talk with the API server its message, which says all. Never drops a record."""
+    """Drop the traceback of an outage of the API server in kopf's log, because the message says all. Never drops a
+    record.
+    """
     if record.name.startswith("kopf.") and record.exc_info and isinstance(record.exc_info[1], OUTAGES):
         record.exc_info = None
     return True

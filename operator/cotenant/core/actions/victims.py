@@ -139,8 +139,10 @@ class CandidateFinder:
         return known
 
     def _from_other_queue(self, queue: int, other: int, *, reclaims: bool) -> Iterator[EvictionCandidate]:
-        """What the queue borrows: surplus workers and jobs that have overrun for any request, other whole jobs only for
-        requests inside their guarantee. `other`: its ancestor, or itself, below the common ancestor."""
+        """Candidates among what the queue borrows. Any request may have surplus workers and jobs that have overrun;
+        only a request inside its guarantee may have other whole jobs. `other`: the child of the common ancestor that is
+        the queue itself or above it.
+        """
         if self._covered.covers_all(other):
             return
         some = () if reclaims else self._in_question(queue)

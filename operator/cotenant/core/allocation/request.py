@@ -127,7 +127,7 @@ def options_of(job: Job, inventory: Inventory, tree: QueueTree) -> tuple[Option,
         in_all = [zone for zone in zones if all(zone in covered[name] for name in classes)]
         mixed = _option(job, (classes, resource), in_all, inventory, tree)
         if mixed is not None:
-            # One worker may as well choose freely; a gang prefers one class and is mixed only as the last way.
+            # A single worker may lie on any class. A gang prefers one class; mixed classes are its last way to run.
             options = [mixed] if job.workers_max == 1 else [*options, mixed]
     return tuple(options)
 

@@ -1,7 +1,7 @@
 """The turns of one cycle of a play. `Admission` and `give_turns` are the ones that decide in production.
 
 A play opens a `Cycle` on its own cluster, gives turns in it, and carries out what they decided. Of equal jobs only the
-first takes a turn: if it finds no place, the others find none either, except by backfill. Reasons have no words.
+first takes a turn: if it finds no place, the others find none either, except by backfill. Refusals have no message.
 """
 
 from __future__ import annotations

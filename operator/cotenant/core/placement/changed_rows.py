@@ -13,7 +13,7 @@ FEW = 8
 
 
 def few_rows(changes: array[int]) -> set[int] | None:
-    """The rows, where they are few; else None."""
+    """The rows if they are few, else None."""
     rows = set(changes) if len(changes) <= 4 * FEW else None
     return rows if rows is None or len(rows) <= FEW else None
 

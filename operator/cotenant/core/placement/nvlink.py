@@ -49,7 +49,8 @@ def linkage(inventory: Inventory, assignments: Sequence[NodeAssignment]) -> int:
 
 def peers_first(group_of: Sequence[int], columns: list[int], workers: int, count: int) -> list[int]:
     """Columns reordered so that the first `workers` times `count` lie in as few NVLink groups as possible, tightest
-    group first, and each worker's own in one group wherever there is one for it."""
+    group first. Each worker's GPUs lie in one group if a group has room for them.
+    """
     groups: dict[int, list[int]] = {}
     for column in columns:
         groups.setdefault(group_of[column], []).append(column)

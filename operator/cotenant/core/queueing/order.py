@@ -68,7 +68,9 @@ class QueueOrder:
         own.reverse()
 
     def _pop_path(self) -> list[int]:
-        """Path from a root to the queue whose job is next, which ends it twice; all of them leave their places."""
+        """Take the path from a root to the queue whose job is next out of the order. The path lists that queue twice at
+        its end.
+        """
         path: list[int] = []
         at = _ROOT
         while True:

@@ -172,7 +172,7 @@ def _raise_path(
         quotas = list(queue.quotas)
         if not places and place == 0:
             quotas.append(Quota(gpu_class=booking.gpu_class, zone=booking.zone, guaranteed=milli, limit=milli))
-        # Every line that guarantees something has to hold the booking; where none does, the first one comes to.
+        # Every line that guarantees something has to cover the booking. If no line does, the first one is raised.
         guaranteeing = [n for n in places if quotas[n].guaranteed] or places[:1]
         for n in places:
             more = need if n in guaranteeing else 0
@@ -183,7 +183,7 @@ def _raise_path(
 
 
 def _raised(quota: Quota, guaranteed: int, limit: int, *, at_least: int) -> Quota:
-    """`limit`: None stays None. `lendable`: the more is lent while it is idle, to who may be evicted for it."""
+    """`limit`: None stays None. `lendable`: what is added is lent while idle, to jobs that may be evicted for it."""
     return replace(
         quota,
         guaranteed=quota.guaranteed + guaranteed,

@@ -130,7 +130,7 @@ class QueueTree:
         return self.priorities[queue][of_class]
 
     def allowed_priority(self, job: Job) -> int:
-        """The priority with which a job counts that runs: its own, or the nearest that its queue allows."""
+        """The priority that a running job counts with: its own, or the nearest that its queue allows."""
         queue = self.index.get(job.queue)
         if queue is None:
             return job.priority
@@ -245,7 +245,7 @@ def _scaled_guarantees(
                 amount = quota.guaranteed if total <= ceiling else quota.guaranteed * ceiling // total
                 scaled[index, place] = amount
                 own[scope] = own.get(scope, 0) + amount
-            # A child may be guaranteed more than its parent only where the parent has no line of that scope.
+            # A child may be guaranteed more than its parent only if the parent has no line of that scope.
             descend(children[index], {scope: amount for scope, amount in own.items() if amount})
 
     descend(roots, {})

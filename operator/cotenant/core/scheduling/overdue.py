@@ -43,7 +43,8 @@ def give_turns(
     for entry, request in entitled:
         admission.collect_for(entry, request)
         yield
-    # If no place will be reserved for a request, it changes nothing when another job that makes it becomes overdue.
+    # Once it is settled that no place is reserved for a request, the decision no longer depends on when another job
+    # with the same request becomes overdue.
     tenures.moment.has_come(min((at for at, request in coming if not admission.is_spoken_for(request)), default=inf))
     usage = cycle.accounts.current.usage
     admission.usage = usage.copy() if admission.collections else usage  # reserved places are given back later
@@ -75,7 +76,7 @@ def split_overdue(
 def bounds_of(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -> dict[JobKey, StartBound]:
     """The latest start of every entry, or why there is none.
 
-    `waiting`: entries that had a turn and wait. Only places of overdue jobs are still reserved.
+    `waiting`: entries that had a turn and wait. Call it when only places of overdue jobs are still reserved.
     """
     tenures = admission.tenures
     if not tenures.patience_s or not waiting:

@@ -1,4 +1,4 @@
-"""References of a template: the parser names what refers to nothing, and what was meant."""
+"""References in a template: the parser names those without a target, and suggests the right one."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def shown(view: TopView, rows: int = 16, columns: int = 200) -> list[str]:
 
 
 def after(keys: Iterable[str], view: TopView | None = None, rows: int = 16) -> TopView:
-    """The view after these keys, on a terminal of so many rows; nobody leaves by them."""
+    """The view after these keys on a terminal with this many rows. None of the keys quits."""
     found = view or TopView()
     for key in keys:
         following = pressed(found, key, listing(found, DATA, NOW).rows, room(rows))

@@ -36,7 +36,7 @@ Client = TestClient[Request, Application]
 
 
 class Person:
-    """Logged in to a dashboard, with a browser that also reaches the port of sessions."""
+    """A person who has logged in to a dashboard, with a browser that also reaches the port of sessions."""
 
     def __init__(self, dashboard: Client, gate: Client, openings: Openings) -> None:
         self.dashboard, self.gate, self.openings = dashboard, gate, openings

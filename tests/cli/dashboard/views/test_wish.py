@@ -1,4 +1,4 @@
-"""What is read from an address, and the address of a wish."""
+"""A view's parameters, read from an address and written into one."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def holding(begun: int, milli: int = 1000, *, uid: str = "a", of: str = "red", g
 
 
 def over(meter: Meter, at: int) -> Meter:
-    """The same when it gave back what it held."""
+    """The same job after it gave its GPUs back."""
     assert meter.current is not None
     last = replace(meter.current, ended=at, amount=meter.current.milli * (at - meter.current.begun))
     return replace(meter, before=meter.before + (meter.last.amount if meter.last else 0), last=last, current=None)
@@ -149,7 +149,7 @@ def test_the_next_leader_goes_on_where_the_account_was_written_over_any_time_wit
         second = Budgets()
         second.charge({"red": written}, [meter], NOON + 200)
         found.append(spent(second, written, NOON + 200)[0])
-    # It runs on; it ended unseen; its document is gone and another's began: what is not known is counted as held.
+    # Three cases: it runs on; it ended unseen; its document is gone and another job began. Unknown time counts as held.
     assert found == [200_000, 130_000, 100_000 + 100_000 + 50_000]
 
 
@@ -202,7 +202,7 @@ def test_a_queue_that_has_lost_its_budget_has_no_account() -> None:
     ids=["at once", "half an hour later", "in the next period"],
 )
 def test_a_queue_that_is_deleted_and_made_again_goes_on_with_its_account(away_s: int, spent_after: list[str]) -> None:
-    """Otherwise whoever may delete Queues would have a new budget whenever the old one is spent."""
+    """Otherwise anybody who may delete Queues could renew a spent budget."""
     budgets, job, shown = Budgets(), holding(NOON), list[str]()
     budgets.charge({"red": queue(uid="u1")}, [job], NOON)
     budgets.charge({"red": queue(uid="u1")}, [job], NOON + 3600)
@@ -268,7 +268,7 @@ class Life:
     spans: tuple[tuple[int, int, int], ...]
 
     def meter(self, at: int) -> Meter | None:
-        """The meter as the status has it then."""
+        """The meter that the status shows at this time."""
         begun = [one for one in self.spans if one[0] <= at]
         if not begun:
             return None
@@ -280,12 +280,12 @@ class Life:
         return Meter(uid=self.uid, queue="red", before=before, last=ended[-1] if ended else None, current=current)
 
     def was_left_alone(self, since: int, until: int) -> bool:
-        """Nobody led: at most one span came to an end, and none began."""
+        """Let time pass without a leader: at most one span ends, and none begins."""
         ends = sum(since < start + held <= until for start, held, _ in self.spans)
         return ends <= 1 and not any(since < start <= until for start, _, _ in self.spans)
 
     def held(self, since: int, until: int) -> int:
-        """Counted by hand."""
+        """Milli-GPU × seconds, counted independently."""
         return sum(milli * max(0, min(until, start + held) - max(since, start)) for start, held, milli in self.spans)
 
 

@@ -51,7 +51,7 @@ def test_gpus_of_cuda_are_nobodys_devices() -> None:
 
 
 class World:
-    """One node of four devices, its queue, and what is written, in the order in which it is."""
+    """One node of four devices, its queue, and all writes in their order."""
 
     def __init__(self) -> None:
         self.operator = new_cluster(clock=lambda: T0)
@@ -98,7 +98,7 @@ class World:
         return plan
 
     def held(self) -> list[str]:
-        """UUIDs, once for each time that one is held."""
+        """UUIDs of held devices, one entry for each holder."""
         jobs = self.operator.snapshot(T0).jobs
         return [grant.uuid for job in jobs for node in (job.placement.nodes if job.placement else ())
                 for rank in node.ranks for grant in rank.gpus]  # fmt: skip

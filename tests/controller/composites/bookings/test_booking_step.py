@@ -1,4 +1,4 @@
-"""What stands in the status of a booking: its phase, what is there of it, and why not all."""
+"""The status of a booking: its phase, how much of it is kept, and why not all."""
 
 from __future__ import annotations
 

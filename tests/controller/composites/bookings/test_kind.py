@@ -1,4 +1,4 @@
-"""A booking in the whole operator, on the double of the API server: kept for its queue, told in its status, over."""
+"""A booking in the whole operator, on the double of the API server: GPUs are kept, the status says so, and it ends."""
 
 from __future__ import annotations
 

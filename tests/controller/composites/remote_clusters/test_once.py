@@ -91,7 +91,7 @@ async def test_a_job_runs_on_one_cluster_at_most(seed: int) -> None:
         at = runs_at(two)
         assert len(at) <= 1, f"seed {seed}: {at}"
         places.update(at)
-    # In the end, with everything in order, it runs somewhere.
+    # Finally, without further faults, it runs on one of them.
     two.reachable = True
     two.here.kube.faults.pending.clear()
     two.there.kube.faults.pending.clear()
@@ -162,7 +162,7 @@ async def test_a_creation_that_arrives_after_the_job_is_back_starts_nothing_and_
 
 
 async def in_line_on_both() -> TwoClusters:
-    """`train` waits on both clusters, and there is a place for it here by now."""
+    """`train` waits on both clusters, and has just become able to start here."""
     two = TwoClusters()
     submit(two.here.kube, "big")
     submit(two.there.kube, "theirs")

@@ -53,7 +53,9 @@ def remote_cluster(**spec: Any) -> Document:
 
 
 class FarKube:
-    """The API server there, as the operator here reaches it: not while the line is cut, nor for a lost leader."""
+    """The API server there, as the operator here reaches it. It fails while the line is cut, and for a replica that no
+    longer leads.
+    """
 
     def __init__(self, kube: FakeKube, is_reachable: Callable[[], bool], fence: Fence) -> None:
         self._kube, self._is_reachable, self._fence = kube, is_reachable, fence
@@ -85,7 +87,7 @@ class TwoClusters:
         self.keeper = self._keeper()
 
     def crash(self) -> None:
-        """The operator here dies, and another begins with what the API server has."""
+        """The operator here dies. Another one starts from what the API server has."""
         self.here.leads = False
         self.here = Replica(self.here.kube)
         self.keeper = self._keeper()
@@ -104,7 +106,7 @@ class TwoClusters:
         return registry.keeper("there")
 
     async def both(self, seconds: float = 1.5) -> None:
-        """Let both operators work, and the kubelets of both start and end what they are told to."""
+        """Let both operators work, and let both clusters' kubelets start and end their pods."""
         for side in (self.here, self.there):
             self.beat(side.kube)
             await side.run(seconds)
@@ -125,7 +127,7 @@ class TwoClusters:
 
     @staticmethod
     def beat(kube: FakeKube) -> None:
-        """The agents are alive."""
+        """Have the agents send heartbeats."""
         now = datetime.fromtimestamp(simulated_now(), UTC).isoformat()
         for name in NODE_NAMES:
             found = kube.stored(GPU_NODES, name)

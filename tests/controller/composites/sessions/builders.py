@@ -17,7 +17,7 @@ from tests.controller.builders import T0
 
 
 def moment(seconds: float) -> str:
-    """Time so long after the first."""
+    """RFC 3339 time, this many seconds after the first moment."""
     return datetime.fromtimestamp(T0 + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -37,7 +37,7 @@ class SessionStory:
         self.look_again_at: float | None = None
 
     def step(self, seconds: float = 0.0, *, gpu_busy: bool = False) -> Writes:
-        """Decide once, so long after the first moment, and take the writes in."""
+        """Decide once, this many seconds after the first moment, and take in the writes."""
         session = parse_session(self.document)
         made = plan(
             SessionObserved(
@@ -100,7 +100,7 @@ class SessionStory:
 
     @property
     def suspends(self) -> tuple[bool, bool]:
-        """What the specs of session and job say."""
+        """`suspend` in the specs of the session and of its job."""
         job = self.job or {"spec": {}}
         return bool(self.document["spec"].get("suspend")), bool(job["spec"].get("suspend"))
 
@@ -117,7 +117,7 @@ class SessionStory:
 
 
 def queue(name: str, parent: str | None = None, **sessions: str) -> Queue:
-    """A queue that bounds sessions so."""
+    """A queue with these bounds for sessions."""
     spec = ({"sessions": sessions} if sessions else {}) | ({"parent": parent} if parent else {})
     return parse_queue({"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": spec})
 

@@ -17,7 +17,7 @@ KEYS = [job.key for job in JOBS]
 
 
 def search(fails: Callable[[set[str]], bool], jobs: list[Job] = JOBS) -> CulpritSearch:
-    """Decisions fail where this is true of the jobs in the snapshot that can be moved or wait."""
+    """Search with decisions that fail if this holds for the jobs of the snapshot that wait or can be moved."""
 
     def decide(snapshot: Snapshot) -> None:
         names = {job.key.partition("/")[2] for job in snapshot.jobs if job.placement is None or job.preemptible}
@@ -50,7 +50,7 @@ def test_where_no_job_is_to_blame_none_is_suspect(fails: Callable[[set[str]], bo
 
 
 def test_the_number_of_trials_is_bounded_and_what_was_not_told_apart_is_suspect() -> None:
-    """64, and the second halves of those that were under way by then."""
+    """After 64 trials, the untested second halves of the running searches count as suspect."""
     made = search(lambda names: len(names) > 0)
     found = made.culprits(KEYS)
     assert (len(found), TRIALS_MAX, made.trials) == (1000, 64, 70)

@@ -25,7 +25,7 @@ PLACEMENT = placement_on(("n1", 1), memory_mib=81_920, compute_milli=1000)
 
 
 def executor_of(replica: Replica) -> PlanExecutor:
-    """An executor that starts writes itself, so that they are the keys in work."""
+    """An executor whose started writes are the keys in progress."""
     operator = replica.operator
     started = JobWrites(
         queue=WorkQueue(), memories=operator.memories, containment=operator.loop.containment,

@@ -154,7 +154,7 @@ def test_a_job_keeps_what_one_node_reports_when_another_has_nothing_more() -> No
 
 
 def test_a_report_of_a_pod_that_was_over_before_any_report_named_it_is_believed() -> None:
-    """It is newer than the end that was seen: its agent knows of processes that the kubelet does not."""
+    """The report is newer than the observed end, so the agent sees processes that the kubelet does not know."""
     departed = DepartedPods()
     departed.report("n1", [], T)
     departed.note_departure(ENDED, T)

@@ -39,7 +39,7 @@ def test_what_was_borrowed_is_written_down_with_the_half_life_of_its_tree() -> N
     spec = {"namespaces": ["red"], "quotas": [{"guaranteed": 0}], "fairShare": {"halfLife": "24h"}}
     past = status(spec, passed=DAY)["pastBorrowing"]
     assert past["halfLifeSeconds"] == DAY
-    # A day at 1.25 GPUs: half of what an endless past would have come to.
+    # After one half-life at 1.25 GPUs, usage is half of its limit value.
     assert 0.62 < past["milliGPUSeconds"] * 0.6931 / DAY / 1000 < 0.63
 
 

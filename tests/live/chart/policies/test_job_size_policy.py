@@ -40,7 +40,7 @@ def jobs(policies: "Cluster") -> Iterator[Any]:
 
 
 def edited(jobs: Any, body: dict[str, Any], kind: str = MERGE, **options: Any) -> str:
-    """The API server's refusal of an edit; empty where it is made."""
+    """The API server's refusal of an edit; empty if the edit is accepted."""
     try:
         jobs.patch_namespaced_custom_object(*KIND, "grows", body, _content_type=kind, **options)
     except ApiException as error:

@@ -78,7 +78,7 @@ def job(name: str, *, spec: Document | None = None, **metadata: Any) -> Document
 
 @dataclass(frozen=True)
 class People:
-    """Dry runs, but for what stands there."""
+    """Requests of different people. All are dry runs, except those that make the objects of the test."""
 
     objects: kubernetes.client.CustomObjectsApi
 
@@ -254,7 +254,7 @@ CHANGED = "changes neither owners, labels nor finalizers"
 METADATA: dict[str, tuple[Document, str]] = {
     "its user": ({"annotations": {names.ANNOTATION_USER: "mallory"}}, WRITES),
     "its user, taken away": ({"annotations": {names.ANNOTATION_USER: None}}, WRITES),
-    # refused by two policies, of which either may be named
+    # Two policies refuse this; the API server names either.
     "where it is to lie": ({"annotations": {"cotenant.dev/move": "{}"}}, "denied request: metadata.annotations"),
     "its owner": ({"ownerReferences": [owner("Session", uid="u9")]}, CHANGED),
     "a label": ({"labels": {names.LABEL_SWEEP: "other"}}, CHANGED),

@@ -211,7 +211,7 @@ def test_no_pod_is_made_that_is_not_a_jobs(
 
 @pytest.mark.parametrize("scheduler", ["gke.io/optimize-utilization-scheduler", "bin-packing-scheduler"])
 def test_a_scheduler_that_the_platform_gives_every_pod_is_no_attack(server: Server, scheduler: str) -> None:
-    """A webhook of GKE's or Gardener's, which nobody can exempt a pod from, sets it once a cluster packs its nodes."""
+    """If a cluster packs its nodes, a webhook of GKE or Gardener sets this scheduler in every pod."""
     pod = copy.deepcopy(worker())
     with_spec(schedulerName=scheduler)(pod)
     assert server.create(pod) == ""

@@ -66,7 +66,7 @@ def with_init_container(**fields: Any) -> Change:
 
 
 class Server:
-    """Pods as one user or another. Nothing is kept: every request is a dry run, the templates aside."""
+    """Creates pods as different users. Every request is a dry run, except those that make pod templates."""
 
     def __init__(self, cluster: "Cluster") -> None:
         client = kubernetes.config.new_client_from_config(str(cluster.kubeconfig))

@@ -44,7 +44,7 @@ def document(name: str, user: str | None) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def fills_in(request: pytest.FixtureRequest) -> bool:
-    """The API server writes the name in; older ones can only insist on it."""
+    """True if the API server fills the user in. Older ones can only refuse a job without it."""
     return not request.config.getoption("--oldest")
 
 
@@ -62,7 +62,7 @@ def jobs(policies: "Cluster") -> Iterator[Any]:
 
 
 def outcome(call: Callable[[], Any]) -> str:
-    """Whose the job is, or the message of the refusal."""
+    """The user of the job, or the message of the refusal."""
     try:
         return str(call()["metadata"].get("annotations", {}).get("cotenant.dev/user"))
     except ApiException as error:
@@ -75,7 +75,9 @@ ALICE_FILLED = ("alice@example.com", f"{IS_MISSING} alice@example.com, which is 
 
 
 def check(found: str, want: str | tuple[str, str], *, fills_in: bool) -> None:
-    """`want`: the user, or part of the refusal; where it depends on the API server, with and without filling in."""
+    """`want`: the user, or part of the refusal. If the result depends on the API server, one value with filling in and
+    one without.
+    """
     expected = want if isinstance(want, str) else want[0 if fills_in else 1]
     assert expected in found
     assert ("denied request" in found) == (" " in expected)

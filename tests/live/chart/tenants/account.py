@@ -1,4 +1,4 @@
-"""An account of the API server that asks for one thing or another, as a tenant would with curl.
+"""Requests of one account to the API server, as a tenant would send them with curl.
 
 Inputs: paths below a namespace, bodies as documents. Outputs: what the server said, empty where it allowed it. Nothing
 is kept unless a call says so: requests are dry runs, which pass authorization and admission like any other.
@@ -51,7 +51,7 @@ class Account:
         return self._send("PUT", path, document)
 
     def delete(self, path: str, *, dry: bool = True, **options: Any) -> str:
-        """Options of a delete are read from its body, where it has one, and from nowhere else."""
+        """Delete an object. If the request has a body, the API server reads options from the body only."""
         wanted = {"kind": "DeleteOptions", "apiVersion": "v1", **({"dryRun": ["All"]} if dry else {}), **options}
         return self._send("DELETE", path, wanted, dry=False)
 

@@ -1,7 +1,7 @@
 """A job as the operator makes it, on the real API server with the chart's policies, and people who meet it.
 
-`mallory` has the ordinary ClusterRole "edit" in the job's namespace and in one without the tenant label; the operator
-does not run. What stands there was made by an account that `admission.exemptUsers` names.
+`mallory` has the ordinary ClusterRole "edit" in the job's namespace and in one without the tenant label. The operator
+does not run; its objects are made by an account that `admission.exemptUsers` names.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def made_by_the_operator(job: str, uid: str) -> Iterator[tuple[str, Document]]:
 
 
 def grant(cluster: Cluster, user: str, verb: str, *resources: str, group: str = "") -> None:
-    """Give somebody one right more in the namespace of the job; it goes with the namespace."""
+    """Give somebody one more right in the namespace of the job. It ends with the namespace."""
     rule = {"apiGroups": [group], "resources": list(resources), "verbs": [verb]}
     binding = {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user},
@@ -79,7 +79,7 @@ def grant(cluster: Cluster, user: str, verb: str, *resources: str, group: str = 
 
 
 def wait_for_right(cluster: Cluster, user: str, *right: str) -> None:
-    """The authorizer learns of a new binding by a watch."""
+    """Wait until the authorizer knows a new binding, which it learns by a watch."""
     asked = cluster.command("kubectl", "auth", "can-i", *right, "-n", TEAM, "--as", user)
     wait_until(lambda: not subprocess.run(asked, capture_output=True, check=False).returncode, str(asked), seconds=30)
 

@@ -45,7 +45,7 @@ def objects(api_server: Cluster, request: pytest.FixtureRequest) -> Iterator[Any
     with Installed(api_server, values, wait=False):
         wait_until_in_force(api_server)
         api_server.kubectl("create", "namespace", TEAM)
-        # The last one turns Kubernetes' own rule about claims that are not counted off, so that the policy answers.
+        # The last case turns off Kubernetes' own rule about uncounted claims, so that our policy has to refuse.
         labels = ("cotenant.dev/tenant=true", "pod-security.kubernetes.io/enforce=restricted",
                   "resource.kubernetes.io/admin-access=true")  # fmt: skip
         api_server.kubectl("label", "namespace", TEAM, *labels)

@@ -82,7 +82,7 @@ def test_a_status_is_not_written_by_whoever_was_given_the_right_in_a_namespace(
 
 
 def left_of(account: Account, job: str) -> list[str]:
-    """Names of what the operator made for this job and what is still there."""
+    """Names of the objects that the operator made for this job and that still exist."""
     return [
         f"{resource}/{each['metadata']['name']}"
         for resource in ("pods", "services", "secrets", "networkpolicies")
@@ -122,7 +122,7 @@ def policies(stage: Cluster) -> list[Document]:
 
 
 def checked(policy: Document) -> bool:
-    """Whether the API server has checked this version of it; it does so some time after it took it."""
+    """True if the API server has type-checked this version of the policy, some time after accepting it."""
     observed: int = policy.get("status", {}).get("observedGeneration", 0)
     generation: int = policy["metadata"]["generation"]
     return observed == generation

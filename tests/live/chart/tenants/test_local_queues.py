@@ -20,7 +20,7 @@ STATUS = {"status": {"guaranteed": "8", "used": "2.5", "free": "1", "pending": 1
 
 @pytest.fixture(scope="module")
 def operator(account: Callable[..., Account], tenant: Account) -> Iterator[Account]:
-    """The operator's account, which has made one."""
+    """The operator's account, after it has made a LocalQueue."""
     made = account(OPERATOR)
     assert made.create("localqueues", local_queue((TEAM, "red")), dry=False) == ""
     assert made.merge(f"{PATH}/status", STATUS, dry=False) == ""

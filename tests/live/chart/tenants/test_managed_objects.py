@@ -1,4 +1,4 @@
-"""What the operator made: a tenant looks at it and ends it, and edits nothing of it. In all namespaces."""
+"""A tenant may read and delete objects of the operator, but not edit them, in any namespace."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def smallest(resource: str, **metadata: Any) -> Document:
     return document | ({"spec": SPECS[resource]} if resource in SPECS else {})
 
 
-# What nobody but the operator makes.
+# Objects that only the operator may make.
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,9 @@ def test_objects_with_labels_of_the_operator_are_made_by_the_operator_only(
 
 
 def test_a_claim_does_not_look_like_the_operators_before_there_are_any(policies: Cluster, colleague: Account) -> None:
-    """The agents offer none here; one that is made now would not be counted as somebody else's when they do."""
+    """Agents offer no GPUs here. A claim that looks like the operator's would not be counted as a claim of others once
+    they do.
+    """
     if "resource.k8s.io/v1\n" not in policies.kubectl("api-versions"):
         pytest.skip("this Kubernetes has no ResourceClaims")
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
@@ -111,7 +113,7 @@ def test_nothing_else_is_made_in_the_name_of_a_job(tenant: Account, resource: st
 
 
 def test_the_name_of_the_network_policy_of_all_jobs_is_the_operators(tenant: Account, colleague: Account) -> None:
-    """Made before the operator makes it, it would go with an owner of the tenant's, and stay with its finalizers."""
+    """A policy that a tenant makes first could go with the tenant's owner, or stay by the tenant's finalizers."""
     squatter = smallest("networkpolicies") | {"metadata": {"name": names.BASE_NETWORK_POLICY}}
     for account in (tenant, colleague):
         assert "jobs.cotenant.dev is for the NetworkPolicy" in account.create("networkpolicies", squatter)
@@ -135,7 +137,7 @@ def test_the_pods_of_a_tenants_deployment_are_judged_like_the_tenants_own(accoun
     )
 
 
-# What nobody but the operator edits.
+# Objects that only the operator may edit.
 
 
 def test_a_json_patch_does_not_take_the_owner_off_a_worker_pod(tenant: Account) -> None:
@@ -205,7 +207,9 @@ def secret_of(account: Account) -> str:
 
 @pytest.fixture
 def debuggers(stage: Cluster, account: Callable[..., Account]) -> list[Account]:
-    """The ClusterRole has neither of these rights in the versions so far: who was given them, and an administrator."""
+    """Accounts that may debug: one that was given these two rights, which no version of the ClusterRole has so far, and
+    an administrator.
+    """
     grant(stage, "debugger", "patch", "pods/ephemeralcontainers", "pods/resize")
     return [account("debugger"), account("root", "system:masters")]
 
@@ -231,7 +235,7 @@ def test_a_worker_pod_gets_neither_company_nor_room(
         assert says in each.merge_strategically(f"{POD}/{subresource}", {"spec": spec})
 
 
-# Who else may.
+# Other accounts that may.
 
 
 def test_a_kubelet_writes_the_status_of_the_pods_of_its_own_node(account: Callable[..., Account]) -> None:
@@ -245,7 +249,7 @@ def test_a_kubelet_writes_the_status_of_the_pods_of_its_own_node(account: Callab
 
 
 def noted(plugin: Account, verb: str, path: str, annotations: dict[str, str]) -> str:
-    """The answer to a note on a pod: by PATCH, or by PUT of the pod as it was read."""
+    """The API server's answer to a new annotation of a pod, by PATCH, or by PUT of the whole pod."""
     if verb == "patch":
         return plugin.merge(path, {"metadata": {"annotations": annotations}})
     pod = plugin.read(POD)

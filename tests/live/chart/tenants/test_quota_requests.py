@@ -1,4 +1,6 @@
-"""QuotaRequests on the real API server: tenants ask, who may approve answers, and nobody changes what was read."""
+"""QuotaRequests on the real API server: tenants ask, people with the right to approve answer, and nobody edits a
+request that was answered.
+"""
 
 from __future__ import annotations
 

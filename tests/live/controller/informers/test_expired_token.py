@@ -54,7 +54,7 @@ class Account:
         self.cluster.kubectl("delete", "secret", name, "-n", NAMESPACE)
 
     def accepts(self, token: str) -> bool:
-        """Whether the API server still takes it: it remembers a token for some seconds."""
+        """True if the API server still accepts the token. It caches the answer for some seconds."""
         trust = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
         request = urllib.request.Request(
             f"{self.server}/api/v1/namespaces", headers={"Authorization": f"Bearer {token}"}
@@ -109,7 +109,7 @@ async def test_the_feed_outlives_the_token_that_it_began_with(
             seen.add((resource.plural, document["metadata"]["name"]))
 
         def on_listed(self, resource: Resource) -> None:
-            """What is gone is of no interest here."""
+            """Does nothing: deleted objects do not matter to this test."""
 
     first = account.mount("first")
     feed = asyncio.create_task(kopf_feed.run(Seeing(), (NAMESPACES,)))

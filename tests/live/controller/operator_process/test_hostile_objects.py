@@ -22,7 +22,7 @@ ELSEWHERE = "hostile-elsewhere"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def running(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tenant]:
-    """Two replicas, since both watch."""
+    """Two replicas, because a replica that does not lead watches too."""
     logs = tmp_path_factory.mktemp("hostile")
 
     def run_s(pod: Document) -> float:
@@ -47,7 +47,7 @@ def restarts(tenant: Tenant) -> list[str]:
 
 
 def forged(pod: Document, *, namespace: str, **labels: str | None) -> Document:
-    """A pod that says of itself what this one of the operator's says, but for these labels; it is never bound."""
+    """A copy of this pod of the operator with other labels. It is never bound."""
     metadata = pod["metadata"]
     kept = {key: value for key, value in (metadata["labels"] | labels).items() if value is not None}
     return {
@@ -103,7 +103,7 @@ BINDINGS = Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpo
 
 
 async def refuse_status(tenant: Tenant, name: str) -> None:
-    """The API server takes no status of this job any more."""
+    """Have the API server refuse every status of this job."""
     rule = {"apiGroups": [names.GROUP], "apiVersions": ["*"], "operations": ["UPDATE"]}
     policy = {
         "apiVersion": "admissionregistration.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""Whole lives of jobs under a real operator process on the real API server; only a kubelet is spoken for."""
+"""Whole lives of jobs under a real operator process on the real API server. Only the kubelets are played."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits that a tenant cannot game, under a real operator process on the real API server; kubelets are spoken for."""
+"""Limits that a tenant cannot get around, under a real operator process on the real API server. Kubelets are played."""
 
 from __future__ import annotations
 

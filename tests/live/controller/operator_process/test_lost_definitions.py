@@ -42,7 +42,7 @@ async def test_the_same_operator_goes_on_when_the_definitions_are_back(tenant: T
         return not any(left) and not await tenant.pods()
 
     async def noticed() -> bool:
-        """kopf gives up at the first watch that is not served any more, of the one kind or of the other."""
+        """True once the operator has noticed: kopf stops at the first watch that is not served any more."""
         log = (tenant.logs / f"{leader}.log").read_text()
         return any(f"Watcher for {one.plural}.v1beta1.cotenant.dev@none has failed" in log for one in LOST)
 

@@ -43,7 +43,7 @@ async def test_gpus_of_a_deleted_node_count_against_the_quota_until_their_pods_a
         assert (await tenant.kube.patch(PODS, "loses-1-0", slow, namespace=NAMESPACE)).done
         await tenant.kube.delete(NODES, part["node"])
         status = await tenant.wait_phase("loses", "Evicting")
-        # Only now: it would have taken the place of the other by its priority.
+        # Made only now, because by its priority it would have taken the place of the other.
         await tenant.submit("waits", workers=4, queue="limited", priority=1)
         assert (status["eviction"]["kind"], status["failures"]) == ("NodeLost", 0)
         assert part["node"] in status["eviction"]["message"]

@@ -31,7 +31,8 @@ VIEW = {
 @contextmanager
 def started(*command: str) -> Iterator[re.Match[str]]:
     """A process that says on its first lines where it listens: `http://HOST:PORT/…` or `127.0.0.1:PORT`."""
-    # `env`: where the tests run in a shell's background, SIGINT is ignored, and what they start would inherit that.
+    # `env` restores SIGINT: if the tests run in the background of a shell, it is ignored, and their children would
+    # inherit that.
     heeding = ["env", "--default-signal=INT", *command]
     process = subprocess.Popen(heeding, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -154,7 +155,7 @@ def test_a_program_of_a_session_is_opened_with_a_kubeconfig(tenancy: Tenancy) ->
         page(tenancy, browser, "/sessions/team-a/files", ">Open</button>")
 
         def address() -> str:
-            """The program may take a moment to listen, after which its file is there."""
+            """Wait for the file that the program writes once it listens."""
             assert browser.ask("POST", "/sessions/team-a/files")[0] == 303
             return browser.location if browser.location.startswith("http://files-") else ""
 

@@ -82,7 +82,7 @@ class PlayedDriver:
         _replace(self.state, [*self.state.read_text().splitlines(), *lines])
 
     def hide(self, *begin: str) -> None:
-        """Have it show no line that begins so."""
+        """Remove every line with this beginning."""
         _replace(self.state, [line for line in self.state.read_text().splitlines() if not line.startswith(begin)])
 
     def begin_process(self, pid: int, cgroup: str) -> None:
@@ -92,7 +92,9 @@ class PlayedDriver:
         (folder / "cgroup").write_text(cgroup)
 
     def compute(self, pid: int, pod_uid: str, gpu: str, namespace: str) -> None:
-        """A program of this pod computes on the GPU, as a client in this namespace; in none, beside MPS."""
+        """Have a program of this pod compute on the GPU, as a client in this MPS namespace; without a namespace, beside
+        MPS.
+        """
         self.begin_process(pid, f"0::/kubepods/pod{pod_uid}/{'a' * 64}")
         index = UUIDS.index(gpu)
         path = self.world / "clients"

@@ -116,7 +116,7 @@ def test_every_gpu_is_a_device_whose_memory_and_compute_are_shared(offered: Tena
 
 
 def test_a_share_is_held_by_its_pod_and_the_scheduler_refuses_what_is_beyond(offered: Tenancy) -> None:
-    """Whatever a pod says of itself, it gets the GPU that its claim was given; more than a GPU has is nobody's."""
+    """Whatever the pod's environment says, it gets the GPU of its claim, and no claim gets more than a GPU has."""
     uuid = devices(offered)[0]["attributes"]["uuid"]["string"]
     offered.apply(claim("first", request(uuid, "60Gi", "500")), guest("first"))
     runs(offered, "first")
@@ -155,7 +155,7 @@ def held_devices(document: Document) -> list[str]:
 
 
 def count_claims(tenancy: Tenancy, how: str) -> None:
-    """Have the ledger know of the claims of others, or not."""
+    """Turn the ledger's counting of claims of others on or off."""
     deployment = ("deployment/cotenant-operator", "-n", SYSTEM)
     tenancy.cluster.kubectl("set", "env", *deployment, f"COTENANT_DEVICE_CLAIMS={how}")
     tenancy.cluster.kubectl("rollout", "status", *deployment, timeout(180))

@@ -45,7 +45,7 @@ def uuids(tenancy: Tenancy) -> list[str]:
 
 
 def stranger(name: str, uuid: str, amount: str, **spec: Any) -> Document:
-    """A pod of which the ledger does not know: it holds memory of a GPU by the kubelet's count."""
+    """A pod that the ledger does not know, but whose GPU memory the kubelet counts."""
     held = {f"{PREFIX}memory.{uuid.lower()}": amount}
     container = {
         "name": "main",
@@ -100,7 +100,7 @@ def test_the_kubelet_counts_every_gpu_by_its_name(counted: Tenancy) -> None:
 
 
 def test_a_job_takes_its_share_and_the_kubelet_refuses_what_is_beyond(counted: Tenancy) -> None:
-    """The second pod passes the kube-scheduler by."""
+    """The second pod is bound without the kube-scheduler."""
     counted.apply(training_job("first", runtime={"command": HOLD}))
     counted.wait_phase("first", "Running")
     pod = worker(counted, "first")
@@ -155,7 +155,7 @@ def test_where_the_ledger_is_wrong_the_kubelet_refuses_and_the_gang_is_placed_an
 
 
 def test_jobs_that_follow_one_another_on_a_gpu_are_never_refused(counted: Tenancy) -> None:
-    """What the ledger has free, kube-scheduler and kubelet have free as well."""
+    """If the ledger counts a GPU as free, so do kube-scheduler and kubelet."""
     names = [f"next-{number}" for number in range(8)]
     counted.apply(*(training_job(name, gpu={"count": 1}) for name in names))
     for name in names:

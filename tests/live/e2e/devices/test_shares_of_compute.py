@@ -49,7 +49,7 @@ class World:
         return str(node["ranks"][0]["gpus"][0]["uuid"])
 
     def compute(self, job: str, pid: int) -> None:
-        """The job's program computes, as a client of the namespace that its container shows it."""
+        """Have the job's program compute, in the MPS namespace that its container names."""
         pipe = f"/run/cotenant-mps/{self.gpu(job)}"
         assert self.inside(job, "echo $CUDA_MPS_PIPE_DIRECTORY; ls $COTENANT_MPS_PIPES") == f"{pipe}\n{self.gpu(job)}"
         namespace = self.inside(job, f"cat {pipe}/control")

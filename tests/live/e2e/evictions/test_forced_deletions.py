@@ -23,7 +23,7 @@ NEIGHBOUR = "neighbour"
 
 
 def lives(mark: str) -> bool:
-    """A process with this argument is alive, in whatever container of this machine."""
+    """True if a process with this argument lives in any container of this machine."""
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             arguments = entry.read_bytes().split(b"\0")

@@ -56,12 +56,12 @@ def attacked(installed: Tenancy) -> Iterator[Tenancy]:
 
 
 def tried(tenancy: Tenancy, *command: str, namespace: str = "team-a", stdin: str | None = None) -> str:
-    """What the API server says to the tenant, who must not succeed."""
+    """The API server's refusal. Fails if the tenant succeeds."""
     return tenancy.cluster.kubectl(*command, TENANT, "-n", namespace, stdin=stdin, expect=1)
 
 
 def record_of(tenancy: Tenancy) -> Document:
-    """What must not change by anything that is tried."""
+    """Everything that no attack may change."""
     job, pod = tenancy.job("victim"), tenancy.get("pod", POD, "-n", "team-a")
     kept = ("uid", "labels", "annotations", "ownerReferences", "finalizers", "deletionTimestamp")
     return {

@@ -16,7 +16,7 @@ EXAMPLE = CHECKOUT / "examples" / "parameter-server" / "digits.yaml"
 
 @pytest.fixture(scope="module")
 def mixed() -> Iterator[Tenancy]:
-    """What most clusters look like: only who says so comes onto the nodes with GPUs."""
+    """A usual cluster: only pods that tolerate the taint run on the nodes with GPUs."""
     from cotenant_local.cluster import spec
 
     gpu = {"name": "gpu", "gpus": {"count": 2, "class": "H100"}, "taints": ["nvidia.com/gpu=present:NoSchedule"]}
@@ -45,7 +45,7 @@ def test_servers_run_on_the_node_without_gpus_and_the_job_trains_to_its_end(mixe
     logs = {name: mixed.logs(f"served-digits-1-{name}") for name in found}
     assert status["phase"] == "Succeeded", (status, logs)
     assert {name: pod["spec"]["nodeName"] for name, pod in found.items()} == {"0": "gpu", "s0": "cpu", "s1": "cpu"}
-    # The job ends with its containers; a pod's phase follows when its kubelet has told of it.
+    # The job ends with its containers. The pod's phase changes later, when its kubelet has reported it.
     ended = lambda: {pod["status"]["phase"] for pod in pods(mixed, "served-digits").values()} == {"Succeeded"}  # noqa: E731
     mixed.wait(ended, seconds=30, what="all pods of the job have succeeded")
     assert float(status["results"]["test_accuracy"]) >= 0.9, logs["0"]

@@ -16,7 +16,7 @@ from tests.live.local.runtime import sandbox
 
 
 def ordinary_user(*, ranged: bool) -> User | None:
-    """Whom a test that runs as root becomes; None where there is nobody with a range of ids."""
+    """The ordinary user that a test of root becomes; None if no user has a range of ids."""
     if not ranged:
         return User(65534 if os.geteuid() == 0 else os.geteuid(), user_ids.ONE)
     if not all(map(shutil.which, user_ids.HELPERS)) or not all(file.exists() for file in user_ids.RANGES):
@@ -28,7 +28,7 @@ def ordinary_user(*, ranged: bool) -> User | None:
 
 
 def why_not(user: User | None) -> str:
-    """Empty when a sandbox can be made here."""
+    """Why no sandbox can be made here; empty if one can."""
     if user is None:
         return "" if os.geteuid() == 0 else "needs root"
     command = [*user.become(), "unshare", *user.flags, "--net", "--mount", "--pid", "--fork", "--mount-proc", "true"]

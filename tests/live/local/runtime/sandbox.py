@@ -125,7 +125,7 @@ class Kubelet:
 
     @property
     def first_process(self) -> int:
-        """PID 1 of the sandbox, as seen from outside."""
+        """PID of the sandbox's first process in the namespace of the tests."""
         pid = self.process.pid
         return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 

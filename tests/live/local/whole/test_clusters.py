@@ -47,7 +47,7 @@ def test_two_clusters_run_side_by_side_and_do_not_know_each_other() -> None:
     assert lifecycle.running() == ["one", "two"]
     one.kubectl("create", "namespace", "only-here")
     assert "NotFound" in two.kubectl("get", "namespace", "only-here", expect=1)
-    # The credentials of one are worth nothing in the other.
+    # Credentials of one cluster are refused by the other.
     stolen = two.command("kubectl", f"--certificate-authority={one.state.pki}/ca.crt", "get", "nodes")
     assert subprocess.run(stolen, capture_output=True, check=False).returncode != 0
     with pytest.raises(LocalError, match="cluster 'one' is up already"):

@@ -72,7 +72,8 @@ def test_nothing_stays_when_the_sandbox_is_killed(home: Path, who: str, how: sig
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=lambda value: value.name)
 @pytest.mark.parametrize("moment", ["starting etcd", "API server ready"])
 def test_nothing_stays_when_up_is_interrupted(home: Path, how: signal.Signals, moment: str) -> None:
-    # `env`: where the tests run in a shell's background, SIGINT is ignored, and what they start would inherit that.
+    # `env` restores SIGINT: if the tests run in the background of a shell, it is ignored, and their children would
+    # inherit that.
     command = [sys.executable, "-m", "cotenant", "local", "up", "--name", "interrupted"]
     command = ["env", "--default-signal=INT", *command]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as up:

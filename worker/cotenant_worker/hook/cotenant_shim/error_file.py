@@ -45,7 +45,8 @@ def install_hook():
 
 
 def _record_what_ended_it():
-    """Record the exception that a program's own hook has shown, as rich's does: the interpreter notes it before.
+    """Record the exception that a program's own hook has printed, such as rich's. The interpreter stores it before it
+    calls the hook.
 
     The kernel of a notebook notes the exception of a cell too, and goes on.
     """
@@ -114,7 +115,7 @@ def watch_own_kills():
 
 
 def _noted(send, means_own):
-    """`send`, a function that takes a signal last, with a note if the signal ends this process or its rank."""
+    """`send` with a note if its last argument, a signal, ends this process or its rank."""
 
     @functools.wraps(send)
     def noted(*arguments):

@@ -60,7 +60,8 @@ def after_torch(torch):
 
 
 def own_gpus():
-    """The GPUs that the program means by numbers in CUDA_VISIBLE_DEVICES, or by none of it; empty if it has none there.
+    """UUIDs of the GPUs that a program means if it writes numbers into CUDA_VISIBLE_DEVICES, or removes it; empty if
+    the text is to be taken as it is.
 
     `os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]` is right where a rank has a machine of its own, or
     sees all of it. CUDA counts the GPUs of the container, which may have other ranks.
@@ -157,5 +158,5 @@ def after_tensorflow(tf):
         log_line(f"the GPU memory limit of TensorFlow could not be set: {type(error).__name__}: {error}")
         os._exit(EXIT_QUOTA)
     if devices:
-        # A limited device cannot also grow; programs that ask for growth get what they meant.
+        # TensorFlow cannot combine a limit with memory growth. The limit has the effect that programs ask growth for.
         tf.config.experimental.set_memory_growth = lambda *_args, **_kwargs: None

@@ -1,11 +1,11 @@
-"""A torchrun, or a launcher of DeepSpeed's or Composer's, that a rank's own script starts (`bash run.sh`): the ranks
-that it would start are there already.
+"""Handles torchrun, or a launcher of DeepSpeed or Composer, that a rank's own script starts (`bash run.sh`). The ranks
+that it would start exist already.
 
-A command that begins with a launcher is unwrapped before anything starts; one inside a script shows only when it runs.
-A rank with several GPUs may well start a process on each of them; what cannot be meant is more processes than GPUs.
-One that does start processes leaves them the pod's time to save.
+A command that begins with a launcher is unwrapped before anything starts. A launcher inside a script is seen only when
+it runs. A rank with several GPUs may start a process on each of them; more processes than GPUs cannot be meant. If the
+launcher does start processes, they get the pod's grace period to save.
 
-A script that every rank of a pod runs also installs packages in every rank, into the same folder.
+If such a script installs packages, every rank of the pod installs them into the same folder.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _AGENTS_DEFAULT_S = 30
 
 
 def classify(processes, nodes, gpus, world):
-    """Tell what a launch of so many processes on so many machines means in a job of `world` ranks of `gpus` GPUs.
+    """Classify a launch of this many processes on this many machines, in a job of `world` ranks with `gpus` GPUs each.
 
-    JOB_RANKS: the job's ranks. ISOLATED: a training of this rank's own, which meets no other; surely not meant. Else
-    nothing.
+    JOB_RANKS: it means the job's ranks. ISOLATED: each rank would train a model of its own, which is surely not meant.
+    Otherwise None.
     """
     if world < 2:
         return ""
@@ -85,7 +85,7 @@ def _seconds_to_leave():
 
 
 def after_accelerate(launch):
-    """The launcher of accelerate for one process: it would give the rank a meeting place of its own."""
+    """Replace accelerate's launcher for one process, which would give each rank a rendezvous of its own."""
     original = launch.simple_launcher
 
     def simple_launcher(args):
@@ -107,7 +107,8 @@ def after_deepspeed(runner):
             processes = asked.num_gpus if asked.num_gpus > 0 else max(1, len(_visible_gpus()))
             _become_rank("deepspeed", processes, max(1, asked.num_nodes), _behind_deepspeed(asked))
             if os.environ.get("COTENANT_POD_RANKS") == "1" and not all(each.isdigit() for each in _visible_gpus()):
-                # It reads numbers there. All GPUs of the pod are this rank's, so they are the first ones.
+                # The launcher expects numbers there. All GPUs of the pod belong to this rank, so the numbers count from
+                # 0.
                 os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index, _ in enumerate(_visible_gpus()))
         return original(args)
 
@@ -143,8 +144,8 @@ def _visible_gpus():
 
 
 def _become_rank(name, processes, nodes, command, variables=os.environ):
-    """Replace this process by the program; returns where the launcher should go on. `variables` are those that the
-    launcher has for it.
+    """Replace this process by the program. Returns only if the launcher should continue. `variables` are what the
+    launcher sets for the program.
     """
     world = world_size()
     found = classify(processes, nodes, len(_visible_gpus()), world)
@@ -162,9 +163,9 @@ def _become_rank(name, processes, nodes, command, variables=os.environ):
 
 
 def _place_among(count):
-    """Variables of this rank's place in the job, or among `count` processes if its script says that there are so many.
+    """Variables of this rank's place in the job; or among `count` processes, if the script names that number.
 
-    Scripts also set such variables for their launcher alone, each rank's another port (`MASTER_PORT=$((RANDOM +
+    Scripts also set such variables for their launcher, with another port in each rank (`MASTER_PORT=$((RANDOM +
     10000))`), or remove them, because a launcher sets its own.
     """
     env = os.environ

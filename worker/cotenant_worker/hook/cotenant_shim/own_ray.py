@@ -65,8 +65,8 @@ class _RankProcesses:
 
 
 def after_ray_commands(module):
-    """`ray stop` ends every Ray on its machine: in a rank's script those of the ranks, and not the one that carries
-    the ranks.
+    """`ray stop` ends every Ray on its machine. In a rank's script it ends those of the ranks only, not the one that
+    runs the ranks.
     """
     if in_rank():
         module.psutil = _RankProcesses(module.psutil)
@@ -114,7 +114,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
 def brought(error):
-    """(the exception that Ray brought from another process, its frames there). Other exceptions are returned
+    """(the exception as it was raised in the other process, its frames there) for an exception of Ray; others are
     unchanged.
     """
     frames = []

@@ -78,7 +78,7 @@ _PARAMETERS = ("init_method", "timeout", "world_size", "rank", "store", "group_n
 
 
 def _undisturbed(original):
-    """`init_process_group` that meets neither another process of its rank nor an earlier start of the job.
+    """`init_process_group` without meeting another process of the same rank, or an earlier start of the job.
 
     - A group of one process needs no address. At the rank's another process may listen, such as the one that has
       started this one to evaluate. (Under torchrun the agent listens there for all.)
@@ -111,7 +111,8 @@ def _given(args, kwargs):
 def in_the_jobs_group(args, kwargs):
     """The arguments, corrected where a program that was written for one machine would not meet the job's other ranks.
 
-    It says "localhost", where ranks in other pods never come; or it gives LOCAL_RANK for its rank, which several have.
+    Such a program passes "localhost", which ranks in other pods cannot reach, or LOCAL_RANK as its rank, which several
+    ranks share.
     """
     env = os.environ
     given = _given(args, kwargs)
@@ -172,12 +173,12 @@ def _is_job_rendezvous(init_method=None, _timeout=None, _world_size=-1, _rank=-1
 
 
 def _meeting(_init_method=None, _timeout=None, world_size=-1, *_args, **_kwargs):
-    """Number of processes that this group waits for; 0 if the address says so."""
+    """Number of processes that this group waits for; 0 if neither the call nor WORLD_SIZE has it."""
     return world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE") or 0)
 
 
 def _is_first(_init_method=None, _timeout=None, _world_size=-1, rank=-1, *_args, **_kwargs):
-    """True if a child is rank 0 of the group that it forms. What concerns the whole group is logged once."""
+    """True if this process is rank 0 of the group that it forms. What concerns the whole group is logged once."""
     return str(rank if rank >= 0 else os.environ.get("RANK")) == "0"
 
 

@@ -59,7 +59,7 @@ class Account:
         )
 
     def renewed(self, budget: Budget) -> Account:
-        """Account of the next period. This account must be complete up to the end of its own."""
+        """The account of the next period. Charge this one up to the end of its period first."""
         opened = Account(period_start=self.counted_until, counted_until=self.counted_until, held_milli=self.held_milli)
         if budget.carry_over is not CarryOver.UNUSED:
             return opened

@@ -127,7 +127,8 @@ class Budgets:
         created = unix_seconds(queue.metadata.creation_timestamp)
         if created is None or self._read_at:
             return opened
-        # What jobs held in its name before it was there, an earlier Queue of this name had granted.
+        # GPUs that jobs held in this name before the Queue was created were granted by an earlier Queue of the same
+        # name.
         before = self._counted(queue, replace(opened, counted_until=opened.period_start), below, min(int(created), now))
         return replace(before, counted_until=now)
 
@@ -177,9 +178,7 @@ def _below(
 
 
 def _queues_of(parents: Mapping[str, str | None]) -> dict[str, set[str]]:
-    """Queue → itself and all queues below it. Parents may form a circle, as people can write one; this ends all the
-    same.
-    """
+    """Queue → itself and all queues below it. It also ends if parents form a circle, which people can write."""
     below: dict[str, set[str]] = {name: set() for name in parents}
     for name in parents:
         above: str | None = name

@@ -2,8 +2,8 @@
 
 A session runs unless its spec says `suspend`. The operator suspends it by two writes: the condition `Suspended` with
 its reason, for this generation of the spec; then `suspend` in the spec, which makes a new generation. After a crash
-between the two, the second is made up for. If a person resumes the session, that makes a generation that the condition
-does not name.
+between the two, the second is made up for. When a person resumes the session, its spec gets a new generation, which the
+condition does not name.
 """
 
 from __future__ import annotations

@@ -145,8 +145,8 @@ class Executor:
         if not change or record.status_problem is not None:
             return record
         if record.phase in HOLDING and status.phase not in HOLDING and record.may_have_token:
-            # Before it is written: whoever leads after a crash in between comes here again. A refusal is left at that:
-            # the Secret goes with the job then.
+            # Before the status is written, so that the leader after a crash in between does it again. If the API server
+            # refuses, the Secret is deleted with the job later.
             secret = token_secret_name(record.uid, record.status.attempts)
             await self.kube.delete(SECRETS, secret, record.namespace)
         body = {"metadata": {"resourceVersion": str(record.version), "uid": record.uid}, "status": change}
@@ -161,7 +161,7 @@ class Executor:
             return self.cache.job(record.id) or record
         if reply.outcome is Outcome.REFUSED:
             raise RefusedError(f"its status was refused ({reply.code}): {shorten(reply.message)}")
-        # Another write was first, or the job is gone: the next decision is made from what there is now.
+        # Another write came first, or the job is gone. The next decision starts from the newest document.
         fresh = await self.kube.get(TRAINING_JOBS, record.name, record.namespace)
         if fresh.done:
             self.cache.put(TRAINING_JOBS, fresh.document)

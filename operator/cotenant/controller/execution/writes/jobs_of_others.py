@@ -1,4 +1,4 @@
-"""What the document of a job says of other jobs: whoever may read it may not read all namespaces.
+"""Texts about other jobs in the document of a job, for readers who may not see all namespaces.
 
 The query API redacts by the rights of each caller. A status and its Events have one text for all readers, so they name
 jobs of their own namespace alone.

@@ -58,7 +58,7 @@ def with_a_profile_of_the_node(wanted: Any) -> None:
 
 
 def as_it_is(wanted: Any) -> None:
-    """Most fields mean something by themselves."""
+    """The field needs no other one, as most fields."""
 
 
 PREPARED: dict[str, Callable[[Any], None]] = {

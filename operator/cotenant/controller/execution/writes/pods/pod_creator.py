@@ -100,7 +100,7 @@ class PodCreator:
         return await self._create_all(missing, memory)
 
     async def create_evaluator(self, record: JobRecord) -> None:
-        """Make the pod of the evaluator. The memory has the words of a refusal, which is none of the attempt's."""
+        """Make the pod of the evaluator. A refusal is kept in the job's memory, because it does not end the attempt."""
         if record.job is None or record.placement is None or self.cache.job(record.id) is None:
             return
         number, memory = record.status.attempts, self.memories[record.id]
@@ -133,7 +133,7 @@ class PodCreator:
         return beside, missing
 
     async def _create_all(self, objects: Iterable[tuple[Resource, Document]], memory: JobMemory) -> Creation:
-        """The worst that has come of any of them. The first error is raised after all calls have ended."""
+        """Create all of them, and return the worst result. The first error is raised after all calls have ended."""
         assert memory.creation is not None
         creation = memory.creation
         named = creation.counted  # before the first answer: all of these documents name the same
@@ -178,7 +178,7 @@ class PodCreator:
         return _note_failure(resource, document, reply, creation)
 
     async def settle(self, job: JobId) -> None:
-        """Find out which pods are there of those that the API server never answered for. None is made meanwhile."""
+        """Find out which of the unsettled pods exist. None is created meanwhile."""
         unsettled = self.memories[job].unsettled
         for name in list(unsettled):
             found = await self.kube.get(PODS, name, job.namespace)
@@ -194,7 +194,9 @@ class PodCreator:
             self.cache.mark_changed([job])
 
     async def _adopt(self, resource: Resource, document: Document, creation: ObjectCreation) -> Creation:
-        """Ours from before a crash, a namesake's on its way out, or of another owner."""
+        """Judge an object that exists already: our own from before a crash, that of an earlier job of the same name, or
+        another owner's.
+        """
         metadata = document["metadata"]
         found = await self.kube.get(resource, metadata["name"], metadata["namespace"])
         if not found.done:
@@ -219,7 +221,7 @@ class PodCreator:
 
 
 def _unsettled_pods(attempt: Attempt, missing: Container[str]) -> dict[str, PodRecord]:
-    """Name → worker pod as it will be seen, of those names."""
+    """Name → worker pod as it will be observed, for these names."""
     job, pods = JobId(attempt.namespace, attempt.job, attempt.uid), {}
     for rank, node in enumerate(attempt.placement.nodes):
         if (name := attempt.pod_name(rank)) in missing:
@@ -245,7 +247,7 @@ def _is_job(owner: Document) -> bool:
 def _made_by_the_operator(metadata: Document, owner: Document) -> bool:
     """True if it is owned by the job and carries the label that only the operator may give.
 
-    A uid alone is not enough: whoever reads the job's can name it as that of another kind of owner.
+    A uid alone is not enough: a tenant can read the job's uid and write it into the owner reference of another kind.
     """
     owners, labels = metadata.get("ownerReferences") or [], metadata.get("labels") or {}
     by_the_job = any(_is_job(each) and each.get("uid") == owner["uid"] for each in owners)
