@@ -7,16 +7,16 @@ from typing import Final
 
 GROUP: Final = "cotenant.dev"
 VERSION: Final = "v1beta1"
-"""In which objects are stored, and in which all of Cotenant speaks to the API server."""
+"""Version in which objects are stored. All parts of Cotenant use it with the API server."""
 DEPRECATED_VERSION: Final = "v1alpha1"
-"""Of the same shape, and served beside it: docs/versions.md says until when."""
+"""An older version with the same fields, which is still served. docs/versions.md says until when."""
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 API_VERSIONS: Final = (API_VERSION, f"{GROUP}/{DEPRECATED_VERSION}")
-"""In which a document may be written, and a reference to an object."""
+"""Versions that documents, and references to objects, may name."""
 QUERY_GROUP: Final = f"query.{GROUP}"
 """Group of the questions that the operator answers behind the API server's aggregator."""
 QUERY_VERSION: Final = "v1alpha1"
-"""Of that group: nothing of it is stored, so it has versions of its own."""
+"""Version of that group. Nothing of it is stored, so it has versions of its own."""
 
 # Labels on every pod, Service, Secret and NetworkPolicy that the operator makes.
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
@@ -29,33 +29,34 @@ LABEL_QUEUE: Final = f"{GROUP}/queue"
 LABEL_ROLE: Final = f"{GROUP}/role"
 """On every pod of a job: `worker`, `parameter-server` or `evaluator`."""
 LABEL_SERVER: Final = f"{GROUP}/server"
-"""On the pod of a parameter server: which one. Such a pod holds no GPU."""
+"""On the pod of a parameter server: its number. Such a pod holds no GPU."""
 
 BASE_NETWORK_POLICY: Final = f"jobs.{GROUP}"
-"""NetworkPolicy of a namespace that closes all pods of its jobs. A job's own is called like the job: without a dot."""
+"""Name of the NetworkPolicy that closes all pods of jobs in a namespace. A job's own policy has the name of the job,
+which has no dot."""
 
 LABEL_SWEEP: Final = f"{GROUP}/sweep"
 """On the TrainingJob of a trial: the name of its Sweep."""
 LABEL_TRIAL: Final = f"{GROUP}/trial"
-"""On the same: the trial's number."""
+"""On the TrainingJob of a trial: the number of the trial."""
 
 # Labels on a TrainingJob that another cluster has handed over.
 LABEL_ORIGIN: Final = f"{GROUP}/origin"
-"""The cluster that it is from: the uid of its namespace kube-system."""
+"""The cluster that the job comes from, by the uid of its namespace kube-system."""
 LABEL_ORIGIN_NAME: Final = f"{GROUP}/origin-remote-cluster"
 """Name of the RemoteCluster in that cluster."""
 LABEL_ORIGIN_JOB: Final = f"{GROUP}/origin-job"
 """The uid of the TrainingJob in that cluster."""
 ANNOTATION_ORIGIN: Final = f"{GROUP}/origin"
-"""On the same: `namespace/name` there."""
+"""On a job from another cluster: `namespace/name` of the job there."""
 ANNOTATION_RELEASED: Final = f"{GROUP}/released"
-"""On the same, by the cluster that it is from: it may start since then. Before, it is suspended."""
+"""On a job from another cluster, written by that cluster: since when it may start. Before, it is suspended."""
 
 # Labels on nodes.
 LABEL_GPU_CLASS: Final = f"{GROUP}/gpu-class"
 LABEL_VELERO_RESTORE: Final = "velero.io/restore-name"
 LABEL_NVIDIA_PRESENT: Final = "nvidia.com/gpu.present"
-"""By NVIDIA's feature discovery, where that is installed."""
+"""Written by NVIDIA's GPU feature discovery, if that is installed."""
 LABEL_ZONE: Final = "topology.kubernetes.io/zone"
 LABEL_RACK: Final = "topology.kubernetes.io/rack"
 
@@ -66,74 +67,75 @@ TAINT_HELD: Final = f"{GROUP}/held-without-claim"
 
 LABEL_DRIVER_UPGRADE: Final = "nvidia.com/gpu-driver-upgrade-state"
 LABEL_MIG_STATE: Final = "nvidia.com/mig.config.state"
-"""By which NVIDIA's GPU Operator says that it works on a node."""
+"""Labels of nodes on which NVIDIA's GPU Operator is at work, with the state of its work."""
 TAINT_DRAIN: Final = f"{GROUP}/drain"
-"""On a device: it computes no longer, or wrong. Kubernetes ends pods of others, the operator those of its own jobs."""
+"""On a device that no longer computes, or computes wrong. Kubernetes ends pods of others; the operator ends its own."""
 
 # Labels on namespaces.
 LABEL_TENANT: Final = f"{GROUP}/tenant"
-""""true" on the namespaces that the admission policies hold to their rules."""
+"""`true` on the namespaces of tenants, in which the admission policies apply."""
 
 # Annotations.
 ANNOTATION_PLACEMENT: Final = f"{GROUP}/placement"
 """On a pod: JSON `{"node": ..., "ranks": {"0": ["GPU-..."], ...}}`, what the operator granted to this pod."""
 ANNOTATION_USER: Final = f"{GROUP}/user"
-"""On a TrainingJob: whose it is, for the limits per user of a queue. Admission policies fill it in and hold it to the
-real user; all ServiceAccounts of a namespace are one."""
+"""On a TrainingJob: its user, for the limits per user of a queue. Admission policies write it, and refuse any other
+user. All ServiceAccounts of a namespace count as one user."""
 ANNOTATION_MOVE: Final = f"{GROUP}/move"
-"""On a TrainingJob, by the administrator: where its running attempt is to lie instead, as JSON."""
+"""On a TrainingJob, by the administrator: the place to which its running attempt should move, as JSON."""
 ANNOTATION_STOP: Final = f"{GROUP}/stop"
-"""On a TrainingJob: why it is to end for good, at once, whatever its phase. The operator writes it on trials of a
-sweep."""
+"""On a TrainingJob: the reason to end it now and for good, in any phase. The operator writes it on trials of sweeps."""
 ANNOTATION_SIMULATED_GPUS: Final = f"{GROUP}/simulated-gpus"
-"""On a Node: JSON `{"class": "H100", "memory": "80Gi", "count": 2}`, read by an agent that is told to simulate."""
+"""On a Node: JSON `{"class": "H100", "memory": "80Gi", "count": 2}`, read by an agent that simulates GPUs."""
 ANNOTATION_SHARED_BY_QUEUES: Final = f"{GROUP}/shared-by-queues"
 """On a Node, by the administrator: "true" lets jobs of different queues that say `sharing: Any` share its GPUs."""
 ANNOTATION_UNCORDON: Final = f"{GROUP}/uncordon"
-"""On a GPUNode, by the administrator: GPU UUIDs, comma-separated, or "all": the agent lifts their cordons."""
+"""On a GPUNode, by the administrator: UUIDs of GPUs whose cordons the agent lifts, comma-separated, or "all"."""
 ANNOTATION_DRAIN: Final = f"{GROUP}/drain"
-"""On a GPUNode, by the administrator: JSON of GPU UUID → why: the agent takes these out of service."""
+"""On a GPUNode, by the administrator: GPUs that the agent takes out of service, as JSON: UUID → reason."""
 ANNOTATION_RESET: Final = f"{GROUP}/reset"
-"""On a GPUNode, by the administrator: GPU UUIDs, comma-separated: the agent resets those that nobody holds."""
+"""On a GPUNode, by the administrator: UUIDs of GPUs to reset, comma-separated. The agent refuses GPUs that are held."""
 ANNOTATION_SUSPECT: Final = f"suspect.{GROUP}"
-"""On a GPUNode, by the operator: `suspect.cotenant.dev/<UUID>`: jobs of several tenants found this GPU slow."""
+"""On a GPUNode, by the operator, as `suspect.cotenant.dev/<UUID>`: jobs of several tenants found this GPU slow."""
 ANNOTATION_SLOW_REPORTS: Final = f"slow-reports.{GROUP}"
-"""On a GPUNode, by the operator: `slow-reports.cotenant.dev/<UUID>`: whose jobs found this GPU slow, and when."""
+"""On a GPUNode, by the operator, as `slow-reports.cotenant.dev/<UUID>`: tenants whose jobs found this GPU slow, and
+when."""
 
 HEALTH_SLOW: Final = "Slow"
-"""How the `health` of such a GPU begins, which stays healthy; it is handed out last."""
+"""First word of the `health` of a slow GPU. It counts as healthy, and is handed out last."""
 
 HEALTH_DRAINED: Final = "Drained"
-"""How the `health` of a GPU begins that an administrator takes out."""
+"""First word of the `health` of a GPU that an administrator took out of service."""
 
 # The worker's contract: how a pod is told what it is. The document is `cotenant.contract.Contract` as JSON.
 ENV_CONTRACT: Final = "COTENANT_CONTRACT"
 ENV_MEMORY_REQUEST: Final = "NVIDIA_GPU_MEMORY_REQUEST"
 ENV_MEMORY_LIMIT: Final = "NVIDIA_GPU_MEMORY_LIMIT"
-"""What the hook of NVIDIA's container toolkit reads, in MiB: with one of the two alone it sets no limit."""
+"""Variables that the hook of NVIDIA's container toolkit reads, in MiB. It sets a limit only if both are there."""
 ENV_MPS_PIPES: Final = "COTENANT_MPS_PIPES"
-"""Folder of a container in which each GPU that MPS serves has the pipes of the pod's namespace, under its UUID."""
+"""Folder in a container with a folder for each GPU that MPS serves, by UUID: the pipes of the pod's MPS namespace."""
 ENV_RAY_TOKEN: Final = "RAY_AUTH_TOKEN"
 ENV_POD_IP: Final = "POD_IP"
 SECRET_TOKEN_KEY: Final = "auth_token"
 SECRET_PREFIX: Final = "cotenant-token-"
-"""Secrets of such names are made by the operator alone: an admission policy keeps everybody else from it."""
+"""Only the operator may make Secrets with such names. An admission policy refuses everybody else."""
 PROGRESS_PORT: Final = 8099
 """Rank 0's pod answers `GET /progress` (JSON, `cotenant.contract.Progress`) and `GET /metrics` (Prometheus) here."""
 AGENT_PORT: Final = 8098
 """The agent's pod answers `GET /healthz` and `/readyz` here."""
 METRICS_PORT: Final = 8443
-"""Operator and agent answer `GET /metrics` here, to whom they may."""
+"""Operator and agent answer `GET /metrics` here, to authorized readers."""
 QUERY_PORT: Final = 10250
 """The operator answers questions here, to the API server's aggregator."""
 CONTAINER: Final = "worker"
 SESSION_HOME: Final = "/home/session"
-"""Where the volume of a session is mounted, and where its application starts."""
+"""Mount path of a session's volume, and working directory of its application."""
 SESSION_FILE: Final = "/tmp/cotenant-session.json"
-"""In the pod of a session: port, path and token of its application, for who may execute commands there."""
+"""File in the pod of a session with port, path and token of its application, for people who may execute commands
+there."""
 SESSION_PORT: Final = 8888
 CODE_PATH: Final = "/workspace"
-"""Where the job's code (ConfigMap or volume) is mounted; at the end of `sys.path`."""
+"""Mount path of the job's code (ConfigMap or volume). It is at the end of `sys.path`."""
 CHECKPOINT_PATH: Final = "/checkpoints"
 TERMINATION_PATH: Final = "/dev/termination-log"
 
@@ -149,4 +151,4 @@ EXIT_PREEMPTED: Final = 143
 PLATFORM_FAULTS: Final = frozenset(
     {EXIT_RENDEZVOUS_TIMEOUT, EXIT_RAY_DIED, EXIT_PEER_LOST, EXIT_DATA_UNREACHABLE, EXIT_GPUS_UNUSABLE}
 )
-"""Not the user's fault: retried without being charged against `retries`."""
+"""Exit codes that are not the user's fault: the attempt is repeated, and `retries` does not count it."""
