@@ -29,7 +29,7 @@ FAULTS: tuple[tuple[str, type, str], ...] = (
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = verbs.add_parser("local", help="a real Kubernetes on this machine", description=DESCRIPTION)
+    parser = verbs.add_parser("local", help="run a real Kubernetes on this machine", description=DESCRIPTION)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     def action(
@@ -43,14 +43,14 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
     _up_arguments(action("up", _up, "start a cluster and print the path of its kubeconfig"))
     action("down", _down, "end a cluster and remove what it kept").add_argument(
-        "--all", action="store_true", help="every cluster of this user"
+        "--all", action="store_true", help="end all clusters of this user"
     )
     action("status", _status, "show the nodes and components of a cluster").add_argument(
         "-o", "--output", choices=("text", "json"), default="text"
     )
     logs = action("logs", _logs, "print the log of a component, for example kube-scheduler or node-1/kubelet")
-    logs.add_argument("component", nargs="?", help="without one: which there are")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
+    logs.add_argument("component", nargs="?", help="name of the component (default: list them)")
+    logs.add_argument("-f", "--follow", action="store_true", help="keep printing new lines")
     action("kubeconfig", _kubeconfig, "print the path of the kubeconfig")
     action("shell", _shell, "open a shell with KUBECONFIG set and kubectl and helm on PATH")
     for program in ("kubectl", "helm"):
@@ -61,32 +61,45 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     node.add_argument(
         "fault",
         choices=("stop", "freeze", "isolate", "restore"),
-        help="stop: pull the plug; freeze: no process moves; isolate: cut off from the API server; restore: undo all",
+        help="stop: power off; freeze: stop all processes; isolate: cut off from the API server; restore: undo all",
     )
     node.add_argument("node", metavar="NODE")
-    faults = action("faults", _faults, "make the API server fail; without options: no more")
+    faults = action("faults", _faults, "make the API server fail; without options: end all faults")
     faults.epilog = "Pods and clients outside meet the faults; the cluster's own components do not."
     for option, kind, text in FAULTS:
         faults.add_argument(f"--{option}", type=kind, metavar=kind.__name__.upper(), help=text)
-    faults.add_argument("--error-codes", metavar="CODES", help="of 409,429,500,503,504 (default: 409,429,500)")
+    faults.add_argument(
+        "--error-codes",
+        metavar="CODES",
+        help="codes of refused requests, among 409,429,500,503,504 (default: 409,429,500)",
+    )
     _build_arguments(action("build", _build, "build the programs now, without starting a cluster", named=False))
 
 
 def _up_arguments(parser: argparse.ArgumentParser) -> None:
     shape = parser.add_argument_group("nodes")
-    shape.add_argument("--nodes", type=int, default=1, metavar="N", help="how many (default: %(default)s)")
-    shape.add_argument("--gpus", type=int, default=0, metavar="N", help="simulated GPUs of every node")
+    shape.add_argument("--nodes", type=int, default=1, metavar="N", help="number of nodes (default: %(default)s)")
+    shape.add_argument("--gpus", type=int, default=0, metavar="N", help="simulated GPUs on each node")
     shape.add_argument("--gpu-class", default="H100", metavar="CLASS", help="(default: %(default)s)")
     shape.add_argument("--gpu-memory", default="80Gi", metavar="SIZE", help="(default: %(default)s)")
-    shape.add_argument("--config", type=Path, metavar="FILE", help="nodes of different kinds, from YAML")
-    parser.add_argument("--state", type=Path, metavar="DIR", help="keep the cluster's state here, over down and up")
+    shape.add_argument("--config", type=Path, metavar="FILE", help="YAML file that describes nodes of different kinds")
+    parser.add_argument(
+        "--state", type=Path, metavar="DIR", help="folder that keeps the cluster's state between `down` and `up`"
+    )
 
 
 def _build_arguments(parser: argparse.ArgumentParser) -> None:
     packages = parser.add_mutually_exclusive_group()
-    packages.add_argument("--package", type=Path, metavar="DIR", help="pack them into DIR, for machines like this one")
-    packages.add_argument("--from", dest="source", metavar="PATH|URL", help="take them from such a package instead")
-    parser.add_argument("--sha256", metavar="HEX", help="of the package (default: what PATH|URL.sha256 says)")
+    packages.add_argument(
+        "--package",
+        type=Path,
+        metavar="DIR",
+        help="write the programs as a package into DIR, for machines like this one",
+    )
+    packages.add_argument("--from", dest="source", metavar="PATH|URL", help="take the programs from such a package")
+    parser.add_argument(
+        "--sha256", metavar="HEX", help="SHA-256 of the package (default: the content of PATH|URL.sha256)"
+    )
 
 
 def _with_extra(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:

@@ -14,10 +14,8 @@ FIELDS, COMMANDS = "docs/api.md", "docs/commands.md"
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("crds", help="generate the CRDs, docs/api.md and docs/commands.md from the code")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "--check", action="store_true", help="write nothing; fail when a file is not what would be written"
-    )
-    what.add_argument("--print", action="store_true", help="print them all, for `kubectl apply -f -`")
+    what.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")
+    what.add_argument("--print", action="store_true", help="print all CRDs, for `kubectl apply -f -`")
     parser.add_argument("--root", type=Path, help="the checkout (default: the one that this program runs from)")
     parser.set_defaults(run=run)
 

@@ -22,25 +22,37 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         verbs,
         "dashboard",
         run,
-        "pages in a browser about queues, GPUs and jobs, as you may see them",
+        "serve pages about queues, GPUs and jobs, for your browser",
         all_namespaces=True,
     )
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="on this machine (default: any that is free)")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="port on this machine (default: any free one)")
     pod = parser.add_argument_group("in a cluster, as the chart runs it")
-    pod.add_argument("--certificate", type=Path, metavar="FOLDER", help="serve everybody over TLS: tls.crt and tls.key")
-    pod.add_argument("--host", default="", help="address to listen on there (default: all, of IPv4 and IPv6)")
+    pod.add_argument(
+        "--certificate",
+        type=Path,
+        metavar="FOLDER",
+        help="in a pod: serve everybody over TLS, with tls.crt and tls.key of this folder",
+    )
+    pod.add_argument("--host", default="", help="in a pod: address to listen on (default: all IPv4 and IPv6 addresses)")
     pod.add_argument(
         "--trusted-proxy",
         action="append",
         default=[],
         metavar="CIDR",
-        help="a proxy there that passes on people's tokens",
+        help="in a pod: network of a proxy that passes people's tokens on",
     )
     pod.add_argument(
-        "--sessions-host", default="", metavar="HOST", help="host below which sessions have names of their own there"
+        "--sessions-host", default="", metavar="HOST", help="in a pod: parent domain of the host names of sessions"
     )
-    pod.add_argument("--sessions-port", type=int, default=8444, metavar="N", help="port of sessions there")
-    pod.add_argument("--proxy-header", default="Authorization", metavar="NAME", help="header in which it does")
+    pod.add_argument(
+        "--sessions-port", type=int, default=8444, metavar="N", help="in a pod: port of sessions (default: 8444)"
+    )
+    pod.add_argument(
+        "--proxy-header",
+        default="Authorization",
+        metavar="NAME",
+        help="in a pod: header in which the proxy passes the token",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -34,10 +34,12 @@ EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("plugin", help="pack the kubectl plugin, with its manifest for krew")
-    parser.add_argument("--package", type=Path, metavar="DIR", required=True, help="where the files are written")
+    parser = verbs.add_parser("plugin", help="write the kubectl plugin and its krew manifest")
+    parser.add_argument("--package", type=Path, metavar="DIR", required=True, help="folder for the files")
     parser.add_argument(
-        "--uri", default=f"{HOME}/releases/download/v{__version__}/{ARCHIVE}", help="where the archive will be"
+        "--uri",
+        default=f"{HOME}/releases/download/v{__version__}/{ARCHIVE}",
+        help="address at which the archive will be downloaded",
     )
     parser.set_defaults(run=run)
 

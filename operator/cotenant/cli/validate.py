@@ -57,10 +57,14 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     parser.add_argument(
         "-f", "--filename", action="append", required=True, metavar="FILE|-|DIR", help="file, folder, or - for stdin"
     )
-    parser.add_argument("-R", "--recursive", action="store_true", help="folders below a folder too")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print only what is wrong")
+    parser.add_argument("-R", "--recursive", action="store_true", help="include folders below a folder")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only problems")
     parser.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="json: a list, one per document"
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        help="form of the output; json: a list with an entry for each document",
     )
     parser.set_defaults(run=run)
 

@@ -93,7 +93,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    namespace: str = setting("cotenant-system", "namespace of the operator: its Lease, and whom workers let in")
+    namespace: str = setting(
+        "cotenant-system", "namespace of the operator, in which its Lease is, and from which workers accept connections"
+    )
     identity: str = setting("", "name of this process in the Lease; if empty, its host name and a random part")
     tenant_namespaces: TenantNamespaces = setting(
         "all", f"namespaces that a queue may serve: all, or those labelled {names.LABEL_TENANT}=true"
@@ -119,47 +121,59 @@ class Settings(BaseModel):
     )
     query_address: str = setting("", "address under which the API server reaches this replica's questions")
     decision_log_folder: str = setting(
-        "", "folder on a volume for the decision log; if empty, the newest of it is kept in memory alone"
+        "", "folder on a volume for the decision log; if empty, only its newest part is kept, in memory"
     )
-    decision_log_mib: PositiveWhole = setting(512, "size of all files of the decision log together; the oldest go")
+    decision_log_mib: PositiveWhole = setting(
+        512, "size of all files of the decision log together; the oldest are removed"
+    )
     capsules_mib: Whole = setting(
-        64, "whole inputs of past decisions that are kept for replays, in memory and in the folder; 0: none"
+        64, "size of the kept inputs of past decisions, for replays, in memory and again in the folder; 0: none"
     )
     capsule_every: Whole = setting(
-        100, "of which decisions they are kept besides those that evict: every so many-th; 0: of no others"
+        100, "inputs are kept of every n-th decision, and of all that evict; 0: only of those that evict"
     )
     prices: Prices = setting("", "price list as JSON: {currency, classes: [{gpuClass, perGPUHour, from, until}]}")
-    log_level: LogLevel = setting("info", "what is logged: debug, info, warning or error, and what is worse")
+    log_level: LogLevel = setting("info", "lowest level that is logged: debug, info, warning or error")
 
-    batch_window_s: Number = setting(0.1, "how long news may gather before a scheduling cycle starts")
-    tick_s: PositiveNumber = setting(5.0, "the longest pause between two cycles")
-    resync_s: PositiveNumber = setting(300.0, "everything is listed anew this often, should a watch have gone quiet")
-    writes_in_flight: PositiveWhole = setting(24, "API writes at the same time")
+    batch_window_s: Number = setting(0.1, "how long changes are gathered before a scheduling cycle starts, in seconds")
+    tick_s: PositiveNumber = setting(5.0, "the longest pause between two cycles, in seconds")
+    resync_s: PositiveNumber = setting(
+        300.0, "pause between two full lists of all objects, in case a watch missed something, in seconds"
+    )
+    writes_in_flight: PositiveWhole = setting(24, "concurrent writes to the API server")
 
     start_timeout_s: PositiveNumber = setting(
-        300.0, "a gang whose pods are not all up by then is released and placed elsewhere"
+        300.0, "a gang whose pods are not all up after this time is released and placed elsewhere"
     )
     max_grace_period_s: GracePeriodLimit = setting(
-        600, "the longest that any pod may take to end, whatever its job or who deletes it asks for; at most a day"
+        600, "the longest grace period of any pod, whatever its job or the deleting person asks for; at most a day"
     )
     node_lost_s: Number = setting(60.0, "a gang leaves a node whose kubelet has not answered for this long")
     exclude_s: Number = setting(900.0, "how long a job avoids a node that failed to start it")
-    platform_retries: Whole = setting(5, "restarts of a job that are not its fault, before it is given up")
-    progress_s: Number = setting(5.0, "how often rank 0 is asked for progress, and the most often it is written")
-    verdict_s: Number = setting(30.0, "how often the wording of an unchanged reason may be rewritten in a job's status")
-    queue_s: Number = setting(5.0, "how often the status of a Queue is written at most")
-    events_per_s: Number = setting(50.0, "Kubernetes Events at most; more are dropped and counted")
+    platform_retries: Whole = setting(5, "restarts after platform faults in a row, before a job is given up")
+    progress_s: Number = setting(
+        5.0, "pause between two questions to rank 0 for its progress, and between two writes of it"
+    )
+    verdict_s: Number = setting(
+        30.0, "the shortest pause between two new wordings of an unchanged reason in a job's status"
+    )
+    queue_s: Number = setting(5.0, "the shortest pause between two writes of a Queue's status")
+    events_per_s: Number = setting(
+        50.0, "at most this many Kubernetes Events per second; further ones are dropped and counted"
+    )
 
-    restart_cost_s: Whole = setting(60, "work that one eviction costs a job on top of what it had not saved")
+    restart_cost_s: Whole = setting(60, "cost of one eviction in addition to the unsaved work, in seconds of work")
     protected_runtime_s: Whole = setting(
         300,
-        "no younger job is evicted by priority or fair share, except by a PriorityClass; a guarantee does not wait",
+        "younger jobs are evicted only for a PriorityClass or a guarantee, not for priority or share",
     )
-    share_history_percent: Whole = setting(50, "how much past borrowing weighs beside present borrowing")
+    share_history_percent: Whole = setting(50, "weight of past borrowing, in percent of that of present borrowing")
     history_half_life_s: PositiveWhole = setting(
-        86_400, "after this time past borrowing counts half, where a tree of queues says nothing"
+        86_400, "half-life of past borrowing, for trees of queues that set none"
     )
-    reserve_within_s: Whole = setting(3_600, "GPUs are kept for a waiting job that will start within this; 0: never")
+    reserve_within_s: Whole = setting(
+        3_600, "GPUs are reserved for a waiting job that will start within this time; 0: never"
+    )
     collect_after_s: Whole = setting(
         1_800, "GPUs are reserved for a job that has waited this long, before priority and shares; 0: never"
     )
@@ -170,7 +184,7 @@ class Settings(BaseModel):
     moves: Whole = setting(4, "jobs that one cycle may move to make room, in queues that allow it")
 
     reserve_head_mib: Whole = setting(768, "memory on top of the request of the ranks, in the pod of rank 0")
-    reserve_mib: Whole = setting(384, "the same in the other pods")
+    reserve_mib: Whole = setting(384, "memory on top of the request of the ranks, in the other pods")
     device_claims: ForeignClaims = setting(
         "ignored",
         "whether GPUs that ResourceClaims of others hold are counted; needs resource.k8s.io/v1. off: worker pods get no"

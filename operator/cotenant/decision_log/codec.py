@@ -142,7 +142,7 @@ def _has_default(field: Any) -> bool:
 
 def _checked(data: Any, kind: Any) -> Any:
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        raise CodecError(f"{type(data).__name__} is not what belongs here")
+        raise CodecError(f"{type(data).__name__} does not fit here")
     return data
 
 

@@ -56,7 +56,7 @@ def _of_time(run: RunRecord) -> Iterator[str]:
         return
     wanted = show_duration(-(-run.run_seconds * 5 // 4 // 60) * 60)
     if run.expected_seconds is None:
-        yield f"It declares no `expectedRuntime`: with `expectedRuntime: {wanted}` it may start in gaps before others."
+        yield f"It declares no `expectedRuntime`. With `expectedRuntime: {wanted}` it may start in gaps before others."
     elif run.expected_seconds > 2 * run.run_seconds:
         yield (
             f"It declared {show_duration(run.expected_seconds)} and ran {show_duration(run.run_seconds)}:"

@@ -10,11 +10,11 @@ from cotenant.cli.terminal.connection import connect
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = cluster_verb(verbs, "mcp", run, "serve an agent (Model Context Protocol) over stdin and stdout")
+    parser = cluster_verb(verbs, "mcp", run, "serve an AI agent over stdin and stdout (Model Context Protocol)")
     parser.add_argument(
         "--allow-writes",
         action="store_true",
-        help="let it submit, stop, resume and delete jobs: each is proposed first, and applied as it was shown",
+        help="let the agent submit, stop, resume and delete jobs; each change is proposed first and applied as shown",
     )
 
 

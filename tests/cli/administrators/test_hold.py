@@ -68,7 +68,7 @@ def test_a_hold_of_a_queue_has_a_reason() -> None:
 
 @pytest.mark.parametrize(
     ("verb", "said"),
-    [("hold", "it saves and leaves; its owner can resume it"), ("release", "one job: it is resumed")],
+    [("hold", "it saves and leaves; its owner can resume it"), ("release", "resume one job")],
 )
 def test_the_help_of_each_says_what_it_does(capsys: pytest.CaptureFixture[str], verb: str, said: str) -> None:
     with pytest.raises(SystemExit):

@@ -87,7 +87,7 @@ def test_a_job_that_ends_meanwhile_is_not_waited_for() -> None:
                 "red/train would leave n1 (2) at once and go on at n2 (2), kept for it.",
                 "It is asked to save. What it does not save is lost: 540 s since its newest checkpoint or its start,"
                 " 0.30 GPU-hours.",
-                "Nothing that runs or waits would be touched.",
+                "No running or waiting job would be affected.",
                 "Jobs that wait: 1 now, 1 with it.",
             ],
         ),

@@ -67,7 +67,7 @@ def test_the_answer_has_a_list_for_each_thing_that_would_change() -> None:
 
 
 def test_a_change_that_changes_nothing_says_so() -> None:
-    assert "Nothing that runs or waits would be touched." in sentences(
+    assert "No running or waiting job would be affected." in sentences(
         {"status": {"waiting": {"before": 0, "after": 0}}}, "node n1 add"
     )
 

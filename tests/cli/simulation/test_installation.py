@@ -87,7 +87,7 @@ def test_a_file_of_settings_wins_over_the_operator(
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"protected_runtime": 600}, "no such setting: protected_runtime"),
+        ({"protected_runtime": 600}, "unknown setting: protected_runtime"),
         ({"operator": {"settings": {"tick_s": "soon"}}}, "COTENANT_TICK_S='soon' is not a float"),
         (["moves"], "an object"),
     ],

@@ -68,8 +68,8 @@ def test_nodes_and_queues_may_come_from_documents_and_jobs_there_are_not_played(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "what shall be played?"),
-        (["--trace", "TRACE"], "on which GPUs?"),
+        ([], "nothing to simulate"),
+        (["--trace", "TRACE"], "no GPUs to run on"),
         (["--trace", "TRACE", "--cluster", "many"], "52x8"),
         (["--trace", "TRACE", "--cluster", "1x2", "--policy", "Best"], "there is no policy 'Best'"),
         (["--trace", "TRACE", "--cluster", "1x2", "--since", "soon"], "soon"),

@@ -134,12 +134,9 @@ def test_what_a_run_used_is_beside_what_it_held_with_advice() -> None:
 
 
 def test_a_run_that_used_what_it_held_and_one_that_nobody_saw_are_told_apart() -> None:
-    assert (
-        list(eff.sentences(run(use=USE | {"shared": True})))[-1]
-        == "Nothing that was seen of it speaks for asking otherwise."
-    )
+    assert list(eff.sentences(run(use=USE | {"shared": True})))[-1] == "It used what it asked for: nothing to change."
     assert "beside other jobs" in list(eff.sentences(run(use=USE | {"shared": True})))[2]
-    assert list(eff.sentences(run()))[-1].startswith("Nothing is known of how it used them")
+    assert list(eff.sentences(run()))[-1].startswith("Its use of them is unknown")
 
 
 def test_use_of_simulated_gpus_is_not_judged() -> None:

@@ -108,7 +108,7 @@ def test_an_operator_that_answers_nothing_holds_up_nobody(
 
     ready.answers["/namespaces/red/whatifs"] = unavailable
     assert main.main(["submit", "--yes", "--queue", "team", "train.py"]) == 0
-    assert "is not known: no such API" in capsys.readouterr().out
+    assert "The operator gave no plan: no such API" in capsys.readouterr().out
 
 
 def test_the_same_folder_twice_is_one_job(ready: PlayedCluster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,7 +240,7 @@ def test_an_operator_that_does_not_answer_holds_up_nobody(
     ready.answers |= {"/namespaces/red/offers": silent, "/namespaces/red/whatifs": silent}
     ready.kube.put(LOCAL_QUEUES, {"metadata": {"name": "team", "namespace": "red"}})
     assert main.main(["submit", "--yes", "train.py"]) == 0
-    assert "What would become of it is not known: its leader may be changing" in capsys.readouterr().out
+    assert "The operator gave no plan: its leader may be changing" in capsys.readouterr().out
     assert submitted(ready)[0]["spec"]["queue"] == "team"
 
 

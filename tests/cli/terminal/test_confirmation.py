@@ -23,7 +23,8 @@ def test_only_a_yes_agrees(monkeypatch: pytest.MonkeyPatch, answer: str, meant: 
 
 
 @pytest.mark.parametrize(
-    ("instead", "says"), [((), "give --yes, or --dry-run"), (("--yes",), "there is nobody to ask: give --yes")]
+    ("instead", "says"),
+    [((), "give --yes, or --dry-run"), (("--yes",), "this is no terminal, so nobody can answer: give --yes")],
 )
 def test_nobody_is_asked_where_nobody_sits(instead: tuple[str, ...], says: str) -> None:
     with pytest.raises(UserError, match=says) as refused:

@@ -140,7 +140,7 @@ async def test_a_namesake_that_is_not_ours_is_left_alone_and_named_in_the_status
     replica.kube.remove(CONFIG_MAPS, "a-0", "red")
     await replica.run(30.0)
     assert halves(replica.kube) == ["1", "1"]
-    assert condition(replica.kube) == ("False", "Lifted", "the operator gets on with the object again")
+    assert condition(replica.kube) == ("False", "Lifted", "the operator continues with the object")
 
 
 async def test_a_webhook_that_does_not_answer_is_quoted_in_the_status_until_it_does() -> None:

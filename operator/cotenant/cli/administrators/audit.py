@@ -41,7 +41,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         verbs,
         "audit",
         run,
-        "idle holders, guarantees that nobody uses or nothing backs, who starves; each with a patch",
+        "find idle holders, unused or unbacked guarantees and starved queues, each with a patch",
         watched=True,
     )
     parser.add_argument(
@@ -49,7 +49,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         type=float,
         default=6.0,
         metavar="HOURS",
-        help="of waiting, from which on somebody starves (default: 6)",
+        help="a job that has waited longer than this starves (default: 6)",
     )
 
 

@@ -19,7 +19,9 @@ HEADER: Final = ("CLUSTER", "REACHABLE", "JOBS", "RUNNING", "SEEN", "SERVER")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    cluster_verb(verbs, "clusters", run, "the other clusters that queues hand jobs to, and what is there", watched=True)
+    cluster_verb(
+        verbs, "clusters", run, "list the other clusters that queues hand jobs to, and the jobs there", watched=True
+    )
 
 
 def run(args: argparse.Namespace) -> int:

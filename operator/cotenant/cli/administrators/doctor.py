@@ -48,7 +48,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         verbs,
         "doctor",
         run,
-        "look at a cluster before and after the installation; a fix for each finding",
+        "check a cluster before and after the installation; each finding has a fix",
         printed=True,
     )
 

@@ -24,20 +24,22 @@ from cotenant.cli.terminal.watch import looks
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = cluster_verb(
-        verbs, "drain", run, "take a node or a GPU out: jobs on it save, leave and wait again; --undo"
+        verbs, "drain", run, "take a node or a GPU out of service: its jobs save, leave and wait again"
     )
     parser.add_argument("node", metavar="NODE")
-    parser.add_argument("--gpu", metavar="GPU", help="this GPU alone: its UUID, or its index on the node")
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why, of --gpu, for those who look at it")
-    parser.add_argument("--undo", action="store_true", help="let it take work again")
-    parser.add_argument("--dry-run", action="store_true", help="say what it would do, and do nothing")
+    parser.add_argument("--gpu", metavar="GPU", help="only this GPU, by its UUID or by its index on the node")
+    parser.add_argument(
+        "--reason", default="", metavar="TEXT", help="reason for --gpu, which `gpus` and the GPUNode show"
+    )
+    parser.add_argument("--undo", action="store_true", help="put the node or GPU back into service")
+    parser.add_argument("--dry-run", action="store_true", help="show what would happen, and change nothing")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument(
         "--timeout",
         type=float,
         default=900.0,
         metavar="SECONDS",
-        help="for jobs to leave (default: 900; 0: do not wait)",
+        help="how long to wait for jobs to leave (default: 900; 0: do not wait)",
     )
 
 

@@ -27,20 +27,24 @@ Document = Mapping[str, Any]
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = cluster_verb(
-        verbs, "gpus", listed, "who holds which share of which GPU, what is idle, what is ill", watched=True
+        verbs, "gpus", listed, "show who holds which share of which GPU, and which GPUs are idle or ill", watched=True
     )
-    parser.add_argument("--node", metavar="NODE", help="of this node alone")
+    parser.add_argument("--node", metavar="NODE", help="only GPUs of this node")
     chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--idle", action="store_true", help="those that are held, and on which nothing computes now")
-    chosen.add_argument("--ill", action="store_true", help="those that are not handed out")
-    chosen.add_argument("--free", action="store_true", help="those of which something is left")
-    chosen.add_argument("--map", action="store_true", help="a wall of them, a letter for each job")
+    chosen.add_argument("--idle", action="store_true", help="only held GPUs on which nothing computes now")
+    chosen.add_argument("--ill", action="store_true", help="only GPUs that are not handed out")
+    chosen.add_argument("--free", action="store_true", help="only GPUs with a free part")
+    chosen.add_argument("--map", action="store_true", help="draw one brick for each GPU, with a letter for each job")
     acts = parser.add_subparsers(title="acts", metavar="ACT", required=False)
-    reset = cluster_verb(acts, "reset", run_reset, "have the driver reset a GPU that nobody holds")
+    reset = cluster_verb(acts, "reset", run_reset, "have the driver reset a GPU that no job holds")
     reset.add_argument("node", metavar="NODE")
-    reset.add_argument("gpu", metavar="GPU", help="its UUID, or its index on the node")
+    reset.add_argument("gpu", metavar="GPU", help="UUID of the GPU, or its index on the node")
     reset.add_argument(
-        "--timeout", type=float, default=300.0, metavar="SECONDS", help="to wait for the answer (default: 300; 0: none)"
+        "--timeout",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="how long to wait for the answer (default: 300; 0: do not wait)",
     )
 
 

@@ -19,20 +19,20 @@ OURS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    _add(verbs.add_parser("hold", help="let no job of a queue start, or suspend a job"), holds=True)
-    _add(verbs.add_parser("release", help="end a hold"), holds=False)
+    _add(verbs.add_parser("hold", help="keep the jobs of a queue from starting, or suspend a job"), holds=True)
+    _add(verbs.add_parser("release", help="end a hold of a queue or a job"), holds=False)
 
 
 def _add(verb: argparse.ArgumentParser, *, holds: bool) -> None:
     kinds = verb.add_subparsers(title="what", metavar="WHAT", required=True)
-    of_queue = "a queue and those below it" + ("; what runs goes on" if holds else ": their jobs start again")
-    of_job = "one job: it saves and leaves; its owner can resume it" if holds else "one job: it is resumed"
+    of_queue = "hold a queue and all queues below it; running jobs continue" if holds else "end the hold of a queue"
+    of_job = "suspend one job: it saves and leaves; its owner can resume it" if holds else "resume one job"
     queue = cluster_verb(kinds, "queue", run_queue, of_queue)
     queue.add_argument("queue", metavar="QUEUE")
     job = cluster_verb(kinds, "job", run_job, of_job)
     job.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
     if holds:
-        queue.add_argument("--reason", required=True, metavar="TEXT", help="why, for those who wait")
+        queue.add_argument("--reason", required=True, metavar="TEXT", help="the reason, which waiting jobs show")
     for parser in (queue, job):
         parser.set_defaults(holds=holds)
 

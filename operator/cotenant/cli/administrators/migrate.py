@@ -66,11 +66,15 @@ class StoredKind:
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = cluster_verb(verbs, "migrate", run, "store objects of older versions of the API in the newest")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
+    parser = cluster_verb(verbs, "migrate", run, "store all objects in the newest version of the API")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument(
-        "--rate", type=float, default=PER_SECOND, metavar="N", help=f"writes a second at most (default: {PER_SECOND:g})"
+        "--rate",
+        type=float,
+        default=PER_SECOND,
+        metavar="N",
+        help=f"at most N writes per second (default: {PER_SECOND:g})",
     )
 
 

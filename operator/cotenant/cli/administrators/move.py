@@ -30,20 +30,24 @@ Document = Mapping[str, Any]
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = cluster_verb(
-        verbs, "move", run, "have a running job save, leave, and go on elsewhere; shows the plan and asks"
+        verbs, "move", run, "move a running job: it saves, leaves and continues elsewhere; shows the plan and asks"
     )
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
-    parser.add_argument("--to", action="append", default=[], metavar="NODE", help="to this node; again: or that one")
-    parser.add_argument("--off", action="append", default=[], metavar="NODE", help="off this node; again: and that one")
-    parser.add_argument("--class", dest="gpu_class", default="", metavar="CLASS", help="to GPUs of this class")
-    parser.add_argument("--dry-run", action="store_true", help="show the plan, and do nothing")
+    parser.add_argument(
+        "--to", action="append", default=[], metavar="NODE", help="move to this node; if repeated: to any of these"
+    )
+    parser.add_argument(
+        "--off", action="append", default=[], metavar="NODE", help="move off this node; if repeated: off all of these"
+    )
+    parser.add_argument("--class", dest="gpu_class", default="", metavar="CLASS", help="move to GPUs of this class")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, and change nothing")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument(
         "--timeout",
         type=float,
         default=900.0,
         metavar="SECONDS",
-        help="for it to be elsewhere, then the wish is dropped (default: 900)",
+        help="give up if the job is not elsewhere after this time (default: 900)",
     )
 
 

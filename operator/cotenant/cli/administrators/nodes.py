@@ -27,10 +27,10 @@ STALE_S: Final = 60
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = cluster_verb(
-        verbs, "nodes", run, "nodes with GPUs: whether they take work, what is held, idle and ill", watched=True
+        verbs, "nodes", run, "list nodes with GPUs: which take work, what is held, idle and ill", watched=True
     )
     parser.add_argument(
-        "--needed", action="store_true", help="how many more nodes of each kind would start the jobs that wait"
+        "--needed", action="store_true", help="show how many more nodes of each kind would start the waiting jobs"
     )
 
 

@@ -26,15 +26,17 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         verbs,
         "capsule",
         save,
-        "save everything that a decision of the operator was made from: the last one, or one of the past",
+        "save all inputs of the operator's last decision, or of a past one, as a file",
     )
-    capsule.add_argument("file", nargs="?", metavar="FILE", help="written to, packed; - is stdout")
+    capsule.add_argument("file", nargs="?", metavar="FILE", help="the file to write, compressed; - is stdout")
     capsule.add_argument(
-        "--of", metavar="TIME|DIGEST", help="of the last one that is kept by then, or of this one: 14:05"
+        "--of",
+        metavar="TIME|DIGEST",
+        help="the newest decision kept before this time (14:05), or the one with this digest",
     )
-    capsule.add_argument("--list", action="store_true", help="past decisions of which everything is kept")
-    parser = verbs.add_parser("replay", help="decide a capsule again: the same plan, to the byte?")
-    parser.add_argument("file", metavar="FILE", help="a capsule; - is stdin")
+    capsule.add_argument("--list", action="store_true", help="list the past decisions whose inputs are kept")
+    parser = verbs.add_parser("replay", help="decide a saved capsule again, and compare the plan byte by byte")
+    parser.add_argument("file", metavar="FILE", help="the capsule to read; - is stdin")
     parser.add_argument("--all", action="store_true", help=f"all lines that differ (default: the first {SHOWN})")
     parser.set_defaults(run=replay)
 

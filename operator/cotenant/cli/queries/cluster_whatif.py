@@ -28,7 +28,7 @@ LISTS: Final = (
     ("promised", "would start as soon as others have left", Colour.GREEN),
     ("sooner", "would wait less", Colour.GREEN),
     ("evicted", "would be evicted", Colour.RED),
-    ("keptWaiting", "would not start now, and does otherwise", Colour.RED),
+    ("keptWaiting", "would not start now, but starts without the change", Colour.RED),
     ("later", "would wait longer", Colour.RED),
 )
 
@@ -114,7 +114,7 @@ def touched(status: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:
         if more := counts.get(name, len(found)) - len(shown):
             yield f"  and {more} more"
     if not any(status.get(name) for name, _, _ in LISTS):
-        yield "Nothing that runs or waits would be touched."
+        yield "No running or waiting job would be affected."
     yield f"Jobs that wait: {waiting['before']} now, {waiting['after']} with it."
     if unbacked := status.get("unbackedGuarantees"):
         yield painted("All guarantees together would exceed the GPUs, so each counts for less:", Colour.RED)

@@ -16,7 +16,9 @@ HEADER = ("QUEUE", "CLASS", "GUARANTEED", "BORROWABLE", "LARGEST GANG", "ON ONE 
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    cluster_verb(verbs, "offer", run, "what could start now: guaranteed and borrowable GPUs, by class", watched=True)
+    cluster_verb(
+        verbs, "offer", run, "show what could start now: guaranteed and borrowable GPUs by class", watched=True
+    )
 
 
 def run(args: argparse.Namespace) -> int:

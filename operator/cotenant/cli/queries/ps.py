@@ -38,13 +38,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         verbs,
         "ps",
         run,
-        "jobs that hold GPUs, wait for them or are set aside, with place in line and start",
+        "list jobs: those that hold GPUs, wait or are set aside, with position and estimated start",
         all_namespaces=True,
         watched=True,
     )
-    parser.add_argument("--queue", metavar="QUEUE", help="of this queue alone")
-    parser.add_argument("--user", metavar="USER", help="of this user alone, as in -o wide")
-    parser.add_argument("--waiting", action="store_true", help="those that wait alone")
+    parser.add_argument("--queue", metavar="QUEUE", help="only jobs of this queue")
+    parser.add_argument("--user", metavar="USER", help="only jobs of this user, as shown by -o wide")
+    parser.add_argument("--waiting", action="store_true", help="only waiting jobs")
 
 
 def chosen(status: Mapping[str, Any], args: argparse.Namespace) -> bool:

@@ -17,7 +17,7 @@ BUDGET_HEADER = ("BUDGET LEFT", "ENDS", "RENEWS")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    cluster_verb(verbs, "queues", run, "the tree of queues: guaranteed, borrowed, limit, fair share", watched=True)
+    cluster_verb(verbs, "queues", run, "show the tree of queues: guaranteed, borrowed, limit, fair share", watched=True)
 
 
 def run(args: argparse.Namespace) -> int:

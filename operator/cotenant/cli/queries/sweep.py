@@ -23,11 +23,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         verbs,
         "sweep",
         run,
-        "sweeps with their best trial, or the trials of one, the best first",
+        "list sweeps with their best trial, or the trials of one sweep, the best first",
         all_namespaces=True,
         watched=True,
     )
-    parser.add_argument("sweep", metavar="SWEEP", nargs="?", help="NAME, or NAMESPACE/NAME: its trials")
+    parser.add_argument(
+        "sweep", metavar="SWEEP", nargs="?", help="list the trials of this sweep: NAME, or NAMESPACE/NAME"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

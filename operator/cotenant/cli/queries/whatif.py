@@ -29,7 +29,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         verbs,
         "whatif",
         run,
-        "what a job, or a change of a job, a queue, a node or a setting would do; nothing is made",
+        "show what a new job, or a change of a job, queue, node or setting would do; nothing is changed",
         printed=True,
         epilog=cluster_whatif.EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -38,11 +38,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "about",
         metavar="JOB",
         nargs="*",
-        help="a job that waits, to be changed by --set; or queue NAME, node NAME, setting NAME with what changes",
+        help="a waiting job to change with --set; or queue NAME, node NAME or setting NAME with the change",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="FIELD=VALUE", dest="changes",
-        help="a field of its spec, such as gpu.count=2; null leaves it out",
+        help="change a field of its spec, such as gpu.count=2; null removes the field",
     )  # fmt: skip
     parser.add_argument(
         "-f",
@@ -52,7 +52,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         default=[],
         help="manifests: file, folder, or - for stdin",
     )
-    parser.add_argument("-R", "--recursive", action="store_true", help="folders below folders too")
+    parser.add_argument("-R", "--recursive", action="store_true", help="include folders below a folder")
 
 
 def run(args: argparse.Namespace) -> int:

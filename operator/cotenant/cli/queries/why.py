@@ -25,7 +25,9 @@ ASKED_S: Final = 0.5
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = cluster_verb(verbs, "why", run, "why a job waits, when it starts, what would start it now", watched=True)
+    parser = cluster_verb(
+        verbs, "why", run, "explain why a job waits, when it starts, and what would start it now", watched=True
+    )
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
 
 

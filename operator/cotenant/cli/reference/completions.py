@@ -72,8 +72,8 @@ SCRIPTS: Final = {"bash": BASH, "zsh": ZSH, "fish": FISH, "kubectl": KUBECTL}
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("completions", help="a script with which a shell completes verbs, flags and names")
-    parser.add_argument("shell", choices=sorted(SCRIPTS), help="bash, zsh, fish; kubectl: for `kubectl cotenant`")
+    parser = verbs.add_parser("completions", help="print a shell script that completes verbs, flags and names")
+    parser.add_argument("shell", choices=sorted(SCRIPTS), help="the shell; kubectl: for `kubectl cotenant`")
     parser.set_defaults(run=run)
     hidden = verbs.add_parser("__complete", add_help=False, prefix_chars="\0")
     hidden.add_argument("words", nargs="*")

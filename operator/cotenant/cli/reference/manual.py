@@ -17,10 +17,10 @@ from cotenant.cli.reference.commands import Argument, Command, command
 SECTION: Final = "1"
 EXIT_CODES: Final = (
     Argument("0", "done, or answered"),
-    Argument("1", "refused, failed, or looked at and found wanting"),
+    Argument("1", "refused, failed, or problems were found"),
     Argument("2", "the command line cannot be read, or there is no cluster to ask"),
     Argument("3", "there is no such object"),
-    Argument("4", "you may not, or are not known"),
+    Argument("4", "you are not authorized, or not authenticated"),
     Argument("5", "nobody answers: try again"),
 )
 _SPECIAL: Final = {"\\": r"\(rs", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}

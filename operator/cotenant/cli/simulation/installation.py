@@ -27,7 +27,7 @@ def from_values(body: object, where: str) -> Settings:
         raise UserError(f"{where}: must be the chart's values, or settings of the operator by name")
     if unknown := sorted(str(name) for name in settings.keys() - _NAMES):
         raise UserError(
-            f"{where}: no such setting: {', '.join(unknown)}; `cotenant operator --help` lists them, with - for _"
+            f"{where}: unknown setting: {', '.join(unknown)}; `cotenant operator --help` lists them, with - for _"
         )
     return _read({PREFIX + name.upper(): str(value) for name, value in settings.items()}, {}, where)
 
@@ -39,7 +39,9 @@ def from_documents(documents: Iterable[Document]) -> tuple[Settings, str] | None
         return None
     where = [f"Deployment {one['metadata'].get('namespace')}/{one['metadata'].get('name')}" for one in found]
     if len(found) > 1:
-        raise UserError(f"which operator? There are {' and '.join(where)}; give --settings or only one of them")
+        raise UserError(
+            f"more than one operator is among the documents: {' and '.join(where)}; give --settings or only one of them"
+        )
     containers = found[0].get("spec", {}).get("template", {}).get("spec", {}).get("containers") or ()
     container: Document = next((one for one in containers if one.get("name") == "operator"), {})
     environment = {one["name"]: str(one["value"]) for one in container.get("env") or () if "value" in one}

@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("simulate", help="play jobs on a virtual clock, with the operator's own decisions")
+    parser = verbs.add_parser("simulate", help="run jobs on a virtual clock, with the operator's own decisions")
     parser.add_argument(
         "-f", "--filename", action="append", metavar="FILE|-|DIR", help="documents: file, folder, or - for stdin"
     )
-    parser.add_argument("-R", "--recursive", action="store_true", help="folders below a folder too")
+    parser.add_argument("-R", "--recursive", action="store_true", help="include folders below a folder")
     parser.add_argument(
         "--settings",
         metavar="FILE",
-        help="settings of the operator: the chart's values, or the settings by name"
+        help="file with settings of the operator: the chart's values, or settings by name"
         " (default: those of the operator's Deployment among the documents, if it is there)",
     )
     parser.add_argument(
         "--replay",
         action="store_true",
-        help="jobs come when they were created, also those that are over, which run as long as they ran"
+        help="jobs arrive when they were created; finished jobs too, which run as long as they ran"
         " (default: all that still have to run are there at the moment of the documents)",
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="print what happens when")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print every event with its time")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     trace_replay.add_arguments(parser)
     parser.set_defaults(run=run)
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from cotenant.simulator import scenario
 
     if not args.trace and not args.filename:
-        raise UserError("what shall be played? Give documents (-f FILE) or a trace (--trace FILE)", exit_code=2)
+        raise UserError("nothing to simulate: give documents (-f FILE) or a trace (--trace FILE)", exit_code=2)
     try:
         documents = list(scenario.flatten(documents_of(args.filename or (), recursive=args.recursive)))
         settings, where = settings_of(args, documents)
@@ -101,5 +101,5 @@ def play(args: argparse.Namespace, read: Scenario, settings: Settings, where: st
         told = (
             ", ".join(f"{name}={value}" for name, value in changed.items()) or "nothing that differs from the defaults"
         )
-        print("\n".join([*report.as_text(result), f"decided with    {told} ({where})"]))
+        print("\n".join([*report.as_text(result), f"settings        {told} ({where})"]))
     return 0

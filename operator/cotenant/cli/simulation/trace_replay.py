@@ -33,18 +33,22 @@ _PROGRESS_S = 0.5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("a trace: arrivals and run times as they were")
+    group.add_argument("--trace", metavar="FILE", help="trace to replay: CSV, SWF, openb, Philly or Helios; also .gz")
     group.add_argument(
-        "--trace", metavar="FILE", help="CSV, SWF, or a published trace (openb, Philly, Helios); .gz too"
+        "--layout",
+        choices=("csv", "swf", "openb", "philly", "helios"),
+        help="layout of the trace (default: recognised)",
     )
-    group.add_argument("--layout", choices=("csv", "swf", "openb", "philly", "helios"), help="default: found out")
     group.add_argument("--cluster", metavar="52x8[:CLASS],…", help="nodes x GPUs (default: GPUNodes given with -f)")
-    group.add_argument("--since", metavar="TIME", help="play only jobs that came from then on: a date, or seconds")
-    group.add_argument("--until", metavar="TIME", help="play only jobs that came before then")
-    group.add_argument("--queue", metavar="NAME", help="play all jobs in this one queue")
+    group.add_argument(
+        "--since", metavar="TIME", help="only jobs that arrived at or after this time: a date, or seconds"
+    )
+    group.add_argument("--until", metavar="TIME", help="only jobs that arrived before this time")
+    group.add_argument("--queue", metavar="NAME", help="put all jobs into this queue")
     group.add_argument(
         "--declare",
         metavar="PERCENT|none",
-        help="every job declares this part of its true run time as expectedRuntime (default: what the trace says)",
+        help="every job declares this percentage of its true run time as expectedRuntime (default: as in the trace)",
     )
     group.add_argument(
         "--policy",
@@ -53,9 +57,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(ORDERS)}: the operator's decisions; {', '.join(POOL)}: orders of the literature on a pool"
         " without nodes, queues and costs; may be repeated (default: Age, LeastService, LAS, SRSF)",
     )
-    group.add_argument("--start-cost", type=float, default=10.0, metavar="S", help="from a start to the first step")
-    group.add_argument("--checkpoint", type=float, default=600.0, metavar="S", help="between two checkpoints of a job")
-    group.add_argument("--picture", metavar="FILE.svg", help="draw how long jobs took and how busy the GPUs were")
+    group.add_argument(
+        "--start-cost", type=float, default=10.0, metavar="S", help="seconds from a start to the first step"
+    )
+    group.add_argument(
+        "--checkpoint", type=float, default=600.0, metavar="S", help="seconds between two checkpoints of a job"
+    )
+    group.add_argument(
+        "--picture", metavar="FILE.svg", help="write a picture of how long jobs took and how busy the GPUs were"
+    )
 
 
 def run(args: argparse.Namespace, settings: Settings, documents: Sequence[Mapping[str, Any]]) -> int:
@@ -107,7 +117,7 @@ def cluster_of(args: argparse.Namespace, documents: Sequence[Mapping[str, Any]])
 
     if not documents:
         if not args.cluster:
-            raise ValueError("on which GPUs? Give --cluster 52x8, or documents with GPUNodes (-f)")
+            raise ValueError("no GPUs to run on: give --cluster 52x8, or documents with GPUNodes (-f)")
         return Cluster(nodes_of(args.cluster))
     nodes, queues = scenario.read_cluster(documents)
     return Cluster(nodes_of(args.cluster) if args.cluster else nodes, queues)

@@ -20,10 +20,10 @@ _BASIS: Final = {"Measured": "measured", "Fitted": "fitted", "Guessed": "guessed
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = cluster_verb(
-        verbs, "advise", run, "which class and how many workers suit a job, from its past runs", printed=True
+        verbs, "advise", run, "suggest a GPU class and a number of workers for a job, from its past runs", printed=True
     )
     parser.add_argument(
-        "job", metavar="JOB", nargs="?", help="NAME, or NAMESPACE/NAME, also of a job that is gone (default: all)"
+        "job", metavar="JOB", nargs="?", help="NAME, or NAMESPACE/NAME; the job may be deleted (default: all jobs)"
     )
 
 

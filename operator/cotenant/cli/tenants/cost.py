@@ -25,19 +25,22 @@ _UNITS: Final = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = cluster_verb(
-        verbs, "cost", run, "GPU-hours that runs held, and what they cost", all_namespaces=True, watched=True
+        verbs, "cost", run, "show the GPU-hours that runs held, and their cost", all_namespaces=True, watched=True
     )
-    parser.add_argument("job", metavar="JOB", nargs="?", help="NAME, or NAMESPACE/NAME: of this one alone")
-    parser.add_argument("--by", choices=BY, default="job", help="what is added up (default: each job)")
+    parser.add_argument("job", metavar="JOB", nargs="?", help="only this job: NAME, or NAMESPACE/NAME")
+    parser.add_argument("--by", choices=BY, default="job", help="what to add up by (default: each job)")
     parser.add_argument(
-        "--since", default="30d", metavar="TIME", help="runs that ended within 12h, 7d, 4w (default: 30d)"
+        "--since",
+        default="30d",
+        metavar="TIME",
+        help="only runs that ended within this time: 12h, 7d, 4w (default: 30d)",
     )
     parser.add_argument(
         "--price",
         action="append",
         default=[],
         metavar="CLASS=AMOUNT",
-        help="what a GPU of the class costs for an hour: H100=2.50, *=1; may be given again",
+        help="price of a GPU-hour of this class: H100=2.50, *=1; may be repeated",
     )
 
 

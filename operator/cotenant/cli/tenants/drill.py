@@ -21,10 +21,16 @@ from cotenant.cli.terminal.output import Colour, painted
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = cluster_verb(verbs, "drill", run, "rehearse a preemption: does it save in time, and go on?")
-    parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME; it runs, and names a checkpoint")
+    parser = cluster_verb(verbs, "drill", run, "rehearse a preemption of a job: does it save in time and continue?")
+    parser.add_argument("job", metavar="JOB", help="a running job with a checkpoint: NAME, or NAMESPACE/NAME")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    parser.add_argument("--timeout", type=float, default=WAIT_S, metavar="SECONDS", help=f"(default: {WAIT_S:.0f})")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=WAIT_S,
+        metavar="SECONDS",
+        help=f"give up after this time (default: {WAIT_S:.0f})",
+    )
 
 
 @dataclass(frozen=True, slots=True)

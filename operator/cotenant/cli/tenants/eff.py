@@ -18,9 +18,9 @@ GIB = 1024
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = cluster_verb(
-        verbs, "eff", run, "what a run used of what it held, and what to ask for next time", watched=True
+        verbs, "eff", run, "show how much a run used of what it held, and what to ask for next time", watched=True
     )
-    parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME, also of a job that is gone")
+    parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME; the job may be deleted")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def sentences(run: Run) -> Iterator[str]:
     yield f"Held         {gpu_hours(status['gpuSeconds'])} GPU-hours"
     use = status.get("use") or {}
     if not use:
-        yield "Nothing is known of how it used them: no agent has seen it, or another replica leads since."
+        yield "Its use of them is unknown: no agent reported it, or another replica leads since then."
     elif use.get("simulated"):
         yield "Its GPUs were simulated: nothing computes on them, so there is no use to judge."
     else:
@@ -47,7 +47,7 @@ def sentences(run: Run) -> Iterator[str]:
     for one in status.get("advice") or []:
         yield painted(f"- {one}", Colour.GREEN)
     if use and not use.get("simulated") and not status.get("advice"):
-        yield "Nothing that was seen of it speaks for asking otherwise."
+        yield "It used what it asked for: nothing to change."
 
 
 def _measured(use: Mapping[str, Any]) -> Iterator[str]:

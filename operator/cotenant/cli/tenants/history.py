@@ -23,12 +23,12 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         verbs,
         "history",
         run,
-        "runs that are over, and what happened to one; they outlive their jobs",
+        "list finished runs, also of deleted jobs, or show what happened to one",
         all_namespaces=True,
         watched=True,
     )
-    parser.add_argument("job", metavar="JOB", nargs="?", help="NAME, or NAMESPACE/NAME: what happened to it")
-    parser.add_argument("--limit", type=int, default=50, metavar="N", help="the newest of them (default: 50)")
+    parser.add_argument("job", metavar="JOB", nargs="?", help="show what happened to this job: NAME, or NAMESPACE/NAME")
+    parser.add_argument("--limit", type=int, default=50, metavar="N", help="list the newest N (default: 50)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -32,9 +32,13 @@ class JobName:
 
 
 def add_wait(parser: argparse.ArgumentParser, until: str) -> None:
-    parser.add_argument("--wait", action="store_true", help=f"until {until}")
+    parser.add_argument("--wait", action="store_true", help=f"wait until {until}")
     parser.add_argument(
-        "--timeout", type=float, default=WAIT_S, metavar="SECONDS", help=f"of --wait (default: {WAIT_S:.0f})"
+        "--timeout",
+        type=float,
+        default=WAIT_S,
+        metavar="SECONDS",
+        help=f"give up --wait after this time (default: {WAIT_S:.0f})",
     )
 
 

@@ -33,16 +33,14 @@ LAUNCHER: Final = b"cotenant: "
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = cluster_verb(verbs, "logs", run, "what all ranks of a job print, each line with its rank")
+    parser = cluster_verb(verbs, "logs", run, "print the output of all ranks of a job, each line with its rank")
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
-    parser.add_argument(
-        "-f", "--follow", action="store_true", help="go on with what is printed, until the attempt ends"
-    )
-    parser.add_argument("--rank", type=int, metavar="N", help="of this rank alone")
+    parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until the attempt ends")
+    parser.add_argument("--rank", type=int, metavar="N", help="only lines of this rank")
     chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--attempt", type=int, metavar="N", help="of this attempt (default: the last)")
-    chosen.add_argument("-p", "--previous", action="store_true", help="of the attempt before the last")
-    parser.add_argument("--tail", type=int, metavar="N", help="only the last lines of each pod")
+    chosen.add_argument("--attempt", type=int, metavar="N", help="lines of this attempt (default: the last)")
+    chosen.add_argument("-p", "--previous", action="store_true", help="lines of the attempt before the last")
+    parser.add_argument("--tail", type=int, metavar="N", help="only the last N lines of each pod")
 
 
 @dataclass(frozen=True, slots=True)

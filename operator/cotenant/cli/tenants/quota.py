@@ -37,30 +37,30 @@ _UNITS: Final = {"h": 3600, "d": 86_400, "w": 604_800}
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verb = verbs.add_parser(
-        "quota", help="ask for more than the queue's quotas for some time, and answer such requests"
+        "quota", help="ask for more than the queue's quotas for some time, or answer such a request"
     )
     kinds = verb.add_subparsers(title="what", metavar="WHAT", required=True)
-    ask = cluster_verb(kinds, "request", run_request, "ask an administrator for more")
+    ask = cluster_verb(kinds, "request", run_request, "ask an administrator for more quota")
     ask.add_argument(
         "more", metavar="MORE", nargs="+",
-        help="one for each line of the quota that stops you: gpus=4,class=H100,zone=eu-1,user=ann,guaranteed=2",
+        help="what to add, one word for each line of the quota: gpus=4,class=H100,zone=eu-1,user=ann,guaranteed=2",
     )  # fmt: skip
     until = ask.add_mutually_exclusive_group(required=True)
-    until.add_argument("--for", dest="period", metavar="TIME", help="how long from now: 36h, 14d, 2w")
-    until.add_argument("--until", metavar="MOMENT", help="when it ends: 2030-01-31 or 2030-01-31T18:00:00Z")
-    ask.add_argument("--reason", required=True, metavar="TEXT", help="what it is for: who decides reads it")
-    ask.add_argument("--queue", metavar="QUEUE", help="default: the one that serves the namespace")
-    ask.add_argument("--name", metavar="NAME", help="of the request (default: more-…)")
-    cluster_verb(kinds, "list", run_list, "requests, and what became of them", all_namespaces=True, watched=True)
+    until.add_argument("--for", dest="period", metavar="TIME", help="how long the grant lasts: 36h, 14d, 2w")
+    until.add_argument("--until", metavar="MOMENT", help="when the grant ends: 2030-01-31 or 2030-01-31T18:00:00Z")
+    ask.add_argument("--reason", required=True, metavar="TEXT", help="the purpose, which the administrator reads")
+    ask.add_argument("--queue", metavar="QUEUE", help="queue (default: the one that serves the namespace)")
+    ask.add_argument("--name", metavar="NAME", help="name of the request (default: more-…)")
+    cluster_verb(kinds, "list", run_list, "list requests and their answers", all_namespaces=True, watched=True)
     for decision, word, meant in (
-        ("Approved", "approve", "grant what is asked for"),
-        ("Denied", "deny", "refuse it, or take back what was granted"),
+        ("Approved", "approve", "grant the request"),
+        ("Denied", "deny", "refuse the request, or take the grant back"),
     ):
         answer = cluster_verb(kinds, word, run_answer, meant)
         answer.add_argument("request", metavar="REQUEST", help="NAME, or NAMESPACE/NAME")
-        answer.add_argument("--message", default="", metavar="TEXT", help="for the tenant")
+        answer.add_argument("--message", default="", metavar="TEXT", help="a message to the tenant")
         if decision == "Approved":
-            answer.add_argument("--until", metavar="MOMENT", help="an earlier end than was asked for")
+            answer.add_argument("--until", metavar="MOMENT", help="end the grant earlier than was asked for")
         answer.set_defaults(decision=decision)
 
 

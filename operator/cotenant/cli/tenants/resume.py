@@ -9,4 +9,8 @@ from cotenant.cli.terminal.cluster_verb import cluster_verb
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    add(cluster_verb(verbs, "resume", run, "let a job that was stopped go on"), "it runs", stops=False)
+    add(
+        cluster_verb(verbs, "resume", run, "let a stopped job wait for a place again and continue"),
+        "it runs",
+        stops=False,
+    )

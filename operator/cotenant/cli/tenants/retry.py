@@ -23,13 +23,15 @@ NOT_COPIED: Final = ("kubectl.kubernetes.io/", f"{GROUP}/")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = cluster_verb(verbs, "retry", run, "run a job that is over once more: a new job, from its checkpoint")
+    parser = cluster_verb(verbs, "retry", run, "run a finished job again, as a new job that starts from its checkpoint")
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
-    parser.add_argument("--name", metavar="NEW", help="of the new job (default: the next free number behind the name)")
-    parser.add_argument("--fresh", action="store_true", help="from the beginning, and not from the checkpoint")
+    parser.add_argument(
+        "--name", metavar="NEW", help="name of the new job (default: the old name with the next free number)"
+    )
+    parser.add_argument("--fresh", action="store_true", help="start from the beginning, not from the checkpoint")
     parser.add_argument(
         "--set", action="append", default=[], metavar="FIELD=VALUE", dest="changes",
-        help="a field of its spec that is another, such as maxRuntime=12h; null leaves it out",
+        help="change a field of its spec, such as maxRuntime=12h; null removes the field",
     )  # fmt: skip
 
 

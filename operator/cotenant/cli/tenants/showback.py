@@ -27,13 +27,17 @@ COLUMNS: Final = ("name", "held", "used", "idle", "lostToPreemption", "lostToFau
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = cluster_verb(
-        verbs, "showback", run, "what was held, used, idle and lost in a month, and what it cost", all_namespaces=True
+        verbs, "showback", run, "show what was held, used, idle and lost in a month, and its cost", all_namespaces=True
     )
     parser.add_argument("--month", metavar="YYYY-MM", help="the month, in UTC (default: this one)")
-    parser.add_argument("--by", choices=BY, default="queue", help="what is added up (default: queue)")
-    parser.add_argument("--format", choices=("lines", "focus"), default="lines", help="focus: FOCUS, as CSV")
-    parser.add_argument("--cluster", default="cotenant", metavar="NAME", help="who bills, in FOCUS (default: cotenant)")
-    parser.add_argument("-o", "--output", choices=FORMS, default="text", help="how it is printed")
+    parser.add_argument("--by", choices=BY, default="queue", help="what to add up by (default: queue)")
+    parser.add_argument(
+        "--format", choices=("lines", "focus"), default="lines", help="lines: a table; focus: a FOCUS data set, as CSV"
+    )
+    parser.add_argument(
+        "--cluster", default="cotenant", metavar="NAME", help="name of the biller in FOCUS (default: cotenant)"
+    )
+    parser.add_argument("-o", "--output", choices=FORMS, default="text", help="form of the output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(shown(found, args.by, args.output).rstrip("\n"))
     if found.truncated:
-        raise UserError("there is more than one answer holds: ask for each namespace alone")
+        raise UserError("the answer was cut because it is too long: ask for one namespace at a time")
     return 0
 
 

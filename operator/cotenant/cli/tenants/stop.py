@@ -26,12 +26,12 @@ HOLDING = ("Starting", "Running", "Evicting")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    text = "have a job save and end, and give its GPUs back, until it is resumed"
+    text = "stop a job: it saves, ends and gives its GPUs back, until it is resumed"
     add(cluster_verb(verbs, "stop", run, text), "its GPUs are given back", stops=True)
 
 
 def add(parser: argparse.ArgumentParser, until: str, *, stops: bool) -> None:
-    parser.add_argument("jobs", metavar="JOB", nargs="+", help="NAME, or NAMESPACE/NAME; sw/NAME of a whole sweep")
+    parser.add_argument("jobs", metavar="JOB", nargs="+", help="NAME, or NAMESPACE/NAME; sw/NAME for a whole sweep")
     add_wait(parser, until)
     parser.set_defaults(stops=stops)
 

@@ -38,7 +38,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         verbs,
         "submit",
         run,
-        "a script with its folder, or a manifest, as a job; shows the plan and asks",
+        "submit a script with its folder, or a manifest; shows the plan and asks",
         printed=True,
         epilog="Flags go before the script: what follows it is the script's own.",
     )
@@ -46,34 +46,50 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "script",
         metavar="FILE",
         nargs="?",
-        help="a program of this folder: Python's, or a shell's (.sh); or a command, python -m mine",
+        help="a script of this folder (.py or .sh), or a command such as python -m mine",
     )
-    parser.add_argument("words", nargs=argparse.REMAINDER, help="what the program is given")
-    parser.add_argument("-f", "--filename", action="append", default=[], metavar="FILE", help="a manifest instead")
-    parser.add_argument("--name", metavar="NEW", help="of the job (default: that of the script, with what is in it)")
-    parser.add_argument("--queue", metavar="QUEUE", help="default: the one that serves the namespace")
-    parser.add_argument("--profile", metavar="PROFILE", help="what is not given here is as this profile has it")
-    parser.add_argument("--workers", type=int, metavar="N", help="ranks (default: 1, or as the profile has it)")
+    parser.add_argument("words", nargs=argparse.REMAINDER, help="arguments of the program")
     parser.add_argument(
-        "--gpu", metavar="SIZE", help="of each: 2, or a share: 1/2, 0.4, 16Gi (default: 1, or as the profile has it)"
+        "-f", "--filename", action="append", default=[], metavar="FILE", help="a manifest instead of a script"
     )
     parser.add_argument(
-        "--gpu-class", action="append", default=[], metavar="CLASS", help="classes that will do, best first"
+        "--name", metavar="NEW", help="name of the job (default: the script's name and a digest of its folder)"
     )
-    parser.add_argument("--image", metavar="IMAGE", help="default: the cluster's worker image")
-    parser.add_argument("--cpu", metavar="N", help="of each worker")
-    parser.add_argument("--memory", metavar="SIZE", help="of the node, for each worker: 16Gi")
+    parser.add_argument("--queue", metavar="QUEUE", help="queue (default: the one that serves the namespace)")
+    parser.add_argument("--profile", metavar="PROFILE", help="profile that fills in what is not given here")
+    parser.add_argument("--workers", type=int, metavar="N", help="number of ranks (default: 1, or the profile's)")
     parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the program; may be given again"
+        "--gpu", metavar="SIZE", help="GPUs of each rank, or a share: 2, 1/2, 0.4, 16Gi (default: 1, or the profile's)"
+    )
+    parser.add_argument(
+        "--gpu-class",
+        action="append",
+        default=[],
+        metavar="CLASS",
+        help="acceptable GPU class; may be repeated, best first",
+    )
+    parser.add_argument("--image", metavar="IMAGE", help="image (default: the cluster's worker image)")
+    parser.add_argument("--cpu", metavar="N", help="CPUs of each rank")
+    parser.add_argument("--memory", metavar="SIZE", help="host memory of each rank: 16Gi")
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="environment variable of the program; may be repeated",
     )
     parser.add_argument("--expected", metavar="TIME", help="expected run time: 2h")
-    parser.add_argument("--folder", default=".", metavar="DIR", help="what travels with it (default: this one)")
+    parser.add_argument(
+        "--folder", default=".", metavar="DIR", help="folder that is sent with the script (default: the current one)"
+    )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument(
-        "--dry-run", action="store_true", help="show the plan, or with -o the documents, and make nothing"
+        "--dry-run", action="store_true", help="show the plan, or with -o the documents, and create nothing"
     )
-    parser.add_argument("--wait", action="store_true", help="until it is over; the exit code is 0 where it succeeded")
-    parser.add_argument("--follow", action="store_true", help="the same, and show what its ranks print")
+    parser.add_argument(
+        "--wait", action="store_true", help="wait until the job ends; the exit code is 0 if it succeeded"
+    )
+    parser.add_argument("--follow", action="store_true", help="like --wait, and print the output of its ranks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +157,7 @@ def plan_of(connection: Connection, job: Document, *, wide: bool = False) -> Ite
     except UserError as error:
         if error.exit_code != EXIT_UNAVAILABLE:
             raise
-        yield f"What would become of it is not known: {error}"
+        yield f"The operator gave no plan: {error}"
         return
     yield from whatif.sentences(answer, wide=wide)
 

@@ -12,5 +12,5 @@ def agreed(question: str, instead: str = "--yes, or --dry-run") -> bool:
     question.
     """
     if not sys.stdin.isatty():
-        raise UserError(f"there is nobody to ask: give {instead}", EXIT_USAGE)
+        raise UserError(f"this is no terminal, so nobody can answer: give {instead}", EXIT_USAGE)
     return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}

@@ -33,7 +33,7 @@ NO_RESOURCE: Final = "this cluster does not know such objects: are Cotenant's CR
 def add_arguments(parser: argparse._ActionsContainer, *, all_namespaces: bool = False) -> None:
     parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="namespace (default: that of the context)")
     if all_namespaces:
-        parser.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
+        parser.add_argument("-A", "--all-namespaces", action="store_true", help="list all namespaces")
     parser.add_argument("--context", metavar="CONTEXT", help="context of the kubeconfig (default: the current one)")
     parser.add_argument("--kubeconfig", metavar="FILE", help="file (default: $KUBECONFIG, or ~/.kube/config)")
 

@@ -28,7 +28,11 @@ class Colour(StrEnum):
 
 def add_format(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
-        "-o", "--output", choices=FORMATS, default="text", help="how it is printed: wide has more, name is for scripts"
+        "-o",
+        "--output",
+        choices=FORMATS,
+        default="text",
+        help="form of the output: wide has more columns, name is for scripts",
     )
 
 

@@ -92,7 +92,7 @@ def with_success(wanted: Mapping[str, Any], written: Mapping[str, Any], generati
         type=CONDITION,
         status="False",
         reason="Lifted",
-        message="the operator gets on with the object again",
+        message="the operator continues with the object",
         last_transition_time=now,
         observed_generation=generation,
     )

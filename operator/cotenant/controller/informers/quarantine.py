@@ -145,7 +145,7 @@ def with_condition(status: TrainingJobStatus, quarantine: Quarantine, now: float
         CONDITION,
         str(not quarantine.lifted),
         "Lifted" if quarantine.lifted else quarantine.stage.value,
-        "the operator gets on with the job again" if quarantine.lifted else quarantine.message,
+        "the operator continues with the job" if quarantine.lifted else quarantine.message,
         at=now if quarantine.lifted else quarantine.since,
         generation=quarantine.generation,
     )

@@ -129,7 +129,7 @@ def test_a_request_that_nobody_answers_ends_too() -> None:
     ended = stepped(request(), T0 + DAY)
 
     assert (phase(ended), ended.status.message) == (
-        "Expired", "nobody had granted it until 2026-01-02T00:00:00Z",
+        "Expired", "nobody granted it before 2026-01-02T00:00:00Z",
     )  # fmt: skip
     assert phase(stepped(stepped(ended, T0 + DAY, decision="Approved"), T0 + DAY + 1)) == "Expired"
 

@@ -34,11 +34,11 @@ ESCAPE_MS: Final = 25
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = cluster_verb(
-        verbs, "top", run, "queues, GPUs as a wall of shares, who waits and why: live in the terminal"
+    parser = cluster_verb(verbs, "top", run, "show queues, GPUs and waiting jobs live in the terminal")
+    parser.add_argument(
+        "--view", choices=[one.lower() for one in VIEWS], default="queues", help="the view to start with"
     )
-    parser.add_argument("--view", choices=[one.lower() for one in VIEWS], default="queues", help="what is shown first")
-    parser.add_argument("--once", action="store_true", help="print that view as it is now")
+    parser.add_argument("--once", action="store_true", help="print the view once and exit")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         print(whole(view, data, listing(view, data, now), now))
         return 0
     if not sys.stdout.isatty():
-        raise UserError("top needs a terminal; --once prints what there is now", EXIT_USAGE)
+        raise UserError("top needs a terminal; --once prints one view", EXIT_USAGE)
     import curses
 
     feed = Feed(connection)

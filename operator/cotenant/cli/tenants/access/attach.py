@@ -17,17 +17,17 @@ SHELL = ("sh", "-c", "exec bash 2>/dev/null || exec sh")
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "attach",
-        help="a shell beside a rank of a job, or a command there",
+        help="open a shell, or run a command, in the pod of a rank",
         epilog="It sees the GPUs of its pod, and what it uses counts against the job.",
     )
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
-    parser.add_argument("words", nargs=argparse.REMAINDER, help="a command (default: a shell), behind --")
+    parser.add_argument("words", nargs=argparse.REMAINDER, help="the command, after -- (default: a shell)")
     _add_flags(parser)
     parser.set_defaults(run=run)
 
 
 def _add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rank", type=int, default=0, metavar="N", help="beside this rank (default: 0)")
+    parser.add_argument("--rank", type=int, default=0, metavar="N", help="the rank whose pod it is (default: 0)")
     add_arguments(parser)
 
 

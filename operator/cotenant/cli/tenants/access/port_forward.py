@@ -15,10 +15,12 @@ from cotenant.cli.terminal.cluster_verb import cluster_verb
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = cluster_verb(verbs, "port-forward", run, "a port of a rank of a job on this machine")
+    parser = cluster_verb(verbs, "port-forward", run, "forward a port of a rank of a job to this machine")
     parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
-    parser.add_argument("words", metavar="PORT", nargs="+", help="6006, or 8080:6006: here, and there")
-    parser.add_argument("--rank", type=int, default=0, metavar="N", help="of this rank (default: 0)")
+    parser.add_argument(
+        "words", metavar="PORT", nargs="+", help="the port, or the port here and the port in the pod: 6006, 8080:6006"
+    )
+    parser.add_argument("--rank", type=int, default=0, metavar="N", help="the rank (default: 0)")
 
 
 def run(args: argparse.Namespace) -> int:

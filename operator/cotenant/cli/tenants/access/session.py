@@ -37,16 +37,18 @@ Session = Mapping[str, Any]
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("session", help="notebooks, editors and shells: open, list, stop, resume")
+    parser = verbs.add_parser("session", help="open, list, stop or resume notebooks, editors and shells")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    opened = cluster_verb(actions, "open", open_session, "the session on this machine, with its address")
+    opened = cluster_verb(actions, "open", open_session, "forward a session to this machine, and print its address")
     opened.add_argument("session", metavar="SESSION", help="NAME, or NAMESPACE/NAME")
-    opened.add_argument("--port", type=int, default=0, help="port of this machine (default: one that is free)")
-    opened.add_argument("--timeout", type=float, default=WAIT_S, metavar="SECONDS", help="wait so long for its place")
-    cluster_verb(actions, "list", list_sessions, "sessions of a namespace", all_namespaces=True, watched=True)
+    opened.add_argument("--port", type=int, default=0, help="port on this machine (default: any free one)")
+    opened.add_argument(
+        "--timeout", type=float, default=WAIT_S, metavar="SECONDS", help="how long to wait until the session runs"
+    )
+    cluster_verb(actions, "list", list_sessions, "list the sessions of a namespace", all_namespaces=True, watched=True)
     for name, act, text in (
-        ("stop", stop, "give the GPUs of a session back, and keep its volume"),
-        ("resume", resume, "let a session go on, or start one anew that has ended"),
+        ("stop", stop, "stop a session: its GPUs become free, its volume stays"),
+        ("resume", resume, "resume a stopped session, or start an ended one again"),
     ):
         action = cluster_verb(actions, name, act, text)
         action.add_argument("session", metavar="SESSION", help="NAME, or NAMESPACE/NAME")

@@ -93,6 +93,6 @@ def _missing(milli: int, *, is_active: bool) -> str:
 def _condition(booking: Booking, problem: str, *, known: bool, now: float) -> Condition:
     value = "Unknown" if not known else "False" if problem else "True"
     reason = {"Unknown": "NotDecided", "False": "Overbooked", "True": "Kept"}[value]
-    message = problem or ("no decision has been made with it yet" if not known else "all that is booked is there")
+    message = problem or ("no decision has used it yet" if not known else "all that is booked is there")
     before, generation = booking.status.conditions, booking.metadata.generation
     return conditions.renewed(before, "Fulfilled", value, reason, message, at=now, generation=generation)

@@ -57,7 +57,7 @@ def next_step(request: QuotaRequest, queues: Mapping[str, TenantQueue], now: flo
         message = f"{approval.by} {verb}{why}"
     elif now >= ends_at:
         phase, ended = "Expired", format_instant(ends_at)
-        message = f"it ended at {ended}" if granted is not None else f"nobody had granted it until {ended}"
+        message = f"it ended at {ended}" if granted is not None else f"nobody granted it before {ended}"
     elif problem:
         phase, message = "Invalid", problem
     elif approval is None:

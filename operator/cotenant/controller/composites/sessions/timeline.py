@@ -83,9 +83,9 @@ def timeline(
             "LifetimeOver",
             started,
             times.lifetime.seconds,
-            f"its life is over by then ({times.lifetime.source}); "
-            + ("" if times.lifetime.is_of_queue else "a longer one may be written at any time, and ")
-            + "a session that is resumed begins a new one",
+            f"its lifetime ends then ({times.lifetime.source}); "
+            + ("" if times.lifetime.is_of_queue else "write a longer one at any time; ")
+            + "a resumed session starts a new one",
         ),
     )
 

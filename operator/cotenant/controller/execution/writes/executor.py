@@ -109,7 +109,7 @@ class Executor:
         with contextlib.suppress(RefusedError, FailedWebhookError):
             await self.write(record, status)
         if quarantine.lifted:
-            event = EventToRecord(reason="QuarantineLifted", message="the operator gets on with the job again")
+            event = EventToRecord(reason="QuarantineLifted", message="the operator continues with the job")
         else:
             event = EventToRecord(reason="Quarantined", message=quarantine.message, warning=True)
         self.event_recorder.record(record, event)
