@@ -9,7 +9,7 @@ def test_the_kubelet_of_a_simulated_machine_reads_what_was_asked_for(tmp_path: P
     real = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    400 kB\nHugePages_Total:       0\n"
     shown = dict(line.split(":") for line in simulated_resources.meminfo(real, total=4096 * 1024).splitlines())
     figures = {name: int(value.split()[0]) for name, value in shown.items()}
-    # 600 kB of the real machine are in use, and stay so.
+    # The real machine uses 600 kB; the simulated one has to show the same use.
     assert figures["MemTotal"] == 4096
     assert figures["MemAvailable"] == 4096 - 600
     simulated_resources.write_processors(tmp_path, 3)

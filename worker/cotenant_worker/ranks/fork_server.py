@@ -154,7 +154,7 @@ def _become_rank(request: ForkRequest, output: int) -> None:
     os.environ.update(locale | request.env)
     os.chdir(request.cwd)
     if "multiprocessing.process" in sys.modules:
-        # Where a process begins, as it remembers from its import: children that are spawned look for the program there.
+        # multiprocessing remembers the working directory of its import. Spawned children look for the program there.
         vars(sys.modules["multiprocessing.process"])["ORIGINAL_DIR"] = request.cwd
     _draw_seeds()
     gc.unfreeze()

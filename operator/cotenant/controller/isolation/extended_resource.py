@@ -46,6 +46,6 @@ class ExtendedResourcePath(PathAround):
         return Verification(levels=IsolationLevels(memory=reached))
 
     def _asked(self, placement: NodePlacement) -> dict[str, str]:
-        """Extended resource → number, as a pod asks for it."""
+        """Extended resource → number, for the requests of the pod."""
         found = Counter(self.resources[uuid] for uuid in uuids_of(placement) if uuid in self.resources)
         return {name: str(number) for name, number in found.items()}

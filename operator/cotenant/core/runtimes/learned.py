@@ -40,8 +40,9 @@ class LearnedRuntimes:
         return ()
 
     def honesty_of(self, job: Job) -> RunSeconds:
-        """How long jobs ran of what was declared of them, in per mille, ascending: of the same template and person, of
-        the person, or of the queue. Empty where too few are known."""
+        """Run times of earlier jobs divided by what they had declared, in per mille, ascending: of the same template
+        and person, else of the person, else of the queue. Empty if too few are known.
+        """
         known = (self.groups.get(group, ()) for group in declarers_of(job))
         return next((ratios for ratios in known if len(ratios) >= ENOUGH), ())
 

@@ -14,7 +14,7 @@ from cotenant.query.redaction import redacted
 
 
 def said_in(namespace: str, text: str, namespaces: Collection[str]) -> str:
-    """The text for readers of this namespace. `namespaces` are all that there are."""
+    """The text for readers of this namespace. `namespaces`: all namespaces of the cluster."""
     return redacted(text, namespaces, lambda one: one == namespace) if "/" in text else text
 
 

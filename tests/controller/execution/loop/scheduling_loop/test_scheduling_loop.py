@@ -203,7 +203,7 @@ async def test_a_job_that_is_due_sooner_is_not_kept_waiting_for_the_tick() -> No
     replica = Replica()
     replica.operator.loop.settings = SETTINGS.model_copy(update={"tick_s": 600.0})
     call, refusal = "POST pods/train-1-0", Reply(Outcome.CONFLICT, message="the quota was modified", code=409)
-    # Two more tries come at once: the commit is a change of the job, and so is the message of the first conflict.
+    # Two more tries come at once, because the commit and the message of the first conflict both change the job.
     replica.kube.faults.add(*(Fault(call=call, answer=refusal) for _ in range(3)))
     submit(replica.kube, workers=1)
     await replica.run(RETRY_S - 0.1)
