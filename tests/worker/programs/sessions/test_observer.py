@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import urllib.error
@@ -9,6 +10,8 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from cotenant_worker.sessions.activity import Activity
 from cotenant_worker.sessions.application import Served
@@ -74,3 +77,27 @@ def test_an_application_that_has_ended_is_waited_for_no_longer() -> None:
     ended = threading.Event()
     ended.set()
     assert not listens(Served(port=1, path="/", token=""), ended)
+
+
+def test_no_proxy_of_the_pod_stands_between_it_and_the_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy reaches no 127.0.0.1 of the pod: a session in use would count as idle, and would be suspended."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(KERNELS).encode())
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setattr("urllib.request._opener", None)  # it keeps the variables of its first use
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    found = look("JupyterLab", ask_of(Served(port=server.server_address[1], path="/", token="secret")))
+    server.shutdown()
+    server.server_close()
+    assert found is not None
+    assert found.busy
