@@ -19,11 +19,14 @@ LABELS: Final = {
     "istio.io/dataplane-mode": "none",
     "kuma.io/sidecar-injection": "disabled",
     "admission.datadoghq.com/enabled": "false",
+    "instana-autotrace": "false",
 }
 ANNOTATIONS: Final = {
     "linkerd.io/inject": "disabled",
     "consul.hashicorp.com/connect-inject": "false",
     "dynatrace.com/inject": "false",
+    "instrumentation.opentelemetry.io/inject-python": "false",
+    "sidecar.opentelemetry.io/inject": "false",
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }

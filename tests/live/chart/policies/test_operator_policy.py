@@ -217,6 +217,13 @@ def test_a_scheduler_that_the_platform_gives_every_pod_is_no_attack(server: Serv
     assert server.create(pod) == ""
 
 
+def test_the_network_device_that_eks_gives_a_pod_is_no_attack(server: Server) -> None:
+    """AWS's webhook adds it to each pod to which a SecurityGroupPolicy of its namespace applies."""
+    pod = copy.deepcopy(worker())
+    with_limit("vpc.amazonaws.com/pod-eni")(pod)
+    assert server.create(pod) == ""
+
+
 TOKEN, HEADLESS, REACH = "is Opaque and immutable", "is headless", "lets the pods of its TrainingJob reach"
 BASE = "the base NetworkPolicy lets the operator reach the pods of jobs, and nobody else"
 NAMED = {"kubernetes.io/service-account.name": "builder"}

@@ -88,6 +88,7 @@ PLATFORMS: Final = (
         " operator.settings.operator_cidrs",
     ),
     Platform("EKS with network policies of the VPC CNI", installed("networking.k8s.aws")),
+    Platform("EKS: security groups for pods", installed("vpcresources.k8s.aws")),
     Platform("Multus, as the Network Operator brings it", installed("k8s.cni.cncf.io")),
     Platform(
         "Argo CD, Flux", installed("argoproj.io", "fluxcd.io"), "let the APIService through, if the tool leaves it out"
@@ -114,7 +115,8 @@ PLATFORMS: Final = (
         installed("istio.io", "linkerd.io", "kuma.io", "consul.hashicorp.com"),
     ),
     Platform(
-        "monitoring agents that join pods: Datadog, Dynatrace", installed("datadoghq.com", "dynatrace.com")
+        "monitoring agents that join pods: Datadog, Dynatrace, Instana, OpenTelemetry",
+        installed("datadoghq.com", "dynatrace.com", "instana.io", "opentelemetry.io"),
     ),
     Platform("minikube, MicroK8s", labelled("minikube.k8s.io/", "microk8s.io/")),
     Platform("Karpenter, cluster-autoscaler", installed("karpenter.sh")),
