@@ -121,6 +121,18 @@ def of_agent(**status: Any) -> Callable[[Seen], object]:
             ("Error", "APIService query.cotenant.dev", "no endpoints"),
         ),
         (
+            lambda seen: seen["apiService"]["status"]["conditions"][0].update(
+                status="False", message="no endpoints", lastTransitionTime="2026-01-01T11:59:52Z"
+            ),
+            ("Warning", "APIService query.cotenant.dev", "has not answered for 8 s: no endpoints"),
+        ),
+        (
+            lambda seen: seen["apiService"]["status"]["conditions"][0].update(
+                status="False", message="no endpoints", lastTransitionTime="2026-01-01T11:58:59Z"
+            ),
+            ("Error", "APIService query.cotenant.dev", "no endpoints"),
+        ),
+        (
             lambda seen: seen["runtimeClasses"].update(items=[]),
             ("Error", "RuntimeClass nvidia", "no pod can have GPUs"),
         ),

@@ -31,6 +31,8 @@ HEARTBEAT_S: Final = 15
 HEARTBEATS_MISSED: Final = 4
 CLOCK_S: Final = 5.0
 """Two clocks may differ by this many seconds."""
+APPEARS_S: Final = 60.0
+"""The API of questions may take this long to answer after an installation or a change of the leader."""
 GPU_RESOURCE: Final = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)")
 """Resources as which NVIDIA's device plugin offers GPUs, in each of its modes."""
 
@@ -114,9 +116,17 @@ def questions(cluster: SeenCluster) -> Iterator[Diagnosis]:
         return
     for condition in (service.get("status") or {}).get("conditions") or ():
         if condition["type"] == "Available" and condition["status"] != "True":
+            since, said = condition.get("lastTransitionTime"), condition.get("message", "")
+            age_s = (cluster.now - datetime.fromisoformat(since)).total_seconds() if since else APPEARS_S
+            if age_s < APPEARS_S:
+                yield Diagnosis(
+                    Severity.WARNING, f"APIService {names.QUERY_GROUP}", f"has not answered for {age_s:.0f} s: {said}",
+                    "ask again in a minute: after an installation or a change of the leader it takes some seconds",
+                )  # fmt: skip
+                return
             yield Diagnosis(
                 Severity.ERROR, f"APIService {names.QUERY_GROUP}",
-                f"is not available, and Kubernetes ends no namespace meanwhile: {condition.get('message', '')}",
+                f"is not available, and Kubernetes ends no namespace meanwhile: {said}",
                 "see that an operator leads and that the control plane reaches its port (query.port, 10250 by default):"
                 " docs/platforms.md; or query.enabled=false",
             )  # fmt: skip
