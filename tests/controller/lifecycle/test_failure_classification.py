@@ -265,6 +265,17 @@ def test_a_worker_pod_that_ended_with_0_alone_says_nothing_about_the_job() -> No
     assert classify({0: pod(0, ready=True), 1: pod(1, end=exited(0))}, 2, T0 + 1000) is None
 
 
+def test_a_worker_pod_speaks_for_the_pod_of_rank_0_that_is_gone() -> None:
+    """Both had the same verdict, which the pod of rank 0 gives once all ranks have ended."""
+    ending = classify({1: pod(1, node="n2", end=exited(0, at=T0))}, 2, T0 + 1)
+    assert isinstance(ending, AttemptEnd)
+    assert (ending.outcome, ending.pod.name if ending.pod else "") == (AttemptOutcome.COMPLETED, "train-1-1")
+
+
+def test_a_parameter_server_does_not_speak_for_the_pod_of_rank_0() -> None:
+    assert classify({1: server(nodes=1, end=exited(0))}, 2, T0 + 1000) is None
+
+
 def test_what_the_kernel_did_is_said_in_words() -> None:
     ending = classify({0: pod(0, end=Exit(code=137, reason="OOMKilled", at=T0))}, 1, T0)
     assert isinstance(ending, AttemptEnd)

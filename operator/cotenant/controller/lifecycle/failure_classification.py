@@ -105,8 +105,11 @@ def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd
             return AttemptEnd(outcome=_outcome(culprit), exit=exit_status(culprit, pods), pod=culprit)
         kind = AttemptOutcome.PLATFORM_FAULT if by.by_kubelet else AttemptOutcome.EXTERNAL_DISRUPTION
         return AttemptEnd(outcome=kind, exit=_disrupted_exit(culprit, by), pod=culprit, message_is_complete=True)
-    if 0 in ended:
-        return AttemptEnd(outcome=AttemptOutcome.COMPLETED, exit=exit_status(ended[0]), pod=ended[0])
+    # The pod of rank 0 ends only after all ranks, and gives every pod of ranks the same verdict. If it is gone, theirs
+    # is its own.
+    told = next((ended[rank] for rank in sorted(ended) if ended[rank].role is contract.Role.WORKER), None)
+    if told is not None and (0 in ended or 0 not in pods):
+        return AttemptEnd(outcome=AttemptOutcome.COMPLETED, exit=exit_status(told), pod=told)
     return None
 
 

@@ -313,6 +313,11 @@ RUNNING = [
         phase=Phase.EVICTING, reason="PodLost", says="train-1-1 on node n2", delete=("train-1-0",),
     ),
     Case(
+        "a job has succeeded if one pod is left that says so, as after an operator was away",
+        observed(admitted(Phase.RUNNING, *TWO), pod(1, end=exited(0)), now=T0 + 1000),
+        phase=Phase.SUCCEEDED, reason="Completed", says="2 workers finished", holds=False,
+    ),
+    Case(
         "one that was drained and gone before anybody looked is told as drained",
         observed(admitted(Phase.RUNNING, *TWO), pod(0, ready=True),
                   disruptions={"train-1-1": Disruption("Drained", "was evicted, as `kubectl drain` does")}),
