@@ -23,6 +23,7 @@ from cotenant.dashboard.access.sessions import Sessions, Viewer
 from cotenant.dashboard.job_page import job_page
 from cotenant.dashboard.markup import asset, markup
 from cotenant.dashboard.node_page import node_page
+from cotenant.dashboard.opened.host import FROM_HERE
 from cotenant.dashboard.opened.openings import Openings
 from cotenant.dashboard.pages import PAGES, Page
 from cotenant.dashboard.reading.caller_client import DeniedError
@@ -225,9 +226,15 @@ def _guarded(headers: Mapping[str, str]) -> Middleware:
 
 
 def _refuse_other_origins(request: web.Request) -> None:
-    """Raises HTTPForbidden if a form was sent from a page of another server."""
-    origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc != request.host:
+    """Raises HTTPForbidden if a form was sent from a page of another server.
+
+    Over TLS browsers say so themselves (`Sec-Fetch-Site`). `Origin` is compared where they do not: a proxy in front may
+    have written another `Host`.
+    """
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    if site is None and origin is not None:
+        site = "same-origin" if urlsplit(origin).netloc == request.host else "cross-site"
+    if site is not None and site not in FROM_HERE:
         raise web.HTTPForbidden(text="this form was sent from another site")
 
 

@@ -279,9 +279,24 @@ async def test_whoever_logs_out_is_forgotten(open_dashboard: Open) -> None:
 
 
 @pytest.mark.parametrize("path", ["/login", "/logout"])
-async def test_a_form_of_another_site_is_refused(browser: Browser, path: str) -> None:
-    async with browser.post(path, data={"token": "t"}, headers={"Origin": "https://evil.example"}) as response:
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({"Origin": "https://evil.example"}, id="by its origin"),
+        pytest.param({"Sec-Fetch-Site": "cross-site"}, id="as the browser says"),
+        pytest.param({"Sec-Fetch-Site": "same-site"}, id="of a session beside it"),
+    ],
+)
+async def test_a_form_of_another_site_is_refused(browser: Browser, path: str, headers: dict[str, str]) -> None:
+    async with browser.post(path, data={"token": "t"}, headers=headers) as response:
         assert response.status == 403
+
+
+async def test_a_form_of_its_own_is_taken_behind_a_proxy_that_writes_another_host(browser: Browser) -> None:
+    """As nginx does unless it is told to pass the browser's Host on."""
+    headers = {"Origin": "https://gpus.example.org", "Sec-Fetch-Site": "same-origin", "Host": "cotenant-dashboard"}
+    async with browser.post("/logout", headers=headers, allow_redirects=False) as response:
+        assert response.status == 303
 
 
 async def test_assets_are_those_of_the_list(browser: Browser) -> None:
