@@ -14,8 +14,12 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cotena
 
 @pytest.fixture(scope="session")
 def packages() -> Path:
-    """A folder for PYTHONPATH, on top of the worker's own environment; made anew when the list changes."""
-    target = CACHE / hashlib.sha256(LOCKED.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    """A folder for PYTHONPATH, on top of the worker's own environment; made anew when the list changes.
+
+    Each checkout has its own: the scripts in its `bin/` name the interpreter that has installed them.
+    """
+    key = LOCKED.read_bytes() + f"{sys.version} {sys.executable}".encode()
+    target = CACHE / hashlib.sha256(key).hexdigest()[:16]
     if not target.is_dir():
         aside = target.with_suffix(f".{os.getpid()}")
         command = [sys.executable, "-m", "uv", "pip", "install", "-q", "--no-deps", "--compile-bytecode"]
