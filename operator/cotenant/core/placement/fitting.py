@@ -15,7 +15,7 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
-from cotenant.core.model.objects import Sharing
+from cotenant.core.model.objects import WHOLE, Sharing
 from cotenant.core.placement.shapes import Shape
 
 Rows: TypeAlias = IntArray | slice
@@ -38,12 +38,13 @@ def room(ledger: Ledger, shape: Shape, rows: Rows) -> BoolArray:
         return np.zeros(ledger.holders[rows].shape, dtype=np.bool_)
     memory, compute, allowed = shape.per_kind(inventory)
     kind = inventory.kind[rows]
-    good = inventory.usable[rows] & allowed[kind] & (kind >= 0)
     if shape.whole:
-        whole: BoolArray = good & (ledger.holders[rows] == 0) & (ledger.free_compute[rows] >= 1000)
-        return whole
-    good &= (ledger.free_memory[rows] >= memory[kind]) & (ledger.free_compute[rows] >= compute[kind])
-    return good
+        good = allowed.take(kind) & (ledger.holders[rows] == 0) & (ledger.free_compute[rows] >= WHOLE)
+    else:
+        least = np.where(allowed, memory, _MANY)
+        good = (ledger.free_memory[rows] >= least.take(kind)) & (ledger.free_compute[rows] >= compute.take(kind))
+    found: BoolArray = good & inventory.usable[rows]  # where there is no GPU, none is usable
+    return found
 
 
 def may_share(ledger: Ledger, rows: Rows, tenancy: Tenancy) -> BoolArray:
@@ -65,7 +66,7 @@ def capacity(ledger: Ledger, shape: Shape, rows: Rows, fits: BoolArray, *, disti
     if shape.count == 0:
         workers = np.where(ledger.inventory.ready[rows], _MANY, 0)
     elif distinct or shape.whole:
-        workers = fits.sum(axis=1)
+        workers = np.ascontiguousarray(fits.T).sum(axis=0)
         if shape.count > 1:
             workers //= shape.count
     else:

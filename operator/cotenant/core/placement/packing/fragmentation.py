@@ -97,24 +97,20 @@ class PackingScorer:
         return ScoreScope.GPU if shape.count == 1 else ScoreScope.FIT
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
-        able = (fit.sum(axis=1) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
-        able &= (ledger.free_host[rows] >= shape.host_mib) & (ledger.free_scratch[rows] >= shape.scratch_mib)
         values = self._values_of(ledger)
-        if len(rows) <= CHUNK and able.all():
-            values.refresh(rows)
+        values.refresh(rows)
+        if len(rows) <= CHUNK:
             return self._score_rows(values, shape, rows, fit)
-        node = np.full(len(rows), _NEVER, dtype=np.int64)
-        gpu = np.full(fit.shape, _NEVER, dtype=np.int64)
-        places = np.flatnonzero(able)
-        values.refresh(rows[places])
-        for start in range(0, len(places), CHUNK):
-            chunk = places[start : start + CHUNK]
+        node = np.empty(len(rows), dtype=np.int64)
+        gpu = np.empty(fit.shape, dtype=np.int64)
+        for start in range(0, len(rows), CHUNK):
+            chunk = slice(start, start + CHUNK)
             scored = self._score_rows(values, shape, rows[chunk], fit[chunk])
             node[chunk], gpu[chunk] = scored.node, scored.gpu
         return Scores(node=node, gpu=gpu)
 
     def _score_rows(self, values: NodeValues, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
-        """All rows can take the shape. Every way after is worked out in one go."""
+        """Every way after is worked out in one go."""
         every = np.arange(len(rows))
         gpu = np.zeros(fit.shape, dtype=np.int64)
         if shape.whole and self._plain:
@@ -134,8 +130,7 @@ class PackingScorer:
         preference = np.full(fit.shape, float(_NEVER))
         preference[row, column] = -loss[:, 0]
         inside = _first(preference, shape.count)[row, column]
-        left = values.held.take(rows, axis=0)
-        np.subtract.at(left, row[inside], loss[inside])
+        left = values.held.take(rows, axis=0) - loss[inside].reshape(len(rows), shape.count, self._features).sum(axis=1)
         return Scores(node=self._gains(values, rows, left, every, shape), gpu=preference.astype(np.int64))
 
     def _gains(self, values: NodeValues, rows: IntArray, left: FloatArray, row: IntArray, shape: Shape) -> IntArray:
@@ -188,14 +183,14 @@ class PackingScorer:
         return before - self._tables.at(kind, np.maximum(memory, 0), np.maximum(compute, 0))
 
     def _bounds(self, cpu: IntArray, host: IntArray) -> FloatArray:
-        """[R, M] workers that the CPU and the host memory allow."""
-        bounds: FloatArray = cpu[:, None] / self._cpu
-        np.minimum(bounds, host[:, None] / self._host, out=bounds)
-        return np.maximum(np.floor(bounds, out=bounds), 0, out=bounds)
+        """[R, M] workers that the CPU and the host memory allow, not rounded yet."""
+        bounds: FloatArray = np.maximum(cpu, 0)[:, None] / self._cpu
+        return np.minimum(bounds, np.maximum(host, 0)[:, None] / self._host, out=bounds)
 
     def _slots(self, held: FloatArray, bounds: FloatArray) -> FloatArray:
         slots: FloatArray = held[:, len(self._cpu_prices) :] / self._count
-        return np.minimum(np.floor(slots, out=slots), bounds, out=slots)
+        np.minimum(slots, bounds, out=slots)
+        return np.floor(slots, out=slots)
 
     def _value(self, held: FloatArray, cpu: IntArray, bounds: FloatArray) -> FloatArray:
         packed = np.ascontiguousarray((held[:, : len(self._cpu_prices)] + cpu[:, None] * self._cpu_prices).T)
