@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.placement import BestFit, score_book
-from cotenant.core.placement.score_book import ScoreBook, StateScores
+from cotenant.core.placement.score_book import ScoreBook
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
 
@@ -23,8 +23,8 @@ def test_scores_of_a_shape_are_kept_while_others_are_asked_for() -> None:
 
 def test_the_least_recently_used_shape_is_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(score_book, "_ANSWERS", 1)
-    monkeypatch.setattr(StateScores, "size", 1)
     book = ScoreBook(BestFit())
+    book.numbers(Ledger.of([make_node("n1")]), [0])
     first, second = book.answers(ONE), book.answers(TWO)
     assert book.answers(ONE) is first
     book.answers(SHARE)

@@ -146,17 +146,15 @@ def _option(
 ) -> Option | None:
     """Way to run on GPUs of these classes in these zones. `devices`: the classes, and what they are handed out as."""
     classes, resource = devices
-    shape = worker_shape(job)
-    if len(classes) == 1:
-        shape = replace(shape, only_class=classes[0])
-    if len(inventory.resources) > 1:
-        shape = replace(shape, only_resources=(resource,))
+    only_class = classes[0] if len(classes) == 1 else ""
+    only_resources = (resource,) if len(inventory.resources) > 1 else ()
+    shape = replace(worker_shape(job), only_class=only_class, only_resources=only_resources)
     kinds = [kind for kind in inventory.kinds if kind.gpu_class in classes and shape.allows(kind)]
     if not zones or not kinds:
         return None
     allowed = _allowed(job, zones, inventory)
     return Option(
-        gpu_class=classes[0] if len(classes) == 1 else "",
+        gpu_class=only_class,
         placement_request=PlacementRequest(
             shape=shape,
             chief=chief_of(job, shape),

@@ -25,8 +25,8 @@ from cotenant.core.placement.shapes import Shape, without_classes
 
 _STATES = 8_192
 """States that are known beyond two for each row."""
-_ANSWERS = 12 << 20
-"""Scores of GPUs that are kept over all shapes; 8 bytes each."""
+_ANSWERS = 1 << 20
+"""Scores of states that are kept over all shapes: 100 MB if nodes have 8 GPUs."""
 _UNKNOWN = -1
 _FEW = 8
 _Number = TypeVar("_Number", np.int64, np.bool_)
@@ -79,14 +79,11 @@ class ScoreBook:
         bare = without_classes(shape)
         found = self._answers.pop(bare, None)
         if found is None:
-            self._forget()
+            while len(self._answers) * len(self._numbers) > _ANSWERS:
+                del self._answers[next(iter(self._answers))]
             found = StateScores(self.scorer, bare)
         self._answers[bare] = found
         return found
-
-    def _forget(self) -> None:
-        while self._answers and sum(kept.size for kept in self._answers.values()) > _ANSWERS:
-            del self._answers[next(iter(self._answers))]
 
 
 class StateScores:
@@ -102,10 +99,6 @@ class StateScores:
         self._known = 0
         self._node: IntArray = np.zeros(0, dtype=np.int64)
         self._gpu: IntArray = np.zeros((0, 0), dtype=np.int64)
-
-    @property
-    def size(self) -> int:
-        return int(self._node.size + self._gpu.size + self._slots.size)
 
     def of(self, cache: ScoredLedger, rows: IntArray, fits: BoolArray) -> tuple[IntArray, IntArray | None]:
         """([R] score of each row, [R, G] scores of its GPUs, or None if all are equally good). `fits`: [R, G] GPUs that

@@ -140,10 +140,8 @@ def worker_shape(job: Job) -> Shape:
 
 def chief_of(job: Job, shape: Shape) -> Shape | None:
     """Shape of rank 0, if it asks for more than `shape`, that of every worker; else None."""
-    chief = replace(
-        shape,
-        cpu_milli=max(job.chief_cpu, shape.cpu_milli),
-        host_mib=max(job.chief_memory, shape.host_mib),
-        scratch_mib=max(job.chief_scratch, shape.scratch_mib),
-    )
-    return None if chief == shape else chief
+    cpu, host = max(job.chief_cpu, shape.cpu_milli), max(job.chief_memory, shape.host_mib)
+    scratch = max(job.chief_scratch, shape.scratch_mib)
+    if (cpu, host, scratch) == (shape.cpu_milli, shape.host_mib, shape.scratch_mib):
+        return None
+    return replace(shape, cpu_milli=cpu, host_mib=host, scratch_mib=scratch)
