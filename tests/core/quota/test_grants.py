@@ -70,13 +70,19 @@ def test_a_grant_adds_to_the_quota_line_of_its_class_and_zone(
     [
         pytest.param(
             red(Quota(limit=8_000)), GrantLine(gpu_class="H100", milli=2_000),
-            "it would limit what the quota for class any, zone any of queue red allow for the same GPUs; ask for more"
-            " of that quota", id="a wider line counts them",
+            "queue red has no quota for class H100, zone any alone, and one of 2 GPUs would limit what the quota for"
+            " all GPUs allows for the same GPUs; ask for more of that quota", id="a wider line counts them",
         ),
         pytest.param(
             red(H100, Quota(zone="east", limit=2_000)), GrantLine(milli=2_000),
-            "it would limit what the quotas for class H100, zone any and for class any, zone east of queue red allow"
-            " for the same GPUs; ask for more of those quotas", id="narrower lines count some of them",
+            "queue red has no quota for all GPUs alone, and one of 2 GPUs would limit what the quotas for class H100,"
+            " zone any and for class any, zone east allow for the same GPUs; ask for more of those quotas",
+            id="narrower lines count some of them",
+        ),
+        pytest.param(
+            red(Quota(guaranteed=1_000)), GrantLine(milli=2_000),
+            "the quota for all GPUs of queue red has no limit that would be raised; ask for more guaranteed GPUs, if"
+            " the queue waits for others", id="nothing limits it",
         ),
         pytest.param(
             red(H100), GrantLine(user="ann", milli=2_000),
@@ -114,8 +120,7 @@ def test_a_guarantee_that_would_narrow_another_one_is_left_out_and_the_limit_is_
 
     assert found.quotas == (Quota(guaranteed=8_000), Quota(gpu_class="H100", limit=4_000))
     assert [one.why for one in left_out] == [
-        "the quota for class any, zone any guarantee the same GPUs already; ask for a larger guarantee there. The limit"
-        " is raised"
+        "the quota for all GPUs guarantees the same GPUs already; ask for a larger guarantee there. The limit is raised"
     ]
 
 

@@ -136,6 +136,7 @@ RESOURCES = (
             Column("Queue", ".status.queue"),
             Column("Asked", ".status.asked"),
             Column("Until", ".spec.until"),
+            Column("Granted until", ".status.granted.until"),
             Column("By", ".status.approval.by", wide=True),
             AGE,
             Column("Reason", ".spec.reason", wide=True),

@@ -153,9 +153,8 @@ def answer(connection: Connection, request: str, decision: str, message: str, un
         raise UserError(f"{request} is {phase} and not answered any more: the tenant has to make another request")
     if phase == "Granted" and decision == "Approved":
         raise UserError(f"{request} is granted already: `kubectl cotenant quota deny {request}` takes it back")
-    for condition in status.get("conditions") or ():
-        if condition["type"] in {"Applicable", "WithinParents"} and condition["status"] == "False":
-            print(f"warning: {condition['message']}", file=sys.stderr)
+    for objection in objections(seen) if decision == "Approved" else ():
+        print(f"warning: {objection}", file=sys.stderr)
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     me = connection.call("POST", WHO_AM_I, review)["status"]["userInfo"]["username"]
     given = {"decision": decision, "by": me}

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
 from cotenant.core.quota.scopes import Scope, meet, scope_text
 
@@ -86,14 +87,20 @@ def _with_line(queue: TenantQueue, line: GrantLine, *, has_children: bool) -> tu
     others = [one for number, one in enumerate(queue.quotas) if number != place and meet(one.scope, scope)]
     if place is not None:
         before = queue.quotas[place]
+        if not line.guaranteed and not _has_limit(before, line):
+            return queue, (
+                f"{_lines([before])} of queue {queue.name} has no limit that would be raised; ask for more guaranteed"
+                " GPUs, if the queue waits for others"
+            )
         shadowed = line.guaranteed > 0 and before.guaranteed == 0 and any(one.guaranteed for one in others)
         raised = _raised(before, replace(line, guaranteed=0) if shadowed else line)
         quotas = (*queue.quotas[:place], raised, *queue.quotas[place + 1 :])
         return replace(queue, quotas=quotas), _guaranteed_elsewhere(others) if shadowed else ""
     if others:
+        verb, which = ("allows", "that quota") if len(others) == 1 else ("allow", "those quotas")
         return queue, (
-            f"it would limit what {_lines(others)} of queue {queue.name} allow for the same GPUs; ask for more of"
-            f" {'that quota' if len(others) == 1 else 'those quotas'}"
+            f"queue {queue.name} has no quota for {_scope(scope)} alone, and one of {format_gpus(line.milli)} GPUs"
+            f" would limit what {_lines(others)} {verb} for the same GPUs; ask for more of {which}"
         )
     if not queue.quotas and has_children:
         return queue, f"queue {queue.name} has no quotas of its own and only groups others; ask for more of one of them"
@@ -136,9 +143,20 @@ def _with_user(queue: TenantQueue, line: GrantLine) -> tuple[TenantQueue, str]:
 
 def _guaranteed_elsewhere(others: list[Quota]) -> str:
     lines = [one for one in others if one.guaranteed]
-    return f"{_lines(lines)} guarantee the same GPUs already; ask for a larger guarantee there. The limit is raised"
+    verb = "guarantees" if len(lines) == 1 else "guarantee"
+    return f"{_lines(lines)} {verb} the same GPUs already; ask for a larger guarantee there. The limit is raised"
 
 
 def _lines(quotas: list[Quota]) -> str:
-    scopes = [scope_text(one.scope) for one in quotas]
+    scopes = [_scope(one.scope) for one in quotas]
     return f"the quota{'s' if len(scopes) > 1 else ''} for {' and for '.join(scopes)}"
+
+
+def _scope(scope: Scope) -> str:
+    return "all GPUs" if scope == (None, None) else scope_text(scope)
+
+
+def _has_limit(quota: Quota, line: GrantLine) -> bool:
+    """True if this line of a grant raises a limit of the quota."""
+    limits = (line.milli, quota.limit), (line.memory_mib, quota.memory_limit_mib)
+    return any(more and limit is not None for more, limit in limits)
