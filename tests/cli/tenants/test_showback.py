@@ -45,9 +45,9 @@ def test_what_can_be_added_up_by_is_what_the_report_adds_up_by() -> None:
 def test_a_table_is_in_gpu_hours_and_money_with_a_total() -> None:
     assert shown(asked(), "queue", "text").splitlines() == [
         "QUEUE      GPU-HOURS   USED   IDLE   LOST TO PREEMPTION   LOST TO FAULTS   COST (EUR)",
-        "research   1.11        1.00   0.10   0.01                 0.00             2.22",
+        "research   1.11        1.00   0.10   0.010                0.00             2.22",
         "ops        1.00        1.00   0.00   0.00                 0.00             0.00 + ?",
-        "all        2.11        2.00   0.10   0.01                 0.00             2.22 + ?",
+        "all        2.11        2.00   0.10   0.010                0.00             2.22 + ?",
     ]
 
 

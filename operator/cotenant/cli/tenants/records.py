@@ -33,9 +33,11 @@ def asked(status: Run) -> str:
     return f"{size} {status.get('gpuClass', '')}".strip()
 
 
-def gpu_hours(seconds: int) -> str:
-    """GPU-hours to a hundredth, rounded half up."""
-    hundredths = (seconds * 100 + HOUR // 2) // HOUR
+def gpu_hours(amount: int, hour: int = HOUR) -> str:
+    """GPU-hours to a hundredth, or to a thousandth below a tenth; rounded half up. `hour`: one of them in `amount`."""
+    if 0 < amount * 10 < hour:
+        return f"0.{(amount * 1000 + hour // 2) // hour:03d}"
+    hundredths = (amount * 100 + hour // 2) // hour
     return f"{hundredths // 100}.{hundredths % 100:02d}"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from cotenant.cli.errors import EXIT_USAGE, UserError
+from cotenant.cli.tenants.records import gpu_hours
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.output import as_document, table
@@ -87,7 +88,7 @@ def shown(found: ShowbackAnswer, by: str, form: str) -> str:
 
 
 def as_table(lines: Sequence[ShowbackLine], whole: ShowbackLine, by: str, currency: str) -> str:
-    """The table: GPU-hours and money to a hundredth. `?` stands for a class without a price."""
+    """The table: GPU-hours and money. `?` stands for a class without a price."""
     if not lines:
         return "Nothing was held in this time."
     money = (f"COST ({currency})",) if currency else ()
@@ -107,8 +108,7 @@ def _cells(line: ShowbackLine, money: bool) -> tuple[str, ...]:
 def _hours(amount: int) -> str:
     from cotenant.decision_log.showback.prices import HOUR
 
-    hundredths = (amount * 100 + HOUR // 2) // HOUR
-    return f"{hundredths // 100}.{hundredths % 100:02d}"
+    return gpu_hours(amount, HOUR)
 
 
 def _document(line: ShowbackLine, currency: str) -> dict[str, Any]:
