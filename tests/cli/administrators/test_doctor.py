@@ -165,6 +165,7 @@ def of_agent(**status: Any) -> Callable[[Seen], object]:
             lambda seen: first(seen, "daemonSets")["status"].update(currentNumberScheduled=0),
             ("Error", "DaemonSet cotenant-agent", "0 of 1 nodes"),
         ),
+        (lambda seen: seen["daemonSets"].update(items=[]), ("Error", "DaemonSet cotenant-agent", "is not there")),
         (lambda seen: seen["policies"].update(items=[]), ("Error", "admission policies", "behind the operator's back")),
         (
             lambda seen: first(seen, "bindings")["spec"].update(policyName="of-others"),
@@ -232,7 +233,8 @@ def test_what_may_not_be_read_is_named_and_not_taken_for_missing() -> None:
     assert cluster.refused == [f"{name}: User cannot list" for name in names]
     late = SeenCluster(cluster.seen, cluster.refused, NOW)
     assert [one for check in CHECKS for one in check(late)] == []
-    assert "not looked at: policies: User cannot list" in list(doctor.lines([], late))
+    said = "Not looked at, because you may not read it: apiService, policies, deployments, gpuNodes"
+    assert said in list(doctor.lines([], late))
 
 
 def test_the_worst_is_printed_first_with_its_fix_below() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import copy
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
 
-from cotenant.cli.administrators.gpu_shares import gpu_views
+from cotenant.cli.administrators.gpu_shares import gpu_views, with_silent
 from cotenant.cli.administrators.gpus import CORDONED, as_cordoned, is_asked, lines, reset_gpu, wall
 from cotenant.cli.errors import EXIT_FORBIDDEN, UserError
 from cotenant.cli.terminal.connection import Connection
@@ -156,6 +157,15 @@ class Nodes:
         if self.cordoned is None:
             raise UserError("nodes is forbidden", EXIT_FORBIDDEN)
         return {"items": [{"metadata": {"name": name}} for name in self.cordoned]}
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(59, "Ready"), (61, "Silent")], ids=["heard", "not heard"])
+def test_no_gpu_is_called_free_on_a_node_whose_agent_is_not_heard(seconds: int, state: str) -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    status = {"node": "Ready", "heartbeat": (now - timedelta(seconds=seconds)).isoformat(), "gpus": [{"uuid": "a"}]}
+    (node,) = with_silent([{"metadata": {"name": "n1"}, "status": status}], now)
+    (gpu,) = gpu_views([node])
+    assert (gpu.node_state, gpu.state == "free") == (state, state == "Ready")
 
 
 @pytest.mark.parametrize(

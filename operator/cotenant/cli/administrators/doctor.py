@@ -91,7 +91,11 @@ def lines(found: Sequence[Diagnosis], cluster: SeenCluster) -> Iterator[str]:
             if one.severity is severity:
                 yield f"{painted(severity.value, MARKS[severity])}: {one.subject}: {one.message}"
                 yield f"  {one.fix}"
-    yield from (f"not looked at: {one}" for one in cluster.refused)
+    if cluster.refused:
+        yield "Not looked at, because you may not read it: " + ", ".join(
+            one.partition(":")[0] for one in cluster.refused
+        )
+        yield "  ask an administrator of the cluster to run this; `-o json` has the API server's words"
     counts = {severity: sum(one.severity is severity for one in found) for severity in Severity}
     if cluster.is_installed:
         state = "Cotenant is installed"

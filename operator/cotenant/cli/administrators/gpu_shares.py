@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 
 Document: TypeAlias = Mapping[str, Any]
 WHOLE = 1000
+STALE_S = 60
+"""A node gets no new jobs if its agent has not reported for this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class GpuView:
     healthy: bool
     health: str
     node_state: str
-    """State of the node: `Ready`, `Cordoned` or `NotReady`."""
+    """State of the node: `Ready`, `Cordoned`, `NotReady` or `Silent`."""
     utilization: int | None
     """Utilisation in the last sample, in percent; None if nothing was measured, as on simulated GPUs."""
     used_mib: int | None
@@ -64,6 +67,20 @@ class GpuView:
         if not self.shares:
             return "free"
         return "idle" if self.is_idle else "busy" if self.utilization else "held"
+
+
+def silent_s(status: Mapping[str, Any], now: datetime) -> float | None:
+    beat = status.get("heartbeat")
+    return None if beat is None else (now - datetime.fromisoformat(beat)).total_seconds()
+
+
+def with_silent(nodes: Iterable[Document], now: datetime) -> Iterator[Document]:
+    """The GPUNodes, those as `Silent` whose agent has not been heard: nobody knows what is free there."""
+    for node in nodes:
+        status = node.get("status") or {}
+        seen = silent_s(status, now)
+        is_silent = seen is not None and seen > STALE_S
+        yield {**node, "status": {**status, "node": "Silent"}} if is_silent else node
 
 
 def counted_gpus(amount: float) -> str:

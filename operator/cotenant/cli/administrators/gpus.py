@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from cotenant.cli.administrators.gpu_shares import WHOLE, GpuView, counted_gpus, gpu_views
+from cotenant.cli.administrators.gpu_shares import WHOLE, GpuView, counted_gpus, gpu_views, with_silent
 from cotenant.cli.errors import UserError
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
@@ -74,7 +75,8 @@ def listed(args: argparse.Namespace) -> int:
 
     def answer() -> str:
         nodes = connection.read(GPU_NODES)
-        found = [one for one in gpu_views(as_cordoned(connection, nodes["items"])) if is_asked(one, args)]
+        there = with_silent(as_cordoned(connection, nodes["items"]), datetime.now(UTC))
+        found = [one for one in gpu_views(there) if is_asked(one, args)]
         return printed(
             nodes,
             args.output,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from cotenant.cli.administrators.gpu_shares import WHOLE, gpu_views
+from cotenant.cli.administrators.gpu_shares import STALE_S, WHOLE, gpu_views, silent_s
 from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
@@ -21,8 +21,6 @@ from cotenant.cli.terminal.watch import show_found
 HEADER: Final = ("NODE", "STATE", "GPUS", "HELD", "IDLE", "ILL", "JOBS", "HEALTH", "ISOLATION")
 WIDE: Final = ("DRIVER", "TOOLKIT", "SEEN")
 NEEDED: Final = ("LIKE", "GPUS", "ZONE", "MORE NODES", "WOULD START")
-STALE_S: Final = 60
-"""A node gets no new jobs if its agent has not reported for this many seconds."""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -87,7 +85,7 @@ def lines(nodes: Sequence[Mapping[str, Any]], now: datetime, *, wide: bool) -> I
 def cells(node: Mapping[str, Any], now: datetime, *, wide: bool) -> tuple[str, ...]:
     status = node.get("status") or {}
     gpus = list(gpu_views([node]))
-    seen = _silent_s(status, now)
+    seen = silent_s(status, now)
     state = "Silent" if seen is None or seen > STALE_S else status.get("node") or "Ready"
     row = (
         node["metadata"]["name"],
@@ -113,7 +111,7 @@ def cells(node: Mapping[str, Any], now: datetime, *, wide: bool) -> tuple[str, .
 def reasons(node: Mapping[str, Any], now: datetime) -> Iterator[str]:
     """Why the node does not take all the work that it could, one clause each."""
     status = node.get("status") or {}
-    seen = _silent_s(status, now)
+    seen = silent_s(status, now)
     if seen is None or seen > STALE_S:
         yield "its agent has not been heard" + ("" if seen is None else f" for {seen:.0f} s")
     if status.get("node") not in {None, "", "Ready"}:
@@ -126,8 +124,3 @@ def reasons(node: Mapping[str, Any], now: datetime) -> Iterator[str]:
     for condition in status.get("conditions") or ():
         if condition.get("status") == "True":
             yield f"{condition['type']}: {condition.get('message', '')}"
-
-
-def _silent_s(status: Mapping[str, Any], now: datetime) -> float | None:
-    beat = status.get("heartbeat")
-    return None if beat is None else (now - datetime.fromisoformat(beat)).total_seconds()

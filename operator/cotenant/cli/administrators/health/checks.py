@@ -272,8 +272,12 @@ def clocks(cluster: SeenCluster) -> Iterator[Diagnosis]:
 
 
 def pod_security(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    """Checks that the Pod Security profile of the agent's namespace allows host paths, which the agent mounts."""
+    """Checks that agents are there, and that Pod Security allows host paths in their namespace."""
     labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in cluster.items("namespaces")}
+    if cluster.is_installed and not cluster.items("daemonSets") and not cluster.may_not("daemonSets"):
+        yield Diagnosis(
+            Severity.ERROR, "DaemonSet cotenant-agent", "is not there: no GPU is handed out", "helm upgrade the release"
+        )  # fmt: skip
     for one in cluster.items("daemonSets"):
         namespace, status = one["metadata"]["namespace"], one.get("status") or {}
         wanted, there = status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from cotenant.cli.administrators.gpu_shares import gpu_views
+from cotenant.cli.administrators.gpu_shares import gpu_views, with_silent
 from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
 from cotenant.cli.administrators.top.keys import pressed
 from cotenant.cli.administrators.top.rows import TopData, listing
@@ -65,9 +65,10 @@ def run(args: argparse.Namespace) -> int:
 
 def read(connection: Connection) -> TopData:
     """Read everything that is shown. Raises UserError."""
+    nodes = connection.read(GPU_NODES)["items"]
     return TopData(
         queues=connection.get("/queuetrees")["items"],
-        gpus=list(gpu_views(as_cordoned(connection, connection.read(GPU_NODES)["items"]))),
+        gpus=list(gpu_views(with_silent(as_cordoned(connection, nodes), datetime.now(UTC)))),
         jobs=connection.get("/explanations")["items"],
     )
 
