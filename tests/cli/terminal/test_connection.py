@@ -152,6 +152,14 @@ async def test_the_sdk_asks_the_plugin_once_more_too(api: ApiServer, plugged: Pa
             (403, b'{"kind": "Status", "message": "User cannot list", "details": {"kind": "queuetrees"}}'),
             (4, "Your own queue: `kubectl cotenant offer`"),
         ),
+        (
+            (403, b'{"kind": "Status", "message": "User cannot patch resource", "details": {"kind": "quotarequests"}}'),
+            (4, "Ask an administrator, who is bound to the ClusterRole cotenant-administrator."),
+        ),
+        (
+            (403, b'{"kind": "Status", "message": "cannot list at the cluster scope", "details": {"kind": "runs"}}'),
+            (4, "Without -A you see your own namespace"),
+        ),
         ((401, b'{"kind": "Status", "message": "Unauthorized"}'), (4, "Unauthorized")),
         ((503, b"service unavailable\n"), (5, "its leader may be changing: ask again in some seconds")),
         ((500, b"<html>"), (1, "refused the question (500): <html>")),
@@ -165,6 +173,8 @@ async def test_the_sdk_asks_the_plugin_once_more_too(api: ApiServer, plugged: Pa
         "no such job",
         "may not",
         "may not see queues",
+        "may not answer requests",
+        "may not see all namespaces",
         "unknown",
         "no leader",
         "broken",

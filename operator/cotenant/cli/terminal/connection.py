@@ -163,8 +163,12 @@ _VIEWER: Final = (
     "\nYour own queue: `kubectl cotenant offer`, `kubectl get localqueues`. Whoever is bound to the ClusterRole"
     " cotenant-queue-viewer sees all queues and nodes: ask an administrator (the chart's tenants.queueViewers)."
 )
-SEEN_BY_TENANTS: Final = dict.fromkeys(("queuetrees", "nodeneeds", "queues", "gpunodes"), _VIEWER)
-"""Kind that most tenants may not read → the kind that they may read instead."""
+_OF_VIEWERS: Final = frozenset({"queuetrees", "nodeneeds", "queues", "gpunodes"})
+_OF_ADMINISTRATORS: Final = frozenset({"queues", "gpunodes", "bookings", "clusterwhatifs", "quotarequests"})
+"""Kinds that administrators alone change or ask, except that tenants create quotarequests."""
+_OF_NAMESPACES: Final = frozenset(
+    {"explanations", "offers", "quotarequests", "runs", "sessions", "showbacks", "sweeps", "trainingjobs"}
+)
 
 
 def _document(text: bytes) -> dict[str, Any]:
@@ -176,6 +180,18 @@ def _document(text: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
+def _who_may(kind: str, message: str) -> str:
+    """What a person can do who lacks a right, after the sentence of the API server."""
+    verb = message.partition(" cannot ")[2].partition(" ")[0]
+    if kind in _OF_ADMINISTRATORS and verb in {"create", "update", "patch", "delete"}:
+        return "\nAsk an administrator, who is bound to the ClusterRole cotenant-administrator."
+    if kind in _OF_VIEWERS:
+        return _VIEWER
+    if kind in _OF_NAMESPACES and message.endswith("at the cluster scope"):
+        return "\nWithout -A you see your own namespace; -n NAMESPACE is another."
+    return ""
+
+
 def _refusal(code: int, text: bytes, *, is_question: bool) -> UserError:
     """Sentence and exit code for an error answer."""
     document = _document(text)
@@ -185,11 +201,12 @@ def _refusal(code: int, text: bytes, *, is_question: bool) -> UserError:
     if code == 404:
         return UserError(message, EXIT_NOT_FOUND)
     if code in {401, 403}:
-        hint = SEEN_BY_TENANTS.get(str((document.get("details") or {}).get("kind")), "")
+        hint = _who_may(str((document.get("details") or {}).get("kind")), message)
         return UserError((message or "the API server does not know you") + hint, EXIT_FORBIDDEN)
     if code in {429, 503, 504} and is_question:
         return UserError(
-            f"the operator does not answer now ({message}); its leader may be changing: ask again in some seconds",
+            f"the operator does not answer now ({message}); its leader may be changing: ask again in some seconds."
+            " If it stays so, `kubectl cotenant doctor` tells an administrator why",
             EXIT_UNAVAILABLE,
         )
     if code in {429, 503, 504}:
