@@ -220,6 +220,9 @@ def test_what_the_profile_itself_supplies_is_bounded_too() -> None:
         "spec.workers: 9 was given; the profile 'standard' allows 1 to 8"
     ]
     assert refusal(job(gpu={"count": 16}), workers=2048) != []
+    assert refusal(job(), workers=9, gpu={"count": 1}, allowed={"workers": {"max": 1}}) == [
+        "spec.workers: 9 was given; the profile 'standard' allows 1"
+    ]
 
 
 def test_a_profile_without_gpus_leaves_them_to_the_job() -> None:

@@ -19,9 +19,9 @@ TRIALS = {
         "phase": "Stopped",
         "value": 0.75,
         "step": 12,
-        "message": "stopped by the sweep at step 12: 3rd of 3 at this rung",
+        "message": "stopped by the sweep at step 12: 3rd at this rung",
     },
-    "3": {"parameters": {"lr": "0.2", "width": "32"}, "phase": "Running"},
+    "3": {"parameters": {"lr": "0.00019497697578390825", "width": "32"}, "phase": "Running"},
 }
 STATUS: dict[str, Any] = {
     "phase": "Running",
@@ -87,11 +87,11 @@ def test_one_has_its_trials_from_the_best_on(
         "red/lr Running: 3 of 6 trials are over; the best is lr-1 with loss = 0.25",
         "Best: lr-1 lr=0.3 width=64",
         "Its checkpoints: runs/lr-1, step 60",
-        "TRIAL   PHASE       LOSS   STEP   lr    width   WHY",
-        "1       Succeeded   0.25   60     0.3   64",
-        "0       Succeeded   0.5    60     0.1   16",
-        "2       Stopped     0.75   12     0.9   32      stopped by the sweep at step 12: 3rd of 3 at this rung",
-        "3       Running                   0.2   32",
+        "TRIAL   PHASE       LOSS   STEP   lr            width   WHY",
+        "1       Succeeded   0.25   60     0.3           64",
+        "0       Succeeded   0.5    60     0.1           16",
+        "2       Stopped     0.75   12     0.9           32      stopped by the sweep at step 12: 3rd at this rung",
+        "3       Running                   0.000194977   32",
     ]
 
 

@@ -16,7 +16,7 @@ from cotenant.api.advice.near_names import nearest
 from cotenant.api.resources.job_spec.chiefs import ChiefResources
 from cotenant.api.resources.job_spec.evaluators import Evaluator
 from cotenant.api.resources.job_spec.machine import GpuSpec
-from cotenant.api.resources.job_spec.profile import GpuBounds, ProfileBounds, ProfileSpec, ResourceBounds
+from cotenant.api.resources.job_spec.profile import GpuBounds, ProfileBounds, ProfileSpec, ResourceBounds, WorkerBounds
 from cotenant.api.resources.job_spec.runtime import Resources, Runtime
 from cotenant.api.resources.training_profiles import ClusterTrainingProfile, TrainingProfile
 from cotenant.api.resources.trainingjob_status import ProfileStatus
@@ -176,6 +176,10 @@ def _broken_rules(spec: TrainingJobSpec) -> Iterator[Problem]:
                 yield Problem(f"{path}.{rule.field}" if rule.field else path, rule.said_of(part))
 
 
+def _span(bounds: WorkerBounds | GpuBounds) -> str:
+    return str(bounds.min) if bounds.min == bounds.max else f"{bounds.min} to {bounds.max}"
+
+
 def _broken_bounds(spec: TrainingJobSpec, bounds: ProfileBounds, name: str) -> Iterator[Problem]:
     """Broken bounds. Each names the field, what was given, and what is allowed."""
     at = f"the profile {name!r} allows"
@@ -183,11 +187,11 @@ def _broken_bounds(spec: TrainingJobSpec, bounds: ProfileBounds, name: str) -> I
         given = (("spec.workers", spec.workers), ("spec.minWorkers", spec.min_workers or spec.workers))
         for field, number in given:
             if not workers.min <= number <= workers.max and (field == "spec.workers" or spec.min_workers is not None):
-                yield Problem(field, f"{number} was given; {at} {workers.min} to {workers.max}")
+                yield Problem(field, f"{number} was given; {at} {_span(workers)}")
     if (gpus := bounds.gpus) is not None and not _is_within(spec.gpu, gpus):
         several = f"shares of {spec.gpu.count}" if (spec.gpu.count or 1) > 1 else "a share of one"
         asked = several if spec.gpu.is_share else str(spec.gpu.count)
-        yield Problem("spec.gpu.count", f"{asked} was given; {at} {gpus.min} to {gpus.max} GPUs per worker")
+        yield Problem("spec.gpu.count", f"{asked} was given; {at} {_span(gpus)} GPUs per worker")
     if spec.resources_given is not None and bounds.resources is not None:
         yield from _above("spec.resources", spec.resources_given, bounds.resources, at)
     if spec.chief is not None and spec.chief.resources is not None and (most := bounds.chief or bounds.resources):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -92,9 +93,14 @@ def _trial(number: str, trial: Mapping[str, Any], parameters: list[str]) -> tupl
         _phase(trial["phase"]),
         "" if value is None else f"{value:.6g}",
         str(trial.get("step", "")),
-        *(trial.get("parameters", {}).get(name, "") for name in parameters),
+        *(_short(trial.get("parameters", {}).get(name, "")) for name in parameters),
         trial.get("message", ""),
     )
+
+
+def _short(value: str) -> str:
+    """A parameter with six digits. The line of the best trial has all of them."""
+    return f"{float(value):.6g}" if re.fullmatch(r"-?[0-9]+\.[0-9]{7,}(e[-+]?[0-9]+)?", value) else value
 
 
 def _order(one: tuple[str, Mapping[str, Any]], goal: str) -> tuple[int, float, int]:
