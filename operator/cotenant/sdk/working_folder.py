@@ -124,7 +124,9 @@ def read_folder(root: Path) -> Folder:
     size = 0
     for path in sorted(_files(root, _patterns(root))):
         if len(found) == FILES_MAX:
-            raise FolderError(f"{root} has more than {FILES_MAX} files: name what is not needed in {IGNORE}")
+            raise FolderError(
+                f"{root} has more than {FILES_MAX} files: name what is not needed in {IGNORE}, or send a smaller folder"
+            )
         content = path.read_bytes()
         size += len(content)
         found.append((path.relative_to(root).as_posix(), content))

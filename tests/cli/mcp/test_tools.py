@@ -93,6 +93,8 @@ async def test_questions_are_answered_in_the_operators_words(served: ServedKube)
         assert (await said(client, "whatif", job="old", change={"spec.gpu.count": 1}))["outcome"] == "Starts"
         assert served.asked[-1][1]["spec"] == {"job": "old", "change": {"spec.gpu.count": 1}}
         assert "not found" in await refused(client, "job", name="absent")
+        served.kube.put(kube.TRAINING_JOBS, {"metadata": {"name": "new", "namespace": "team-a"}, "spec": {}})
+        assert (await said(client, "job", name="new"))["message"].startswith("The operator has not looked at it yet")
         assert "give either" in await refused(client, "whatif")
 
 

@@ -55,13 +55,16 @@ class AsyncObject:
 
     async def wait(self, timeout_s: float | None = None) -> Document:
         """The final status, good or bad. Raises JobTimeoutError, MissingObjectError."""
+        status: Document = {}
         try:
             async with asyncio.timeout(timeout_s):
                 async for document in self.versions():
+                    status = document.get("status") or {}
                     if self.has_come(document):
-                        return dict(document["status"])
+                        return dict(status)
         except TimeoutError:
-            said = f"{self.namespace}/{self.name} has not {self.AWAITED_SAID} after {timeout_s:g} s"
+            now = ": ".join(filter(None, (str(status.get("phase") or "Pending"), status.get("message"))))
+            said = f"{self.namespace}/{self.name} has not {self.AWAITED_SAID} after {timeout_s:g} s; it is {now}"
             raise JobTimeoutError(said) from None
         raise MissingObjectError(f"{self.namespace}/{self.name} was deleted before it {self.AWAITED_SAID}")
 

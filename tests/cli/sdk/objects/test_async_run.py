@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -74,6 +75,18 @@ async def test_why_waits_for_an_operator_that_has_not_seen_the_new_job(monkeypat
     with pytest.raises(MissingObjectError, match="not found"):
         await AsyncRun(gone, "team-a", "nobody", "u1").why()  # type: ignore[arg-type]
     assert gone.times == 9_999, "a job that is not there is not asked about again"
+
+
+class WaitingRun(AsyncRun):
+    async def versions(self) -> AsyncIterator[dict[str, Any]]:
+        yield {"status": {"phase": "Pending", "message": "Needs 2 GPUs."}}
+        await asyncio.Event().wait()
+
+
+async def test_a_wait_that_ends_too_early_says_what_the_job_waits_for(served: ServedKube) -> None:
+    run = WaitingRun(served, "team-a", "a", "u1")  # type: ignore[arg-type]
+    with pytest.raises(JobTimeoutError, match=r"^team-a/a has not ended after 0\.01 s; it is Pending: Needs 2 GPUs\.$"):
+        await run.wait(0.01)
 
 
 async def test_a_wait_has_an_end(served: ServedKube) -> None:
