@@ -4,6 +4,7 @@ open it.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cotenant import names
 from cotenant.api.resources.sessions.session import Application
 from cotenant.api.resources.sessions.session_status import SessionPhase
-from cotenant.controller.client.kube import PODS, SESSIONS, Document
+from cotenant.controller.client.kube import PODS, SESSIONS, Document, UnreachableError
 from cotenant.dashboard.reading.caller_client import SELF_ACCESS_REVIEWS, CallerClient, DeniedError, Scope
 
 FORWARDS: Final = {"group": "", "resource": "pods", "subresource": "portforward", "verb": "create"}
@@ -20,6 +21,9 @@ FORWARDS: Final = {"group": "", "resource": "pods", "subresource": "portforward"
 FIRST_PAGE: Final = {Application.JUPYTER_LAB: "lab"}
 REFUSED: Final = 403
 NOT_NOW: Final = 409
+TRIES: Final = 45
+EVERY_S: Final = 1.0
+"""How often the token is asked for. It exists as soon as the application listens, some seconds after its pod runs."""
 
 
 class _WrittenInPod(BaseModel):
@@ -64,7 +68,7 @@ async def find_target(client: CallerClient, namespace: str, name: str) -> Sessio
         raise DeniedError(NOT_NOW, f"a shell has no page: kubectl cotenant session open {namespace}/{name}")
     pod = await _pod_of(client, namespace, status)
     await require_right(client, namespace, pod)
-    written = await client.output_of(namespace, pod, ("cat", names.SESSION_FILE))
+    written = await _written(client, namespace, pod)
     try:
         token = _WrittenInPod.model_validate_json(written).token
     except ValidationError:
@@ -80,6 +84,18 @@ async def find_target(client: CallerClient, namespace: str, name: str) -> Sessio
         path=status.get("path") or "/",
         token=token,
     )
+
+
+async def _written(client: CallerClient, namespace: str, pod: str) -> str:
+    """The file of the application. Waits for it if the application starts. Raises DeniedError, UnreachableError."""
+    for _ in range(TRIES):
+        try:
+            return await client.output_of(namespace, pod, ("cat", names.SESSION_FILE))
+        except UnreachableError as error:
+            if "No such file" not in str(error):
+                raise
+        await asyncio.sleep(EVERY_S)
+    raise DeniedError(NOT_NOW, "its application has not started yet: open it again in a minute")
 
 
 async def require_right(client: CallerClient, namespace: str, pod: str) -> None:
@@ -104,6 +120,7 @@ async def _pod_of(client: CallerClient, namespace: str, status: Document) -> str
     labels = f"{names.LABEL_JOB}={status['job']},{names.LABEL_ATTEMPT}={status['attempt']}"
     async for page in client.pages(Scope(PODS, namespace, labels=labels)):
         for pod in page.items:
-            if (pod.get("status") or {}).get("phase") == "Running":
+            leaves = pod["metadata"].get("deletionTimestamp")
+            if (pod.get("status") or {}).get("phase") == "Running" and not leaves:
                 return str(pod["metadata"]["name"])
-    raise DeniedError(NOT_NOW, "its pod does not run")
+    raise DeniedError(NOT_NOW, "its pod does not run now: open it again when it has started")

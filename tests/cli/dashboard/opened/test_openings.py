@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -12,6 +12,7 @@ from cotenant.controller.client import kube
 from cotenant.controller.client.kube import UnreachableError
 from cotenant.dashboard.access.sessions import IDLE_S, Sessions, Viewer
 from cotenant.dashboard.opened import openings as module
+from cotenant.dashboard.opened import target
 from cotenant.dashboard.opened.host import SessionsHost, label_of
 from cotenant.dashboard.opened.openings import TICKET_S, Openings
 from cotenant.dashboard.reading.caller_client import DeniedError
@@ -176,6 +177,38 @@ async def test_what_cannot_be_opened_says_why(
     with pytest.raises(DeniedError, match=why):
         await desk.ticket()
     assert not [call for call in desk.caller.calls if call.startswith("EXEC")], "no token was read"
+
+
+async def test_an_application_that_starts_again_is_waited_for(
+    application: PlayedApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "EVERY_S", 0.0)
+    desk = Desk(caller_of(application))
+    await desk.log_in()
+    there, missing = desk.caller.output_of, [True] * 3
+
+    async def output_of(namespace: str, pod: str, command: Sequence[str]) -> str:
+        if missing:
+            missing.pop()
+            raise UnreachableError(f"cat: {command[1]}: No such file or directory")
+        return await there(namespace, pod, command)
+
+    desk.caller.output_of = output_of  # type: ignore[method-assign]
+    assert await desk.ticket()
+    missing.extend([True] * target.TRIES)
+    with pytest.raises(DeniedError, match="has not started yet: open it again"):
+        await desk.ticket()
+    await desk.openings.close_all()
+
+
+async def test_a_pod_that_is_being_deleted_is_not_opened(application: PlayedApplication) -> None:
+    desk = Desk(caller_of(application))
+    leaving = pod()
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
+    desk.caller.kube.put(kube.PODS, leaving)
+    await desk.log_in()
+    with pytest.raises(DeniedError, match="does not run now"):
+        await desk.ticket()
 
 
 @pytest.mark.parametrize("written", [{"token": "x\r\nX-Evil: 1"}, {"token": 7}, [], {}], ids=str)

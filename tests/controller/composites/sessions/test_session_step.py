@@ -92,6 +92,10 @@ def test_it_shows_what_its_job_does(job: dict[str, Any], shown: tuple[str, str])
     assert story.phase == shown
 
 
+def test_one_that_runs_says_how_to_open_it_from_any_namespace() -> None:
+    assert running().status["message"] == "open it: kubectl cotenant session open nb -n red"
+
+
 def test_one_that_is_idle_is_warned_and_then_suspended_and_its_job_with_it() -> None:
     story = running()
     story.step(0.74 * HOUR)

@@ -186,7 +186,8 @@ def _after_warning(o: SessionObserved, due: Due) -> Due:
 def _how_to_open(o: SessionObserved) -> str:
     changed = o.job is not None and _digest_of(o.job) != digest(job_spec(o.session))
     note = "; what was changed in its spec holds from the next start on" if changed else ""
-    return f"kubectl cotenant session open {o.session.metadata.final_name}{note}"
+    named = f"{o.session.metadata.final_name} -n {o.session.metadata.namespace}"
+    return f"open it: kubectl cotenant session open {named}{note}"
 
 
 def _warning(line: SessionTimeline) -> str:
