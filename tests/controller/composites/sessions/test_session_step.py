@@ -175,6 +175,7 @@ def test_its_life_ends_however_busy_it_is_and_a_new_one_begins_when_it_is_resume
     story.job_is("Suspended")
     story.settle(2.1 * HOUR)
     assert (story.phase, story.suspends) == (("Suspended", "LifetimeOver"), (True, True))
+    assert story.status["message"].endswith("To go on: kubectl cotenant session resume nb -n red")
     story.spec(suspend=False)
     story.settle(5 * HOUR)
     assert story.suspends == (False, False)

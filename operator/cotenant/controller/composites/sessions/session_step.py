@@ -86,7 +86,8 @@ def plan(o: SessionObserved) -> Writes:
 
 def _without_job(o: SessionObserved) -> Writes:
     if o.session.spec.suspend:
-        return Writes(status=_status(o, SessionPhase.SUSPENDED, "Suspended", "it is suspended; resume it to go on"))
+        message = f"it is suspended. To go on: kubectl cotenant session resume {_named(o)}"
+        return Writes(status=_status(o, SessionPhase.SUSPENDED, "Suspended", message))
     made = Create(TRAINING_JOBS, job_document(o.session, suspended=False))
     return Writes(
         objects=(made,), status=_status(o, SessionPhase.PENDING, "JobCreated", "its TrainingJob has been made")
@@ -120,7 +121,8 @@ def _suspended(o: SessionObserved) -> tuple[SessionPhase, str, str]:
     if o.phase in HOLDING:
         return SessionPhase.SUSPENDING, reason, f"{why}: its application is asked to end"
     kept = "its volume is kept" if o.session.spec.volume else "it had no volume, so its files are gone"
-    return SessionPhase.SUSPENDED, reason, f"{why}; {kept}; resume it to go on"
+    again = f"kubectl cotenant session resume {_named(o)}"
+    return SessionPhase.SUSPENDED, reason, f"{why}; {kept}. To go on: {again}"
 
 
 def _waiting(o: SessionObserved) -> tuple[SessionPhase, str, str]:
@@ -141,7 +143,9 @@ def _ended(o: SessionObserved) -> Writes:
     """The status if the application has ended by itself. Its job stays as a record until somebody starts the session
     again.
     """
-    again = f"delete trainingjob {job_name(o.session)}, or `kubectl cotenant session resume`, to start it again"
+    again = (
+        f"`kubectl cotenant session resume {_named(o)}`, or delete trainingjob {job_name(o.session)}, to start it again"
+    )
     if o.session.spec.suspend:
         return Writes(status=_status(o, *_suspended(o)))
     if o.phase is Phase.SUCCEEDED:
@@ -186,8 +190,11 @@ def _after_warning(o: SessionObserved, due: Due) -> Due:
 def _how_to_open(o: SessionObserved) -> str:
     changed = o.job is not None and _digest_of(o.job) != digest(job_spec(o.session))
     note = "; what was changed in its spec holds from the next start on" if changed else ""
-    named = f"{o.session.metadata.final_name} -n {o.session.metadata.namespace}"
-    return f"open it: kubectl cotenant session open {named}{note}"
+    return f"open it: kubectl cotenant session open {_named(o)}{note}"
+
+
+def _named(o: SessionObserved) -> str:
+    return f"{o.session.metadata.final_name} -n {o.session.metadata.namespace}"
 
 
 def _warning(line: SessionTimeline) -> str:
