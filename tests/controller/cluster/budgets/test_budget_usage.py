@@ -73,3 +73,11 @@ def test_everything_is_said_exactly_and_for_people() -> None:
 def test_more_than_the_budget_leaves_nothing() -> None:
     usage = shown({"gpuHours": 999}, spent=10**6 * HOUR)
     assert (usage["spent"], usage["left"]) == ("1000000", "0")
+
+
+def test_a_period_that_was_edited_a_moment_ago_ends_when_the_new_one_does() -> None:
+    month = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp())
+    found = Account(period_start=month, counted_until=NOON)
+    usage = budget_usage(Budget.model_validate({"period": "Day", "gpuHours": 1}), found, PriceList("EUR"), NOON)
+    assert usage.to_document()["periodEnd"] == "2026-11-22T00:00:00Z"
+    assert usage.burn_down == "0 % spent, 50 % of the day over"

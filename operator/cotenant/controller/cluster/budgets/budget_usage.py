@@ -9,19 +9,20 @@ from cotenant.api.resources.queues import Budget
 from cotenant.controller.cluster.budgets.account import Account
 from cotenant.core.model.formatting import format_money
 from cotenant.core.quota.budget import left, seconds_left
-from cotenant.decision_log.showback.periods import end_of
+from cotenant.decision_log.showback.periods import end_of, start_of
 from cotenant.decision_log.showback.prices import HOUR, PriceList
 
 
 def budget_usage(budget: Budget, account: Account, prices: PriceList, now: int) -> BudgetUsage:
-    end = end_of(budget.period, account.period_start)
+    start = start_of(budget.period, account.counted_until)  # the account's is that of another period just after an edit
+    end = end_of(budget.period, start)
     return BudgetUsage(
         spent_milli_gpu_seconds=account.spent,
         carried_milli_gpu_seconds=account.carried,
         spent=_hours(account.spent),
         left="" if budget.gpu_hours is None else _hours(left(budget.gpu_hours * 3600, account.carried, account.spent)),
         money=_money(budget, account, prices.currency),
-        burn_down=_burn_down(budget, account, end, now),
+        burn_down=_burn_down(budget, account, (start, end), now),
         projected_end=_projected_end(budget, account, prices, end),
         counted_until=_moment(account.counted_until),
         held_milli=account.held_milli,
@@ -44,14 +45,15 @@ def _money(budget: Budget, account: Account, currency: str) -> MoneyUsage | None
     )
 
 
-def _burn_down(budget: Budget, account: Account, end: int, now: int) -> str:
+def _burn_down(budget: Budget, account: Account, period: tuple[int, int], now: int) -> str:
     """Burn-down of the limit (GPU-hours or money) of which the larger part is spent."""
     parts = []
     if budget.gpu_hours is not None:
         parts.append(account.spent * 100 // (budget.gpu_hours * 3600 + account.carried))
     if budget.money is not None:
         parts.append(account.money * 100 // HOUR // (budget.money + account.money_carried))
-    over = min(100, max(0, now - account.period_start) * 100 // (end - account.period_start))
+    start, end = period
+    over = min(100, max(0, now - start) * 100 // (end - start))
     return f"{max(parts)} % spent, {over} % of the {budget.period.lower()} over"
 
 
