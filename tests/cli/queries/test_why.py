@@ -67,6 +67,11 @@ def test_wide_lists_all_that_the_answer_has() -> None:
         (WAITS | {"position": 1}, "There is no estimate of its start yet."),
         (WAITS | {"needsChange": True}, "Waiting alone does not help."),
         (
+            WAITS | {"reason": "ExceedsLimit"},
+            "An administrator may grant more for some time:"
+            " kubectl cotenant quota request gpus=N --for 7d --reason WHY -n red",
+        ),
+        (
             WAITS | {"position": 1, "leaving": [{"job": "a job of another tenant", "asks": "2 GPUs"}]},
             "  leaving for it: a job of another tenant, 2 GPUs",
         ),
@@ -87,6 +92,7 @@ def test_wide_lists_all_that_the_answer_has() -> None:
         "next",
         "no estimate yet",
         "needs a change",
+        "a quota stops it",
         "somebody leaves",
         "admitted",
         "leaving",

@@ -22,6 +22,8 @@ SHOWN = 5
 ASKED_MAX: Final = 20
 """How often the operator is asked about a job that it has not seen yet."""
 ASKED_S: Final = 0.5
+OF_QUOTAS: Final = frozenset({"NoQuota", "ExceedsLimit"})
+"""Reasons for which a QuotaRequest may help."""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -78,6 +80,11 @@ def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]
     yield from _line(status, wide=wide)
     yield from _start(status)
     yield from _change(status)
+    if status.get("reason") in OF_QUOTAS:
+        yield (
+            "An administrator may grant more for some time:"
+            f" kubectl cotenant quota request gpus=N --for 7d --reason WHY -n {metadata['namespace']}"
+        )
 
 
 def _of_standing(standing: str) -> str:
