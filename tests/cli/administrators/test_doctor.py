@@ -12,6 +12,7 @@ import pytest
 
 from cotenant.cli.administrators import doctor
 from cotenant.cli.administrators.health.checks import CHECKS, KINDS
+from cotenant.cli.administrators.health.decision_log import FOLDER, decision_log
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, UserError
 from cotenant.cli.terminal.connection import Connection
@@ -264,3 +265,14 @@ def test_what_was_not_looked_at_is_not_called_well_and_not_called_missing(
 ) -> None:
     assert len(doctor.PATHS) == 15
     assert list(doctor.lines([], SeenCluster(seen, refused, NOW)))[-1] == last
+
+
+@pytest.mark.parametrize(
+    ("variables", "noted"), [(["OTHER"], 1), (["OTHER", FOLDER], 0)], ids=["in memory", "in a folder"]
+)
+def test_a_ledger_that_ends_with_its_leader_is_noted(variables: list[str], noted: int) -> None:
+    seen = well()
+    container = {"env": [{"name": one, "value": "x"} for one in variables]}
+    seen["deployments"]["items"][0]["spec"]["template"] = {"spec": {"containers": [container]}}
+    found = list(decision_log(SeenCluster(seen, [], NOW)))
+    assert [one.severity for one in found] == [Severity.NOTE] * noted

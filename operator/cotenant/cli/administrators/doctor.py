@@ -14,6 +14,7 @@ from typing import Any, Final
 from cotenant import names
 from cotenant.cli.administrators.gpus import GPU_NODES
 from cotenant.cli.administrators.health.checks import CHECKS
+from cotenant.cli.administrators.health.decision_log import decision_log
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
 from cotenant.cli.administrators.health.platforms import platforms
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
@@ -55,7 +56,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     cluster = look(connect(args))
-    found = [one for check in (*CHECKS, platforms) for one in check(cluster)]
+    found = [one for check in (*CHECKS, decision_log, platforms) for one in check(cluster)]
     document = {
         "kind": "Diagnosis",
         "installed": cluster.is_installed,
