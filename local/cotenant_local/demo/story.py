@@ -62,6 +62,7 @@ def run(options: DemoOptions) -> int:
             kept = True
             console.print(f"\nThe cluster is still up. Use it:\n  export KUBECONFIG={kubeconfig(options.name)}")
             console.print(
+                f"  .venv/bin/cotenant local shell --name {options.name}   # or a shell that has it, with kubectl\n"
                 f"  kubectl get tj -A\n  .venv/bin/cotenant dashboard -A   # pages in a browser"
                 f"\nand stop it with:\n  .venv/bin/cotenant local down --name {options.name}"
             )
