@@ -45,8 +45,12 @@ def when(moment: float | None) -> Markup:
 
 
 def hours(amount: float) -> str:
-    """Hours with as many digits as matter: `0.03`, `2.5`, `1,204`."""
-    return f"{amount:.2f}" if 0 < amount < 1 else f"{amount:,.1f}" if amount < 100 else f"{amount:,.0f}"
+    """Hours with as many digits as matter: `0`, `0.003`, `2.5`, `1,204`."""
+    if not amount:
+        return "0"
+    if amount < 1:
+        return f"{amount:.3f}" if amount < 0.1 else f"{amount:.2f}"
+    return f"{amount:,.1f}" if amount < 100 else f"{amount:,.0f}"
 
 
 def figure(value: object) -> object:

@@ -52,6 +52,10 @@ RECORD_S: Final = 30.0
 RUNS_MAX: Final = 2_000
 """At most this many runs are listed, the newest."""
 EVERYWHERE: Final = "*"
+FORBIDDEN: Final = 403
+OWN_GPUS: Final = (
+    "You see the GPUs of jobs that you may read. People with the ClusterRole cotenant-queue-viewer see all GPUs."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,11 @@ def problems_of(*sources: Source[Any]) -> list[str]:
     return [source.problem for source in sources if source.problem]
 
 
+def notes_of_nodes(nodes: Source[Any], *others: Source[Any]) -> list[str]:
+    """The same. Most tenants may not read nodes, which is no problem."""
+    return [*([OWN_GPUS] if nodes.code == FORBIDDEN else problems_of(nodes)), *problems_of(*others)]
+
+
 def _queues(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     async def trees() -> list[Document]:
         return [one async for page in viewer.client.pages(Scope(QUEUE_TREES)) for one in page.items]
@@ -101,7 +110,8 @@ def _queues(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     if not tree.problem:
         return Drawn([tree], lambda: {"view": tree_view(tree.value, wish)})
     local = viewer.follow(Scope(LOCAL_QUEUES, namespace_of(viewer, wish)), lambda document: document)
-    return Drawn([tree, local], lambda: {"view": local_view(local.value.values(), wish)}, problems_of(tree, local))
+    notes = [] if tree.code == FORBIDDEN else problems_of(tree)  # the page says who sees the tree
+    return Drawn([tree, local], lambda: {"view": local_view(local.value.values(), wish)}, notes + problems_of(local))
 
 
 def _nodes_and_jobs(view: Callable[..., object], viewer: Viewer, wish: Wish, _: float) -> Drawn:
@@ -110,7 +120,7 @@ def _nodes_and_jobs(view: Callable[..., object], viewer: Viewer, wish: Wish, _: 
     return Drawn(
         [nodes, jobs],
         lambda: {"view": view(nodes.value.values(), jobs.value.values(), wish, viewer.palette)},
-        problems_of(nodes, jobs),
+        notes_of_nodes(nodes, jobs),
     )
 
 

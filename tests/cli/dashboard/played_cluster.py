@@ -120,6 +120,7 @@ def jobs(now: datetime = NOW) -> Iterator[Document]:
                 f"train-{index}",
                 "Running",
                 now,
+                reason="Running",
                 progress=progress,
                 startedAt=at(-150 + 20 * index, now),
                 placement={

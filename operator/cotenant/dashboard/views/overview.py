@@ -31,18 +31,17 @@ class OverviewView:
 
 
 def overview_view(nodes: Iterable[GpuNodeRow], jobs: Iterable[JobRow], wish: Wish, palette: Palette) -> OverviewView:
-    jobs = list(jobs)
+    jobs, nodes = list(jobs), list(nodes)
     plain = replace(wish, show="", page=1)
     wall = wall_view(nodes, jobs, plain, palette, most=NODES)
     line = line_view(jobs, plain)
     waiting = line.jobs.items[:ROWS]
     gpus, idle, ill = (sum(getattr(one, what) for one in wall.classes) for what in ("gpus", "idle", "ill"))
+    own = (("GPUs of these jobs", gpus),)  # of who may not read nodes
     return OverviewView(
         wall=wall,
         figures=(
-            ("GPUs", gpus),
-            ("Idle GPUs", idle),
-            ("Ill GPUs", ill),
+            *((("GPUs", gpus), ("Idle GPUs", idle), ("Ill GPUs", ill)) if nodes or not gpus else own),
             ("Jobs that run", line.counts["running"]),
             ("Jobs that wait", line.counts["waiting"]),
         ),

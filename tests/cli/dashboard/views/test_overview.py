@@ -28,3 +28,9 @@ def test_a_filter_of_text_holds_for_nodes_and_jobs() -> None:
     view = overview_view(nodes, jobs, Wish(text="blue"), Palette())
     assert [node.name for node in view.wall.nodes.items] == ["blue-1"]
     assert [job.key for job in view.waiting] == ["blue/one"]
+
+
+def test_who_may_not_read_nodes_gets_no_figures_of_gpus_that_nobody_showed_them() -> None:
+    running = JobRow(namespace="red", name="r", phase="Running", shares=placed("r", ("g1", 1000, 1000)).shares)
+    view = overview_view([], [running], Wish(), Palette())
+    assert view.figures == (("GPUs of these jobs", 1), ("Jobs that run", 1), ("Jobs that wait", 0))
