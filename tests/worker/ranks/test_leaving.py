@@ -101,6 +101,10 @@ def test_those_are_asked_that_can_save(members: list[Member], asked: list[int]) 
 TRL, TRAIN_BESIDE = runs("trl", 11, 10), runs("train.py", 12, 10)
 
 
+def behind(program: Member) -> Member:
+    return replace(program, in_background=True)
+
+
 @pytest.mark.parametrize(
     ("members", "trainer", "asked"),
     [
@@ -108,6 +112,8 @@ TRL, TRAIN_BESIDE = runs("trl", 11, 10), runs("train.py", 12, 10)
         pytest.param([UV, runs("train.py", 13, 11), runs("trl", 12, 10)], 13, [10, 11], id="behind a wrapper"),
         pytest.param([runs("train.py", 11, 10), TRAIN_BESIDE], 12, [10, 11, 12], id="programs that train together"),
         pytest.param([TRL, TRAIN_BESIDE], 0, [10, 11, 12], id="none has made a step"),
+        pytest.param([behind(TRL), TRAIN_BESIDE], 0, [10, 12], id="none has made a step, and one is in the background"),
+        pytest.param([behind(TRL), behind(TRAIN_BESIDE)], 0, [10, 11, 12], id="all are in the background"),
         pytest.param([TRL, TRAIN_BESIDE], 99, [10, 11, 12], id="the one that trained has left"),
         pytest.param([TRL, plain(12, 10)], 12, [10, 11], id="a program that heeds nothing"),
         pytest.param([plain(20, 10), runs("trl", 21, 20), runs("train.py", 22, 20)], 22, [10, 22], id="of one wrapper"),
@@ -140,6 +146,32 @@ def test_a_server_is_asked_when_its_program_has_left_or_half_of_the_time_has_pas
     assert departure.due([shell, server, trains], 100.0, trainer=12) == [10, 12]
     assert departure.due([shell, server, trains], 129.0, trainer=12) == []
     assert departure.due([shell, server, trains], 130.0, trainer=12) == [11]
+
+
+def test_a_shell_with_a_trap_for_its_exit_is_held_until_the_program_in_its_foreground_has_left() -> None:
+    shell, server, trains = (
+        replace(bash(10, 1, trap=True), exit_trap=True),
+        behind(runs("server.py", 11, 10)),
+        TRAIN_BESIDE,
+    )
+    departure = Departure()
+    assert departure.signals([shell, server, trains], 0.0) == [(12, signal.SIGTERM), (10, signal.SIGSTOP)]
+    assert departure.signals([shell, server, trains], 9.0) == []
+    assert departure.signals([shell, server], 9.1) == [(10, signal.SIGTERM), (10, signal.SIGCONT)]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        pytest.param([behind(TRAIN_BESIDE)], id="its program is in the background: the trap passes the signal on"),
+        pytest.param([plain(12, 10)], id="its program heeds nothing"),
+        pytest.param([], id="its program has left"),
+    ],
+)
+def test_a_shell_with_a_trap_for_its_exit_is_asked_at_once_if(beside: list[Member]) -> None:
+    shell = replace(bash(10, 1, trap=True), exit_trap=True)
+    departure = Departure()
+    assert (departure.due([shell, *beside], 0.0)[:1], departure.held) == ([10], set())
 
 
 def test_a_program_that_a_wrapper_starts_meanwhile_is_asked_too() -> None:
@@ -241,7 +273,9 @@ signal.signal(signal.SIGTERM, lambda *_: (os.unlink("serves"), sys.exit(0)))
 open("serves", "w").close()
 time.sleep(600)
 """
+UNCOUNTED = NEEDS_A_SERVER.replace('step_counter.add("an optimizer")', "")
 WITH_A_SERVER = "nohup python server.py & server=$!; nohup python needs_server.py & wait $!; kill $server; wait"
+WITH_A_TRAP = "trap 'kill $server' EXIT; python server.py & server=$!; python uncounted.py | tee log; echo and on"
 POOL = """
 import concurrent.futures, runpy
 with concurrent.futures.ProcessPoolExecutor(2) as pool:
@@ -253,6 +287,7 @@ FILES = {"train.py": TRAIN, "wrapper.py": WRAPPER, "passes_on.py": PASSES_ON, "s
 FILES |= {"helpers.py": FORKED_HELPERS, "apart.py": APART, "run.sh": "python train.py\necho and on\n"}
 FILES |= {"needs.py": NEEDS_A_HELPER, "helped.sh": WITH_A_HELPER}
 FILES |= {"server.py": SERVES, "needs_server.py": NEEDS_A_SERVER, "served.sh": WITH_A_SERVER}
+FILES |= {"uncounted.py": UNCOUNTED, "trap.sh": WITH_A_TRAP, "uncounted.sh": WITH_A_TRAP.partition("; ")[2]}
 FILES |= {"per_gpu.py": PER_GPU, "pool.py": POOL, "Makefile": MAKEFILE, "thread.py": IN_A_THREAD}
 
 
@@ -334,11 +369,20 @@ def test_what_a_run_script_started_for_its_program_stays_until_that_has_saved(tm
     assert (code, "helped" in log) == (143, True), log
 
 
-def test_a_server_of_pythons_stays_until_the_program_that_it_serves_has_saved(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("served.sh", id="both in the background"),
+        pytest.param("uncounted.sh", id="the program has made no step that is counted"),
+        pytest.param("trap.sh", id="the script ends the server by a trap for its exit"),
+    ],
+)
+def test_a_server_of_pythons_stays_until_the_program_that_it_serves_has_saved(tmp_path: Path, script: str) -> None:
     """TRL's GRPO generates its samples by a vLLM that the run script has started in the background."""
-    job = job_of(tmp_path, "bash", "served.sh")
+    job = job_of(tmp_path, "bash", script)
     with launched(tmp_path, job.to_json(), PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin") as pod:
         until((tmp_path / "ready").exists, 60, "the program")
         pod.process.send_signal(signal.SIGTERM)
         code, log, _ = pod.finish()
     assert (code, "served" in log, (tmp_path / "serves").exists()) == (143, True, False), log
+    assert "and on" not in log

@@ -71,6 +71,8 @@ class Member:
     ignores: bool = False
     in_background: bool = False
     """True if a shell without job control started it with `&`: it ignores SIGQUIT."""
+    exit_trap: bool = False
+    """True for a bash with a trap for its exit: it catches every signal that would end it, SIGVTALRM too."""
 
 
 def rank_members(root: int, session: int, variables: Collection[str]) -> list[Member]:
@@ -112,6 +114,7 @@ def _member(pid: int, parent: int) -> Member:
         heeds=_has(waited_for, signal.SIGTERM),
         ignores=_has(_mask(facts, "SigIgn"), signal.SIGTERM),
         in_background=_has(_mask(facts, "SigIgn"), signal.SIGQUIT),
+        exit_trap=program == "bash" and _has(_mask(facts, "SigCgt"), signal.SIGVTALRM),
     )
 
 

@@ -8,10 +8,13 @@ judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
 - A shell without a trap is asked, and what it runs too: it dies of SIGTERM and passes nothing on. A shell with a trap
   passes the signal on to what it runs in the background. While it waits in the foreground, its trap does not run.
   `xargs` and `find -exec`, which start one program after the other, are asked like a shell.
+- A trap for the exit of bash (`trap 'kill $SERVER' EXIT`) runs at once, and takes away what the program in the
+  foreground needs to save. So such a bash is held (SIGSTOP) until that program has left, and asked then.
 - A helper that a run script starts beside a Python program (Xvfb, a Redis) is spared while a Python program heeds: the
   program needs it to save.
 - So is another Python program beside the one that trains, such as a server that generates its samples (`trl vllm-serve
-  … &`). One that runs the same script is asked, for the two train together. After half of the time all are asked.
+  … &`). One that runs the same script is asked, for the two train together. If no step was counted, programs in the
+  foreground train, and those in the background are beside them. After half of the time all are asked.
 - A shell of `script` or `dumb-init` is spared while a process below it heeds: when it ends, they end all it started.
 - A process that heeds nothing is spared while one below it heeds, for its end may end its children.
 - A carrier of signals (`timeout`, `tini`, `dumb-init`, GNU parallel, `mpirun`, DeepSpeed's launcher) is spared too: it
@@ -25,6 +28,7 @@ A process whose parent has gone is asked like a first one.
 from __future__ import annotations
 
 import math
+import signal
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,6 +69,16 @@ class Departure:
     _asked: set[int] = field(default_factory=set)
     _heeded_until: float | None = None
     """When a process that heeds was last seen; None if none ever was."""
+    held: set[int] = field(default_factory=set)
+    """Shells that are stopped, until `due` names them."""
+
+    def signals(
+        self, members: Sequence[Member], now: float, listener: int = 0, trainer: int = 0
+    ) -> list[tuple[int, signal.Signals]]:
+        """(PID, signal) of all that is to be sent now."""
+        held = self.held
+        asked = [(pid, signal.SIGTERM) for pid in self.due(members, now, listener, trainer)]
+        return asked + [(pid, signal.SIGSTOP if pid in self.held else signal.SIGCONT) for pid in held ^ self.held]
 
     def due(self, members: Sequence[Member], now: float, listener: int = 0, trainer: int = 0) -> list[int]:
         """PIDs to ask now. `members` are the remaining processes of the rank. `listener` knows of it without a signal,
@@ -73,7 +87,7 @@ class Departure:
         self._begun_at = now if self._begun_at is None else self._begun_at
         self._asked.add(listener)
         members = [replace(each, heeds=each.heeds or each.pid == listener) for each in members]
-        wanted = whom_to_ask(members, trainer if now < self._begun_at + self.patience_s else 0)
+        wanted = whom_to_ask(members, trainer, patient=now < self._begun_at + self.patience_s)
         told = [each for each in members if each.pid in self._asked or each in wanted]
         if any(each.heeds and each.program not in _WRITE_AT_THE_END for each in told):
             self._heeded_until = now
@@ -81,17 +95,17 @@ class Departure:
             wanted = [each for each in wanted if each.heeds or _is_shell(each)]
         if self._heeded_until is not None:
             wanted = [each for each in wanted if each.program not in _WRITE_AT_THE_END]
-        found = [each.pid for each in wanted if each.pid not in self._asked]
+        self.held = {each.pid for each in wanted if _cleans_up_too_early(each, members)} - self._asked
+        found = [each.pid for each in wanted if each.pid not in self._asked | self.held]
         self._asked.update(found)
         return found
 
 
-def whom_to_ask(members: Sequence[Member], trainer: int = 0) -> list[Member]:
-    """The processes that get SIGTERM now. `trainer`: PID of the one that makes the steps; 0 if unknown."""
-    children: dict[int, list[Member]] = defaultdict(list)
-    pids = {each.pid for each in members}
-    for each in members:
-        children[each.parent if each.parent in pids else 0].append(each)
+def whom_to_ask(members: Sequence[Member], trainer: int = 0, *, patient: bool = True) -> list[Member]:
+    """The processes that get SIGTERM now. `trainer`: PID of the one that makes the steps; 0 if unknown. `patient`: not
+    the programs beside it.
+    """
+    children = _children(members)
     found = [found for first in children[0] for found in _below(first, children)]
     if not any(each.heeds and _is_python(each) for each in found):
         return found
@@ -100,8 +114,26 @@ def whom_to_ask(members: Sequence[Member], trainer: int = 0) -> list[Member]:
     found = [each for each in found if not each.heeds or _is_shell(each) or scripts[each] is not None]
     programs = [each for each in found if each.heeds and not _is_shell(each)]
     training = {scripts[each] for each in programs if any(one.pid == trainer for one in trees[each])}
-    spared = [each for each in programs if training and scripts[each] not in training]
+    training = training or {scripts[each] for each in programs if not each.in_background}
+    spared = [each for each in programs if patient and training and scripts[each] not in training]
     return [each for each in found if each not in spared]
+
+
+def _children(members: Sequence[Member]) -> dict[int, list[Member]]:
+    """PID → the processes that it started; 0 → those whose parent has gone."""
+    children: dict[int, list[Member]] = defaultdict(list)
+    pids = {each.pid for each in members}
+    for each in members:
+        children[each.parent if each.parent in pids else 0].append(each)
+    return children
+
+
+def _cleans_up_too_early(shell: Member, members: Sequence[Member]) -> bool:
+    """True if its trap for the exit would run while a program in its foreground saves."""
+    children = _children(members)
+    foreground = (child for child in children[shell.pid] if not child.in_background)
+    below = (each for child in foreground for each in _below(child, children))
+    return shell.exit_trap and any(each.heeds and not _is_shell(each) for each in below)
 
 
 def _tree(member: Member, children: Mapping[int, Sequence[Member]]) -> Iterator[Member]:

@@ -292,9 +292,9 @@ async def _depart(run: RunningRank, departure: Departure) -> None:
     """Ask the processes of a rank to leave, and wait until none is left or the rank is killed."""
     while members := run.tree.members():
         known = run.counters.get("listener"), run.counters.get("trainer")
-        pids = [each.pid for each in members] if run.stopped else departure.due(members, time.monotonic(), *known)
-        for pid in pids:
-            run.tree.signal(pid, signal.SIGKILL if run.stopped else signal.SIGTERM)
+        killed = [(each.pid, signal.SIGKILL) for each in members] if run.stopped else []
+        for pid, number in killed or departure.signals(members, time.monotonic(), *known):
+            run.tree.signal(pid, number)
         await asyncio.sleep(_LOOK_S)
     if run.child.alive and not run.stopped:  # it has only just been forked
         run.child.signal(signal.SIGTERM)
