@@ -69,6 +69,26 @@ def test_an_image_without_a_compiler_is_told_so(line: str, told: bool) -> None:
     assert message.endswith("install g++ in it, or use the default image") is told
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        pytest.param("OSError: [Errno 30] Read-only file system: 'runs'", True, id="a relative path"),
+        pytest.param("OSError: [Errno 30] Read-only file system: '/workspace/runs'", True, id="a path in the code"),
+        pytest.param("OSError: [Errno 30] Read-only file system: '/data/runs'", False, id="another volume"),
+        pytest.param("mkdir: cannot create directory ‘runs’: Read-only file system", True, id="mkdir"),
+        pytest.param("mkdir: cannot create directory '/data/runs': Read-only file system", False, id="mkdir elsewhere"),
+        pytest.param("tee: logs/train.log: Read-only file system", True, id="tee"),
+        pytest.param("tee: /data/train.log: Read-only file system", False, id="tee elsewhere"),
+        pytest.param("run.sh: line 2: train.log: Read-only file system", True, id="a shell"),
+    ],
+)
+def test_a_program_that_writes_beside_its_code_is_told_where_it_may_write(line: str, told: bool) -> None:
+    """`cd /workspace && python train.py`."""
+    message = first_cause([ended(0, 1, tail=(line,))]).message
+    assert message.startswith(f"rank 0 ended with 1: {line}")
+    assert ("leave out `cd /workspace`, or write to COTENANT_CHECKPOINT_DIR" in message) is told
+
+
 @pytest.mark.parametrize("how", [{"code": 1}, {"signal": signal.SIGABRT}, {"signal": signal.SIGKILL}])
 def test_a_program_that_fails_after_its_pod_has_lost_its_gpus_is_not_to_blame(how: dict[str, Any]) -> None:
     line = "RuntimeError: CUDA unknown error"

@@ -53,7 +53,15 @@ _ORDINAL_HINT = (
     ". The rank sees only its own GPUs: choose one by LOCAL_RANK. If all ranks are in one pod, gpuVisibility: Pod in"
     " spec.runtime shows them all of its GPUs"
 )
-_HINTS = ((_NO_COMPILER, _COMPILER_HINT), (_NO_SUCH_GPU, _ORDINAL_HINT))
+_READ_ONLY_CODE = re.compile(
+    r"Read-only file system: '(/workspace/|(?!/))|[ '‘](/workspace/|(?![/'‘ :]))[^ '’]*['’]?: Read-only file system"
+)
+"""How Python, and how the tools of a shell fail to write into the folder of the code, by any path."""
+_READ_ONLY_HINT = (
+    ". Code is mounted read-only. A program starts in a folder of its code in which it may write: leave out"
+    " `cd /workspace`, or write to COTENANT_CHECKPOINT_DIR or /tmp"
+)
+_HINTS = ((_NO_COMPILER, _COMPILER_HINT), (_NO_SUCH_GPU, _ORDINAL_HINT), (_READ_ONLY_CODE, _READ_ONLY_HINT))
 _LOST_HINT = "as by a systemctl daemon-reload on the node"
 _CLIENTS_JOINED = re.compile(r"\d+/(\d+) clients joined")
 """How torch's store gives up waiting for the processes of a group."""
