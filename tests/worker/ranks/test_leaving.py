@@ -160,6 +160,28 @@ def test_a_shell_with_a_trap_for_its_exit_is_held_until_the_program_in_its_foreg
     assert departure.signals([shell, server], 9.1) == [(10, signal.SIGTERM), (10, signal.SIGCONT)]
 
 
+GO_TASK, NOX = Member(10, 1, "task", "task", heeds=True), replace(runs("nox", 10, 1), heeds=False)
+TRAINS = runs("train.py", 12, 10)
+
+
+def test_a_runner_of_tasks_is_held_and_cannot_start_the_next_one() -> None:
+    departure = Departure()
+    assert departure.signals([NOX, TRAINS], 0.0) == [(12, signal.SIGTERM), (10, signal.SIGSTOP)]
+    assert departure.signals([NOX], 9.0) == [(10, signal.SIGTERM), (10, signal.SIGCONT)]
+    departure = Departure()
+    assert departure.signals([GO_TASK, TRAINS], 0.0) == [(12, signal.SIGTERM), (10, signal.SIGSTOP)]
+    assert departure.signals([GO_TASK], 9.0) == [(10, signal.SIGKILL), (10, signal.SIGCONT)]
+    assert Departure().signals([GO_TASK, plain(12, 10)], 0.0) == [(10, signal.SIGTERM), (12, signal.SIGTERM)]
+
+
+def test_a_runner_through_which_a_program_prints_stays_until_that_has_left() -> None:
+    departure, runner = Departure(), replace(runs("inv", 10, 1), heeds=False)
+    assert departure.signals([runner, TRAINS], 0.0) == [(12, signal.SIGTERM)]
+    assert departure.signals([runner, replace(TRAINS, parent=1)], 1.0) == []
+    assert departure.signals([runner], 9.0) == [(10, signal.SIGTERM)]
+    assert Departure().signals([runs("poe", 10, 1), TRAINS], 0.0) == [(12, signal.SIGTERM)]
+
+
 @pytest.mark.parametrize(
     "beside",
     [

@@ -10,6 +10,8 @@ judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
   `xargs` and `find -exec`, which start one program after the other, are asked like a shell.
 - A trap for the exit of bash (`trap 'kill $SERVER' EXIT`) runs at once, and takes away what the program in the
   foreground needs to save. So such a bash is held (SIGSTOP) until that program has left, and asked then.
+- A runner of tasks (`task train`, `snakemake`, `nox`) is held too: it passes no signal on, and would start the next
+  task. One through which the program prints (`inv`, `poe`) cannot be held. It is spared, and asked right after.
 - A helper that a run script starts beside a Python program (Xvfb, a Redis) is spared while a Python program heeds: the
   program needs it to save.
 - So is another Python program beside the one that trains, such as a server that generates its samples (`trl vllm-serve
@@ -49,9 +51,15 @@ _CARRIERS: Final = frozenset(
 signal for "at once". GNU parallel is Perl by this name; it kills after a third of a second, Open MPI's launchers at
 once, horovodrun after five. DeepSpeed's tells one rank after the other, each with its loader workers.
 """
+_TASKS: Final = frozenset({"nox", "snakemake", "task"})
+_SWALLOWS: Final = frozenset({"task"})
+"""They count signals and go on. So SIGKILL ends them: there is nothing that they would save."""
+_PRINTING_TASKS: Final = frozenset({"doit", "inv", "invoke", "poe"})
+"""Runners that pass on what their tasks print. poe sends them SIGINT for SIGTERM."""
 _WRITE_AT_THE_END: Final = frozenset(
     {"nsys", "nsys-launcher", "ncu", "perf", "py-spy", "rocprof", "rocprofv3", "vtune"}
 )
+_SPARED: Final = _CARRIERS | _PRINTING_TASKS | _WRITE_AT_THE_END
 _ENDS_ALL: Final = frozenset({"dumb-init", "script"})
 """When the process that they started ends, all that it started gets a signal too: a second SIGTERM, or SIGHUP."""
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "busybox", "zsh", "ksh", "mksh", "fish", "csh", "tcsh"})
@@ -70,14 +78,16 @@ class Departure:
     _heeded_until: float | None = None
     """When a process that heeds was last seen; None if none ever was."""
     held: set[int] = field(default_factory=set)
-    """Shells that are stopped, until `due` names them."""
+    """Processes that are stopped, until `due` names them."""
 
     def signals(
         self, members: Sequence[Member], now: float, listener: int = 0, trainer: int = 0
     ) -> list[tuple[int, signal.Signals]]:
         """(PID, signal) of all that is to be sent now."""
         held = self.held
-        asked = [(pid, signal.SIGTERM) for pid in self.due(members, now, listener, trainer)]
+        swallow = {each.pid for each in members if each.pid in held and each.program in _SWALLOWS}
+        due = self.due(members, now, listener, trainer)
+        asked = [(pid, signal.SIGKILL if pid in swallow else signal.SIGTERM) for pid in due]
         return asked + [(pid, signal.SIGSTOP if pid in self.held else signal.SIGCONT) for pid in held ^ self.held]
 
     def due(self, members: Sequence[Member], now: float, listener: int = 0, trainer: int = 0) -> list[int]:
@@ -89,13 +99,15 @@ class Departure:
         members = [replace(each, heeds=each.heeds or each.pid == listener) for each in members]
         wanted = whom_to_ask(members, trainer, patient=now < self._begun_at + self.patience_s)
         told = [each for each in members if each.pid in self._asked or each in wanted]
-        if any(each.heeds and each.program not in _WRITE_AT_THE_END for each in told):
+        leaving = any(each.heeds and each.program not in _WRITE_AT_THE_END | _SWALLOWS for each in told)
+        if leaving:
             self._heeded_until = now
         if self._heeded_until is not None and now < self._heeded_until + MOMENT_S:
-            wanted = [each for each in wanted if each.heeds or _is_shell(each)]
+            runners = frozenset() if leaving else _PRINTING_TASKS
+            wanted = [each for each in wanted if each.heeds or _is_shell(each) or _names(each) & runners]
         if self._heeded_until is not None:
             wanted = [each for each in wanted if each.program not in _WRITE_AT_THE_END]
-        self.held = {each.pid for each in wanted if _cleans_up_too_early(each, members)} - self._asked
+        self.held = {each.pid for each in wanted if _goes_on_too_early(each, members)} - self._asked
         found = [each.pid for each in wanted if each.pid not in self._asked | self.held]
         self._asked.update(found)
         return found
@@ -128,12 +140,15 @@ def _children(members: Sequence[Member]) -> dict[int, list[Member]]:
     return children
 
 
-def _cleans_up_too_early(shell: Member, members: Sequence[Member]) -> bool:
-    """True if its trap for the exit would run while a program in its foreground saves."""
+def _goes_on_too_early(member: Member, members: Sequence[Member]) -> bool:
+    """True if it would run its trap for the exit, or go on with its next task, while a program in its foreground
+    saves.
+    """
     children = _children(members)
-    foreground = (child for child in children[shell.pid] if not child.in_background)
+    foreground = (child for child in children[member.pid] if not child.in_background)
     below = (each for child in foreground for each in _below(child, children))
-    return shell.exit_trap and any(each.heeds and not _is_shell(each) for each in below)
+    goes_on = member.exit_trap or bool(_names(member) & _TASKS)
+    return goes_on and any(each.heeds and not _is_shell(each) for each in below)
 
 
 def _tree(member: Member, children: Mapping[int, Sequence[Member]]) -> Iterator[Member]:
@@ -152,7 +167,7 @@ def _below(member: Member, children: dict[int, list[Member]], *, spared: bool = 
     started = [child for child in children[member.pid] if child.name != LOADER_WORKER]
     if member.program in _SHELLS and member.heeds:
         started = [child for child in started if not child.in_background]
-    elif member.heeds and not _is_shell(member) and not _names(member) & (_CARRIERS | _WRITE_AT_THE_END):
+    elif member.heeds and not _is_shell(member) and not _names(member) & _SPARED:
         return [member]
     ends_all = member.program in _ENDS_ALL
     below = [found for child in started for found in _below(child, children, spared=ends_all)]
@@ -172,4 +187,4 @@ def _is_shell(member: Member) -> bool:
     """True for a process that runs one program after the other and passes no signal on to the program in the
     foreground.
     """
-    return member.program in _SHELLS | _ONE_AFTER_THE_OTHER
+    return member.program in _SHELLS | _ONE_AFTER_THE_OTHER or bool(_names(member) & _TASKS)
