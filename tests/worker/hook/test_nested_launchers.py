@@ -101,6 +101,23 @@ def test_a_torchrun_in_a_script_becomes_the_rank(tmp_path: Path, how: str, place
 
 
 @pytest.mark.parametrize(
+    ("restarts", "retries", "told"), [(3, "0", True), (3, "", True), (3, "3", False), (0, "0", False)]
+)
+def test_a_torchrun_in_a_script_that_would_restart_more_often_than_the_job_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], restarts: int, retries: str, told: bool
+) -> None:
+    for name, value in {"COTENANT_RANK": "0", "COTENANT_RANKS": "2", "TORCHELASTIC_MAX_RESTARTS": retries}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "execvpe", lambda *_: None)
+    warned: list[str] = []
+    monkeypatch.setattr(nested_launchers.launcher, "warn", lambda _, text: warned.append(text))
+    nested_launchers._become_rank("torchrun", 2, 1, ["train.py"], restarts=restarts)
+    text = "torchrun: max_restarts=3 starts nothing again here: say retries: 3 in the job"
+    assert warned == ([text] if told else [])
+    assert (text in capsys.readouterr().err) is told
+
+
+@pytest.mark.parametrize(
     ("notice", "limit", "waits"),
     [
         pytest.param('{"seconds": 295.0}', 30, 295, id="as long as the pod has"),

@@ -197,7 +197,7 @@ def rank_environment(
         "MASTER_ADDR": group.master_addr,
         "MASTER_PORT": str(group.master_port),
         "TORCHELASTIC_RESTART_COUNT": str(group.restart_count),
-        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_MAX_RESTARTS": str(contract.platform.get("retries", 0)),
         "TORCHELASTIC_RUN_ID": contract.uid,
         **device_environment.visibility(pod, gpus),
         "COTENANT_RANK": str(assignment.rank),

@@ -56,7 +56,8 @@ def after_launcher(api):
     def launch(self, *args):
         config, program = self._config, self._entrypoint
         if isinstance(program, str) and "COTENANT_RANK" in os.environ:
-            _become_rank("torchrun", config.nproc_per_node, config.max_nodes, [program, *args])
+            command = [program, *args]
+            _become_rank("torchrun", config.nproc_per_node, config.max_nodes, command, restarts=config.max_restarts)
         return original(self, *args)
 
     api.elastic_launch.__call__ = launch
@@ -143,9 +144,9 @@ def _visible_gpus():
     return [part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part]
 
 
-def _become_rank(name, processes, nodes, command, variables=os.environ):
+def _become_rank(name, processes, nodes, command, variables=os.environ, *, restarts=0):
     """Replace this process by the program. Returns only if the launcher should continue. `variables` are what the
-    launcher sets for the program.
+    launcher sets for the program, `restarts` how often it would start failed processes again.
     """
     world = world_size()
     found = classify(processes, nodes, len(_visible_gpus()), world)
@@ -154,6 +155,10 @@ def _become_rank(name, processes, nodes, command, variables=os.environ):
         command = [str(part).replace("${local_rank}", place["LOCAL_RANK"]) for part in command]
         shown = " ".join(part for part in command[1:] if part != "-u")[:200]
         log_line(f"{name} has no ranks to start here: rank {place['RANK']} of {place['WORLD_SIZE']} runs {shown}")
+        if restarts > int(os.environ.get("TORCHELASTIC_MAX_RESTARTS") or 0):
+            text = f"{name}: max_restarts={restarts} starts nothing again here: say retries: {restarts} in the job"
+            log_line(text)
+            launcher.warn("lost-restarts", text)
         sys.stdout.flush()
         os.execvpe(command[0], command, {**variables, **place})
     if found == ISOLATED:
