@@ -15,6 +15,7 @@ from cotenant.api.conversion.to_core import to_job
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.validation.problems import DocumentError
 from cotenant.contract import Role
+from cotenant.controller.client.kube import QUEUES
 from cotenant.controller.cluster.gpu_holders import GpuHolders
 from cotenant.controller.cluster.nodes.cluster_nodes import ClusterNodes
 from cotenant.controller.cluster.placement_validation import pod_contradiction, server_count_error, shape_error
@@ -146,6 +147,12 @@ class CoreJobs:
         """Name of a deleted PriorityClass of a job that holds GPUs; empty if the class exists or the job names none."""
         name = record.job.spec.priority_class_name if record.job and record.phase in HOLDING else None
         return name if name and name not in self._cache.priority_classes else ""
+
+    def missing_queue(self, record: JobRecord) -> str:
+        """Name of a deleted Queue of a job that holds GPUs; empty if the Queue exists."""
+        name = record.queue_named if record.phase in HOLDING else ""
+        exists = name in self._cache.queues or (QUEUES.plural, name) in self._cache.unreadable
+        return "" if exists else name
 
     def _read(
         self, record: JobRecord, job: TrainingJob, excluded: frozenset[str], mounted: tuple[MountedClaim, ...]

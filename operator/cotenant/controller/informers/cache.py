@@ -316,8 +316,14 @@ class ObjectCache:
         (self.queues if resource == QUEUES else self.namespaces).pop(key, None)
         if resource == NAMESPACES:
             self._changes.jobs |= self.volumes.drop(resource, key)
+        else:
+            self._note_queue(key)
         self.tenancy_revision += 1
         self._changes.queues = True
+
+    def _note_queue(self, name: str) -> None:
+        """Have the loop look at the jobs of a Queue that has come or gone: their conditions say so."""
+        self._changes.jobs |= {one.id for one in self.jobs.values() if one.queue_named == name}
 
     def _note_quota_request(self, key: str, request: QuotaRequest | None) -> None:
         """Take in a request, or drop it. Only what it was granted changes the queues."""
@@ -353,6 +359,8 @@ class ObjectCache:
         self.queue_statuses[name] = document.get("status") or {}
         queue = parse_queue(document)
         known = self.queues.get(name)
+        if known is None:
+            self._note_queue(name)
         self.tenancy_revision += known is None or known.spec != queue.spec
         self.queues[name] = queue
         self._changes.queues = True

@@ -71,6 +71,8 @@ class Observation:
     """Why the spec cannot be read."""
     missing_class: str = ""
     """Name of the deleted PriorityClass of a job that holds GPUs."""
+    missing_queue: str = ""
+    """Name of the deleted Queue of a job that holds GPUs."""
     of_pods: PodsObserved = PodsObserved()
     of_placement: PlacementObserved = PlacementObserved()
     progress: ProgressStatus | None = None

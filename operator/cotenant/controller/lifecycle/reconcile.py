@@ -32,6 +32,7 @@ from cotenant.controller.lifecycle.pod_deletion import (
 from cotenant.controller.lifecycle.policies import (
     blocked_start,
     data_staging,
+    deleted_objects,
     evaluator,
     idle_timeout,
     isolation_levels,
@@ -39,7 +40,6 @@ from cotenant.controller.lifecycle.policies import (
     max_runtime,
     node_lost,
     pod_exits,
-    priority_class,
     retries,
     share_suggestion,
     start_obstacles,
@@ -220,7 +220,7 @@ def _reconcile_admitted(o: Observation, settings: Settings) -> ReconcileResult:
     result = isolation_levels.with_levels(o, _running(o) if o.phase is Phase.RUNNING else _starting(o))
     result = data_staging.with_message(o, result)
     result = share_suggestion.with_suggestion(o, low_use.with_condition(o, result))
-    result = evaluator.with_evaluator(o, priority_class.with_class_condition(o, result))
+    result = evaluator.with_evaluator(o, deleted_objects.with_conditions(o, result))
     # 3. What ends it by the clock is looked for again at its time.
     times = [result.requeue_at, *(deadline_of(o, settings) for deadline_of in DEADLINES)]
     return replace(result, requeue_at=min((at for at in times if at is not None), default=None))

@@ -36,11 +36,15 @@ START_BLOCKED: Final = "StartBlocked"
 """Condition: the last attempt never ran, for this reason. It stays until an attempt runs."""
 CLASS_MISSING: Final = "PriorityClassMissing"
 """Condition: a job holds GPUs and its PriorityClass was deleted."""
+QUEUE_MISSING: Final = "QueueMissing"
+"""Condition: a job holds GPUs and its Queue was deleted."""
 CLUSTER_LOST: Final = "ClusterLost"
 """Condition: nothing is heard from the other cluster that the job is on."""
 SPILLOVER: Final = "Spillover"
 """Condition: whether the job may be handed to the other cluster that its queue names; False with the reason."""
-KEPT: Final = frozenset({OVERDUE, LOW_USE, START_BLOCKED, CLASS_MISSING, CLUSTER_LOST, SPILLOVER, quarantine.CONDITION})
+KEPT: Final = frozenset(
+    {OVERDUE, LOW_USE, START_BLOCKED, CLASS_MISSING, QUEUE_MISSING, CLUSTER_LOST, SPILLOVER, quarantine.CONDITION}
+)
 """Conditions that do not follow from the phase."""
 
 

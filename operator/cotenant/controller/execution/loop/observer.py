@@ -33,6 +33,7 @@ class Observer:
             record=record,
             problem=record.problem if record.job is None else memory.reading_problem,
             missing_class=self.cluster.core_jobs.missing_class(record),
+            missing_queue=self.cluster.core_jobs.missing_queue(record),
             of_pods=PodsObserved(
                 pods=tuple(pods.values()),
                 gone=self.cache.pods.ended_of(record.id),

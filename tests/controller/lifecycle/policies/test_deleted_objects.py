@@ -1,4 +1,4 @@
-"""A job whose PriorityClass is deleted while it holds GPUs."""
+"""A job whose PriorityClass or Queue is deleted while it holds GPUs."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ def test_everything_else_of_its_spec_holds(spec: dict[str, Any], reason: str, mo
     assert after.reason == reason
 
 
-def test_a_condition_says_that_the_class_is_gone_and_that_it_is_back() -> None:
+@pytest.mark.parametrize(
+    ("kind", "field"), [("PriorityClassMissing", "missing_class"), ("QueueMissing", "missing_queue")]
+)
+def test_a_condition_says_that_it_is_gone_and_that_it_is_back(kind: str, field: str) -> None:
     said = []
     status = admitted(Phase.RUNNING, *ONE)
     for missing in ("batch", "batch", "", ""):
-        o = observed(status, pod(0, ready=True), now=T0 + 20, missing_class=missing)
+        o = observed(status, pod(0, ready=True), now=T0 + 20, **{field: missing})
         result = reconcile(o, SETTINGS)
         status = result.status or status
-        told = [one.status for one in status.conditions if one.type == "PriorityClassMissing"]
+        told = [one.status for one in status.conditions if one.type == kind]
         said.append((result.status is not None, told, result.event is not None))
     assert said == [
         (True, ["True"], True),
