@@ -52,7 +52,8 @@ class Scorer(Protocol):
         ...
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
-        """Score `rows` ([R] node rows that take the shape). `fit[r, g]`: GPU g of row r may serve one of its GPUs."""
+        """Score `rows` ([R] node rows). `fit[r, g]`: GPU g of row r may serve one of the shape's GPUs. Rows where too
+        few fit may be among them; their scores are ignored."""
         ...
 
 

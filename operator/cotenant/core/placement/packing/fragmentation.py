@@ -97,20 +97,24 @@ class PackingScorer:
         return ScoreScope.GPU if shape.count == 1 else ScoreScope.FIT
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
+        able = (fit.sum(axis=1) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
+        able &= (ledger.free_host[rows] >= shape.host_mib) & (ledger.free_scratch[rows] >= shape.scratch_mib)
         values = self._values_of(ledger)
-        values.refresh(rows)
-        if len(rows) <= CHUNK:
+        if len(rows) <= CHUNK and able.all():
+            values.refresh(rows)
             return self._score_rows(values, shape, rows, fit)
-        node = np.empty(len(rows), dtype=np.int64)
-        gpu = np.empty(fit.shape, dtype=np.int64)
-        for start in range(0, len(rows), CHUNK):
-            chunk = slice(start, start + CHUNK)
+        node = np.full(len(rows), _NEVER, dtype=np.int64)
+        gpu = np.full(fit.shape, _NEVER, dtype=np.int64)
+        places = np.flatnonzero(able)
+        values.refresh(rows[places])
+        for start in range(0, len(places), CHUNK):
+            chunk = places[start : start + CHUNK]
             scored = self._score_rows(values, shape, rows[chunk], fit[chunk])
             node[chunk], gpu[chunk] = scored.node, scored.gpu
         return Scores(node=node, gpu=gpu)
 
     def _score_rows(self, values: NodeValues, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
-        """Every way after is worked out in one go."""
+        """All rows can take the shape. Every way after is worked out in one go."""
         every = np.arange(len(rows))
         gpu = np.zeros(fit.shape, dtype=np.int64)
         if shape.whole and self._plain:
