@@ -28,7 +28,7 @@ from cotenant.core.model.plan import Admit, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.simulator.engine import Pace, simulate
 from cotenant.simulator.scenario import Arrival, Scenario
-from cotenant.testing import make_job, make_node, make_queue
+from tests.support.clusters import make_job, make_node, make_queue
 
 HOUR = 3_600.0
 DECLARES = ("nothing", "expectedRuntime", "maxRuntime")

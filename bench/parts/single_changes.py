@@ -21,9 +21,9 @@ from cotenant.core.model.objects import GpuRequest, Job, Sharing, TopologyMode
 from cotenant.core.model.plan import Plan, Reason
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.query.situation import Situation
-from cotenant.testing import ToyCluster
 from tests.core.scheduling.test_advice import edited, is_started, with_job
 from tests.core.worlds.stories import Draw, draw_job, draw_node, draw_queues, happenings
+from tests.support.clusters import ToyCluster
 
 POLICY = Policy(advice=100_000)
 """No bound on advice: the search is measured, not its budget."""

@@ -20,7 +20,7 @@ from cotenant.core.model.objects import (
     RankPlacement,
     TenantQueue,
 )
-from cotenant.testing import make_job, make_node
+from tests.support.clusters import make_job, make_node
 
 CLASSES = {"H100": 81_920, "A100": 40_960, "L40S": 46_080, "T4": 15_360}
 """Class → MiB."""

@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 from cotenant.core.model.objects import Job, TimeOrder
 from cotenant.simulator.scenario import Arrival, Scenario
-from cotenant.testing import make_job, make_node, make_queue
+from tests.support.clusters import make_job, make_node, make_queue
 
 Declares = Callable[[random.Random, float], int | None]
 """(dice, true run time) → what is declared."""

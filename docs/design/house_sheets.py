@@ -89,7 +89,7 @@ def sheet_of(graph: grimp.ImportGraph, package: str) -> Sheet:
     else:
         rooms = {child.rpartition(".")[2]: child for child in graph.find_children("cotenant")}
         rooms |= {tree: tree for tree in TREES if tree != "cotenant"}
-    rooms = {name: module for name, module in sorted(rooms.items()) if name not in {"__main__", "testing"}}
+    rooms = {name: module for name, module in sorted(rooms.items()) if name != "__main__"}
     imports = {
         name: {
             other

@@ -195,7 +195,7 @@ def as_written(field: str) -> str:
 
 def is_shared(path: str) -> bool:
     """Whether a file stands above the rooms: the contract between operator and worker, and the names."""
-    return path in {"operator/cotenant/contract.py", "operator/cotenant/names.py", "operator/cotenant/testing.py"}
+    return path in {"operator/cotenant/contract.py", "operator/cotenant/names.py"}
 
 
 def written_in(path: str, source: str, tree: ast.Module) -> Iterator[Reference]:

@@ -40,7 +40,7 @@ def modules_of(package: str, *skipped: str) -> list[str]:
 SHARED = ["cotenant", "cotenant.names", "cotenant.contract"]
 LOCAL_VERBS = [module for module in modules_of("cotenant_local") if module.startswith("cotenant_local.cli")]
 NOT_OF_THE_CLIENT = (
-    "cotenant.controller", "cotenant.dashboard", "cotenant.mcp", "cotenant.serving", "cotenant.testing",
+    "cotenant.controller", "cotenant.dashboard", "cotenant.mcp", "cotenant.serving", "tests.support.clusters",
 )  # fmt: skip
 EXTRAS = {
     "client": modules_of("cotenant", *NOT_OF_THE_CLIENT),

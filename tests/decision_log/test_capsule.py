@@ -17,8 +17,8 @@ from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.decision_log.capsule import Capsule, differences, plan_lines, replayed
 from cotenant.decision_log.codec import CodecError, canonical, decode, encode
 from cotenant.decision_log.digest import SnapshotDigests
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
 from tests.core.worlds.stories import Draw, draw_job, draw_node, draw_queues
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue, make_snapshot
 
 
 def drawn(seed: int) -> tuple[Snapshot, Policy]:

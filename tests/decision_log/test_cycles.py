@@ -7,7 +7,7 @@ from dataclasses import replace
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Reason, Verdict
 from cotenant.decision_log import cycles
 from cotenant.decision_log.cycles import ActionTaken, CycleHistory, ReasonGiven
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 SNAPSHOT = make_snapshot(nodes=[make_node("n1")], queues=[make_queue("red", guaranteed=2)], jobs=[make_job("a")])
 PLACE = make_placement(("n1", [[0], [1]]))

@@ -22,7 +22,7 @@ from cotenant.query.cluster_change import (
     without_node,
 )
 from cotenant.query.situation import Situation
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 RED, BLUE = make_queue("red", guaranteed=2, limit=2), make_queue("blue", guaranteed=2)
 

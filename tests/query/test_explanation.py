@@ -9,7 +9,7 @@ from cotenant.core.model.plan import Plan
 from cotenant.query.explanation import NAMED_AHEAD, Explanation, Standing, explain
 from cotenant.query.redaction import JobMention
 from cotenant.query.situation import Situation
-from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import UNPROTECTED, ToyCluster, make_job, make_node, make_queue
 
 TEAMS = (
     make_queue("all", guaranteed=4),

@@ -14,7 +14,15 @@ from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Plan
 from cotenant.query.job_move import MovePlan, plan_move
 from cotenant.query.situation import Situation
-from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import (
+    UNPROTECTED,
+    ToyCluster,
+    make_job,
+    make_node,
+    make_placement,
+    make_queue,
+    make_snapshot,
+)
 
 NODES = [make_node("n1"), make_node("n2")]
 TRAINS = replace(

@@ -14,7 +14,7 @@ from cotenant.core.scheduling.scheduler import place
 from cotenant.query.cluster_change import with_copies
 from cotenant.query.node_needs import NodeNeeds, node_needs
 from cotenant.query.situation import Situation
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 QUEUES = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=2, limit=4))
 H100, A100 = make_node("n1"), make_node("n2", gpu_class="A100", gpus=4)

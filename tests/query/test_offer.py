@@ -12,7 +12,7 @@ from cotenant.core.policy import DEFAULT
 from cotenant.query.offer import ClassOffer, Offer, offers
 from cotenant.query.situation import Situation
 from cotenant.query.what_if import ProposalOutcome, what_if
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 QUEUES = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=2))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cotenant.core.policy import DEFAULT
 from cotenant.query.queue_tree import QuotaUse, ShareSum, ShareTerm, queue_tree
 from cotenant.query.situation import Situation
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 QUEUES = [
     make_queue("z-root", guaranteed=4, namespaces=frozenset()),

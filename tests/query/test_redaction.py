@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.core.model.objects import GpuRequest, Job
 from cotenant.query.redaction import JobMention, mentioned, redacted, size_of
-from cotenant.testing import make_job, make_placement
+from tests.support.clusters import make_job, make_placement
 
 
 def sees_red(namespace: str) -> bool:

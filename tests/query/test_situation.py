@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cotenant.core import schedule
 from cotenant.query.situation import Situation
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 
 def cluster() -> ToyCluster:

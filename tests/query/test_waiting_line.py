@@ -10,7 +10,7 @@ from cotenant.core.model.objects import Job, TenantQueue, TimeOrder
 from cotenant.core.policy import DEFAULT
 from cotenant.query.situation import Situation
 from cotenant.query.waiting_line import WaitingLine
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 FULL = make_job("full", queue="green", gpus=4, at=0.0)
 

@@ -13,7 +13,7 @@ from cotenant.core.model.plan import Admit
 from cotenant.query.redaction import JobMention
 from cotenant.query.situation import Situation
 from cotenant.query.what_if import ProposalOutcome, what_if, with_job
-from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import UNPROTECTED, ToyCluster, make_job, make_node, make_queue
 
 TEAMS = [make_queue("red", guaranteed=2), make_queue("blue", guaranteed=2)]
 

@@ -11,8 +11,8 @@ from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.simulator import scenario
 from cotenant.simulator.engine import Pace, simulate
 from cotenant.simulator.job_run import Costs
-from cotenant.testing import UNPROTECTED
 from tests.simulator.worlds import NOTHING_LOST, ends, gpu_node, job, played, queue
+from tests.support.clusters import UNPROTECTED
 
 
 def test_two_jobs_that_fit_together_end_together_and_the_third_follows() -> None:

@@ -10,7 +10,7 @@ from cotenant.core.model.objects import Job, Node, Quota, TenantQueue
 from cotenant.core.model.plan import Admit, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.facts import JobObserved, NodeObserved, QueueObserved
-from cotenant.testing import make_job, make_node
+from tests.support.clusters import make_job, make_node
 
 
 def nodes(count: int) -> list[Node]:

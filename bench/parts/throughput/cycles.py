@@ -15,7 +15,7 @@ from cotenant.core.model.plan import Admit, Evict, Resize
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.scheduling.scheduler import decide
 from cotenant.core.state.facts import JobObserved, NodeObserved
-from cotenant.testing import make_job
+from tests.support.clusters import make_job
 
 
 def running_cluster(dice: random.Random, scale: float) -> Row:

@@ -9,7 +9,7 @@ from bench.parts.throughput.clusters import admitted, arrived, feed, full, nodes
 from bench.parts.throughput.rows import Row, duration, rate, timed
 from cotenant.core import ClusterState, schedule
 from cotenant.core.model.plan import Evict, Resize
-from cotenant.testing import make_job
+from tests.support.clusters import make_job
 
 
 def one_gpu_jobs(dice: random.Random, scale: float) -> Row:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.api.conversion.job_moves import JobMove, read_move, with_move
-from cotenant.testing import make_job
+from tests.support.clusters import make_job
 
 GIVEN: dict[str, Any] = {
     "attempt": 2,

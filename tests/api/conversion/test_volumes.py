@@ -20,8 +20,8 @@ from cotenant.api.conversion.volumes import (
 )
 from cotenant.api.validation.problems import DocumentError
 from cotenant.core.model.objects import Job, Spread, Topology, TopologyMode
-from cotenant.testing import make_placement
 from tests.controller.builders import job_document
+from tests.support.clusters import make_placement
 
 ZONE, OLD_ZONE, HOST = (
     "topology.kubernetes.io/zone",

@@ -14,7 +14,7 @@ from cotenant.cli import main
 from cotenant.core.policy import Policy
 from cotenant.core.scheduling.scheduler import schedule
 from cotenant.decision_log.capsule import Capsule
-from cotenant.testing import make_job, make_node, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_queue, make_snapshot
 
 SNAPSHOT = make_snapshot(
     nodes=[make_node("n1")],

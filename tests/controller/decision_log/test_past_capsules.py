@@ -10,7 +10,7 @@ import pytest
 from cotenant.controller.decision_log.past_capsules import PAUSE_S, PastCapsules
 from cotenant.core.model.plan import Evict, EvictionKind, Plan
 from cotenant.core.policy import DEFAULT
-from cotenant.testing import make_job, make_node, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_queue, make_snapshot
 
 SNAPSHOT = make_snapshot(nodes=[make_node("n1")], queues=[make_queue("red", guaranteed=2)], jobs=[make_job("a")])
 QUIET = Plan()

@@ -14,7 +14,7 @@ from cotenant.core.model.plan import Action, Evict, EvictionKind, Plan
 from cotenant.core.policy import DEFAULT
 from cotenant.core.scheduling.scheduler import schedule
 from cotenant.decision_log.timelines import Happening
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 ONE_NODE = make_placement(("n1", [[0], [1]]))
 SNAPSHOT = make_snapshot(

@@ -17,7 +17,7 @@ from cotenant.core.model.plan import Plan
 from cotenant.core.policy import DEFAULT
 from cotenant.query.cluster_change import ChangedCluster
 from cotenant.query.situation import Situation
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 QUEUE = {
     "apiVersion": "cotenant.dev/v1beta1",

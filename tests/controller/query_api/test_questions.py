@@ -17,7 +17,7 @@ from cotenant.controller.query_api.questions import (
 )
 from cotenant.core.model.plan import Plan
 from cotenant.core.policy import DEFAULT
-from cotenant.testing import make_job, make_snapshot
+from tests.support.clusters import make_job, make_snapshot
 
 
 def planned() -> Questions:

@@ -31,8 +31,7 @@ from cotenant.decision_log.timelines import Happening, Timeline
 from tests.controller.execution.replica import NODE_NAMES, Replica, gpu_node, submit
 from tests.controller.query_api.test_access import AuthorizingKube
 from tests.controller.telemetry.test_probes import free_port
-from tests.support.authorities import Authority
-from tests.support.certificates import write_certificate
+from tests.support.certificates import Authority, write_certificate
 
 FRONT, OTHER = Authority("front-proxy-ca"), Authority("another-ca")
 PATH = f"{ROOT}/namespaces/red/explanations/train"

@@ -17,8 +17,8 @@ from cotenant.core import DEFAULT, schedule
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 from tests.controller.builders import job_document
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 NOW = 1_000.0
 PLACE = make_placement(("n1", [[0]]))

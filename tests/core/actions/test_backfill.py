@@ -21,7 +21,7 @@ from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Reason, R
 from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.quota.usage import Charge
 from cotenant.core.state.facts import BookingObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
 def plan(*small: Job, policy: Policy | None = None) -> Plan:

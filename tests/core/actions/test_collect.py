@@ -30,7 +30,7 @@ from cotenant.core.placement import BestFit
 from cotenant.core.quota.usage import Charge
 from cotenant.core.scheduling.admission import Admission
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 NOW = 10_000.0
 RED, BLUE = make_queue("red", guaranteed=2), make_queue("blue", guaranteed=0)

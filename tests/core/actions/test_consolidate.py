@@ -17,7 +17,7 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Evict, Reason, Refusal, Resize
-from cotenant.testing import (
+from tests.support.clusters import (
     UNPROTECTED,
     ToyCluster,
     make_job,

@@ -20,7 +20,7 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import make_job, make_node, make_placement, make_queue
+from tests.support.clusters import make_job, make_node, make_placement, make_queue
 
 NOW = 10_000.0
 QUEUES = (

@@ -15,7 +15,7 @@ from cotenant.core.model.plan import Admit, Evict, Resize
 from cotenant.core.placement import BestFit
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
 def steps(toy: ToyCluster) -> list[tuple[str, str]]:

@@ -26,7 +26,7 @@ from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason, Resize
 from cotenant.core.placement import BestFit
 from cotenant.core.quota.usage import Charge
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
 def steps(toy: ToyCluster) -> list[tuple[str, str]]:

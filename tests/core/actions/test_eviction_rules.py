@@ -12,7 +12,7 @@ from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.quota.tree import QueueTree
-from cotenant.testing import make_job, make_queue
+from tests.support.clusters import make_job, make_queue
 
 
 def rules(*, policy_s: int = 0, queue_s: int = 0, restart_s: int = 60) -> EvictionRules:

@@ -17,7 +17,7 @@ from cotenant.core.model.plan import Evict, EvictionKind, Reason
 from cotenant.core.placement import BestFit
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 NOW = 1_000.0
 TRAINS = make_job("trains", workers=2, placement=make_placement(("n1", [[0], [1]])))

@@ -8,7 +8,7 @@ from cotenant.core import schedule
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Verdict
 from cotenant.core.policy import Policy
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 POLICY = Policy(protected_runtime_s=300)
 

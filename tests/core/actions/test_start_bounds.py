@@ -15,7 +15,7 @@ from cotenant.core.actions.tenure import waits_since
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.model.plan import StartBound
 from cotenant.core.quota.usage import Charge
-from cotenant.testing import make_job
+from tests.support.clusters import make_job
 
 A, B, AB = ("A100",), ("H100",), ("A100", "H100")
 H, PATIENCE = 400, 100

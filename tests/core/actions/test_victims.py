@@ -26,7 +26,15 @@ from cotenant.core.queueing.service import ServiceOrder
 from cotenant.core.quota.usage import Charge
 from cotenant.core.runtimes.learned import NOTHING_LEARNED
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import (
+    UNPROTECTED,
+    ToyCluster,
+    make_job,
+    make_node,
+    make_placement,
+    make_queue,
+    make_snapshot,
+)
 
 
 def running(name: str, column: int | list[list[int]], *, at: float = 0.0, node: str = "n1", **changes: object) -> Job:

@@ -20,9 +20,9 @@ from cotenant.core.placement import BestFit
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
 from tests.core.worlds.held_amounts import same_ledger, same_usage
 from tests.core.worlds.test_properties import clusters
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue
 
 INVENTORY = Inventory.of(
     [

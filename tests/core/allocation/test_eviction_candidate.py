@@ -8,7 +8,7 @@ from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
 from cotenant.core.model.plan import EvictionKind
 from cotenant.core.quota.usage import Charge
-from cotenant.testing import make_job
+from tests.support.clusters import make_job
 
 NOTHING = Allocation((), Charge(-1, "", ()))
 

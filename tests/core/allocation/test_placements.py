@@ -18,7 +18,7 @@ from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Placement
 from cotenant.core.placement.gang_request import NodeAssignment
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import make_node, make_placement
+from tests.support.clusters import make_node, make_placement
 
 INVENTORY = Inventory.of([make_node("n1"), make_node("n2"), make_node("n3", gpu_class="A100", memory_mib=40_960)])
 WIDE = make_placement(("n1", [[0], [1]]), ("n2", [[0], [1]]))

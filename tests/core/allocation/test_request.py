@@ -28,7 +28,7 @@ from cotenant.core.model.objects import (
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.quota.tree import QueueTree
-from cotenant.testing import make_job, make_node, make_placement, make_queue
+from tests.support.clusters import make_job, make_node, make_placement, make_queue
 
 INVENTORY = Inventory.of(
     [

@@ -13,7 +13,7 @@ from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.model.objects import Job
 from cotenant.core.placement import BestFit
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import make_job, make_node, make_placement, make_queue
+from tests.support.clusters import make_job, make_node, make_placement, make_queue
 
 STAYS = make_job("stays", placement=make_placement(("n1", [[0]])))
 LEAVES = make_job("leaves", placement=make_placement(("n1", [[1]])), evicting=True)

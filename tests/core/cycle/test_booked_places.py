@@ -14,7 +14,7 @@ from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Evict, EvictionKind, Reason
 from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.state.facts import BookingGone, BookingObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 POLICY = Policy(protected_runtime_s=10)
 QUEUES = [make_queue("red", guaranteed=1), make_queue("blue", guaranteed=2), make_queue("free", limit=4)]

@@ -13,7 +13,7 @@ from cotenant.core.cycle.covered import CoveredJobs
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.model.objects import Job, Quota, TenantQueue
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import make_job, make_node, make_placement, make_queue
+from tests.support.clusters import make_job, make_node, make_placement, make_queue
 
 NODES = [make_node("n1", gpus=8)]
 

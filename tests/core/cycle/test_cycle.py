@@ -16,8 +16,8 @@ from cotenant.core.model.plan import Admit, Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 from tests.core.worlds.held_amounts import same_ledger, same_usage
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 RUNNING = make_job("running", placement=make_placement(("n1", [[0]])))
 WAITING, OTHER = make_job("waiting"), make_job("other", at=1.0)

@@ -8,8 +8,8 @@ from cotenant.core import schedule
 from cotenant.core.policy import DEFAULT
 from cotenant.core.scheduling.scheduler import decide
 from cotenant.core.state.facts import NodeObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 from tests.support.call_count import calls
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 
 def cost(*, jobs: int, asked: int, elastic: bool = True, newcomer: bool = True, nodes: int = 4) -> int:

@@ -15,7 +15,7 @@ from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job
 from cotenant.core.snapshot.accounting import Accounting, AccountingCache
-from cotenant.testing import make_job, make_node, make_placement, make_queue
+from tests.support.clusters import make_job, make_node, make_placement, make_queue
 
 NODES = (make_node("n1", gpus=8), make_node("n2", gpus=8))
 QUEUES = (make_queue("red"), make_queue("blue"))

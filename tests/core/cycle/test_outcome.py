@@ -7,7 +7,7 @@ import pytest
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.outcome import CycleOutcome, Departures
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Reason, Refusal, Resize, Verdict
-from cotenant.testing import make_job, make_placement
+from tests.support.clusters import make_job, make_placement
 
 PLACE, OTHER = make_placement(("n1", [[0]])), make_placement(("n1", [[1]]))
 

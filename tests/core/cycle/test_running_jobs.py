@@ -8,7 +8,7 @@ from typing import Any
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.model.objects import Job
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import make_job, make_node, make_placement, make_queue
+from tests.support.clusters import make_job, make_node, make_placement, make_queue
 
 WIDE = make_placement(("n1", [[0], [1]]))
 NARROW = make_placement(("n1", [[2]]))

@@ -18,8 +18,8 @@ from cotenant.core.placement import BestFit
 from cotenant.core.quota.headroom import Headroom
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
-from cotenant.testing import make_job, make_node, make_placement, make_queue
 from tests.core.worlds.held_amounts import same_ledger
+from tests.support.clusters import make_job, make_node, make_placement, make_queue
 
 RED = make_queue("red", guaranteed=8)
 MIXED = [make_node("a1", gpus=2, gpu_class="A100"), make_node("h1", gpus=2)]

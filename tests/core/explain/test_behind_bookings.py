@@ -7,7 +7,7 @@ import pytest
 from cotenant.core.model.plan import Reason
 from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.state.facts import BookingObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 
 @pytest.mark.parametrize(

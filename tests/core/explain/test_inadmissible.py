@@ -12,7 +12,7 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import GpuRequest, Job, Quota, TenantQueue, UserLimit
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=8, limit=8)
 BOTH = Accounting.of([make_node("h1"), make_node("a1", gpu_class="A100")], [make_queue("red", guaranteed=8)], [])

@@ -11,7 +11,7 @@ from cotenant.core.explain.deadline import Deadline
 from cotenant.core.explain.job_changes import changes
 from cotenant.core.explain.spec_change import SpecChange, Surroundings
 from cotenant.core.model.objects import GpuRequest, Job, Sharing, Spread, Topology, TopologyMode
-from cotenant.testing import make_job
+from tests.support.clusters import make_job
 
 NOWHERE = Surroundings(classes=(), zones=(), priorities=(), workers=10_000, deadlines=())
 CLASSES = replace(NOWHERE, classes=("A100", "H100", "L4"))

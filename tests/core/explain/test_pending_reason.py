@@ -21,7 +21,7 @@ from cotenant.core.model.objects import (
     VolumePlaces,
 )
 from cotenant.core.model.plan import Reason, Refusal, Verdict
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=8, limit=8)
 

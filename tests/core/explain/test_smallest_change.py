@@ -20,7 +20,7 @@ from cotenant.core.model.objects import (
     TopologyMode,
 )
 from cotenant.core.model.plan import Reason
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 
 def busy(name: str, node: str, column: int, **changes: object) -> Job:

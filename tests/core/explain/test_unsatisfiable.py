@@ -10,7 +10,7 @@ import pytest
 from cotenant.core import schedule
 from cotenant.core.model.objects import GpuRequest, Job, Node, Spread, Topology, TopologyMode
 from cotenant.core.model.plan import Reason
-from cotenant.testing import make_job, make_node, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_queue, make_snapshot
 
 
 def test_nodes_without_a_rack_label_are_not_one_rack() -> None:

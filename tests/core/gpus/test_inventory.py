@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.core.gpus.inventory import GpuKind, Inventory
 from cotenant.core.model.objects import Node
-from cotenant.testing import make_node
+from tests.support.clusters import make_node
 
 
 def test_rows_are_nodes_by_name_and_columns_gpus_by_index_padded_to_the_widest() -> None:

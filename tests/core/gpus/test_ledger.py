@@ -8,8 +8,8 @@ import pytest
 
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import Sharing
-from cotenant.testing import make_node
 from tests.core.worlds.held_amounts import same_ledger
+from tests.support.clusters import make_node
 
 SHARE = NodeAllocation(
     row=0,

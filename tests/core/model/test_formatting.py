@@ -21,7 +21,7 @@ from cotenant.core.model.formatting import (
     shown_evidence,
 )
 from cotenant.core.model.objects import GpuRequest
-from cotenant.testing import make_job
+from tests.support.clusters import make_job
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.overlay import overlay
 from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Resize
-from cotenant.testing import make_job, make_placement
+from tests.support.clusters import make_job, make_placement
 
 HERE, THERE = make_placement(("n1", [[0]])), make_placement(("n1", [[0], [1]]))
 WAITS = make_job("a", workers=(1, 2))

@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.core.outlook.ahead import ahead_of
 from cotenant.core.outlook.estimates import Estimate
-from cotenant.testing import make_job, make_snapshot
+from tests.support.clusters import make_job, make_snapshot
 
 
 def test_jobs_of_the_same_queue_are_named_with_the_reason_and_those_of_others_counted() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.core.model.objects import Job
 from cotenant.core.outlook.arrivals import PastArrivals
-from cotenant.testing import make_job, make_placement, make_snapshot
+from tests.support.clusters import make_job, make_placement, make_snapshot
 
 
 def test_recent_arrivals_are_repeated_from_any_point_in_time() -> None:

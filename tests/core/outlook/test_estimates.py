@@ -17,7 +17,7 @@ from cotenant.core.outlook.remaining import RemainingTimes
 from cotenant.core.runtimes.runtime_history import RuntimeHistory
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.facts import NodeObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 NOW = 1_000.0
 

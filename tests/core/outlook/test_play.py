@@ -19,7 +19,7 @@ from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.simulator.engine import simulate
 from cotenant.simulator.job_run import Costs
 from cotenant.simulator.scenario import Arrival, Scenario
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 POLICY = Policy(placer=BestFit(), forecasts=0, advice=0)
 DECLARED = {"true": 1.0, "none": None, "double": 2.0}

@@ -16,7 +16,7 @@ from cotenant.core.placement import BestFit
 from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.facts import BookingObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 POLICY = Policy(protected_runtime_s=10, placer=BestFit())
 QUEUES = [make_queue("red", guaranteed=1), make_queue("blue", guaranteed=2), make_queue("free", limit=4)]

@@ -14,7 +14,7 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.outlook.played_cluster import PlayedCluster
 from cotenant.core.placement import BestFit
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 NOW = 1_000.0
 POLICY = Policy(placer=BestFit(), reserve_within_s=100)

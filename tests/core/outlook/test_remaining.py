@@ -9,7 +9,7 @@ import pytest
 from cotenant.core.outlook.remaining import RemainingTimes
 from cotenant.core.runtimes.learned import LearnedRuntimes
 from cotenant.core.runtimes.runtime_history import RuntimeHistory
-from cotenant.testing import make_job
+from tests.support.clusters import make_job
 
 EVEN = (250, 500, 1_000, 2_000, 4_000)
 """Spread evenly around 1,000 by a factor of two."""

@@ -13,7 +13,7 @@ from cotenant.core.model.objects import Job, TenantQueue, TimeOrder
 from cotenant.core.outlook.played_cluster import PlayedCluster
 from cotenant.core.outlook.turns import Turns
 from cotenant.core.placement import BestFit
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 POLICY = Policy(placer=BestFit(), protected_runtime_s=0)
 RED = make_queue("red", guaranteed=8)

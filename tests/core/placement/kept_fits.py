@@ -12,7 +12,7 @@ from cotenant.core.placement.fitting import Tenancy, may_share, room
 from cotenant.core.placement.scoring import Scores
 from cotenant.core.placement.shape_fit import ShapeFit
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import make_node
+from tests.support.clusters import make_node
 
 HALF = Shape(whole=False, memory_milli=500)
 US, THEM = Tenancy(1), Tenancy(2)

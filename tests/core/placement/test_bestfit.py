@@ -12,8 +12,8 @@ from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.scoring import LOWEST, Scores
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import make_node
 from tests.core.placement.kept_fits import fit
+from tests.support.clusters import make_node
 
 SHARE = Shape(whole=False, memory_milli=200)
 HELD = NodeAllocation(row=0, columns=(0,), memory_mib=(1,), compute_milli=(800,), cpu_milli=0, host_mib=0, tenant=1)

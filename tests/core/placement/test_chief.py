@@ -15,8 +15,8 @@ from cotenant.core.model.objects import Job, Node, Placement, Quota, Spread, Top
 from cotenant.core.model.plan import Admit
 from cotenant.core.placement.chief import chief_capacity, chief_first, chief_row, gangs_with_chief
 from cotenant.core.placement.shapes import Shape, chief_of, worker_shape
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 from tests.core.worlds.recount import check_nothing_is_overcommitted
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 WORKER: dict[str, Any] = {"cpu_milli": 4_000, "memory_mib": 8_192}
 

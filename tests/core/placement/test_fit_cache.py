@@ -23,8 +23,8 @@ from cotenant.core.placement.gang import max_workers, place_gang
 from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.scoring import LOWEST, Placer, Scorer
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import make_node
 from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, cache, fit
+from tests.support.clusters import make_node
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import Node, Sharing
 from cotenant.core.placement.fitting import Tenancy, capacity, fits_exactly, shares_per_gpu, stacked_workers
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import make_node
 from tests.core.placement.kept_fits import fit
+from tests.support.clusters import make_node
 
 NEVER, QUEUE, ANY = Sharing.NEVER, Sharing.QUEUE, Sharing.ANY
 HALF = Shape(whole=False, memory_milli=500)

@@ -24,8 +24,8 @@ from cotenant.core.placement.scoring import Scores
 from cotenant.core.placement.shapes import Shape, chief_of, worker_shape
 from cotenant.core.placement.spreading import crowding
 from cotenant.core.state.facts import NodeObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
 from tests.core.worlds.test_properties import ZONES, clusters, spreads_below
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue, make_snapshot
 
 TOPOLOGIES = [None, *(Topology(level, mode) for level in ("node", "rack", "zone") for mode in TopologyMode)]
 

@@ -15,7 +15,7 @@ from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang_request import PlacementRequest, cap_by_zone, capacity_per_node, domains_of
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import make_node
+from tests.support.clusters import make_node
 
 ONE, PAIR, CPU = Shape(), Shape(count=2), Shape(count=0, cpu_milli=1_000)
 HALF = Shape(whole=False, memory_milli=500)

@@ -19,7 +19,7 @@ from cotenant.core.placement.fitting import Tenancy, shares_per_gpu
 from cotenant.core.placement.gang import max_workers, place_gang
 from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 HALVES = GpuRequest(count=2, memory_milli=500)
 RED = make_queue("red", guaranteed=99)

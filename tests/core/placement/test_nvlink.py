@@ -16,7 +16,7 @@ from cotenant.core.model.plan import Admit
 from cotenant.core.placement.gang_request import NodeAssignment
 from cotenant.core.placement.nvlink import link_levels, linkage, peers_first
 from cotenant.core.state.facts import NodeObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=99)
 PAIRS = make_node("n1", gpus=4, peers=((0, 1), (2, 3)))

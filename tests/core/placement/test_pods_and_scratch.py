@@ -13,9 +13,9 @@ from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job, Node
 from cotenant.core.model.plan import Admit, Plan, Reason
 from cotenant.core.quota.tree import QueueTree
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 from tests.core.worlds.held_amounts import same_ledger
 from tests.core.worlds.recount import check_nothing_is_overcommitted
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 SMALL, LARGE = make_node("n1", gpus=1), make_node("n2", gpus=4)
 

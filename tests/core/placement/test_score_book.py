@@ -8,7 +8,7 @@ from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.placement import BestFit, score_book
 from cotenant.core.placement.score_book import ScoreBook
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import make_node
+from tests.support.clusters import make_node
 
 ONE, TWO, SHARE = Shape(), Shape(count=2), Shape(whole=False, memory_milli=200)
 

@@ -14,8 +14,8 @@ from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.scoring import LOWEST
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import make_node
 from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, cache
+from tests.support.clusters import make_node
 
 
 def test_equal_nodes_are_scored_once() -> None:

@@ -7,7 +7,7 @@ import pytest
 from cotenant.core.gpus.inventory import GpuKind, Inventory
 from cotenant.core.model.objects import GpuRequest
 from cotenant.core.placement.shapes import Shape, heaviest, one_gpu_of, worker_shape
-from cotenant.testing import make_job, make_node
+from tests.support.clusters import make_job, make_node
 
 H100, A100 = GpuKind("H100", 81_920), GpuKind("A100", 40_960)
 ODD = GpuKind("Odd", 1_000)

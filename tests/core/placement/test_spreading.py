@@ -20,8 +20,8 @@ from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang import max_workers, place_gang
 from cotenant.core.placement.gang_request import PlacementRequest, capacity_per_node, domains_of
 from cotenant.core.placement.shapes import Shape, worker_shape
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 from tests.core.worlds.test_properties import LEVELS, clusters
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 HARD, SOFT = TopologyMode.REQUIRED, TopologyMode.PREFERRED
 RED = make_queue("red", guaranteed=99)

@@ -25,7 +25,7 @@ from cotenant.core.queueing.fair_share import (
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.core.snapshot.snapshot import DecayedBorrowing
-from cotenant.testing import make_job, make_node, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_queue, make_snapshot
 
 
 def admitted(plan: object) -> list[str]:

@@ -15,8 +15,8 @@ from cotenant.core.model.plan import Reason
 from cotenant.core.queueing.line import Line, form_lines, outside_lines
 from cotenant.core.queueing.order import order_in_queue
 from cotenant.core.quota.tree import QueueTree
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
 from tests.support.call_count import calls
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=4)
 

@@ -15,7 +15,7 @@ from cotenant.core.queueing.order import QueueOrder, order_in_queue
 from cotenant.core.queueing.service import Turn
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
-from cotenant.testing import make_job, make_node, make_queue
+from tests.support.clusters import make_job, make_node, make_queue
 
 INVENTORY = Inventory.of([make_node("n1", gpus=8)])
 RED, BLUE = make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)

@@ -26,7 +26,7 @@ from cotenant.core.queueing.service import (
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.runtimes.learned import NOTHING_LEARNED, LearnedRuntimes
 from cotenant.core.runtimes.runtime_history import RuntimeHistory
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue
 
 NOW = 1_000_000.0
 HOUR = 3_600

@@ -15,7 +15,7 @@ from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.core.snapshot.snapshot import DecayedBorrowing
 from cotenant.core.state.facts import QueueGone, QueueObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 
 def remembered_of(toy: ToyCluster) -> dict[str, float]:

@@ -9,7 +9,7 @@ from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
-from cotenant.testing import make_node, make_queue
+from tests.support.clusters import make_node, make_queue
 
 H100, A100 = ("H100", "east"), ("A100", "")
 A_CLASS = (A100, Amounts(500, 40))

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.core.model.objects import WHOLE, Quota, TenantQueue
 from cotenant.core.quota.bookings import BookingTerms, capacity_of, with_bookings
-from cotenant.testing import make_node, make_queue
+from tests.support.clusters import make_node, make_queue
 
 EIGHT = {("H100", "a"): 4 * WHOLE, ("H100", "b"): 4 * WHOLE}
 RED, BLUE = make_queue("red", guaranteed=3), make_queue("blue", guaranteed=3)

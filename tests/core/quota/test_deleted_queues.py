@@ -10,7 +10,7 @@ from cotenant.core import schedule
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Plan
 from cotenant.core.quota.deleted_queues import with_deleted
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 ORG = make_queue("org", guaranteed=4, limit=4, namespaces=frozenset())
 OTHER = make_queue("other", guaranteed=4, namespaces=frozenset())

@@ -9,7 +9,7 @@ import pytest
 from cotenant.core.model.objects import Quota, TenantQueue
 from cotenant.core.quota.grant_warnings import beyond_parents
 from cotenant.core.quota.grants import GrantLine
-from cotenant.testing import make_queue
+from tests.support.clusters import make_queue
 
 
 def queue(name: str, *quotas: Quota, parent: str | None = None) -> TenantQueue:

@@ -12,7 +12,7 @@ from cotenant.core.model.objects import Quota, TenantQueue, UserLimit
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan
 from cotenant.core.quota.grants import Grant, GrantLine, NotAdded, with_grants
 from cotenant.core.scheduling.scheduler import schedule
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue, make_snapshot
 
 NODES = [
     make_node("east", gpus=8, zone="east"),

@@ -13,7 +13,7 @@ from cotenant.core.quota.guarantee_limits import limit_to_guarantees
 from cotenant.core.quota.headroom import UNLIMITED, Headroom
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
-from cotenant.testing import make_node, make_queue
+from tests.support.clusters import make_node, make_queue
 
 NODES = [make_node("e", gpus=8, zone="east"), make_node("w", gpus=8, zone="west")]
 BUCKETS = (("H100", "east"), ("H100", "west"))

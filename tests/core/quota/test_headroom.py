@@ -15,9 +15,9 @@ from cotenant.core.model.plan import Admit, Reason
 from cotenant.core.quota.headroom import UNLIMITED, headroom_of, raised_limit, within_lending_limits
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
-from cotenant.testing import make_job, make_node, make_queue, make_snapshot
 from tests.core.quota.quota_trees import A100, H100, MEMORY, of_users, tree_of
 from tests.core.worlds.held_amounts import same_usage
+from tests.support.clusters import make_job, make_node, make_queue, make_snapshot
 
 
 def test_gpus_that_a_queue_does_not_lend_stay_free_for_it() -> None:

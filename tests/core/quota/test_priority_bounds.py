@@ -12,7 +12,7 @@ from cotenant.core.model.objects import TenantQueue
 from cotenant.core.model.plan import Evict, Reason
 from cotenant.core.quota.priority_bounds import PriorityBounds
 from cotenant.core.quota.tree import QueueTree
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 TOP = make_queue("top", guaranteed=1)
 RED = replace(make_queue("red", guaranteed=1), parent="top")

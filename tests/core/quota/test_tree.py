@@ -10,7 +10,7 @@ import pytest
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Quota, TimeOrder
 from cotenant.core.quota.tree import QueueTree, capacity_matching
-from cotenant.testing import make_node, make_queue
+from tests.support.clusters import make_node, make_queue
 
 
 def test_all_guarantees_shrink_by_one_factor_when_nodes_are_lost() -> None:

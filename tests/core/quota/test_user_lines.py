@@ -16,7 +16,7 @@ from cotenant.core.quota.headroom import headroom_of
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.core.scheduling.scheduler import schedule
-from cotenant.testing import make_job, make_node, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_queue, make_snapshot
 
 NODES = [
     make_node("east", gpus=8, zone="east"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cotenant.core.runtimes.learned import ENOUGH, NOTHING_LEARNED, LearnedRuntimes, quantile
 from cotenant.core.runtimes.runtime_history import RuntimeHistory
-from cotenant.testing import make_job
+from tests.support.clusters import make_job
 
 SHORT, LONG = make_job("short-1", queue="red", gpus=1), make_job("long-1", queue="red", gpus=8)
 

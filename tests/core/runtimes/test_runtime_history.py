@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.core.runtimes.runtime_history import RuntimeHistory
-from cotenant.testing import make_job
+from tests.support.clusters import make_job
 
 
 def test_only_the_last_runs_of_a_template_count() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.core.runtimes.templates import groups_of, template_of
-from cotenant.testing import make_job
+from tests.support.clusters import make_job
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from cotenant.core.explain.pending_reason import explain
 from cotenant.core.model.objects import GpuRequest, Job, Placement, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason, Refusal
 from cotenant.core.scheduling.admission import Admission
-from cotenant.testing import UNPROTECTED, make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import UNPROTECTED, make_job, make_node, make_placement, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=8)
 NOW = 1_000.0

@@ -17,8 +17,8 @@ from cotenant.core.model.objects import Job, Node, Sharing, TenantQueue, Topolog
 from cotenant.core.model.plan import Admit, Plan, Verdict
 from cotenant.core.placement import BestFit, Packing
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
 from tests.core.worlds.test_properties import clusters
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue
 
 
 def gpu(job: Job, **changes: Any) -> Job:

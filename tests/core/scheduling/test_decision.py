@@ -21,8 +21,8 @@ from cotenant.core.scheduling.scheduler import decide
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import DecayedBorrowing, Snapshot
 from cotenant.core.state.facts import NodeObserved, QueueObserved
-from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue
 from tests.core.worlds.stories import Draw, draw_job, draw_node, draw_queues, happenings
+from tests.support.clusters import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue
 
 STEPS_S = (0.0, 0.4, 1.0, 7.0, 45.0, 61.0, 250.0, 900.0)
 

@@ -13,7 +13,7 @@ from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import Admit
 from cotenant.core.scheduling.scheduler import decide
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 NOW = 10_000.0
 POLICY = Policy(collect_after_s=5_000)

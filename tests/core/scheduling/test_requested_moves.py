@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Evict, EvictionKind
 from cotenant.core.policy import DEFAULT
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue
 
 NODES = [make_node("n1"), make_node("n2"), make_node("slow", gpu_class="L4")]
 OFF: dict[str, Any] = {"excluded_nodes": frozenset({"n1"})}

@@ -10,7 +10,7 @@ import pytest
 from cotenant.core import schedule
 from cotenant.core.model.objects import Job, Node, Placement, Sharing, Spread, TenantQueue, Topology, TopologyMode
 from cotenant.core.model.plan import Admit, Reason, Resize
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 
 @dataclass(frozen=True)

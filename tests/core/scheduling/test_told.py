@@ -15,9 +15,9 @@ from cotenant.core.model.plan import NO_BOUND, Plan, Reason, StartBound, Verdict
 from cotenant.core.scheduling.advice import Told, tell
 from cotenant.core.scheduling.known import open_cycle
 from cotenant.core.scheduling.scheduler import place, take_turns
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
 from tests.core.worlds.held_amounts import same_ledger, same_usage
 from tests.core.worlds.test_properties import clusters
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue, make_snapshot
 
 WAITS = Verdict(job="red/a", reason=Reason.WAITING_FOR_GPUS, message="waits")
 RED, JOBS = make_queue("red", guaranteed=2), [make_job(name) for name in ("a", "b", "c")]

@@ -12,9 +12,9 @@ from cotenant.core import schedule
 from cotenant.core.model.objects import Job, Node, TenantQueue
 from cotenant.core.snapshot.accounting import Accounting, AccountingCache
 from cotenant.core.state.facts import NodeGone, NodeObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
 from tests.core.worlds.held_amounts import same_ledger, same_usage
 from tests.core.worlds.test_properties import clusters
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue
 
 NODE = make_node("n1", gpus=4)
 QUEUES = (make_queue("red", guaranteed=4),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.state.booked_queues import BookedQueues
-from cotenant.testing import make_node, make_queue
+from tests.support.clusters import make_node, make_queue
 
 QUEUES, NODES = {"red": make_queue("red", guaranteed=1)}, {"n1": make_node("n1", gpus=4)}
 TERMS = BookingTerms(name="demo", queue="red", gpu_class="H100", gpus=2, starts_at=100.0, ends_at=200.0)

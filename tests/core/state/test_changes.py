@@ -21,7 +21,7 @@ from cotenant.core.state.facts import (
     QueueGone,
     QueueObserved,
 )
-from cotenant.testing import make_job, make_node, make_placement, make_queue
+from tests.support.clusters import make_job, make_node, make_placement, make_queue
 
 PLACED = make_placement(("n1", [[0]]))
 RUNNING = make_job("a", placement=PLACED, admitted_at=5.0)

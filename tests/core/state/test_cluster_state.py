@@ -19,7 +19,7 @@ from cotenant.core.state.facts import (
     QueueGone,
     QueueObserved,
 )
-from cotenant.testing import UNPROTECTED, make_job, make_node, make_placement, make_queue
+from tests.support.clusters import UNPROTECTED, make_job, make_node, make_placement, make_queue
 
 JOB = make_job("a")
 

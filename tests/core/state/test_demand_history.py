@@ -9,7 +9,7 @@ import pytest
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.state.demand_history import DemandHistory
 from cotenant.core.state.facts import JobObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 ONE, TWO = Shape(count=1), Shape(count=2)
 

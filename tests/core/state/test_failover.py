@@ -14,8 +14,8 @@ from cotenant.core.model.plan import Action, Admit, Plan, Reason
 from cotenant.core.queueing.fair_share import borrowed
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.state.facts import NodeObserved, QueueObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 from tests.core.worlds.test_properties import clusters
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 HOUR = 3_600.0
 

@@ -28,8 +28,8 @@ from typing import Final, NamedTuple
 from cotenant.core import Policy
 from cotenant.core.model.objects import WHOLE, Job, TenantQueue
 from cotenant.core.model.plan import Evict, EvictionKind, Plan
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 from tests.core.worlds.recount import check_limits, check_nothing_is_overcommitted
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 MINUTE: Final = 60.0
 BASE: Final = 1_000_000.0

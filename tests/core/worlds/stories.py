@@ -35,7 +35,7 @@ from cotenant.core.placement.packing.workload_mix import WorkloadMix
 from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.policy import Policy
 from cotenant.core.state.facts import NodeGone, NodeObserved
-from cotenant.testing import ToyCluster, make_node
+from tests.support.clusters import ToyCluster, make_node
 
 REVIEWED = Path(__file__).with_name("reviewed_plans.json")
 SEEDS = 60

@@ -15,8 +15,8 @@ from cotenant.core import Policy, schedule
 from cotenant.core.model.objects import Job, Sharing
 from cotenant.core.model.plan import Admit, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.testing import make_job, make_node, make_queue, make_snapshot
 from tests.core.scheduling.test_advice import edited, is_started, with_job
+from tests.support.clusters import make_job, make_node, make_queue, make_snapshot
 
 QUICK = Policy(advice=0, forecasts=0)
 QUEUES = [make_queue("red", guaranteed=16), make_queue("blue", guaranteed=8)]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cotenant.core import schedule
 from cotenant.core.model.objects import Gpu, GpuRequest, GrantedGpu, Job, Node, Sharing
 from cotenant.core.model.plan import Admit, Reason
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 AMD, TPU = "amd.com/gpu", "google.com/tpu"
 CLASSES = {"": ("A100", "H100", "odd"), AMD: ("MI300X", "odd"), TPU: ("v5e",)}

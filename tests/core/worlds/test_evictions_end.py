@@ -18,7 +18,7 @@ import pytest
 from cotenant.core import Policy
 from cotenant.core.model.objects import Job, Node, TenantQueue
 from cotenant.core.model.plan import Evict, EvictionKind
-from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue
+from tests.support.clusters import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue
 
 MINUTE = 60.0
 EVERY = 1 if int(os.environ.get("COTENANT_EXAMPLES", "1")) > 1 else 97

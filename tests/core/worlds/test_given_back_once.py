@@ -14,8 +14,8 @@ from cotenant.core.model.objects import Job, Node, TenantQueue, TimeOrder
 from cotenant.core.model.plan import Admit, Evict, Plan, Resize
 from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.state.facts import BookingObserved, NodeObserved
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 from tests.core.worlds.recount import check_nothing_is_overcommitted
+from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 HOUR = 3_600.0
 

@@ -19,9 +19,9 @@ from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, Sharing, T
 from cotenant.core.model.plan import Admit, EvictionKind
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.state.facts import NodeGone, NodeObserved
-from cotenant.testing import ToyCluster, make_job, make_node
 from tests.core.worlds.held_amounts import same_ledger, same_usage
 from tests.core.worlds.recount import check_limits, check_nothing_is_overcommitted
+from tests.support.clusters import ToyCluster, make_job, make_node
 
 CLASSES = ("A100", "H100", "L4")
 ZONES = ("east", "north", "west")

@@ -23,8 +23,8 @@ from cotenant.core.model.objects import (
 )
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Resize
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 from tests.core.worlds.recount import check_limits, check_nothing_is_overcommitted
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 CLASSES = ("A100", "H100")
 ZONES = ("east", "west")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cotenant.core import Policy
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Admit, Evict, EvictionKind, Verdict
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 TICK = 60.0
 PATIENCE_S = 600

@@ -16,8 +16,8 @@ from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Evict, Plan
 from cotenant.core.policy import Policy
 from cotenant.core.scheduling.scheduler import schedule
-from cotenant.testing import make_node
 from tests.controller.builders import T0, job_document, new_cluster
+from tests.support.clusters import make_node
 
 AMD = "amd.com/gpu"
 DEVICES = 4

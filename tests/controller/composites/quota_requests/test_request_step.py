@@ -13,8 +13,8 @@ from cotenant.api.conversion.to_core import parse_quota_request
 from cotenant.api.resources.quota_requests import QuotaRequest
 from cotenant.controller.composites.quota_requests.request_step import next_step
 from cotenant.core.model.objects import Quota, TenantQueue
-from cotenant.testing import make_queue
 from tests.controller.builders import T0
+from tests.support.clusters import make_queue
 
 UNTIL = "2026-01-02T00:00:00Z"
 DAY = 86_400.0

@@ -9,8 +9,8 @@ import pytest
 from cotenant.controller.execution.containment.culprit_search import TRIALS_MAX, CulpritSearch
 from cotenant.core.model.objects import Job
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.testing import make_job
 from tests.controller.builders import placement_on
+from tests.support.clusters import make_job
 
 JOBS = [make_job(f"job-{number:04}") for number in range(1000)]
 KEYS = [job.key for job in JOBS]

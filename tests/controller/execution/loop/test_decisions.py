@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cotenant.controller.execution.loop.decisions import Decisions
 from cotenant.core import Policy, schedule
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 
 def test_the_very_same_plan_is_given_until_something_changes() -> None:

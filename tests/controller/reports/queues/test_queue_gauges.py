@@ -13,8 +13,8 @@ from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GpuRequest, TenantQueue
 from cotenant.core.model.plan import Reason, Verdict
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.testing import ToyCluster, make_job, make_node
 from tests.controller.builders import admitted, job_document
+from tests.support.clusters import ToyCluster, make_job, make_node
 
 GAUGES = ("cotenant_jobs", "cotenant_jobs_pending", "cotenant_gpus_held", "cotenant_gpus_ready")
 

@@ -10,7 +10,7 @@ from cotenant.api.conversion.to_core import parse_queue, to_queue
 from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.reports.queues.queue_status import QueueAccounts, status_of
 from cotenant.core.model.objects import GpuRequest
-from cotenant.testing import ToyCluster, make_job, make_node
+from tests.support.clusters import ToyCluster, make_job, make_node
 
 DAY = 86_400.0
 

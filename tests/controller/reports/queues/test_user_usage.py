@@ -11,7 +11,7 @@ from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import UserLimit
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
-from cotenant.testing import make_node, make_queue
+from tests.support.clusters import make_node, make_queue
 
 H100 = ("H100", "east")
 

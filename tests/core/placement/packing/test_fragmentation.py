@@ -24,8 +24,8 @@ from cotenant.core.placement.packing.node_values import TIE_BITS
 from cotenant.core.placement.packing.scarcity import slot_value
 from cotenant.core.placement.packing.workload_mix import WorkloadMix
 from cotenant.core.placement.shapes import Demand
-from cotenant.testing import make_node
 from tests.core.placement.kept_fits import fit
+from tests.support.clusters import make_node
 
 ME = Tenancy(1)
 NODES = [

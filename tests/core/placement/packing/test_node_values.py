@@ -10,7 +10,7 @@ from cotenant.core.gpus.inventory import FloatArray, IntArray
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.placement.packing.node_values import NodeValues
 from cotenant.core.placement.packing.value_tables import LEVELS
-from cotenant.testing import make_node
+from tests.support.clusters import make_node
 
 NODES = [make_node(f"n{number}", gpus=3, memory_mib=1000 + number // 2) for number in range(4)]
 

@@ -11,7 +11,7 @@ from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.placement.packing.scarcity import slot_value
 from cotenant.core.placement.packing.workload_mix import WorkloadMix
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import make_node
+from tests.support.clusters import make_node
 
 T4 = Shape(classes=("T4",))
 EIGHT = Shape(count=8)

@@ -10,7 +10,7 @@ from cotenant.core.placement.packing.dual_prices import UNIT
 from cotenant.core.placement.packing.value_tables import LEVELS, ValueTables, part_prices, rough_weight
 from cotenant.core.placement.packing.workload_mix import WorkloadMix
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import make_node
+from tests.support.clusters import make_node
 
 HALF = Shape(whole=False, memory_milli=500, cpu_milli=1_000)
 HEAVY = [(HALF, 1e6)]

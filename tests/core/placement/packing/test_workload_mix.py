@@ -7,7 +7,7 @@ import pytest
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.placement.packing.workload_mix import EXACT, PARTS, SIZES, WorkloadMix, sizes, smallest
 from cotenant.core.placement.shapes import Shape
-from cotenant.testing import make_node
+from tests.support.clusters import make_node
 
 INVENTORY = Inventory.of(
     [
