@@ -110,7 +110,7 @@ def test_a_torchrun_in_a_script_that_would_restart_more_often_than_the_job_is_a_
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(os, "execvpe", lambda *_: None)
     warned: list[str] = []
-    monkeypatch.setattr(nested_launchers.launcher, "warn", lambda _, text: warned.append(text))
+    monkeypatch.setattr(launcher, "warn", lambda _, text: warned.append(text))
     nested_launchers._become_rank("torchrun", 2, 1, ["train.py"], restarts=restarts)
     text = "torchrun: max_restarts=3 starts nothing again here: say retries: 3 in the job"
     assert warned == ([text] if told else [])
