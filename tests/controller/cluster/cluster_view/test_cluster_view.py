@@ -185,7 +185,7 @@ def test_a_queue_that_is_deleted_counts_until_its_jobs_have_left() -> None:
 def test_jobs_that_hold_gpus_are_looked_at_when_their_queue_goes_and_comes() -> None:
     cluster = new_cluster()
     metadata = {"name": "red", "uid": "red", "resourceVersion": "1"}
-    queue = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": metadata, "spec": {"quotas": []}}
+    queue: dict[str, Any] = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": metadata, "spec": {}}
     cluster.cache.put(QUEUES, queue)
     put_job(cluster, admitted(Phase.RUNNING, ("n1", 2)))
     record, missing = cluster.cache.jobs["red/train"], []
@@ -195,7 +195,7 @@ def test_jobs_that_hold_gpus_are_looked_at_when_their_queue_goes_and_comes() -> 
             cluster.cache.remove(QUEUES, "", "red", "red")
         if change in {"made again", "unreadable"}:
             metadata = {"name": "red", "uid": "again", "resourceVersion": "8" if change == "made again" else "9"}
-            spec = {"quotas": []} if change == "made again" else {"weight": "heavy"}
+            spec: dict[str, Any] = {"quotas": []} if change == "made again" else {"weight": "heavy"}
             cluster.cache.put(QUEUES, queue | {"metadata": metadata, "spec": spec})
         looked_at = record.id in cluster.cache.pop_changes().jobs
         missing.append((change, looked_at, cluster.view.core_jobs.missing_queue(record)))
