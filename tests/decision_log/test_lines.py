@@ -60,7 +60,7 @@ def test_what_a_newer_program_has_added_is_ignored_and_what_an_older_one_did_not
         ('{"kind":"Run","version":2}', "version 2"),
         ('{"kind":"Run","version":1}', "namespace is missing"),
         ('{"kind":"Cycle","version":1,"at":"soon","digest":"d"}', "at: "),
-        ('{"kind":"Cycle","version":1,"at":1,"digest":"d","jobs":true}', "jobs: bool is not"),
+        ('{"kind":"Cycle","version":1,"at":1,"digest":"d","jobs":true}', "jobs: bool does not fit"),
     ],
     ids=["half of one", "a list", "newer", "without a name", "a text for a time", "a truth for a number"],
 )
