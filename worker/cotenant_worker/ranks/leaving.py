@@ -10,8 +10,9 @@ judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
   `xargs` and `find -exec`, which start one program after the other, are asked like a shell.
 - A trap for the exit of bash (`trap 'kill $SERVER' EXIT`) runs at once, and takes away what the program in the
   foreground needs to save. So such a bash is held (SIGSTOP) until that program has left, and asked then.
-- A runner of tasks (`task train`, `snakemake`, `nox`) is held too: it passes no signal on, and would start the next
-  task. One through which the program prints (`inv`, `poe`) cannot be held. It is spared, and asked right after.
+- A runner of tasks (`task train`, `snakemake`, `nox`, GNU parallel) is held too: it passes no signal on, and would
+  start the next task. One through which the program prints (`inv`, `poe`) cannot be held. It is spared, and asked right
+  after.
 - A helper that a run script starts beside a Python program (Xvfb, a Redis) is spared while a Python program heeds: the
   program needs it to save.
 - So is another Python program beside the one that trains, such as a server that generates its samples (`trl vllm-serve
@@ -19,7 +20,7 @@ judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
   foreground train, and those in the background are beside them. After half of the time all are asked.
 - A shell of `script` or `dumb-init` is spared while a process below it heeds: when it ends, they end all it started.
 - A process that heeds nothing is spared while one below it heeds, for its end may end its children.
-- A carrier of signals (`timeout`, `tini`, `dumb-init`, GNU parallel, `mpirun`, DeepSpeed's launcher) is spared too: it
+- A carrier of signals (`timeout`, `tini`, `dumb-init`, `mpirun`, DeepSpeed's launcher) is spared too: it
   would signal a whole group, loader workers too, or one process twice, or kill it a moment later.
 - A profiler (`nsys`, `perf`) is spared too, and after its program has ended: then it writes what it has seen.
 - Everything else is asked once no process that heeds is left.
@@ -51,7 +52,7 @@ _CARRIERS: Final = frozenset(
 signal for "at once". GNU parallel is Perl by this name; it kills after a third of a second, Open MPI's launchers at
 once, horovodrun after five. DeepSpeed's tells one rank after the other, each with its loader workers.
 """
-_TASKS: Final = frozenset({"nox", "snakemake", "task"})
+_TASKS: Final = frozenset({"nox", "parallel", "snakemake", "task"})
 _SWALLOWS: Final = frozenset({"task"})
 """They count signals and go on. So SIGKILL ends them: there is nothing that they would save."""
 _PRINTING_TASKS: Final = frozenset({"doit", "inv", "invoke", "poe"})
