@@ -56,10 +56,10 @@ def test_the_answer_has_a_list_for_each_thing_that_would_change() -> None:
     }
     assert list(sentences({"status": status}, "queue team-b gpus +4")) == [
         "queue team-b gpus +4",
-        "12 would start now:",
+        "12 jobs would start now:",
         "  red/more, 2 GPUs: on n1",
         "  and 11 more",
-        "1 would be evicted:",
+        "1 job would be evicted:",
         "  a job of another tenant, 1 GPU of H100: it has a lower priority",
         "Jobs that wait: 14 now, 3 with it.",
         "To do it: kubectl patch queue team-b",
@@ -77,11 +77,13 @@ def test_guarantees_that_the_gpus_do_not_back_are_told() -> None:
         "waiting": {"before": 0, "after": 0},
         "unbackedGuarantees": [
             {"queue": "team-a", "guaranteed": "2", "effective": "1.333"},
+            {"queue": "team-c", "guaranteed": "1", "effective": "0.666"},
             {"queue": "team-b", "class": "H100", "zone": "z1", "guaranteed": "4", "effective": "2.666"},
         ],
     }
-    assert list(sentences({"status": status}, "queue team-b gpus +2"))[-3:] == [
+    assert list(sentences({"status": status}, "queue team-b gpus +2"))[-4:] == [
         "All guarantees together would exceed the GPUs, so each counts for less:",
-        "  team-a: 1.333 of 2 GPUs",
-        "  team-b: 2.666 of 4 GPUs of H100 in z1",
+        "  team-a: 1.333 instead of 2 GPUs",
+        "  team-c: 0.666 instead of 1 GPU",
+        "  team-b: 2.666 instead of 4 GPUs of H100 in z1",
     ]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from cotenant import names
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.terminal.connection import connect
-from cotenant.cli.terminal.output import Colour, about_when, painted, printed
+from cotenant.cli.terminal.output import Colour, about_when, counted, painted, printed
 
 SHOWN: Final = 10
 EXAMPLES: Final = """\
@@ -108,7 +108,7 @@ def touched(status: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:
         found = status.get(name) or []
         if not found:
             continue
-        yield painted(f"{counts.get(name, len(found))} {title}:", colour)
+        yield painted(f"{counted(counts.get(name, len(found)), 'job')} {title}:", colour)
         shown = found if wide else found[:SHOWN]
         yield from (f"  {_line(one)}" for one in shown)
         if more := counts.get(name, len(found)) - len(shown):
@@ -123,7 +123,8 @@ def touched(status: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:
 
 def _less(one: Mapping[str, Any]) -> str:
     scope = "".join(f" {word} {one[key]}" for word, key in (("of", "class"), ("in", "zone")) if one.get(key))
-    return f"{one['queue']}: {one['effective']} of {one['guaranteed']} GPUs{scope}"
+    unit = "GPU" if one["guaranteed"] == "1" else "GPUs"
+    return f"{one['queue']}: {one['effective']} instead of {one['guaranteed']} {unit}{scope}"
 
 
 def _line(one: Mapping[str, Any]) -> str:
