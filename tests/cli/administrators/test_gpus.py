@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from cotenant.cli.administrators.gpu_shares import gpu_views, with_silent
-from cotenant.cli.administrators.gpus import CORDONED, as_cordoned, is_asked, lines, reset_gpu, wall
+from cotenant.cli.administrators.gpus import CORDONED, as_cordoned, cells, is_asked, lines, reset_gpu, wall
 from cotenant.cli.errors import EXIT_FORBIDDEN, UserError
 from cotenant.cli.terminal.connection import Connection
 
@@ -183,3 +183,9 @@ def test_a_node_that_was_cordoned_or_given_back_just_now_is_seen_at_once_by_who_
     nodes = [{"metadata": {"name": name}, "status": {"node": state}} for name, state in seen.items()]
     found = as_cordoned(cast("Connection", Nodes(cordoned)), nodes)
     assert [one["status"]["node"] for one in found] == expected
+
+
+def test_memory_that_the_maker_does_not_tell_is_not_called_nothing() -> None:
+    device = {"uuid": "AMD-a", "index": 0, "class": "MI300X", "memoryMiB": 0, "used": {"memoryMiB": 0}}
+    (gpu,) = gpu_views([{"metadata": {"name": "amd"}, "status": {"gpus": [device]}}])
+    assert cells(gpu)[4:] == ("", "", "", "")

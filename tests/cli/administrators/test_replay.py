@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cotenant.cli import main
+from cotenant.cli.administrators.replay import listed
 from cotenant.core.policy import Policy
 from cotenant.core.scheduling.scheduler import schedule
 from cotenant.decision_log.capsule import Capsule
@@ -118,3 +119,7 @@ def test_what_is_kept_is_listed_the_newest_first(capsys: pytest.CaptureFixture[s
     assert main.main(["capsule", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[-1] for line in lines] == ["DIGEST", "bbbbbbbb", "aaaaaaaa"]
+
+
+def test_where_no_past_decision_is_kept_the_answer_says_when_one_is() -> None:
+    assert "evict, and every hundredth other one" in listed([])

@@ -111,9 +111,8 @@ def lines(gpus: Sequence[GpuView], *, wide: bool) -> Iterator[str]:
 
 def cells(gpu: GpuView) -> tuple[str, ...]:
     use = "" if gpu.utilization is None else f"{gpu.utilization} %"
-    memory = (
-        f"{gpu.memory_mib // 1024}Gi" if gpu.used_mib is None else f"{gpu.used_mib // 1024}/{gpu.memory_mib // 1024}Gi"
-    )
+    used = "" if gpu.used_mib is None else f"{gpu.used_mib // 1024}/"
+    memory = f"{used}{gpu.memory_mib // 1024}Gi" if gpu.memory_mib else ""  # unknown of devices of other makers
     by = ", ".join(one.job if one.milli == WHOLE else f"{one.job} ({one.milli / WHOLE:g})" for one in gpu.shares)
     held = f"{gpu.held_milli / WHOLE:g}" if gpu.shares else ""
     return (gpu.node, str(gpu.index), gpu.gpu_class, painted(gpu.state, colour_of(gpu)), use, memory, held, by)

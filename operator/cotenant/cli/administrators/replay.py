@@ -17,6 +17,10 @@ from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.output import counted, table
 
 SHOWN = 20
+NONE_KEPT: Final = (
+    "No past decision is kept yet: the operator keeps those that evict, and every hundredth other one.\n"
+    "The decision that holds now: kubectl cotenant capsule FILE"
+)
 DIGEST_CHARS_MIN: Final = 6
 CLOCK_CHARS_MAX: Final = len("14:05:59")
 
@@ -81,7 +85,7 @@ def listed(capsules: Sequence[Mapping[str, Any]]) -> str:
         )
         for one in capsules
     ]
-    return table(("DECIDED", "EVICTS", "BYTES", "DIGEST"), rows) if rows else "None is kept yet."
+    return table(("DECIDED", "EVICTS", "BYTES", "DIGEST"), rows) if rows else NONE_KEPT
 
 
 def chosen(capsules: Sequence[Mapping[str, Any]], asked: str) -> str:

@@ -6,7 +6,7 @@ estimates (the median start and the start by the 90th percentile) or from the pr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,9 @@ ROWS: Final = 40
 WIDE: Final = 1000
 TICKS: Final = {1: 600, 6: 3600, 24: 6 * 3600, 168: 24 * 3600}
 """Hours of the window on each side → seconds between two ticks."""
+
+LABELLED: Final = 3
+"""One tick in so many has its time beside it: a time with its date is as wide as two ticks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +47,10 @@ class TimelineView:
     rows: Paged[TimelineRow]
     ticks: tuple[tuple[float, float], ...]
     """(position, Unix seconds)."""
+    labels: tuple[tuple[float, float], ...]
+    """The ticks that have their time beside them: as many as have room."""
     now: float
     """Position of the present."""
-    begin: float
-    end: float
-    """End of the window, in Unix seconds."""
     without_estimate: int
     """Waiting jobs without an estimated start. They have no bar."""
 
@@ -80,14 +82,18 @@ def timeline_view(jobs: Iterable[JobRow], wish: Wish, now: float) -> TimelineVie
     step = TICKS[wish.hours]
     first = -(-frame.begin // step) * step
     moments = [first + number * step for number in range(int((frame.end - first) // step) + 1)]
+    ticks = tuple((frame.at(moment), moment) for moment in moments)
     return TimelineView(
         rows=Paged(rows, page.page, page.pages, page.total),
-        ticks=tuple((frame.at(moment), moment) for moment in moments),
+        ticks=ticks,
+        labels=_labels(ticks),
         now=frame.at(now),
-        begin=frame.begin,
-        end=frame.end,
         without_estimate=sum(job.phase == Phase.PENDING and job.start_at is None for job in matching),
     )
+
+
+def _labels(ticks: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    return tuple(ticks[1::LABELLED])
 
 
 def _begin(job: JobRow, frame: _Frame) -> float | None:

@@ -194,6 +194,5 @@ def _sums(nodes: Sequence[GpuNodeRow], holds: Mapping[str, list[GpuHold]]) -> tu
             ill[gpu.gpu_class] += not gpu.healthy
             idle[gpu.gpu_class] += gpu.healthy and gpu.uuid not in holds
     return tuple(
-        ClassSum(gpu_class=name or "class unknown", gpus=number, idle=idle[name], ill=ill[name])
-        for name, number in sorted(gpus.items())
+        ClassSum(gpu_class=name, gpus=number, idle=idle[name], ill=ill[name]) for name, number in sorted(gpus.items())
     )

@@ -50,3 +50,9 @@ def test_jobs_without_an_estimate_are_counted_and_evictions_marked() -> None:
     view = timeline_view(jobs, Wish(), NOW)
     assert view.without_estimate == 1
     assert [one.evicted for one in view.rows.items] == [250]
+
+
+def test_every_third_tick_has_its_time_beside_it() -> None:
+    view = timeline_view([], Wish(), NOW)
+    assert view.labels == view.ticks[1::3]
+    assert len(view.labels) == 4

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cotenant.dashboard.markup import markup
 from cotenant.dashboard.reading.rows import GpuHold, GpuNodeRow, HeldShare, JobRow, WallGpu
 from cotenant.dashboard.views.tenants import COLOURS, Palette
 from cotenant.dashboard.views.wall import WIDE, WallView, wall_view
@@ -54,6 +55,12 @@ def test_whoever_sees_no_nodes_sees_the_gpus_of_their_jobs() -> None:
     view = wall([], [placed("a", ("g1", 1000, 1000), ("g2", 500, 500))])
     assert [node.name for node in view.nodes.items] == ["GPUs of jobs that you may read"]
     assert parts_of(view) == [("a", 0, 100), ("a", 0, 50)]
+
+
+def test_gpus_of_a_class_that_the_reader_may_not_see_are_only_counted() -> None:
+    view = wall([], [placed("a", ("g1", 1000, 1000), ("g2", 500, 500))])
+    page = {"page": {"title": "GPUs"}, "notes": [], "is_loading": False, "wish": Wish(), "colour": lambda _: "t0"}
+    assert '<span class="sum">2 GPUs</span>' in markup("wall.html", page | {"view": view})
 
 
 @pytest.mark.parametrize(
