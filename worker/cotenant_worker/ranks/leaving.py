@@ -44,13 +44,13 @@ LOADER_WORKER: Final = "pt_data_worker"
 MOMENT_S: Final = 2.0
 """Time in which a wrapper ends by itself after its program has ended."""
 _CARRIERS: Final = frozenset(
-    {"timeout", "tini", "tini-static", "docker-init", "dumb-init", "catatonit", "script", "parallel"}
+    {"timeout", "tini", "tini-static", "docker-init", "dumb-init", "catatonit", "script"}
     | {"mpirun", "mpiexec", "orterun", "prterun"}
     | {"deepspeed", "deepspeed.launcher.runner", "deepspeed.launcher.launch", "horovodrun"}
 )
 """They wait, and pass signals on: some to a whole group, some twice, some to a shell alone. A program may take a second
-signal for "at once". GNU parallel is Perl by this name; it kills after a third of a second, Open MPI's launchers at
-once, horovodrun after five. DeepSpeed's tells one rank after the other, each with its loader workers.
+signal for "at once". Open MPI's launchers kill at once, horovodrun after five seconds. DeepSpeed's tells one rank after
+the other, each with its loader workers.
 """
 _TASKS: Final = frozenset({"nox", "parallel", "snakemake", "task"})
 _SWALLOWS: Final = frozenset({"task"})
