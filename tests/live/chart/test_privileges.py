@@ -107,6 +107,8 @@ def before(local_cluster: Cluster) -> int:
 def cluster(local_cluster: Cluster, before: int, install: Callable[..., Any]) -> Iterator[Cluster]:
     labels = {"cotenant.dev/tenant": "true", "pod-security.kubernetes.io/enforce": "restricted"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM, "labels": labels}}
+    # Helm leaves the Lease of another test's release, and then nobody would create one.
+    local_cluster.kubectl("delete", "leases", "--all", "-n", NAMESPACE, "--ignore-not-found")
     with install(local_cluster, VALUES, wait=True):
         local_cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(namespace))
         local_cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(foreign_objects()))
