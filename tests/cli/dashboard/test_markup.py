@@ -53,7 +53,8 @@ async def test_why_a_job_waits_is_said_once(browser: Browser) -> None:
 
 
 def test_a_service_account_has_its_short_name_in_the_header_and_the_whole_one_in_its_title() -> None:
-    page = {"page": {"title": "Jobs", "path": "/line"}, "pages": [], "wish": Wish(), "main": "", "is_whole": True}
+    about = {"title": "Jobs", "path": "/line", "is_filtered": False}
+    page = {"page": about, "pages": [], "wish": Wish(), "main": "", "is_whole": True}
     header = markup("page.html", page | {"user": "system:serviceaccount:a:b"})
     assert ">a:b</span>" in header
     assert 'title="system:serviceaccount:a:b: your name' in header
