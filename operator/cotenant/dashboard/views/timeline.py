@@ -23,6 +23,8 @@ TICKS: Final = {1: 600, 6: 3600, 24: 6 * 3600, 168: 24 * 3600}
 
 LABELLED: Final = 3
 """One tick in so many has its time beside it: a time with its date is as wide as two ticks."""
+MARGIN: Final = 90
+"""Half a time, in the middle of its tick, would reach past the page nearer to an end than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,7 @@ def timeline_view(jobs: Iterable[JobRow], wish: Wish, now: float) -> TimelineVie
 
 
 def _labels(ticks: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    return tuple(ticks[1::LABELLED])
+    return tuple(tick for tick in ticks[1::LABELLED] if MARGIN <= tick[0] <= WIDE - MARGIN)
 
 
 def _begin(job: JobRow, frame: _Frame) -> float | None:

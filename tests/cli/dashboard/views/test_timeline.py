@@ -56,3 +56,10 @@ def test_every_third_tick_has_its_time_beside_it() -> None:
     view = timeline_view([], Wish(), NOW)
     assert view.labels == view.ticks[1::3]
     assert len(view.labels) == 4
+
+
+@pytest.mark.parametrize("hours", [1, 6, 24, 168])
+def test_no_time_reaches_past_the_ends_of_the_page(hours: int) -> None:
+    shown = [timeline_view([], Wish(hours=hours), NOW + 600 * step).labels for step in range(0, 200, 7)]
+    assert all(len(labels) >= 2 for labels in shown)
+    assert all(90 <= at <= 910 for labels in shown for at, _ in labels)
