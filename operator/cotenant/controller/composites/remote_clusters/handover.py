@@ -113,7 +113,7 @@ def handed_over(record: JobRecord, remote: str, spec: RemoteClusterSpec, now: fl
     cluster = ClusterRun(
         name=remote, namespace=namespace_there(record, spec), job=mirror_name(record), since=moment(now)
     )
-    message = f"the job waits here and on cluster {remote}, and starts where there is a place first"
+    message = f"the job stands in the line here and on cluster {remote}: the first of them that has a place runs it"
     return _with_spillover(record.status.model_copy(update={"cluster": cluster}), "True", "HandedOver", message, now)
 
 
