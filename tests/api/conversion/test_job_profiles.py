@@ -223,6 +223,9 @@ def test_what_the_profile_itself_supplies_is_bounded_too() -> None:
     assert refusal(job(), workers=9, gpu={"count": 1}, allowed={"workers": {"max": 1}}) == [
         "spec.workers: 9 was given; the profile 'standard' allows 1"
     ]
+    assert refusal(job(), workers=1, gpu={"count": 2}, allowed={"gpus": {"max": 1}}) == [
+        "spec.gpu.count: 2 was given; the profile 'standard' allows 0 to 1 GPU per worker"
+    ]
 
 
 def test_a_profile_without_gpus_leaves_them_to_the_job() -> None:

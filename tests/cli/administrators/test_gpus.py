@@ -159,10 +159,13 @@ class Nodes:
         return {"items": [{"metadata": {"name": name}} for name in self.cordoned]}
 
 
-@pytest.mark.parametrize(("seconds", "state"), [(59, "Ready"), (61, "Silent")], ids=["heard", "not heard"])
-def test_no_gpu_is_called_free_on_a_node_whose_agent_is_not_heard(seconds: int, state: str) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "state"), [(59, "Ready"), (61, "Silent"), (None, "Silent")], ids=["heard", "not heard", "never heard"]
+)
+def test_no_gpu_is_called_free_on_a_node_whose_agent_is_not_heard(seconds: int | None, state: str) -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
-    status = {"node": "Ready", "heartbeat": (now - timedelta(seconds=seconds)).isoformat(), "gpus": [{"uuid": "a"}]}
+    beat = {} if seconds is None else {"heartbeat": (now - timedelta(seconds=seconds)).isoformat()}
+    status = {"node": "Ready", "gpus": [{"uuid": "a"}], **beat}
     (node,) = with_silent([{"metadata": {"name": "n1"}, "status": status}], now)
     (gpu,) = gpu_views([node])
     assert (gpu.node_state, gpu.state == "free") == (state, state == "Ready")

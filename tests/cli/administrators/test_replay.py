@@ -122,4 +122,4 @@ def test_what_is_kept_is_listed_the_newest_first(capsys: pytest.CaptureFixture[s
 
 
 def test_where_no_past_decision_is_kept_the_answer_says_when_one_is() -> None:
-    assert "evict, and every hundredth other one" in listed([])
+    assert "those that evict, and a sample of the others" in listed([])

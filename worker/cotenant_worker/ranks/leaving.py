@@ -20,8 +20,8 @@ judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
   foreground train, and those in the background are beside them. After half of the time all are asked.
 - A shell of `script` or `dumb-init` is spared while a process below it heeds: when it ends, they end all it started.
 - A process that heeds nothing is spared while one below it heeds, for its end may end its children.
-- A carrier of signals (`timeout`, `tini`, `dumb-init`, `mpirun`, DeepSpeed's launcher) is spared too: it
-  would signal a whole group, loader workers too, or one process twice, or kill it a moment later.
+- A carrier of signals (`timeout`, `tini`, `dumb-init`, `mpirun`, DeepSpeed's launcher) is spared too: it would signal a
+  whole group, loader workers too, or one process twice, or kill it a moment later.
 - A profiler (`nsys`, `perf`) is spared too, and after its program has ended: then it writes what it has seen.
 - Everything else is asked once no process that heeds is left.
 
@@ -145,11 +145,12 @@ def _goes_on_too_early(member: Member, members: Sequence[Member]) -> bool:
     """True if it would run its trap for the exit, or go on with its next task, while a program in its foreground
     saves.
     """
+    if not (member.exit_trap or _names(member) & _TASKS):
+        return False
     children = _children(members)
     foreground = (child for child in children[member.pid] if not child.in_background)
     below = (each for child in foreground for each in _below(child, children))
-    goes_on = member.exit_trap or bool(_names(member) & _TASKS)
-    return goes_on and any(each.heeds and not _is_shell(each) for each in below)
+    return any(each.heeds and not _is_shell(each) for each in below)
 
 
 def _tree(member: Member, children: Mapping[int, Sequence[Member]]) -> Iterator[Member]:

@@ -191,7 +191,9 @@ def _broken_bounds(spec: TrainingJobSpec, bounds: ProfileBounds, name: str) -> I
     if (gpus := bounds.gpus) is not None and not _is_within(spec.gpu, gpus):
         several = f"shares of {spec.gpu.count}" if (spec.gpu.count or 1) > 1 else "a share of one"
         asked = several if spec.gpu.is_share else str(spec.gpu.count)
-        yield Problem("spec.gpu.count", f"{asked} was given; {at} {_span(gpus)} GPUs per worker")
+        yield Problem(
+            "spec.gpu.count", f"{asked} was given; {at} {_span(gpus)} GPU{'' if gpus.max == 1 else 's'} per worker"
+        )
     if spec.resources_given is not None and bounds.resources is not None:
         yield from _above("spec.resources", spec.resources_given, bounds.resources, at)
     if spec.chief is not None and spec.chief.resources is not None and (most := bounds.chief or bounds.resources):

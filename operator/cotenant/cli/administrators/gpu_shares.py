@@ -70,17 +70,20 @@ class GpuView:
 
 
 def silent_s(status: Mapping[str, Any], now: datetime) -> float | None:
+    """Seconds since the agent of a GPUNode reported; None if it never did."""
     beat = status.get("heartbeat")
     return None if beat is None else (now - datetime.fromisoformat(beat)).total_seconds()
+
+
+def is_silent(seen_s: float | None) -> bool:
+    return seen_s is None or seen_s > STALE_S
 
 
 def with_silent(nodes: Iterable[Document], now: datetime) -> Iterator[Document]:
     """The GPUNodes, those as `Silent` whose agent has not been heard: nobody knows what is free there."""
     for node in nodes:
         status = node.get("status") or {}
-        seen = silent_s(status, now)
-        is_silent = seen is not None and seen > STALE_S
-        yield {**node, "status": {**status, "node": "Silent"}} if is_silent else node
+        yield {**node, "status": {**status, "node": "Silent"}} if is_silent(silent_s(status, now)) else node
 
 
 def counted_gpus(amount: float) -> str:

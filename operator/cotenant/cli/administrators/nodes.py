@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from cotenant.cli.administrators.gpu_shares import STALE_S, WHOLE, gpu_views, silent_s
+from cotenant.cli.administrators.gpu_shares import WHOLE, gpu_views, is_silent, silent_s
 from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
@@ -86,7 +86,7 @@ def cells(node: Mapping[str, Any], now: datetime, *, wide: bool) -> tuple[str, .
     status = node.get("status") or {}
     gpus = list(gpu_views([node]))
     seen = silent_s(status, now)
-    state = "Silent" if seen is None or seen > STALE_S else status.get("node") or "Ready"
+    state = "Silent" if is_silent(seen) else status.get("node") or "Ready"
     row = (
         node["metadata"]["name"],
         painted(state, Colour.GREEN if state == "Ready" else Colour.YELLOW),
@@ -112,7 +112,7 @@ def reasons(node: Mapping[str, Any], now: datetime) -> Iterator[str]:
     """Why the node does not take all the work that it could, one clause each."""
     status = node.get("status") or {}
     seen = silent_s(status, now)
-    if seen is None or seen > STALE_S:
+    if is_silent(seen):
         yield "its agent has not been heard" + ("" if seen is None else f" for {seen:.0f} s")
     if status.get("node") not in {None, "", "Ready"}:
         yield f"the Node is {status['node']}"

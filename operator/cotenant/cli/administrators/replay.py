@@ -18,7 +18,8 @@ from cotenant.cli.terminal.output import counted, table
 
 SHOWN = 20
 NONE_KEPT: Final = (
-    "No past decision is kept yet: the operator keeps those that evict, and every hundredth other one.\n"
+    "No past decision is kept yet: the operator keeps those that evict, and a sample of the others"
+    " (operator.settings.capsule_every).\n"
     "The decision that holds now: kubectl cotenant capsule FILE"
 )
 DIGEST_CHARS_MIN: Final = 6

@@ -157,7 +157,14 @@ def gpu_nodes(cluster: SeenCluster) -> set[str]:
 
 def agents(cluster: SeenCluster) -> Iterator[Diagnosis]:
     """Checks that every GPU node has an agent that reports, a working driver and toolkit, and a right clock."""
-    if not cluster.is_installed or cluster.may_not("gpuNodes"):
+    if not cluster.is_installed:
+        return
+    if not cluster.items("daemonSets") and not cluster.may_not("daemonSets"):
+        yield Diagnosis(
+            Severity.ERROR, "DaemonSet cotenant-agent", "is not there: no GPU is handed out",
+            "helm upgrade the release, with agent.enabled=true",
+        )  # fmt: skip
+    if cluster.may_not("gpuNodes"):
         return
     known = {one["metadata"]["name"]: one.get("status") or {} for one in cluster.items("gpuNodes")}
     for name in sorted(gpu_nodes(cluster) - known.keys()):
@@ -272,12 +279,8 @@ def clocks(cluster: SeenCluster) -> Iterator[Diagnosis]:
 
 
 def pod_security(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    """Checks that agents are there, and that Pod Security allows host paths in their namespace."""
+    """Checks that Pod Security allows host paths in the agents' namespace, and that each of their pods is made."""
     labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in cluster.items("namespaces")}
-    if cluster.is_installed and not cluster.items("daemonSets") and not cluster.may_not("daemonSets"):
-        yield Diagnosis(
-            Severity.ERROR, "DaemonSet cotenant-agent", "is not there: no GPU is handed out", "helm upgrade the release"
-        )  # fmt: skip
     for one in cluster.items("daemonSets"):
         namespace, status = one["metadata"]["namespace"], one.get("status") or {}
         wanted, there = status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)

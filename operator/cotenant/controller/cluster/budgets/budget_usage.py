@@ -14,7 +14,8 @@ from cotenant.decision_log.showback.prices import HOUR, PriceList
 
 
 def budget_usage(budget: Budget, account: Account, prices: PriceList, now: int) -> BudgetUsage:
-    start = start_of(budget.period, account.counted_until)  # the account's is that of another period just after an edit
+    # Not the account's own start: until its next charge, that is of the period before an edit.
+    start = start_of(budget.period, account.counted_until)
     end = end_of(budget.period, start)
     return BudgetUsage(
         spent_milli_gpu_seconds=account.spent,
