@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.core.gpus.inventory import GpuKind, Inventory
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import GpuRequest
 from cotenant.core.placement.shapes import Shape, heaviest, one_gpu_of, worker_shape
 from tests.support.clusters import make_job, make_node
@@ -23,7 +24,7 @@ ODD = GpuKind("Odd", 1_000)
             Shape(whole=False, memory_milli=333), GpuKind("Odd", 1_001), (333, 333), 333, id="memory rounds down"
         ),
         pytest.param(
-            Shape(whole=False, memory_milli=1), GpuKind("Odd", 10), (1, 1), 1, id="at least one MiB where it is a part"
+            Shape(whole=False, memory_milli=1), GpuKind("Odd", 10), (1, 1), 100, id="at least one MiB, which is paid"
         ),
         pytest.param(Shape(whole=False, memory_mib=20_480), A100, (20_480, 500), 500, id="compute follows memory"),
         pytest.param(
@@ -59,7 +60,7 @@ ODD = GpuKind("Odd", 1_000)
 def test_what_a_shape_takes_of_a_gpu_and_costs_in_quotas(
     shape: Shape, kind: GpuKind, per_gpu: tuple[int, int], cost: int
 ) -> None:
-    assert (shape.per_gpu(kind), shape.cost(kind)) == (per_gpu, cost)
+    assert (shape.per_gpu(kind), shape.cost(kind)) == (per_gpu, Amounts(cost, per_gpu[0] * shape.count))
 
 
 @pytest.mark.parametrize(

@@ -248,9 +248,8 @@ def to_queue(
                 gpu_class=line.gpu_class,
                 zone=line.zone,
                 guaranteed=line.guaranteed,
-                limit=line.limit,
-                memory_limit_mib=None if line.memory_limit is None else mib_down(line.memory_limit),
                 lendable=line.lendable,
+                **_limits(line),
             )
             for line in spec.quotas
             if line.user is None
@@ -281,9 +280,14 @@ def _user_limit(line: QuotaSpec) -> core.UserLimit:
         user=None if line.user == EVERY_USER else line.user,
         gpu_class=line.gpu_class,
         zone=line.zone,
-        limit=line.limit,
-        memory_limit_mib=None if line.memory_limit is None else mib_down(line.memory_limit),
+        **_limits(line),
     )
+
+
+def _limits(line: QuotaSpec) -> dict[str, int | None]:
+    """Limits of a line, of a queue or of a user."""
+    memory = None if line.memory_limit is None else mib_down(line.memory_limit)
+    return {"limit": line.limit, "memory_limit_mib": memory}
 
 
 def _is_tenants(labels: Mapping[str, str]) -> bool:

@@ -4,6 +4,7 @@ may see.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -12,6 +13,7 @@ from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.amounts import GpuAmount
 from cotenant.api.scalars.fields import Timestamp, keyed_by
+from cotenant.api.scalars.quantities import show_mib
 from cotenant.api.validation.rules import Model, Rule, StatusModel
 
 
@@ -44,6 +46,13 @@ class UserUsage(StatusModel):
     memory_used: str | None = None
     """GPU memory held, if the line limits it."""
     memory_limit: str | None = None
+
+
+def pooled_use(held: Sequence[int], limits: Sequence[int | None]) -> dict[str, str]:
+    """Fields of a line, of the queue or of a user, for what it limits besides GPUs. Both arguments: by dimension, in
+    the order of the core's `Amounts`."""
+    (_, mib), (_, most) = held, limits
+    return {} if most is None else {"memory_used": show_mib(mib), "memory_limit": show_mib(most)}
 
 
 class MoneyUsage(StatusModel):

@@ -11,7 +11,7 @@ from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import WHOLE, Job, Placement, Sharing
-from cotenant.core.model.share_cost import share_cost
+from cotenant.core.model.share_cost import share_amounts
 from cotenant.core.quota.tree import Bucket, QueueTree
 from cotenant.core.quota.usage import Charge
 
@@ -56,9 +56,8 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
                 compute.append(grant.compute_milli)
                 kind = inventory.kinds[inventory.kind[slot]]
                 bucket = (kind.gpu_class, inventory.nodes[row].zone)
-                held = amounts.get(bucket, Amounts())
-                cost = share_cost(grant.memory_mib, grant.compute_milli, kind.memory_mib)
-                amounts[bucket] = Amounts(held.milli + cost, held.mib + grant.memory_mib)
+                cost = share_amounts(grant.memory_mib, grant.compute_milli, kind.memory_mib)
+                amounts[bucket] = amounts[bucket].plus(cost) if bucket in amounts else cost
         cpu_milli, host_mib, scratch_mib = job.host_amounts(part.ranks)
         nodes.append(
             NodeAllocation(

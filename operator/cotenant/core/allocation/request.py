@@ -165,10 +165,7 @@ def _option(
             topology=job.topology,
             spread=job.spread,
         ),
-        cost=Amounts(
-            milli=max(shape.cost(kind) for kind in kinds),
-            mib=max(shape.per_gpu(kind)[0] for kind in kinds) * shape.count,
-        ),
+        cost=Amounts.largest(map(shape.cost, kinds)),
         buckets=tuple((gpu_class, zone) for gpu_class in classes for zone in zones),
         limited=tree.has_limits(tree.index[job.queue]),
     )

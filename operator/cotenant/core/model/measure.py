@@ -5,8 +5,10 @@ A dimension of quotas is a field of `Amounts`, and has a measure in `OF_QUEUE` a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import add
 from typing import Final, NamedTuple
 
 
@@ -35,6 +37,17 @@ class Amounts(NamedTuple):
     """Milli-GPU; a share costs its larger part (`share_cost`)."""
     mib: int = 0
     """MiB of GPU memory."""
+
+    def plus(self, other: Amounts) -> Amounts:
+        return Amounts(*map(add, self, other))
+
+    def times(self, number: int) -> Amounts:
+        return Amounts(*(number * amount for amount in self))
+
+    @classmethod
+    def largest(cls, amounts: Iterable[Amounts]) -> Amounts:
+        """The largest of each dimension."""
+        return cls(*map(max, zip(*amounts, strict=True)))
 
 
 OF_QUEUE: Final = (Measure.GPU, Measure.MEMORY)

@@ -14,8 +14,9 @@ from typing import TypeAlias
 import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, GpuKind, IntArray, Inventory
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import WHOLE, Job
-from cotenant.core.model.share_cost import share_cost
+from cotenant.core.model.share_cost import share_amounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -73,12 +74,11 @@ class Shape:
         compute = self.compute_milli or self.memory_milli or max(1, memory * WHOLE // max(1, kind.memory_mib))
         return memory, compute
 
-    def cost(self, kind: GpuKind) -> int:
-        """Milli-GPU that quotas count: the larger dimension, rounded up, over all `count` GPUs."""
+    def cost(self, kind: GpuKind) -> Amounts:
+        """What quotas count over all `count` GPUs. A part of a GPU's memory costs that part, although its MiB are
+        rounded down."""
         memory, compute = self.per_gpu(kind)
-        if self.memory_milli:
-            return self.count * max(compute, min(WHOLE, self.memory_milli))
-        return self.count * share_cost(memory, compute, kind.memory_mib)
+        return share_amounts(memory, max(compute, min(WHOLE, self.memory_milli)), kind.memory_mib).times(self.count)
 
     def allows(self, kind: GpuKind) -> bool:
         if self.classes and kind.gpu_class not in self.classes:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from cotenant.api.resources.queue_status import LocalQueueStatus, LocalQuota
-from cotenant.core.model.measure import Amounts, Measure
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import WHOLE, JobKey
+from cotenant.core.model.share_cost import share_amounts
 from cotenant.core.queueing.fair_share import borrowed
 from cotenant.core.quota.headroom import headroom_of
 from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
@@ -35,8 +36,8 @@ class LocalAccounts:
     running: Mapping[tuple[str, str], int]
     """The same → jobs."""
     pending: Mapping[tuple[str, str], int]
-    mib_of: Mapping[str, int]
-    """Class → MiB of its largest GPU."""
+    whole: Mapping[str, Amounts]
+    """Class → what its largest GPU counts in quotas."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> LocalAccounts:
@@ -48,9 +49,10 @@ class LocalAccounts:
             running[place] += 1
             held[place] += counted.allocations[key].charge.milli
         pending = Counter((_namespace(job.key), job.queue) for job in counted.pending)
-        sizes: dict[str, int] = {}
+        whole: dict[str, Amounts] = {}
         for kind in counted.inventory.kinds:
-            sizes[kind.gpu_class] = max(kind.memory_mib, sizes.get(kind.gpu_class, 1))
+            cost = share_amounts(kind.memory_mib, WHOLE, kind.memory_mib)
+            whole[kind.gpu_class] = Amounts.largest((cost, whole.get(kind.gpu_class, cost)))
         return cls(
             tree=counted.tree,
             usage=counted.usage,
@@ -58,7 +60,7 @@ class LocalAccounts:
             held=held,
             running=running,
             pending=pending,
-            mib_of=sizes,
+            whole=whole,
         )
 
 
@@ -121,17 +123,19 @@ def free_milli(accounts: LocalAccounts, queue: int, counts: Callable[[Bucket], b
         if lines is None:
             continue
         gpu_class, zone = bucket
-        size = accounts.mib_of[gpu_class]
+        whole = accounts.whole[gpu_class]
         lent = idle if tree.limits_lending else None
         allowed = headroom_of(usage, queue, _NOBODY, gpu_class, Amounts(milli=1), idle=lent)
-        memory = [
-            (line.quota.memory_limit_mib - usage.of_lines[Measure.MEMORY.dimension][line.index]) * WHOLE // size
+        limited = [
+            (limit - held[line.index]) * WHOLE // max(1, of_gpu)
             for line in lines
-            if line.quota.memory_limit_mib is not None
+            for limit, held, of_gpu in zip(line.quota.limits, usage.of_lines, whole, strict=True)
+            if limit is not None
         ]
-        milli = min(idle[bucket], allowed.workers, allowed.zone_workers.get(zone, idle[bucket]), *memory)
+        milli = min(idle[bucket], allowed.workers, allowed.zone_workers.get(zone, idle[bucket]), *limited)
         if milli > 0:
-            usage.add(Charge(queue, _NOBODY, ((bucket, Amounts(milli, milli * size // WHOLE)),)))
+            charged = Amounts(*(milli * of_gpu // WHOLE for of_gpu in whole))
+            usage.add(Charge(queue, _NOBODY, ((bucket, charged),)))
             idle[bucket] -= milli
             total += milli
     return total

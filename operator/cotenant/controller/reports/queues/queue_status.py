@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cotenant.api.conversion import conditions
-from cotenant.api.resources.queue_status import PastBorrowing, QueueStatus, QuotaUsage
+from cotenant.api.resources.queue_status import PastBorrowing, QueueStatus, QuotaUsage, pooled_use
 from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.fields import moment
-from cotenant.api.scalars.quantities import show_mib
 from cotenant.controller.client.kube import Document
 from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.reports.queues.user_usage import users_of
-from cotenant.core.model.measure import Measure
 from cotenant.core.queueing.fair_share import DominantShares, borrowed
 from cotenant.core.quota.tree import QueueTree, QuotaLine
 from cotenant.core.quota.usage import Usage
@@ -108,20 +106,15 @@ def _quota_usage(account: QueueAccounts, line: QuotaLine, over: Mapping[str | No
     """
     used = account.usage.quota_milli[line.index]
     idle = max(0, line.guaranteed - used)
-    amounts = {
+    amounts: dict[str, int | str] = {
         "guaranteed": line.quota.guaranteed,
         "effective": line.guaranteed,
         "used": used,
         "borrowed": max(0, used - line.guaranteed) if line.quota.guaranteed else _borrowed_within(line, used, over),
         "lent": max(0, idle - _free_milli(account, line)),
     }
-    most = line.quota.memory_limit_mib
-    return QuotaUsage(
-        gpu_class=line.quota.gpu_class,
-        zone=line.quota.zone,
-        memory_used=None if most is None else show_mib(account.usage.of_lines[Measure.MEMORY.dimension][line.index]),
-        memory_limit=None if most is None else show_mib(most),
-    ).model_copy(update=amounts)
+    amounts |= pooled_use([held[line.index] for held in account.usage.of_lines], line.quota.limits)
+    return QuotaUsage(gpu_class=line.quota.gpu_class, zone=line.quota.zone).model_copy(update=amounts)
 
 
 def _borrowed_within(line: QuotaLine, used: int, over: Mapping[str | None, int]) -> int:

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from cotenant.api.resources.queue_status import UserUsage
-from cotenant.api.scalars.quantities import show_mib
+from cotenant.api.resources.queue_status import UserUsage, pooled_use
 from cotenant.core.quota.usage import Usage
 from cotenant.core.quota.user_lines import UserLine
 
@@ -30,13 +29,7 @@ def _part(usage: Usage, line: UserLine, user: str) -> Fraction:
 
 
 def _usage(usage: Usage, line: UserLine, user: str) -> UserUsage:
-    most, key = line.limit.memory_limit_mib, (line.index, user)
-    milli, mib = (held.get(key, 0) for held in usage.of_users)
-    shown = UserUsage(
-        user=user,
-        gpu_class=line.limit.gpu_class,
-        zone=line.limit.zone,
-        memory_used=None if most is None else show_mib(mib),
-        memory_limit=None if most is None else show_mib(most),
-    )
-    return shown.model_copy(update={"limit": line.limit.limit, "used": milli})  # milli already
+    held = [one.get((line.index, user), 0) for one in usage.of_users]
+    amounts = {"limit": line.limit.limit, "used": held[0]}  # milli already
+    shown = UserUsage(user=user, gpu_class=line.limit.gpu_class, zone=line.limit.zone)
+    return shown.model_copy(update=amounts | pooled_use(held, line.limit.limits))
