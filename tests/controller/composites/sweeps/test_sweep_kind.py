@@ -124,6 +124,41 @@ async def test_one_that_ended_before_anybody_looked_counts_at_the_rungs_that_it_
     assert world.status.trials["1"].message == "stopped by the sweep at step 12: 2nd of 2 at this rung"
 
 
+@pytest.mark.parametrize(
+    ("progress", "stops"),
+    [
+        pytest.param({"step": 30, "of": 30}, False, id="it has made its last step"),
+        pytest.param({"step": 30, "state": "done"}, False, id="its program has ended"),
+        pytest.param({"step": 29, "of": 30}, True, id="one step is left"),
+        pytest.param({"step": 30}, True, id="it has not said how many steps it makes"),
+    ],
+)
+async def test_a_trial_with_no_step_left_is_not_stopped(progress: dict[str, Any], stops: bool) -> None:
+    world = World(algorithm="ASHA", parallelism=2, maxTrials=2, earlyStop={"minSteps": 10, "factor": 2})
+    await world.run()
+    world.train("lr-0", 30, 0.1)
+    await world.run()
+    world.write_job("lr-1", {"phase": "Running", "progress": {"metrics": {"loss": 0.9}, **progress}})
+    await world.run()
+    assert world.status.trials["1"].phase == ("Stopped" if stops else "Running")
+
+
+async def test_a_stopped_trial_that_ends_by_itself_first_keeps_its_result() -> None:
+    world = World(algorithm="ASHA", parallelism=2, maxTrials=2, earlyStop={"minSteps": 10, "factor": 2})
+    await world.run()
+    world.train("lr-0", 12, 0.1)
+    await world.run()
+    world.train("lr-1", 12, 0.9)
+    await world.run()
+    assert world.status.trials["1"].phase == "Stopped"
+    world.finish("lr-1", 0.05)
+    await world.run()
+    trial, best = world.status.trials["1"], world.status.best
+    assert (trial.phase, trial.step, trial.value, trial.message) == ("Succeeded", 100, 0.05, "")
+    assert best is not None
+    assert best.job == "lr-1"
+
+
 async def test_a_loss_that_is_not_a_number_is_stopped_at_its_first_rung() -> None:
     world = World(algorithm="ASHA", parallelism=1, earlyStop={"minSteps": 10})
     await world.run()

@@ -107,6 +107,11 @@ class TrialJob(SeenObject):
         return int(self.progress.get("step") or 0)
 
     @property
+    def is_done(self) -> bool:
+        """True if its program has made all the steps that it announced, or has ended."""
+        return 0 < int(self.progress.get("of") or 0) <= self.step or self.progress.get("state") == "done"
+
+    @property
     def results(self) -> Mapping[str, Any]:
         """The final metrics; without any, the last ones that the job reported."""
         return self.status.get("results") or self.progress.get("metrics") or {}

@@ -14,7 +14,7 @@ from cotenant.api.resources.sweeps.sweep import Combination, EarlyStop, Goal, Sw
 from cotenant.api.resources.sweeps.sweep_status import OVER, Rung, TrialPhase, TrialStatus
 from cotenant.controller.composites.sweeps import search
 from cotenant.controller.composites.sweeps.trial_jobs import TrialJob, job_name
-from cotenant.core.model.lifecycle import HOLDING
+from cotenant.core.model.lifecycle import HOLDING, Phase
 
 Trials = dict[int, TrialStatus]
 _COMBINED: Final[Mapping[Combination, Callable[[Sequence[float]], float]]] = {
@@ -38,12 +38,17 @@ def jobs_of(sweep: Sweep, jobs: Mapping[str, TrialJob], number: int) -> dict[int
 def observed(
     sweep: Sweep, jobs: Mapping[str, TrialJob], number: int, trial: TrialStatus, taken: frozenset[str] = frozenset()
 ) -> TrialStatus:
-    """The trial as its jobs show it. A finished trial stays as it is. `taken` are names that its jobs cannot
-    have now.
+    """The trial as its jobs show it. A finished trial stays as it is, except that a stopped one whose jobs ended by
+    themselves before the stop reached them gets its result. `taken` are names that its jobs cannot have now.
     """
+    mine = jobs_of(sweep, jobs, number)
+    if trial.phase is TrialPhase.STOPPED and all(
+        member in mine and mine[member].phase is Phase.SUCCEEDED for member in range(sweep.spec.members)
+    ):
+        ended = _succeeded(sweep.spec, trial, mine)
+        return trial if ended.phase is TrialPhase.FAILED else ended
     if trial.phase in OVER:
         return trial
-    mine = jobs_of(sweep, jobs, number)
     seen = tuple(sorted({*trial.seen, *mine}))
     missing = [job_name(sweep, number, member) for member in range(sweep.spec.members) if member not in seen]
     told = next((_TAKEN.format(name=name) for name in missing if name in taken), trial.message if missing else "")
@@ -74,6 +79,7 @@ def _succeeded(spec: SweepSpec, trial: TrialStatus, jobs: Mapping[int, TrialJob]
     numbers = {member: value for member, value in values.items() if value is not None}
     fields = {
         "phase": TrialPhase.SUCCEEDED,
+        "message": "",
         "step": max(job.step for job in jobs.values()),
         "value": numbers[0] if spec.ensemble is None else _COMBINED[spec.ensemble.combine](list(numbers.values())),
         "members": {} if spec.ensemble is None else {str(member): value for member, value in numbers.items()},
@@ -93,7 +99,9 @@ def _no_metric(job: TrialJob, metric: str, value: float | None) -> str:
 
 
 def halved(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials) -> Trials:
-    """The trials after each that has reached a rung was compared with those that reached it before."""
+    """The trials after each that has reached a rung was compared with those that reached it before. A trial with no
+    step left is not compared: its result is at hand, and no GPU time would be saved.
+    """
     rules, spec = sweep.spec.early_stop, sweep.spec
     if rules is None:
         return trials
@@ -104,7 +112,7 @@ def halved(sweep: Sweep, jobs: Mapping[str, TrialJob], trials: Trials) -> Trials
     study: search.Study | None = None
     for number in sorted(trials):
         job = jobs.get(job_name(sweep, number))
-        if after[number].phase is not TrialPhase.RUNNING or job is None:
+        if after[number].phase is not TrialPhase.RUNNING or job is None or job.is_done:
             continue
         step, value, rung = job.step, job.metric(spec.objective.metric), search.next_rung(rules, after[number])
         if value is None or rung is None or step < rung:
