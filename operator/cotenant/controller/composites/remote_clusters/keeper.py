@@ -94,7 +94,7 @@ class RemoteKeeper:
             self.heard_at = self.clock()
         except TroubleError as error:
             trouble = error.trouble
-            await self._note_lost(known[0], trouble)
+            await self._note_lost(known[0])
         await self._write_status(trouble)
 
     def away(self) -> Iterator[tuple[JobRecord, ClusterRun]]:
@@ -255,13 +255,15 @@ class RemoteKeeper:
             self._not_before[record.uid] = self.clock() + RETURNED_S
         return True
 
-    async def _note_lost(self, remote: RemoteCluster, trouble: Trouble) -> None:
+    async def _note_lost(self, remote: RemoteCluster) -> None:
         now, last, give_up_s = self.clock(), remote.status.last_seen, remote.spec.give_up_after
         self.heard_at = self.heard_at or (last.timestamp() if last is not None else now)
         if now < self.heard_at + LOST_S:
             return
+        # Tenants read this. The error itself has addresses and requests, and stands in the RemoteCluster.
+        why = f"the operator cannot read the jobs there; administrators: `kubectl describe remotecluster {self.name}`"
         for record, cluster in self.away():
-            status = steps.lost(record, cluster, trouble.message, self.heard_at, now)
+            status = steps.lost(record, cluster, why, self.heard_at, now)
             if status is not None:
                 event = EventToRecord(reason="ClusterLost", message=steps.said_of_loss(status), warning=True)
                 await self._write(record, WriteJob(status, event))

@@ -22,7 +22,7 @@ class TroubleError(RuntimeError):
 
 
 def trouble_of(error: UnreachableError, secret: str) -> Trouble:
-    """What an answer of the cluster there means; None if it is in order."""
+    """What an error of the cluster there means."""
     if isinstance(error, MissingKindError):
         return Trouble(
             "NoCotenant",
