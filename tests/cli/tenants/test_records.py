@@ -180,8 +180,8 @@ def costly(cluster: PlayedCluster) -> PlayedCluster:
             [
                 "CLASS   RUNS   GPU-HOURS   UNSUCCESSFUL   PRICE",
                 "H100    2      3.00        1.00           7.50",
-                "A100    1      0.50        0.50           0.17",
-                "all     3      3.50        1.50           7.67",
+                "A100    1      0.50        0.50           0.16",
+                "all     3      3.50        1.50           7.66",
             ],
         ),
         (
@@ -235,6 +235,14 @@ def test_what_is_left_of_the_queues_budget_stands_below(
     costly.kube.put(LOCAL_QUEUES, queue)
     assert main.main(["cost", "--since", "9999w"]) == 0
     assert capsys.readouterr().out.splitlines()[4:] == said
+
+
+def test_a_run_of_a_second_does_not_read_as_free(cluster: PlayedCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.answers["/namespaces/red/runs/a"] = run("a", gpuSeconds=1)
+    assert main.main(["cost", "a", "--price", "*=2.50"]) == 0
+    assert capsys.readouterr().out.split()[-1] == "0.00069"
+    assert main.main(["cost", "a", "--price", "*=2.50", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["items"][0]["price"] == "0.000694"
 
 
 def test_runs_that_ended_before_are_not_counted(costly: PlayedCluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from cotenant.core.model.formatting import (
     counted,
     describe_request,
     describe_worker,
+    format_cost,
     format_duration,
     format_gpus,
     format_instant,
@@ -37,6 +38,23 @@ def test_gpus_are_written_without_zeros_at_the_end(milli: int, text: str) -> Non
 )
 def test_memory_is_written_in_gib_if_it_is_a_whole_number_of_gib(mib: int, text: str) -> None:
     assert format_mib(mib) == text
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [
+        (0, "0.00"),
+        (7, "0.000007"),
+        (694, "0.00069"),
+        (12_999, "0.012"),
+        (99_999, "0.099"),
+        (100_000, "0.10"),
+        (1_999_999, "1.99"),
+        (12_345_678_901, "12345.67"),
+    ],
+)
+def test_a_cost_is_rounded_down_and_never_to_nothing(micros: int, text: str) -> None:
+    assert format_cost(micros) == text
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (59, "59s"), (60, "1m"), (90, "1m30s"), (90_000, "25h")])

@@ -120,4 +120,6 @@ def _range(low: str, high: str) -> str:
 
 
 def _money(micros: list[int] | None) -> str:
-    return "?" if micros is None else _range(*(f"{one / 1_000_000:.2f}" for one in micros))
+    from cotenant.core.model.formatting import format_cost
+
+    return "?" if micros is None else _range(*(format_cost(one) for one in micros))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from cotenant.cli.errors import EXIT_USAGE, UserError
@@ -80,11 +80,13 @@ class CostLine:
     gpu_seconds: int
     not_finished: int
     """The GPU-seconds of runs that did not succeed. They are part of the total."""
-    price: Decimal | None
-    """The price; None if a class has none."""
+    micros: int | None
+    """The cost in micro-units of the currency; None if a class has no price."""
 
     def to_document(self) -> dict[str, Any]:
-        priced = {} if self.price is None else {"price": str(_cents(self.price))}
+        from cotenant.core.model.formatting import format_money
+
+        priced = {} if self.micros is None else {"price": format_money(self.micros)}
         seconds = {"gpuSeconds": self.gpu_seconds, "gpuSecondsNotFinished": self.not_finished}
         return {"name": self.name, "runs": self.runs, **seconds, **priced}
 
@@ -101,24 +103,16 @@ def added_up(runs: Iterable[Run], by: str, prices: Mapping[str, Decimal]) -> Ite
 def _line(name: str, runs: Sequence[Run], prices: Mapping[str, Decimal]) -> CostLine:
     each = [(one["status"]["gpuSeconds"], one["status"].get("gpuClass", ""), one["status"]["outcome"]) for one in runs]
     rates = [prices.get(gpu_class, prices.get("*")) for seconds, gpu_class, _ in each if seconds]
-    price = None
+    micros = None
     if prices and None not in rates:
-        price = (
-            sum(
-                (
-                    Decimal(seconds) * prices.get(gpu_class, prices.get("*", Decimal(0)))
-                    for seconds, gpu_class, _ in each
-                ),
-                Decimal(0),
-            )
-            / HOUR
-        )
+        costs = (seconds * prices.get(gpu_class, prices.get("*", Decimal(0))) for seconds, gpu_class, _ in each)
+        micros = int(sum(costs, Decimal(0)) * 1_000_000 / HOUR)
     return CostLine(
         name,
         len(runs),
         sum(seconds for seconds, _, _ in each),
         sum(seconds for seconds, _, outcome in each if outcome in {"Failed", "Deleted"}),
-        price,
+        micros,
     )
 
 
@@ -130,14 +124,12 @@ def as_table(lines: Sequence[CostLine], by: str, prices: Mapping[str, Decimal]) 
         sum(line.runs for line in lines),
         sum(line.gpu_seconds for line in lines),
         sum(line.not_finished for line in lines),
-        None
-        if None in [line.price for line in lines]
-        else sum((line.price or Decimal(0) for line in lines), Decimal(0)),
+        None if None in [line.micros for line in lines] else sum(line.micros or 0 for line in lines),
     )
     header = (by.upper(), "RUNS", "GPU-HOURS", "UNSUCCESSFUL", *(("PRICE",) if prices else ()))
     shown = [*lines, total] if len(lines) > 1 else lines
     return table(header, ((line.name, str(line.runs), gpu_hours(line.gpu_seconds), gpu_hours(line.not_finished),
-                           *((_shown(line.price),) if prices else ())) for line in shown))  # fmt: skip
+                           *((_shown(line.micros),) if prices else ())) for line in shown))  # fmt: skip
 
 
 def budgets_of(connection: Connection) -> str:
@@ -201,9 +193,7 @@ def _group(run: Run, by: str) -> str:
     return keys[by] or "(unknown)"
 
 
-def _cents(price: Decimal) -> Decimal:
-    return price.quantize(Decimal("0.01"), ROUND_HALF_UP)
+def _shown(micros: int | None) -> str:
+    from cotenant.core.model.formatting import format_cost
 
-
-def _shown(price: Decimal | None) -> str:
-    return "?" if price is None else f"{_cents(price)}"
+    return "?" if micros is None else format_cost(micros)

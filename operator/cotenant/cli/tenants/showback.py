@@ -98,10 +98,10 @@ def as_table(lines: Sequence[ShowbackLine], whole: ShowbackLine, by: str, curren
 
 
 def _cells(line: ShowbackLine, money: bool) -> tuple[str, ...]:
-    from cotenant.core.model.formatting import format_money
+    from cotenant.core.model.formatting import format_cost
 
     amounts = (line.held, line.used, line.idle, line.lost_to_preemption, line.lost_to_faults)
-    cost = format_money(line.micros // 10_000 * 10_000) + (" + ?" if line.unpriced else "")
+    cost = format_cost(line.micros) + (" + ?" if line.unpriced else "")
     return (line.name, *(_hours(amount) for amount in amounts), *((cost,) if money else ()))
 
 

@@ -25,6 +25,14 @@ def format_money(micros: int) -> str:
     return f"{'-' if micros < 0 else ''}{whole}.{decimals[:2]}{decimals[2:].rstrip('0')}"
 
 
+def format_cost(micros: int) -> str:
+    """What something has cost, rounded down: to a hundredth, and below a tenth to two digits: `1.99`, `0.012`. So a
+    short run never reads as free.
+    """
+    step: int = 10 ** max(0, min(4, len(str(micros)) - 2))
+    return format_money(micros // step * step)
+
+
 def format_mib(mib: int) -> str:
     return f"{mib // 1024} GiB" if mib % 1024 == 0 and mib else f"{mib} MiB"
 

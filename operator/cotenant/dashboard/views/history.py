@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cotenant.core.model.formatting import format_money
+from cotenant.core.model.formatting import format_cost
 from cotenant.dashboard.reading.run_rows import OVER, RunRow
 from cotenant.dashboard.views.wish import Paged, Wish, paged
 
@@ -42,11 +42,11 @@ def history_view(runs: Iterable[RunRow], wish: Wish, now: float) -> HistoryView:
 
 
 def cost_of(runs: Sequence[RunRow]) -> str:
-    """A cost: `12.50 EUR`, rounded down to a hundredth; with a question mark if a part has no price."""
+    """A cost: `12.50 EUR`, with a question mark if a part has no price."""
     priced = [run for run in runs if run.micros is not None]
     if not priced:
         return ""
-    amount = format_money(sum(run.micros or 0 for run in priced) // 10_000 * 10_000)
+    amount = format_cost(sum(run.micros or 0 for run in priced))
     is_whole = len(priced) == len(runs) and not any(run.is_priced_in_part for run in priced)
     return f"{amount} {priced[0].currency}" + ("" if is_whole else " + ?")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant.core.model.formatting import format_money
+from cotenant.core.model.formatting import format_cost
 from cotenant.dashboard.reading.rows import instant
 from cotenant.dashboard.views.wish import Wish
 from cotenant.decision_log.showback.prices import HOUR
@@ -27,8 +27,8 @@ class MoneyRow:
 
     @property
     def cost(self) -> str:
-        """The cost to a hundredth, with a question mark if a class has no price."""
-        return format_money(self.line.micros // 10_000 * 10_000) + (" + ?" if self.line.unpriced else "")
+        """The cost, with a question mark if a class has no price."""
+        return format_cost(self.line.micros) + (" + ?" if self.line.unpriced else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,9 +68,10 @@ def test_outcomes_are_counted_of_what_the_other_filters_leave() -> None:
         ([run("a", micros=1_006_000, currency="EUR"), run("b", micros=1_006_000, currency="EUR")], "2.01 EUR"),
         ([run("a", micros=1_000_000, currency="EUR"), run("b")], "1.00 EUR + ?"),
         ([run("a", micros=1_000_000, currency="EUR", is_priced_in_part=True)], "1.00 EUR + ?"),
+        ([run("a", micros=694, currency="EUR")], "0.00069 EUR"),
         ([], ""),
     ],
-    ids=["no prices", "rounded down", "added up first", "one has none", "a class has none", "nothing"],
+    ids=["no prices", "rounded down", "added up first", "one has none", "a class has none", "a short run", "nothing"],
 )
 def test_money_is_added_up_before_it_is_rounded(runs: list[RunRow], cost: str) -> None:
     assert cost_of(runs) == cost
