@@ -190,6 +190,7 @@ class ProgressBoard:
     def began(self, generation: int) -> None:
         """Begin a generation. The state of the last one no longer holds."""
         self.state = "rendezvous"
+        self.busy = self.active_at = None
         self.restarts = generation
         self._window.clear()
         self.checks.clear()

@@ -73,14 +73,16 @@ def _optional(ask: Ask, path: str) -> Any:
 
 
 def observe(kind: str, served: Served, ended: threading.Event) -> None:
-    """Report until `ended`."""
-    ask, reported = ask_of(served), None
-    while not ended.wait(EVERY_S):
-        found = look(kind, ask)
-        if found is None or (news := found.rounded()) == reported:
-            continue
-        if launcher.send({"op": "activity", "busy": news.busy, "active_at_unix_s": news.active_at}):
+    """Report until `ended`. The first report says that the application listens, whatever its kind."""
+    ask, reported, found = ask_of(served), None, Activity(busy=False, active_at=None)
+    while not ended.is_set():
+        news = found.rounded()
+        if news != reported and launcher.send(
+            {"op": "activity", "busy": news.busy, "active_at_unix_s": news.active_at}
+        ):
             reported = news
+        ended.wait(EVERY_S)
+        found = look(kind, ask) or found
 
 
 def _used_at(folder: Path) -> list[float]:

@@ -162,7 +162,7 @@ class ProgressStatus(StatusModel):
         default_factory=dict, alias="memoryPeakMiB"
     )
     busy: bool | None = None
-    """For a session: true if a kernel or another program computes; absent if unknown."""
+    """For a session: true if a kernel or another program computes; absent until its application listens."""
     last_activity: Timestamp | None = None
     """For a session: when it was last used."""
     warnings: Annotated[tuple[Line, ...], *at_most(WARNINGS_MAX, last=True)] = ()

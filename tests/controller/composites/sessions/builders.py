@@ -99,6 +99,10 @@ class SessionStory:
         return self.status["phase"], self.status["reason"]
 
     @property
+    def ready(self) -> str:
+        return next(str(one["status"]) for one in self.status["conditions"] if one["type"] == "Ready")
+
+    @property
     def suspends(self) -> tuple[bool, bool]:
         """`suspend` in the specs of the session and of its job."""
         job = self.job or {"spec": {}}
@@ -127,5 +131,6 @@ def running(**spec: Any) -> SessionStory:
     story = SessionStory(**spec)
     story.settle()
     story.job_is("Running")
+    story.used()
     story.settle()
     return story

@@ -77,7 +77,8 @@ def test_a_program_of_ones_own_gets_its_port_and_stands_at_the_root() -> None:
             ("Pending", "QuotaExceeded"),
         ),
         ({"phase": "Starting"}, ("Starting", "Starting")),
-        ({"phase": "Running"}, ("Running", "Running")),
+        ({"phase": "Running"}, ("Starting", "Starting")),
+        ({"phase": "Running", "progress": {"busy": False}}, ("Running", "Running")),
         ({"phase": "Evicting", "reason": "Preempted"}, ("Pending", "Preempted")),
         ({"phase": "Succeeded"}, ("Ended", "ApplicationEnded")),
         ({"phase": "Failed", "reason": "UserError", "message": "exit code 1"}, ("Failed", "UserError")),
@@ -90,6 +91,33 @@ def test_it_shows_what_its_job_does(job: dict[str, Any], shown: tuple[str, str])
     story.job_is(**job)
     story.settle()
     assert story.phase == shown
+
+
+@pytest.mark.parametrize("application", ["JupyterLab", "CodeServer", "Shell", "Program"])
+def test_it_is_ready_when_its_application_accepts_connections_and_its_times_run_before(application: str) -> None:
+    own = {"program": {"command": ["serve"], "port": 9000}} if application == "Program" else {}
+    story = SessionStory(application=application, **own)
+    story.settle()
+    story.job_is("Running")
+    story.settle()
+    assert (story.ready, story.status["endsAt"] is not None) == ("False", True)
+    assert story.status["message"] == "its application starts, and does not accept connections yet"
+    story.used()
+    story.settle(10.0)
+    assert story.ready == "True"
+    story.job_is("Running")  # it is started again in its pod
+    story.settle(20.0)
+    assert (story.ready, story.phase) == ("False", ("Starting", "Starting"))
+
+
+def test_an_application_that_never_listens_is_suspended_for_idleness() -> None:
+    story = SessionStory()
+    story.settle()
+    story.job_is("Running")
+    story.settle()
+    story.step(0.9 * HOUR)
+    story.step(HOUR)
+    assert (story.phase, story.events) == (("Suspending", "IdleTimeout"), ["SuspensionWarning", "IdleTimeout"])
 
 
 def test_one_that_runs_says_how_to_open_it_from_any_namespace() -> None:
@@ -180,6 +208,7 @@ def test_its_life_ends_however_busy_it_is_and_a_new_one_begins_when_it_is_resume
     story.settle(5 * HOUR)
     assert story.suspends == (False, False)
     story.job_is("Running", attempts=2)
+    story.used()
     story.settle(5 * HOUR)
     assert (story.phase, story.status["startedAt"]) == (("Running", "Running"), moment(5 * HOUR))
 

@@ -87,6 +87,11 @@ def wait_phase(tenancy: Tenancy, name: str, phase: str, seconds: float = 120) ->
     return found
 
 
+def in_pod(tenancy: Tenancy, name: str, *words: str) -> str:
+    (pod,) = tenancy.get("pods", "-n", "team-a", "-l", f"cotenant.dev/job={name}-session")["items"]
+    return tenancy.cluster.kubectl("exec", "-n", "team-a", pod["metadata"]["name"], "--", *words)
+
+
 def verb(tenancy: Tenancy, *words: str) -> list[str]:
     return [sys.executable, "-m", "cotenant", "session", *words, "--kubeconfig", str(tenancy.cluster.kubeconfig)]
 
@@ -151,7 +156,8 @@ async def run_cell(tab: Chromium, text: str) -> str:
 
 async def test_a_notebook_runs_a_cell_is_suspended_when_idle_and_goes_on_with_its_file(notebooks: Tenancy) -> None:
     notebooks.apply(CLAIM, session("nb", image=IMAGE, volume={"claimName": "home"}, idleTimeout="10m"))
-    wait_phase(notebooks, "nb", "Running")
+    port = wait_phase(notebooks, "nb", "Running")["port"]
+    in_pod(notebooks, "nb", "python3", "-c", f"import socket; socket.create_connection(('127.0.0.1', {port}), 1)")
     with opened(notebooks, "nb") as address:
         async with chromium() as tab:
             await tab.look()
@@ -169,9 +175,7 @@ async def test_a_notebook_runs_a_cell_is_suspended_when_idle_and_goes_on_with_it
     assert notebooks.job("nb-session")["status"]["phase"] == "Suspended"
     assert "waits for its place again" in run_verb(notebooks, "resume", "team-a/nb")
     wait_phase(notebooks, "nb", "Running")
-    pod = notebooks.get("pods", "-n", "team-a", "-l", "cotenant.dev/job=nb-session")["items"][0]["metadata"]["name"]
-    kept = notebooks.cluster.kubectl("exec", "-n", "team-a", pod, "--", "cat", "/home/session/kept.txt")
-    assert kept == "kept"
+    assert in_pod(notebooks, "nb", "cat", "/home/session/kept.txt") == "kept"
     assert "team-a/nb" in run_verb(notebooks, "list", "-n", "team-a")
     run_verb(notebooks, "stop", "team-a/nb")
     wait_phase(notebooks, "nb", "Suspended")

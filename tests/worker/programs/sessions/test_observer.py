@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cotenant_worker.sessions import observer
 from cotenant_worker.sessions.activity import Activity
 from cotenant_worker.sessions.application import Served
 from cotenant_worker.sessions.observer import ask_of, listens, look
@@ -71,6 +72,26 @@ def test_it_asks_below_the_path_with_the_token_of_the_application() -> None:
     assert asked == [("/sessions/a/b/app/api/kernels", "token secret")]
     assert listens(served, threading.Event())
     server.server_close()
+
+
+def test_the_first_report_says_that_it_listens_and_is_repeated_until_it_arrives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended, sent, looks = threading.Event(), [], iter(range(4))
+
+    def send(message: dict[str, Any]) -> bool:
+        sent.append(message)
+        return len(sent) == 2
+
+    def nothing(*_: Any) -> None:
+        if next(looks, None) is None:
+            ended.set()
+
+    monkeypatch.setattr("cotenant_worker.sessions.observer.launcher.send", send)
+    monkeypatch.setattr(observer, "look", nothing)
+    monkeypatch.setattr(observer, "EVERY_S", 0.0)
+    observer.observe("Program", Served(port=1, path="/", token=""), ended)
+    assert sent == [{"op": "activity", "busy": False, "active_at_unix_s": None}] * 2
 
 
 def test_an_application_that_has_ended_is_waited_for_no_longer() -> None:

@@ -18,7 +18,9 @@ CONDITIONS_MAX = 10
 class SessionPhase(StrEnum):
     PENDING = "Pending"
     STARTING = "Starting"
+    """Its pod or its application starts: nobody can open it yet."""
     RUNNING = "Running"
+    """Its application accepts connections."""
     SUSPENDING = "Suspending"
     SUSPENDED = "Suspended"
     ENDED = "Ended"

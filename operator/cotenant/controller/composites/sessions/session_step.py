@@ -61,6 +61,12 @@ class SessionObserved:
         return conditions.find(self.session.status.conditions, kind)
 
     @property
+    def listens(self) -> bool:
+        """True if the application accepts connections: then its pod reports activity, or that there is none."""
+        progress = self.job_status.progress
+        return progress is not None and progress.busy is not None
+
+    @property
     def decided_to_suspend(self) -> str:
         """Reason for which the operator has decided to suspend this generation of the spec; empty if it has not."""
         known = self.condition(SUSPENDED)
@@ -167,7 +173,8 @@ def _running(o: SessionObserved, objects: tuple[Patch, ...]) -> Writes:
         event = EventToRecord(reason=due.reason, message=f"{message}: it is suspended, and its GPUs are given back")
         status = _status(o, SessionPhase.SUSPENDING, due.reason, f"{message}: it is suspended", line=line)
         return Writes(objects=objects, status=status, events=(event,))
-    status = _status(o, SessionPhase.RUNNING, "Running", _how_to_open(o), line=line)
+    phase = SessionPhase.RUNNING if o.listens else SessionPhase.STARTING
+    status = _status(o, phase, phase, _how_to_open(o), line=line)
     warned = o.condition(WARNING)
     events: tuple[EventToRecord, ...] = ()
     if o.now >= due.warn_at and (warned is None or warned.status != "True" or warned.reason != due.reason):
@@ -188,6 +195,8 @@ def _after_warning(o: SessionObserved, due: Due) -> Due:
 
 
 def _how_to_open(o: SessionObserved) -> str:
+    if not o.listens:
+        return "its application starts, and does not accept connections yet"
     changed = o.job is not None and _digest_of(o.job) != digest(job_spec(o.session))
     note = "; what was changed in its spec holds from the next start on" if changed else ""
     return f"open it: kubectl cotenant session open {_named(o)}{note}"
@@ -205,7 +214,7 @@ def _warning(line: SessionTimeline) -> str:
 def _status(
     o: SessionObserved, phase: SessionPhase, reason: str, message: str, *, line: SessionTimeline | None = None
 ) -> dict[str, Any]:
-    """The whole status. `line` is the timeline of a session whose application runs."""
+    """The whole status. `line` is the timeline of a session whose application runs, or starts in its pod."""
     warns = line is not None and line.next.warn_at <= o.now < line.next.at
     ready = phase is SessionPhase.RUNNING
     suspended = phase in (SessionPhase.SUSPENDING, SessionPhase.SUSPENDED)

@@ -20,6 +20,8 @@ WARNING_PART: Final = 0.25
 """The warning comes at most this part of the given time before the end."""
 STEPS: Final = 20
 STEP_S_MAX: Final = 60.0
+RUNS: Final = frozenset({SessionPhase.STARTING, SessionPhase.RUNNING})
+"""An application that never listens is suspended for idleness too."""
 LOOK_S_MAX, LOOK_S_MIN = 15.0, 1.0
 """Between two looks at the GPUs."""
 
@@ -56,12 +58,12 @@ class SessionTimeline:
 def timeline(
     session: Session, times: SessionTimes, job: TrainingJobStatus, *, gpu_busy: bool, now: float
 ) -> SessionTimeline:
-    """Timeline of a session whose application runs."""
+    """Timeline of a session whose pod runs."""
     before = session.status
     started = unix_seconds(before.started_at)
     started = now if started is None else started
     known = unix_seconds(before.last_activity)
-    if known is None or before.attempt != job.attempts or before.phase != SessionPhase.RUNNING:
+    if known is None or before.attempt != job.attempts or before.phase not in RUNS:
         known = now  # it has just begun to run, or a person has just resumed it
     progress = job.progress
     used = [known]
