@@ -179,7 +179,15 @@ def test_a_runner_through_which_a_program_prints_stays_until_that_has_left() -> 
     assert departure.signals([runner, TRAINS], 0.0) == [(12, signal.SIGTERM)]
     assert departure.signals([runner, replace(TRAINS, parent=1)], 1.0) == []
     assert departure.signals([runner], 9.0) == [(10, signal.SIGTERM)]
-    assert Departure().signals([runs("poe", 10, 1), TRAINS], 0.0) == [(12, signal.SIGTERM)]
+    for name in ("honcho", "poe", "supervisord"):
+        assert Departure().signals([runs(name, 10, 1), TRAINS], 0.0) == [(12, signal.SIGTERM)]
+
+
+@pytest.mark.parametrize("name", ["honcho", "supervisord"])
+def test_a_shell_whose_end_would_end_the_program_is_spared_with_all_beside_it(name: str) -> None:
+    keeper, of_train, of_web = runs(name, 10, 1), bash(11, 10), bash(13, 10)
+    assert whom_to_ask([keeper, of_train, saver(12, 11), of_web, plain(14, 13, "sleep")]) == [saver(12, 11)]
+    assert whom_to_ask([keeper, of_web, plain(14, 13, "sleep")]) == [keeper]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +234,7 @@ signal.signal(signal.SIGTERM, lambda *_: leaving.append(1))
 open("ready", "w").close()
 while not leaving:
     time.sleep(0.02)
-time.sleep(0.5)
+time.sleep(float(os.environ.get("SAVES_FOR", "0.5")))
 print("saving", flush=True)
 if len(leaving) == 1:
     open(os.environ["COTENANT_CHECKPOINT_DIR"] + "/model.pt", "w").write("x")
@@ -304,13 +312,28 @@ with concurrent.futures.ProcessPoolExecutor(2) as pool:
     list(pool.map(abs, range(4)))
     runpy.run_path("train.py")
 """
+SUPERVISORD = """
+[supervisord]
+nodaemon = true
+logfile = /dev/null
+logfile_maxbytes = 0
+pidfile = supervisord.pid
+[program:train]
+command = python train.py
+environment = SAVES_FOR="12"
+stdout_logfile = /dev/stdout
+stdout_logfile_maxbytes = 0
+[program:web]
+command = sleep 600
+"""
 MAKEFILE = "train:\n\tcd . && python train.py\n\techo and on\n"
 FILES = {"train.py": TRAIN, "wrapper.py": WRAPPER, "passes_on.py": PASSES_ON, "spawns.py": SPAWNS}
 FILES |= {"helpers.py": FORKED_HELPERS, "apart.py": APART, "run.sh": "python train.py\necho and on\n"}
 FILES |= {"needs.py": NEEDS_A_HELPER, "helped.sh": WITH_A_HELPER}
 FILES |= {"server.py": SERVES, "needs_server.py": NEEDS_A_SERVER, "served.sh": WITH_A_SERVER}
 FILES |= {"uncounted.py": UNCOUNTED, "trap.sh": WITH_A_TRAP, "uncounted.sh": WITH_A_TRAP.partition("; ")[2]}
-FILES |= {"per_gpu.py": PER_GPU, "pool.py": POOL, "Makefile": MAKEFILE, "thread.py": IN_A_THREAD}
+FILES |= {"Procfile": "train: SAVES_FOR=7 python train.py\nweb: sleep 600\n", "supervisord.conf": SUPERVISORD}
+FILES |= {"per_gpu.py": PER_GPU, "pool.py": POOL, "Makefile": MAKEFILE, "threaded.py": IN_A_THREAD}
 
 
 def job_of(tmp_path: Path, *command: str) -> Contract:
@@ -344,7 +367,7 @@ def job_of(tmp_path: Path, *command: str) -> Contract:
         pytest.param(("python", "helpers.py"), id="forked helpers of its own"),
         pytest.param(("python", "pool.py"), id="a pool of processes"),
         pytest.param(("python", "per_gpu.py"), id="a process for each GPU"),
-        pytest.param(("python", "thread.py"), id="should_stop() in a thread"),
+        pytest.param(("python", "threaded.py"), id="should_stop() in a thread"),
         pytest.param(("mpirun", "--allow-run-as-root", "-np", "1", "python", "train.py"), id="mpirun"),
         pytest.param(
             ("bash", "-c", "python - <<'END'\nimport runpy\nrunpy.run_path('train.py')\nEND"), id="a document"
@@ -362,6 +385,8 @@ def job_of(tmp_path: Path, *command: str) -> Contract:
         pytest.param(("flock", "lock", "python", "train.py"), id="flock"),
         pytest.param(("tini", "--", "bash", "run.sh"), id="tini"),
         pytest.param(("dumb-init", "bash", "-c", "cd . ; python train.py; :"), id="dumb-init"),
+        pytest.param(("honcho", "start"), id="honcho, which kills after 5 s"),
+        pytest.param(("supervisord", "-c", "supervisord.conf"), id="supervisord, which kills after 10 s"),
         pytest.param(("parallel", "-u", "-j1", "python", "train.py", ":::", "1", "2"), id="GNU parallel"),
     ],
 )

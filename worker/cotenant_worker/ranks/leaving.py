@@ -11,14 +11,15 @@ judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
 - A trap for the exit of bash (`trap 'kill $SERVER' EXIT`) runs at once, and takes away what the program in the
   foreground needs to save. So such a bash is held (SIGSTOP) until that program has left, and asked then.
 - A runner of tasks (`task train`, `snakemake`, `nox`, GNU parallel) is held too: it passes no signal on, and would
-  start the next task. One through which the program prints (`inv`, `poe`) cannot be held. It is spared, and asked right
-  after.
+  start the next task. One through which the program prints (`inv`, `honcho`, `supervisord`) cannot be held. It is
+  spared, and asked right after.
 - A helper that a run script starts beside a Python program (Xvfb, a Redis) is spared while a Python program heeds: the
   program needs it to save.
 - So is another Python program beside the one that trains, such as a server that generates its samples (`trl vllm-serve
   … &`). One that runs the same script is asked, for the two train together. If no step was counted, programs in the
   foreground train, and those in the background are beside them. After half of the time all are asked.
-- A shell of `script` or `dumb-init` is spared while a process below it heeds: when it ends, they end all it started.
+- A shell below `script`, `dumb-init`, `honcho` or `supervisord` is spared while a process below them heeds: when it
+  ends, they end all that they started, or start it again.
 - A process that heeds nothing is spared while one below it heeds, for its end may end its children.
 - A carrier of signals (`timeout`, `tini`, `dumb-init`, `mpirun`, DeepSpeed's launcher) is spared too: it would signal a
   whole group, loader workers too, or one process twice, or kill it a moment later.
@@ -55,14 +56,18 @@ the other, each with its loader workers.
 _TASKS: Final = frozenset({"nox", "parallel", "snakemake", "task"})
 _SWALLOWS: Final = frozenset({"task"})
 """They count signals and go on. So SIGKILL ends them: there is nothing that they would save."""
-_PRINTING_TASKS: Final = frozenset({"doit", "inv", "invoke", "poe"})
-"""Runners that pass on what their tasks print. poe sends them SIGINT for SIGTERM."""
+_PRINTING_TASKS: Final = frozenset({"doit", "honcho", "inv", "invoke", "poe", "supervisord"})
+"""Runners that pass on what their tasks print. poe sends them SIGINT for SIGTERM. honcho kills them after five seconds,
+supervisord after ten.
+"""
 _WRITE_AT_THE_END: Final = frozenset(
     {"nsys", "nsys-launcher", "ncu", "perf", "py-spy", "rocprof", "rocprofv3", "vtune"}
 )
 _SPARED: Final = _CARRIERS | _PRINTING_TASKS | _WRITE_AT_THE_END
-_ENDS_ALL: Final = frozenset({"dumb-init", "script"})
-"""When the process that they started ends, all that it started gets a signal too: a second SIGTERM, or SIGHUP."""
+_ENDS_ALL: Final = frozenset({"dumb-init", "honcho", "script", "supervisord"})
+"""When a process that they started ends, all that they started gets a signal too: a second SIGTERM, or SIGHUP.
+supervisord starts it again.
+"""
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "busybox", "zsh", "ksh", "mksh", "fish", "csh", "tcsh"})
 _ONE_AFTER_THE_OTHER: Final = frozenset({"xargs", "find"})
 """They would start their next program while this one leaves."""
@@ -164,18 +169,20 @@ def _is_python(member: Member) -> bool:
     return member.program.startswith("python")
 
 
-def _below(member: Member, children: dict[int, list[Member]], *, spared: bool = False) -> list[Member]:
-    """Processes to ask among this one and all below it. `spared`: not this one, while another one heeds SIGTERM."""
+def _below(member: Member, children: dict[int, list[Member]]) -> list[Member]:
+    """Processes to ask among this one and all below it."""
     started = [child for child in children[member.pid] if child.name != LOADER_WORKER]
     if member.program in _SHELLS and member.heeds:
         started = [child for child in started if not child.in_background]
     elif member.heeds and not _is_shell(member) and not _names(member) & _SPARED:
         return [member]
-    ends_all = member.program in _ENDS_ALL
-    below = [found for child in started for found in _below(child, children, spared=ends_all)]
+    below = [found for child in started for found in _below(child, children)]
+    savers = [each for each in below if each.heeds and not _is_shell(each)]
+    if savers and _names(member) & _ENDS_ALL:
+        return savers
     if any(each.heeds for each in below):
         below = [each for each in below if each.heeds or _is_shell(each)]
-        return [member, *below] if _is_shell(member) and not (member.ignores or spared) else below
+        return [member, *below] if _is_shell(member) and not member.ignores else below
     if _is_shell(member) and not member.ignores:
         return [member, *below]
     return below if member.ignores else [member]
