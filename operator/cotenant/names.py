@@ -123,6 +123,10 @@ PROGRESS_PORT: Final = 8099
 """Rank 0's pod answers `GET /progress` (JSON, `cotenant.contract.Progress`) and `GET /metrics` (Prometheus) here."""
 AGENT_PORT: Final = 8098
 """The agent's pod answers `GET /healthz` and `/readyz` here."""
+HEARTBEAT_S: Final = 15
+"""An agent writes its GPUNode at least this often, and less often in large clusters: `status.heartbeatSeconds`."""
+HEARTBEATS_MISSED: Final = 4
+"""A node whose agent has missed more heartbeats is silent: it gets no new jobs."""
 METRICS_PORT: Final = 8443
 """Operator and agent answer `GET /metrics` here, to authorized readers."""
 QUERY_PORT: Final = 10250

@@ -21,6 +21,7 @@ from cotenant.names import (
     ANNOTATION_SLOW_REPORTS,
     ANNOTATION_SUSPECT,
     ANNOTATION_UNCORDON,
+    HEARTBEAT_S,
     LABEL_GPU_CLASS,
 )
 from cotenant_agent.elapsed import elapsed_s
@@ -72,7 +73,7 @@ class Agent:
         self._there = False
         self._class_label: str | None = None
         self._node_looked_at = self._counted_at = 0.0
-        self._heartbeat_s = node_status.HEARTBEAT_S
+        self._heartbeat_s = HEARTBEAT_S
         self._seen: GpuPoll | None = None
         self._turns_since_poll = 0
         self.resets = ResetTurns()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cotenant import names
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.gpus.readings import Gpu, GpuSample, HealthSigns
 from cotenant_agent.reports import node_status
@@ -224,11 +225,11 @@ def changed(**top: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_written_at_once(document: dict[str, Any], since_last: float, want: bool) -> None:
-    assert node_status.must_write(changed(), document, since_last, node_status.HEARTBEAT_S) is want
+    assert node_status.must_write(changed(), document, since_last, names.HEARTBEAT_S) is want
 
 
 def test_the_first_status_is_always_due() -> None:
-    assert node_status.must_write(None, changed(), 0.0, node_status.HEARTBEAT_S)
+    assert node_status.must_write(None, changed(), 0.0, names.HEARTBEAT_S)
 
 
 def test_a_patch_carries_the_heartbeat_and_what_changed() -> None:

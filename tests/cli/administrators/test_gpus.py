@@ -160,12 +160,21 @@ class Nodes:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "state"), [(59, "Ready"), (61, "Silent"), (None, "Silent")], ids=["heard", "not heard", "never heard"]
+    ("seconds", "every", "state"),
+    [
+        pytest.param(59, None, "Ready", id="heard"),
+        pytest.param(61, None, "Silent", id="not heard"),
+        pytest.param(None, None, "Silent", id="never heard"),
+        pytest.param(199, 50, "Ready", id="heard, in a large cluster whose agents report every 50 s"),
+        pytest.param(201, 50, "Silent", id="not heard, in a large cluster"),
+    ],
 )
-def test_no_gpu_is_called_free_on_a_node_whose_agent_is_not_heard(seconds: int | None, state: str) -> None:
+def test_no_gpu_is_called_free_on_a_node_whose_agent_is_not_heard(
+    seconds: int | None, every: int | None, state: str
+) -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     beat = {} if seconds is None else {"heartbeat": (now - timedelta(seconds=seconds)).isoformat()}
-    status = {"node": "Ready", "gpus": [{"uuid": "a"}], **beat}
+    status = {"node": "Ready", "gpus": [{"uuid": "a"}], "heartbeatSeconds": every, **beat}
     (node,) = with_silent([{"metadata": {"name": "n1"}, "status": status}], now)
     (gpu,) = gpu_views([node])
     assert (gpu.node_state, gpu.state == "free") == (state, state == "Ready")

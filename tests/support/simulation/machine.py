@@ -19,7 +19,7 @@ from cotenant import contract, names
 from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, Document
 from cotenant_agent.enforcement import gpu_holders
 from cotenant_agent.enforcement.quota import PodGpu, PodQuota
-from cotenant_agent.reports.node_status import HEARTBEAT_S, holder_entry, holders_in
+from cotenant_agent.reports.node_status import holder_entry, holders_in
 from tests.support.simulation.api_server import ApiServer
 from tests.support.simulation.running_pod import Program, RunningPod
 
@@ -192,7 +192,7 @@ class Machine:
         }
         self._held = gpu_holders.hold(self._held, pods, usage, lambda: frozenset(self.pods), now)
         holders = [holder_entry(one) for one in gpu_holders.listed(self._held)]
-        if holders == self._published.get("holders") and now - self._heartbeat_at < HEARTBEAT_S:
+        if holders == self._published.get("holders") and now - self._heartbeat_at < names.HEARTBEAT_S:
             return
         self._heartbeat_at = now
         gpus = [

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import Any, Final
 
+from cotenant import names
 from cotenant_agent.enforcement import gpu_holders
 from cotenant_agent.enforcement.quota import PodQuota
 from cotenant_agent.gpus import gpu_resets, health
@@ -22,7 +23,6 @@ from cotenant_agent.reports.node_view import NO_MPS, NodeView
 
 log = logging.getLogger("cotenant.agent")
 
-HEARTBEAT_S: Final = 15
 HEARTBEATS_PER_S: Final = 100
 """Heartbeats of all agents together. In a cluster of more nodes, each agent writes them more rarely."""
 STRANGERS_MAX: Final = 64
@@ -249,7 +249,7 @@ def without_usage(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def heartbeat_interval(agents: int) -> int:
     """Seconds between two heartbeats of one agent, if there are so many."""
-    return max(HEARTBEAT_S, ceil(agents / HEARTBEATS_PER_S))
+    return max(names.HEARTBEAT_S, ceil(agents / HEARTBEATS_PER_S))
 
 
 def must_write(

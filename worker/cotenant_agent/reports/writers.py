@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cotenant import __version__
-from cotenant_agent.reports.node_status import HEARTBEAT_S
+from cotenant import __version__, names
 
 ALIVE_HEARTBEATS: Final = 3
 """An agent that has missed more heartbeats has left the node to others."""
@@ -38,7 +37,7 @@ def conflict(me: Writer, status: Mapping[str, Any], now: float, heartbeat: float
     `started` is true if `me` has written before, so another agent of its kind came after it.
     """
     other = status.get("writer")
-    alive_s = ALIVE_HEARTBEATS * (status.get("heartbeatSeconds") or HEARTBEAT_S)
+    alive_s = ALIVE_HEARTBEATS * (status.get("heartbeatSeconds") or names.HEARTBEAT_S)
     if not isinstance(other, Mapping) or heartbeat is None or now - heartbeat > alive_s:
         return ""
     source, instance = str(other.get("source") or ""), str(other.get("instance") or "")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from cotenant import names
 from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
 from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.fields import Timestamp, keyed_by
 from cotenant.api.validation.rules import Model, Rule, StatusModel
-
-HEARTBEATS_MISSED: Final = 4
-"""A node whose agent has missed more heartbeats gets no new jobs."""
 
 
 class IsolationPath(StrEnum):
@@ -225,7 +223,7 @@ class GPUNodeStatus(StatusModel):
     """Who writes this object. An agent of other devices on the same node does not write while this one is alive."""
     heartbeat: Timestamp | None = None
     """When the agent last wrote. A node that is silent for four times `heartbeatSeconds` gets no new jobs."""
-    heartbeat_seconds: int = Field(default=15, ge=1, le=600)
+    heartbeat_seconds: int = Field(default=names.HEARTBEAT_S, ge=1, le=600)
     """The agent writes at least this often: every 15 s, and less often in clusters of more than 1,500 GPUNodes."""
     simulated: bool = False
     """True for simulated GPUs, on a machine without real ones."""
@@ -261,7 +259,7 @@ class GPUNodeStatus(StatusModel):
 
     @property
     def stale_after_s(self) -> int:
-        return HEARTBEATS_MISSED * self.heartbeat_seconds
+        return names.HEARTBEATS_MISSED * self.heartbeat_seconds
 
 
 class GPUNode(Model):

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from cotenant import names
+
 Document: TypeAlias = Mapping[str, Any]
 WHOLE = 1000
-STALE_S = 60
-"""A node gets no new jobs if its agent has not reported for this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +75,18 @@ def silent_s(status: Mapping[str, Any], now: datetime) -> float | None:
     return None if beat is None else (now - datetime.fromisoformat(beat)).total_seconds()
 
 
-def is_silent(seen_s: float | None) -> bool:
-    return seen_s is None or seen_s > STALE_S
+def is_silent(status: Mapping[str, Any], now: datetime) -> bool:
+    """True if the agent of a GPUNode has missed so many heartbeats that the node gets no new jobs."""
+    seen_s = silent_s(status, now)
+    heartbeat_s = status.get("heartbeatSeconds") or names.HEARTBEAT_S
+    return seen_s is None or seen_s > names.HEARTBEATS_MISSED * heartbeat_s
 
 
 def with_silent(nodes: Iterable[Document], now: datetime) -> Iterator[Document]:
     """The GPUNodes, those as `Silent` whose agent has not been heard: nobody knows what is free there."""
     for node in nodes:
         status = node.get("status") or {}
-        yield {**node, "status": {**status, "node": "Silent"}} if is_silent(silent_s(status, now)) else node
+        yield {**node, "status": {**status, "node": "Silent"}} if is_silent(status, now) else node
 
 
 def counted_gpus(amount: float) -> str:

@@ -86,7 +86,7 @@ def cells(node: Mapping[str, Any], now: datetime, *, wide: bool) -> tuple[str, .
     status = node.get("status") or {}
     gpus = list(gpu_views([node]))
     seen = silent_s(status, now)
-    state = "Silent" if is_silent(seen) else status.get("node") or "Ready"
+    state = "Silent" if is_silent(status, now) else status.get("node") or "Ready"
     row = (
         node["metadata"]["name"],
         painted(state, Colour.GREEN if state == "Ready" else Colour.YELLOW),
@@ -111,8 +111,8 @@ def cells(node: Mapping[str, Any], now: datetime, *, wide: bool) -> tuple[str, .
 def reasons(node: Mapping[str, Any], now: datetime) -> Iterator[str]:
     """Why the node does not take all the work that it could, one clause each."""
     status = node.get("status") or {}
-    seen = silent_s(status, now)
-    if is_silent(seen):
+    if is_silent(status, now):
+        seen = silent_s(status, now)
         yield "its agent has not been heard" + ("" if seen is None else f" for {seen:.0f} s")
     if status.get("node") not in {None, "", "Ready"}:
         yield f"the Node is {status['node']}"

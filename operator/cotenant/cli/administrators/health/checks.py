@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from cotenant import names
+from cotenant.cli.administrators.gpu_shares import is_silent, silent_s
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, is_ours
 
 OLDEST: Final = (1, 32)
@@ -27,8 +28,6 @@ KINDS: Final = (
     "trainingjobs",
 )
 PROFILE: Final = "pod-security.kubernetes.io/enforce"
-HEARTBEAT_S: Final = 15
-HEARTBEATS_MISSED: Final = 4
 CLOCK_S: Final = 5.0
 """Two clocks may differ by this many seconds."""
 APPEARS_S: Final = 60.0
@@ -179,9 +178,8 @@ def agents(cluster: SeenCluster) -> Iterator[Diagnosis]:
 
 
 def _agent(name: str, status: Mapping[str, Any], now: datetime) -> Iterator[Diagnosis]:
-    beat = status.get("heartbeat")
-    silent = None if beat is None else (now - datetime.fromisoformat(beat)).total_seconds()
-    if silent is None or silent > HEARTBEATS_MISSED * (status.get("heartbeatSeconds") or HEARTBEAT_S):
+    silent = silent_s(status, now)
+    if silent is None or is_silent(status, now):
         heard = "has never been heard" if silent is None else f"has not been heard for {silent:.0f} s"
         look = f"kubectl get pods -A --field-selector spec.nodeName={name} -l app.kubernetes.io/component=agent"
         yield Diagnosis(Severity.ERROR, f"node {name}", f"its agent {heard}: no new jobs start there", look)
