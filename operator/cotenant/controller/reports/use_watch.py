@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from cotenant.api.conversion.to_core import unix_seconds
@@ -35,40 +36,36 @@ SLOW_STEPS: Final = 3
 MINUTES: Final = int(SLOTS * SLOT_S) // 60
 
 
+@dataclass(slots=True)
 class UseWatch:
-    def __init__(
-        self,
-        cache: ObjectCache,
-        memories: JobMemories,
-        metrics: Metrics,
-        *,
-        leadership: Leadership,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._cache, self._memories, self._metrics = cache, memories, metrics
-        self._leadership, self._clock = leadership, clock
-        self._heartbeats: dict[str, float] = {}
-        """Node → Unix seconds of the last heartbeat that was looked at."""
+    cache: ObjectCache
+    memories: JobMemories
+    metrics: Metrics
+    _: KW_ONLY
+    leadership: Leadership
+    clock: Callable[[], float] = time.time
+    _heartbeats: dict[str, float] = field(default_factory=dict)
+    """Node → Unix seconds of the last heartbeat that was looked at."""
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                if self._leadership.held:
+                if self.leadership.held:
                     await self.look()
             except Exception:  # advice, which holds nobody up
-                self._metrics.failures_contained.labels("LowUse").inc()
+                self.metrics.failures_contained.labels("LowUse").inc()
                 log.exception("the use of GPUs was not looked at")
 
     async def look(self) -> None:
         """Take in new reports of all nodes, and judge every running job."""
-        now, nodes = self._clock(), self._cache.nodes.gpu_nodes
+        now, nodes = self.clock(), self.cache.nodes.gpu_nodes
         beats = {name: unix_seconds(node.status.heartbeat) or 0.0 for name, node in nodes.items()}
         new = [nodes[name].status for name, at in beats.items() if at != self._heartbeats.get(name)]
         self._heartbeats = beats
         seen = await asyncio.to_thread(use_by_job, new)
-        for record in list(self._cache.jobs.values()):
-            memory = self._memories[record.id]
+        for record in list(self.cache.jobs.values()):
+            memory = self.memories[record.id]
             if record.phase is not Phase.RUNNING or record.placement is None or record.job is None:
                 memory.use = memory.use_finding = memory.peak = None
             elif (use := seen.get(record.uid)) is not None:
@@ -96,12 +93,12 @@ class UseWatch:
         gone = f"What was seen in the last {MINUTES} minutes does not show it any more."
         message = sentences(kind, total, holding, MINUTES) if kind else gone
         memory.use, memory.use_finding = window.emptied(now), UseFinding(attempt, kind, message)
-        self._cache.mark_changed([record.id])
+        self.cache.mark_changed([record.id])
 
     def _note_peak(self, record: JobRecord, memory: JobMemory, window: UseWindow) -> None:
         memory.peak = needs_more(record, window)
         if memory.peak is not None:
-            self._cache.mark_changed([record.id])
+            self.cache.mark_changed([record.id])
 
 
 def needs_more(record: JobRecord, window: UseWindow) -> MeasuredPeak | None:
