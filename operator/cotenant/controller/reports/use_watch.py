@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
+from cotenant.api.conversion.conditions import find_true
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.gpunodes import GPUNodeStatus
 from cotenant.controller.informers.cache import ObjectCache
@@ -142,5 +143,5 @@ def holding_of(record: JobRecord, *, makes_steps: bool) -> Holding:
 
 
 def _running_since(record: JobRecord, now: float) -> float:
-    found = next((one for one in record.status.conditions if one.type == "Running" and one.status == "True"), None)
-    return (unix_seconds(found.last_transition_time) or now) if found else now
+    found = find_true(record.status.conditions, "Running")
+    return now if found is None else found.last_transition_time.timestamp()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.trainingjob_status import BlockedStart, Condition, ExcludedNode, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import BlockedStart, ExcludedNode, TrainingJobStatus
 from cotenant.api.scalars.quantities import show_duration, show_mib
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.contract import Role
@@ -21,7 +21,7 @@ from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.failure_classification import is_runtime_fault
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.policies import start_obstacles
-from cotenant.controller.lifecycle.status_transitions import START_BLOCKED, with_condition
+from cotenant.controller.lifecycle.status_transitions import START_BLOCKED, told
 from cotenant.controller.lifecycle.termination import Eviction
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
@@ -111,15 +111,8 @@ def blocked(
     pause_s = min(PAUSE_MIN_S * 2 ** min(attempts - 1, 16), PAUSE_MAX_S)
     free = o.status.attempts if not is_charged else before.attempt if before is not None else 0
     start = BlockedStart(attempts=attempts, attempt=free, retry_at=o.now + pause_s, generation=o.record.generation)
-    condition = Condition(
-        type=START_BLOCKED,
-        status="True",
-        reason=plain_word(kind),
-        message=plain_sentence(message),
-        last_transition_time=o.now,
-        observed_generation=o.record.generation,
-    )
-    blamed_on = o.status
+    reason, cause, generation = plain_word(kind), plain_sentence(message), o.record.generation
+    blamed_on = told(o.status, START_BLOCKED, True, reason, cause, at=o.now, generation=generation)
     of_node = ((blamed.sure, settings.exclude_s), (blamed.lasting, LASTING_S), (blamed.unsure, UNSURE_S))
     for nodes, for_s in (*of_node, (blamed.image, IMAGE_S)):
         blamed_on = blamed_on.model_copy(update={"excluded_nodes": excluded(blamed_on, nodes, o.now + for_s, o.now)})
@@ -132,7 +125,7 @@ def blocked(
         fields={
             **fields,
             "blocked_start": start,
-            "conditions": with_condition(o.status, condition),
+            "conditions": blamed_on.conditions,
             "excluded_nodes": blamed_on.excluded_nodes,
         },
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from cotenant.api.conversion.conditions import find, find_true
 from cotenant.api.conversion.to_core import to_job
 from cotenant.api.validation.problems import DocumentError
 from cotenant.controller.informers import quarantine
@@ -71,8 +72,8 @@ def elsewhere(record: JobRecord | None) -> Document:
     if cluster is not None:
         there = f": {cluster.message}" if cluster.message else ""
         return {"elsewhere": f"It is also in line on cluster {cluster.name}{there}"}
-    said = next((one for one in record.status.conditions if one.type == SPILLOVER and one.status == "False"), None)
-    return {"elsewhere": said.message} if said is not None else {}
+    said = find(record.status.conditions, SPILLOVER)
+    return {"elsewhere": said.message} if said is not None and said.status == "False" else {}
 
 
 def _standing(record: JobRecord) -> str:
@@ -81,10 +82,10 @@ def _standing(record: JobRecord) -> str:
     if record.is_away:
         return AWAY
     conditions = record.status.conditions
-    if any(one.type == quarantine.CONDITION and one.status == "True" for one in conditions):
+    if find_true(conditions, quarantine.CONDITION):
         return quarantine.CONDITION
-    blocked = any(one.type == START_BLOCKED and one.status == "True" for one in conditions)
-    return START_BLOCKED if blocked and record.phase is Phase.PENDING else record.phase.value
+    blocked = record.phase is Phase.PENDING and find_true(conditions, START_BLOCKED)
+    return START_BLOCKED if blocked else record.phase.value
 
 
 def _resume(record: JobRecord) -> str:
