@@ -62,6 +62,11 @@ def answer(kind: str, name: str, namespace: str, status: Mapping[str, Any]) -> D
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": dict(status)}
 
 
+def filled(document: Mapping[str, Any]) -> Document:
+    """The document without unknown and empty fields."""
+    return {name: value for name, value in document.items() if value not in (None, "", [], {})}
+
+
 def explanation_status(about: Explanation) -> Document:
     """The document without empty fields."""
     status: Document = {

@@ -12,7 +12,7 @@ from cotenant.controller.informers import quarantine
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import STATUS_UNREADABLE, JobRecord
 from cotenant.controller.lifecycle.status_transitions import SPILLOVER, START_BLOCKED
-from cotenant.controller.query_api.documents import Document, timestamp
+from cotenant.controller.query_api.documents import Document, filled, timestamp
 from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.lifecycle import TERMINAL, Phase
 from cotenant.core.model.objects import Job, JobKey
@@ -59,9 +59,8 @@ def aside_status(record: JobRecord, classes: Mapping[str, int]) -> Document:
         "returnsIf": _RETURNS.get(standing, "").format(resume=_resume(record)),
         "change": {"spec.suspend": False} if standing == Phase.SUSPENDED else {},
     }
-    kept = {name: value for name, value in status.items() if value not in (None, "", {})}
     needs_change = standing == Phase.SUSPENDED or record.problem is not None
-    return kept | {"queue": record.queue_named, "message": message, "needsChange": needs_change}
+    return filled(status) | {"queue": record.queue_named, "message": message, "needsChange": needs_change}
 
 
 def elsewhere(record: JobRecord | None) -> Document:
