@@ -217,7 +217,7 @@ class ObjectCache:
         """Keep what deleted pods tell of their jobs. Those of a job that is gone would be kept for ever."""
         for pod in pods:
             if pod.worker is not None and self.job(pod.worker.job) is not None:
-                self.pods.note_deletion(pod)
+                self.pods.deleted.record(pod)
 
     def _store(self, resource: Resource, key: str, document: Document) -> None:
         name, changes = document["metadata"]["name"], self._changes
@@ -294,7 +294,7 @@ class ObjectCache:
 
     def _forget_job(self, job: JobId) -> None:
         self._changes.jobs.add(job)
-        self.pods.forget_job(job)
+        self.pods.deleted.forget(job)
         self.volumes.drop_job(job)
 
     def _drop_profile(self, resource: Resource, key: str) -> None:
