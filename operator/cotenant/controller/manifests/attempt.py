@@ -164,17 +164,20 @@ class Attempt:
                 names.LABEL_JOB: self.job,
                 names.LABEL_JOB_UID: self.uid,
             },
-            "ownerReferences": [
-                {
-                    "apiVersion": names.API_VERSION,
-                    "kind": "TrainingJob",
-                    "name": self.job,
-                    "uid": self.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": False,
-                }
-            ],
+            "ownerReferences": [owner_reference("TrainingJob", self.job, self.uid)],
         }
+
+
+def owner_reference(kind: str, name: str, uid: str) -> dict[str, Any]:
+    """The object of this kind as the controller of another, so that Kubernetes deletes that with it."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": kind,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
 
 
 def token_secret_name(uid: str, attempt: int) -> str:

@@ -12,7 +12,8 @@ from cotenant import contract, names
 from cotenant.api.resources.job_spec.checkpoints import Checkpoint
 from cotenant.api.resources.job_spec.data import volume_of
 from cotenant.api.resources.job_spec.env_vars import EnvVar
-from cotenant.api.resources.job_spec.evaluators import Evaluator
+from cotenant.api.resources.job_spec.evaluators import Evaluator, EvaluatorResources
+from cotenant.api.resources.job_spec.parameter_servers import ParameterServer, ServerResources
 from cotenant.api.resources.job_spec.runtime import Resources, Runtime
 from cotenant.api.resources.job_spec.volumes import ClaimSource, Code, Volume
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
@@ -97,20 +98,18 @@ def program_of(job: TrainingJob, settings: Settings) -> Program:
         mounts=tuple(mounts),
         code=_code(runtime.code),
         workers_min=job.spec.min_workers or 0,
-        servers=_servers(runtime),
+        servers=_cpu_pod(runtime.servers, runtime.servers.resources) if runtime.servers else None,
         evaluator=_evaluator(job.spec.evaluator, runtime),
         platform=_platform(runtime) | ({"retries": job.spec.retries} if job.spec.retries else {}),
     )
 
 
-def _servers(runtime: Runtime) -> CpuPod | None:
-    if runtime.servers is None:
-        return None
+def _cpu_pod(of: ParameterServer | Evaluator, asked: ServerResources | EvaluatorResources) -> CpuPod:
     return CpuPod(
-        cpu_milli=runtime.servers.resources.cpu,
-        memory_mib=mib_up(runtime.servers.resources.memory),
-        node_selector=dict(runtime.servers.node_selector),
-        tolerate_gpu_taints=runtime.servers.tolerate_gpu_taints,
+        cpu_milli=asked.cpu,
+        memory_mib=mib_up(asked.memory),
+        node_selector=dict(of.node_selector),
+        tolerate_gpu_taints=of.tolerate_gpu_taints,
     )
 
 
@@ -118,12 +117,7 @@ def _evaluator(evaluator: Evaluator | None, runtime: Runtime) -> EvaluatorProgra
     """Its own program, or the job's."""
     if evaluator is None:
         return None
-    pod = CpuPod(
-        cpu_milli=evaluator.asked.cpu,
-        memory_mib=mib_up(evaluator.asked.memory),
-        node_selector=dict(evaluator.node_selector),
-        tolerate_gpu_taints=evaluator.tolerate_gpu_taints,
-    )
+    pod = _cpu_pod(evaluator, evaluator.asked)
     if evaluator.command is not None:
         return EvaluatorProgram(mode="command", command=evaluator.command, pod=pod)
     if evaluator.entrypoint is not None:
