@@ -272,7 +272,7 @@ class ObjectCache:
             self._changes.note_pods(dropped)
         elif resource == NODES:
             self._note_node(key, became_unreachable=self.nodes.drop_node(key, self._clock()))
-            changes.jobs |= self.volumes.drop_node(key)
+            changes.jobs |= self.volumes.put_node(key, None)
         elif resource in {PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS}:
             changes.jobs |= self.volumes.drop(resource, key)
         elif resource == GPU_NODES:
