@@ -18,7 +18,7 @@ from cotenant.controller.informers.pods.disruption import Disruption
 from cotenant.controller.informers.pods.pod_record import NEVER_STARTED, Exit, PodRecord
 
 QUOTE_CHARS_MAX = 500
-"""Most characters that are quoted from a message of the kubelet or the container runtime."""
+"""Most characters that are quoted from a message of the kubelet, the container runtime or the kube-scheduler."""
 REFUSALS = frozenset(
     {
         "AppArmor",
@@ -40,6 +40,8 @@ reason is `Evicted`, as for a pod that ran.
 """
 _DISK = re.compile(r"EmptyDir|ephemeral", re.IGNORECASE)
 """Words in the kubelet's message when it evicts a pod for the pod's own use of disk."""
+DELETED_UNSEEN = Disruption("PodLost", "was deleted by somebody while the job was running")
+"""Assumed of a pod that is gone and of whose disruption nothing was seen."""
 SETTLE_S = 5.0
 """How long the exit of one pod waits for the exits of the others."""
 
@@ -103,8 +105,8 @@ def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd
             return AttemptEnd(outcome=AttemptOutcome.EXTERNAL_DISRUPTION, exit=refusal, pod=culprit)
         if by is None:
             return AttemptEnd(outcome=_outcome(culprit), exit=exit_status(culprit, pods), pod=culprit)
-        kind = AttemptOutcome.PLATFORM_FAULT if by.by_kubelet else AttemptOutcome.EXTERNAL_DISRUPTION
-        return AttemptEnd(outcome=kind, exit=_disrupted_exit(culprit, by), pod=culprit, message_is_complete=True)
+        seen = _disrupted_exit(culprit, by)
+        return AttemptEnd(outcome=_outcome_by(by), exit=seen, pod=culprit, message_is_complete=True)
     # The pod of rank 0 ends only after all ranks, and gives every pod of ranks the same verdict. If it is gone, theirs
     # is its own.
     told = next((ended[rank] for rank in sorted(ended) if ended[rank].role is contract.Role.WORKER), None)
@@ -115,22 +117,14 @@ def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd
 
 def pod_lost(pod_name: str, node: str, disruption: Disruption | None, now: float) -> AttemptEnd:
     """The end of an attempt that lost a running pod. `node` is empty if it is unknown."""
-    where = f" on node {node}" if node else ""
-    how = disruption.description if disruption else "was deleted by somebody while the job was running"
-    seen = ExitStatus(
-        code=-1,
-        reason=disruption.reason if disruption else "PodLost",
-        message=f"pod {pod_name}{where} {how}",
-        node=node or None,
-        at=now,
-    )
-    return AttemptEnd(
-        outcome=AttemptOutcome.PLATFORM_FAULT
-        if disruption and disruption.by_kubelet
-        else AttemptOutcome.EXTERNAL_DISRUPTION,
-        exit=seen,
-        message_is_complete=True,
-    )
+    where, lost = f" on node {node}" if node else "", disruption or DELETED_UNSEEN
+    message = f"pod {pod_name}{where} {lost.description}"
+    seen = ExitStatus(code=-1, reason=lost.reason, message=message, node=node or None, at=now)
+    return AttemptEnd(outcome=_outcome_by(lost), exit=seen, message_is_complete=True)
+
+
+def _outcome_by(disruption: Disruption) -> AttemptOutcome:
+    return AttemptOutcome.PLATFORM_FAULT if disruption.by_kubelet else AttemptOutcome.EXTERNAL_DISRUPTION
 
 
 def is_refused_by_kubelet(pod: PodRecord) -> bool:

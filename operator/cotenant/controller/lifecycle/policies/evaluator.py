@@ -15,7 +15,7 @@ from cotenant.api.resources.trainingjob_status import EVALUATOR_MESSAGE_CHARS_MA
 from cotenant.api.scalars.status_fields import cut
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.controller.informers.pods.pod_record import PodRecord
-from cotenant.controller.lifecycle.failure_classification import exit_status
+from cotenant.controller.lifecycle.failure_classification import DELETED_UNSEEN, exit_status
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
 from cotenant.controller.lifecycle.policies import start_obstacles
 from cotenant.controller.lifecycle.status_transitions import EVALUATOR_OVER, evaluator_stopped
@@ -87,9 +87,8 @@ def _absent(o: Observation, known: EvaluatorStatus) -> EvaluatorStatus:
     if known.state == "Restarting":
         return known
     name = o.pod_name(o.size)
-    lost = o.of_pods.disruptions.get(name)
-    how = lost.description if lost else "was deleted by somebody while the job was running"
-    return _told(known, "Restarting", lost.reason if lost else "PodLost", f"pod {name} {how}")
+    lost = o.of_pods.disruptions.get(name, DELETED_UNSEEN)
+    return _told(known, "Restarting", lost.reason, f"pod {name} {lost.description}")
 
 
 def _present(o: Observation, pod: PodRecord, known: EvaluatorStatus) -> EvaluatorStatus:

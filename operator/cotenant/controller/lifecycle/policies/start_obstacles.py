@@ -18,6 +18,7 @@ from cotenant.api.resources.trainingjobs import TrainingJobSpec
 from cotenant.api.scalars.status_text import plain_word
 from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_record import PodRecord
+from cotenant.controller.lifecycle.failure_classification import QUOTE_CHARS_MAX
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
@@ -35,8 +36,6 @@ PREPARING = "ContainerCreating"
 """The word that `kubectl get pods` shows."""
 REPORT_AFTER_S = 30.0
 """Pause before a wait is reported: attaching a volume takes time."""
-QUOTE_CHARS_MAX = 500
-"""Most characters that are quoted from a message of the kubelet or the kube-scheduler."""
 KIND: Final[Mapping[Role | None, str]] = {Role.PARAMETER_SERVER: "server", Role.EVALUATOR: "evaluator"}
 """What messages call the pods that have no ranks."""
 CANONICAL_REASON = {"ImagePullBackOff": "ErrImagePull", "CreateContainerError": "CreateContainerConfigError"}
