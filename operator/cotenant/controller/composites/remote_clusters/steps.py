@@ -17,7 +17,7 @@ from cotenant import names
 from cotenant.api.conversion.conditions import find, renewed
 from cotenant.api.resources.placement_status import ClusterRun
 from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
-from cotenant.api.scalars.fields import moment
+from cotenant.api.scalars.fields import moment, show_time
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.controller.composites.remote_clusters.mirror import SeenMirror
 from cotenant.controller.informers.job_record import JobRecord
@@ -108,7 +108,7 @@ def _fetch_back(
 
 
 def _released(now: float) -> dict[str, Any]:
-    at = moment(int(now)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = show_time(moment(now))
     return {"metadata": {"annotations": {names.ANNOTATION_RELEASED: at}}, "spec": {"suspend": False}}
 
 
