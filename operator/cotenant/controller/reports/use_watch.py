@@ -20,6 +20,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, JobMemory, MeasuredPeak, ProgressSample, UseFinding
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.leader.leadership import Leadership
+from cotenant.controller.lifecycle.policies.idle_timeout import IMPORT_S
 from cotenant.controller.lifecycle.policies.low_use import said_of
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
@@ -30,8 +31,6 @@ from cotenant.decision_log.use_window import SLOT_S, SLOTS, UseWindow, looked
 log = logging.getLogger(__name__)
 
 EVERY_S: Final = 15.0
-IMPORT_S: Final = 600.0
-"""Before its first step or kernel, a job imports and reads its data. It is not judged for this time."""
 SLOW_STEPS: Final = 3
 """A slow program may miss this many steps before it counts as making none."""
 MINUTES: Final = int(SLOTS * SLOT_S) // 60
