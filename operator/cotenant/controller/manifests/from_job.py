@@ -100,7 +100,7 @@ def program_of(job: TrainingJob, settings: Settings) -> Program:
         workers_min=job.spec.min_workers or 0,
         servers=_cpu_pod(runtime.servers, runtime.servers.resources) if runtime.servers else None,
         evaluator=_evaluator(job.spec.evaluator, runtime),
-        platform=_platform(runtime) | ({"retries": job.spec.retries} if job.spec.retries else {}),
+        platform=_platform(runtime, job.spec.retries),
     )
 
 
@@ -135,22 +135,18 @@ def _checkpoint(checkpoint: Checkpoint | None, job: str) -> contract.CheckpointS
     return contract.CheckpointSpec(path=path, interval_s=checkpoint.interval or 0)
 
 
-def _platform(runtime: Runtime) -> dict[str, Any]:
-    """Options of the launcher that have no field of their own in the contract."""
-    chosen: dict[str, Any] = {}
-    if runtime.servers is not None:
-        chosen["parameterServer"] = {"update": runtime.servers.update.value}
-    if runtime.gpu_visibility is not None:
-        chosen["gpuVisibility"] = runtime.gpu_visibility.value
-    if runtime.gpu_processes > 1:
-        chosen["gpuProcesses"] = runtime.gpu_processes
-    if runtime.hang_timeout is not None:
-        chosen["hangTimeoutSeconds"] = runtime.hang_timeout
-    if runtime.stall_timeout is not None:
-        chosen["stallTimeoutSeconds"] = runtime.stall_timeout
-    if runtime.tracking is not None:
-        chosen["tracking"] = runtime.tracking.to_document()
-    return chosen
+def _platform(runtime: Runtime, retries: int) -> dict[str, Any]:
+    """Options of the launcher that have no field of their own in the contract, as far as they are chosen."""
+    options = {
+        "parameterServer": {"update": runtime.servers.update.value} if runtime.servers else None,
+        "gpuVisibility": runtime.gpu_visibility.value if runtime.gpu_visibility else None,
+        "gpuProcesses": runtime.gpu_processes if runtime.gpu_processes > 1 else None,
+        "hangTimeoutSeconds": runtime.hang_timeout,
+        "stallTimeoutSeconds": runtime.stall_timeout,
+        "tracking": runtime.tracking.to_document() if runtime.tracking else None,
+        "retries": retries or None,
+    }
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _env(entry: EnvVar) -> dict[str, Any]:
