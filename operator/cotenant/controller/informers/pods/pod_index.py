@@ -108,6 +108,5 @@ def _with_time(pod: PodRecord, known: PodRecord, now: float) -> PodRecord:
 
 def counts_as_load(pod: PodRecord) -> bool:
     """True if the pod uses CPU, memory or scratch space of its node that no placement covers."""
-    added = pod.added_cpu_milli or pod.added_memory_mib or pod.added_scratch_mib
-    uncovered = pod.role is not Role.WORKER or bool(added)
+    uncovered = pod.role is not Role.WORKER or any(pod.added)
     return uncovered and bool(pod.node) and pod.held
