@@ -126,15 +126,8 @@ def _event(known: EvaluatorStatus, found: EvaluatorStatus) -> EventToRecord | No
     """An Event when it fails or cannot start, unless it was told already."""
     if (found.state, found.message) == (known.state, known.message) or not found.message:
         return None
-    if found.state == "Restarting":
-        return EventToRecord(
-            reason=FAILED,
-            message=f"the evaluator failed and is started again: {found.message}",
-            warning=True,
-            once=True,
-        )
-    if found.state == "Starting":
-        return EventToRecord(
-            reason=found.reason or "EvaluatorNotStarted", message=found.message, warning=True, once=True
-        )
-    return None
+    news = {
+        "Restarting": (FAILED, f"the evaluator failed and is started again: {found.message}"),
+        "Starting": (found.reason or "EvaluatorNotStarted", found.message),
+    }.get(found.state)
+    return None if news is None else EventToRecord(reason=news[0], message=news[1], warning=True, once=True)
