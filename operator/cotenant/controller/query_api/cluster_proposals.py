@@ -45,7 +45,6 @@ OF_DECISIONS: Final = (
 )
 """Settings that a decision depends on."""
 QUOTA_FIELDS: Final = {"gpus": "guaranteed", "guaranteed": "guaranteed", "limit": "limit", "lendable": "lendable"}
-_BOOKKEEPING: Final = frozenset({"status"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ def _queue_document(spec: Mapping[str, Any], cache: ObjectCache) -> tuple[dict[s
     if manifest is not None:
         if not isinstance(manifest, dict) or manifest.get("kind") != "Queue":
             raise ProposalError("spec.manifest is no Queue")
-        return {key: value for key, value in manifest.items() if key not in _BOOKKEEPING}, "kubectl apply -f FILE"
+        return {key: value for key, value in manifest.items() if key != "status"}, "kubectl apply -f FILE"
     name, change = str(spec["queue"]), spec.get("change")
     known = cache.queues.get(name)
     if known is None:
@@ -123,7 +122,7 @@ def _queue_document(spec: Mapping[str, Any], cache: ObjectCache) -> tuple[dict[s
     if not isinstance(change, dict) or not change:
         raise ProposalError("spec.change must be an object of fields, such as gpus: +4")
     before = known.to_document()
-    document = {key: value for key, value in copy.deepcopy(before).items() if key not in _BOOKKEEPING}
+    document = {key: value for key, value in copy.deepcopy(before).items() if key != "status"}
     for path, value in change.items():
         if path in QUOTA_FIELDS:
             _change_quota(document, QUOTA_FIELDS[path], value, spec)
