@@ -197,9 +197,10 @@ def unconfirmed_at(o: Observation) -> float | None:
 
 def is_unconfirmed(o: Observation, pod: PodRecord) -> bool:
     """True if the node had its time to end the pod, and has not reported that it did."""
-    at, overdue = unconfirmed_at(o), overdue_at(pod)
-    killed = pod.deletion is not None and pod.deletion.grace_s <= KILL_GRACE_S
-    return pod.held and killed and at is not None and o.now >= at and overdue is not None and o.now >= overdue
+    at, deletion = unconfirmed_at(o), pod.deletion
+    if at is None or deletion is None or not pod.held:
+        return False
+    return deletion.grace_s <= KILL_GRACE_S and o.now >= max(at, overdue_at(deletion))
 
 
 def _with_overdue_condition(

@@ -14,7 +14,7 @@ from cotenant.api.resources.remote_clusters import RemoteClusterSpec, SpilloverS
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import Spillover
 from cotenant.api.scalars.fields import moment
-from cotenant.controller.composites.remote_clusters.mirror import mirror_name, namespace_there, travel_problem
+from cotenant.controller.composites.remote_clusters.mirror import mirror_name, travel_problem
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle.status_transitions import SPILLOVER, told
 from cotenant.core.model.lifecycle import Phase
@@ -111,7 +111,7 @@ def _waits_since(record: JobRecord) -> float | None:
 def handed_over(record: JobRecord, remote: str, spec: RemoteClusterSpec, now: float) -> TrainingJobStatus:
     """The status that names the cluster. It is written before anything is made there."""
     cluster = ClusterRun(
-        name=remote, namespace=namespace_there(record, spec), job=mirror_name(record), since=moment(now)
+        name=remote, namespace=spec.namespace or record.namespace, job=mirror_name(record), since=moment(now)
     )
     message = f"the job stands in the line here and on cluster {remote}: the first of them that has a place runs it"
     return told(record.status.model_copy(update={"cluster": cluster}), SPILLOVER, True, "HandedOver", message, at=now)
