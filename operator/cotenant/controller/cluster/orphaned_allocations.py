@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.controller.informers.job_record import JobId
-from cotenant.controller.informers.pods.added_requests import HostRequests
 from cotenant.controller.informers.pods.pod_record import PodRecord
+from cotenant.controller.manifests.attempt import HostAmounts
 from cotenant.core.model.objects import GpuRequest, Job, JobKey, Placement
 
 
@@ -33,7 +33,7 @@ def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:
     head = ordered[0] if nodes[0].ranks and nodes[0].ranks[0].rank == 0 else None
     equal = ordered[1:] if head and ordered[1:] else ordered
     ranks = max(1, sum(len(node.ranks) for node in nodes[-len(equal) :]))
-    each = HostRequests(*(sum(amounts) // ranks for amounts in zip(*map(_written, equal), strict=True)))
+    each = HostAmounts(*(sum(amounts) // ranks for amounts in zip(*map(_written, equal), strict=True)))
     first, beside = _written(head) if head else None, len(nodes[0].ranks) - 1
     return Job(
         key=key,
@@ -57,6 +57,6 @@ def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:
     )
 
 
-def _written(pod: PodRecord) -> HostRequests:
+def _written(pod: PodRecord) -> HostAmounts:
     """What the operator requested. What admission added is counted at the node."""
     return pod.requests.beyond(pod.added)

@@ -42,7 +42,6 @@ def attempt_of(
     settings: Settings,
 ) -> Attempt:
     spec = job.spec
-    each = _amounts(spec.resources)
     return Attempt(
         namespace=job.metadata.namespace or "default",
         job=job.metadata.name or "",
@@ -51,9 +50,7 @@ def attempt_of(
         number=status.attempts,
         placement=placement,
         program=program_of(job, settings),
-        cpu_milli=each.cpu_milli,
-        memory_mib=each.memory_mib,
-        scratch_mib=each.scratch_mib,
+        each=_amounts(spec.resources),
         chief=_amounts(spec.chief_resources) if spec.chief else None,
         grace_s=min(spec.grace_period, settings.max_grace_period_s),
         gpus=gpus,

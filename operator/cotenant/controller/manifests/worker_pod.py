@@ -79,7 +79,7 @@ def _resources(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str
 def _memory_limit_mib(attempt: Attempt, node_rank: int, settings: Settings) -> int:
     """Limit of the pod in MiB; 0 where the tenant named no memory, so that the pod has none."""
     reserve = settings.reserve_head_mib if node_rank == 0 else settings.reserve_mib
-    return attempt.amounts_on(node_rank).memory_mib + reserve if attempt.memory_mib else 0
+    return attempt.amounts_on(node_rank).memory_mib + reserve if attempt.each.memory_mib else 0
 
 
 def program_volumes(attempt: Attempt, limit_mib: int, scratch_limit_mib: int) -> list[dict[str, Any]]:

@@ -8,41 +8,29 @@ of it, and no placement covers it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from cotenant import names
 from cotenant.api.conversion.pod_requests import pod_requests, scratch_request
 from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_identity import PodIdentity
+from cotenant.controller.manifests.attempt import NO_AMOUNTS, HostAmounts
 
 
-class HostRequests(NamedTuple):
-    cpu_milli: int = 0
-    memory_mib: int = 0
-    scratch_mib: int = 0
-
-    def beyond(self, other: HostRequests) -> HostRequests:
-        """What these exceed the others by."""
-        return HostRequests(*(max(0, own - its) for own, its in zip(self, other, strict=True)))
-
-
-NOTHING: Final = HostRequests()
-
-
-def host_requests(document: Mapping[str, Any]) -> HostRequests:
+def host_requests(document: Mapping[str, Any]) -> HostAmounts:
     """All containers of the pod together."""
-    return HostRequests(*pod_requests(document), scratch_request(document))
+    return HostAmounts(*pod_requests(document), scratch_request(document))
 
 
-def added_requests(document: Mapping[str, Any], worker: PodIdentity | None, total: HostRequests) -> HostRequests:
+def added_requests(document: Mapping[str, Any], worker: PodIdentity | None, total: HostAmounts) -> HostAmounts:
     """`total` is what the whole pod requests. Of a pod without ranks all is counted elsewhere.
 
     Of a pod whose release does not say what its ranks ask for, the container of the operator counts as that.
     """
     if worker is None or worker.role is not Role.WORKER:
-        return NOTHING
+        return NO_AMOUNTS
     every = document["spec"].get("containers") or ()
     own = host_requests({"spec": {"containers": [one for one in every if one.get("name") == names.CONTAINER]}})
     cpu_milli = own.cpu_milli if worker.cpu_milli is None else worker.cpu_milli
     scratch_mib = own.scratch_mib if worker.scratch_mib is None else worker.scratch_mib
-    return total.beyond(HostRequests(cpu_milli, own.memory_mib, scratch_mib))
+    return total.beyond(HostAmounts(cpu_milli, own.memory_mib, scratch_mib))

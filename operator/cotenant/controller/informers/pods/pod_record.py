@@ -15,9 +15,10 @@ from cotenant import contract, names
 from cotenant.api.conversion.pod_requests import extended_requests
 from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.client.kube import version_of
-from cotenant.controller.informers.pods.added_requests import NOTHING, HostRequests, added_requests, host_requests
+from cotenant.controller.informers.pods.added_requests import added_requests, host_requests
 from cotenant.controller.informers.pods.disruption import Disruption, disruption_of
 from cotenant.controller.informers.pods.pod_identity import PodIdentity, identity_of, on_node
+from cotenant.controller.manifests.attempt import NO_AMOUNTS, HostAmounts
 
 NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 """The kubelet's reasons for a container that ended before its first instruction."""
@@ -92,9 +93,9 @@ class PodRecord:
     """True if the worker container has ended, but a container that somebody added keeps the pod alive."""
     added_containers: tuple[str, ...] = ()
     """Containers that the operator did not write, such as the proxy of a service mesh."""
-    requests: HostRequests = NOTHING
+    requests: HostAmounts = NO_AMOUNTS
     """Of all containers together."""
-    added: HostRequests = NOTHING
+    added: HostAmounts = NO_AMOUNTS
     """Requested by a pod with ranks beyond what the operator wrote."""
     devices: Mapping[str, int] = field(default_factory=dict)
     """Extended resource → requested."""

@@ -40,7 +40,6 @@ from cotenant.controller.execution.writes.pods.base_network_policies import Base
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, JobMemory, ObjectCreation
 from cotenant.controller.informers.job_record import JobId, JobRecord
-from cotenant.controller.informers.pods.added_requests import HostRequests
 from cotenant.controller.informers.pods.pod_identity import PodIdentity, identity_of
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.policies.start_obstacles import EXEMPT
@@ -233,7 +232,7 @@ def _unsettled_pods(attempt: Attempt, missing: Container[str]) -> dict[str, PodR
             )  # fmt: skip
             pods[name] = PodRecord(
                 namespace=job.namespace, name=name, uid="", version=0, worker=identity, queue_label=attempt.queue,
-                node=node.node, requests=HostRequests(asked.cpu_milli, asked.memory_mib, asked.scratch_mib),
+                node=node.node, requests=asked,
             )  # fmt: skip
     return pods
 
