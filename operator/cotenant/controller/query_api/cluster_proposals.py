@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from cotenant.api.conversion.job_moves import JobMove, read_move, with_move
@@ -22,6 +22,7 @@ from cotenant.controller.query_api.proposals import MissingJobError, ProposalErr
 from cotenant.controller.settings import PREFIX, Settings, SettingsError
 from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.policy import Policy
 from cotenant.query.cluster_change import (
     ChangedCluster,
     jobs_on,
@@ -34,15 +35,7 @@ from cotenant.query.cluster_change import (
 from cotenant.query.node_needs import NODES_MAX
 from cotenant.query.situation import Situation
 
-OF_DECISIONS: Final = (
-    "collect_after_s",
-    "moves",
-    "protected_runtime_s",
-    "reserve_within_s",
-    "restart_cost_s",
-    "share_history_percent",
-    "tenure_s",
-)
+OF_DECISIONS: Final = tuple(sorted(Settings.model_fields.keys() & {one.name for one in fields(Policy)}))
 """Settings that a decision depends on."""
 QUOTA_FIELDS: Final = {"gpus": "guaranteed", "guaranteed": "guaranteed", "limit": "limit", "lendable": "lendable"}
 
