@@ -25,7 +25,7 @@ from cotenant.controller.client.kube import (
     Reply,
     UnreachableError,
 )
-from cotenant.controller.client.merge_patch import merge_patch
+from cotenant.controller.client.merge_patch import difference
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports.queues.local_budget import with_budget
@@ -110,7 +110,7 @@ class LocalQueueWriter:
             left -= 1
         for place in self._in_turn(wanted):
             status = with_budget(wanted[place], self.cache.queues.get(place[1]))
-            if place not in self._written or merge_patch(self._written[place], status):
+            if place not in self._written or difference(self._written[place], status.to_document()):
                 self._next = place
                 if left <= 0:
                     return
@@ -147,7 +147,7 @@ class LocalQueueWriter:
                 self._refused(place, reply, now)
                 return
             self._written[place] = {}
-        change = merge_patch(self._written[place], status)
+        change = difference(self._written[place], status.to_document())
         reply = await self.kube.patch(LOCAL_QUEUES, name, {"status": change}, namespace=namespace, subresource="status")
         if reply.done:
             self._written[place] = reply.document.get("status") or {}

@@ -11,7 +11,7 @@ from typing import Final
 
 from cotenant.api.resources.queues import Queue
 from cotenant.controller.client.kube import QUEUES, FencedError, Kube, Outcome, UnreachableError
-from cotenant.controller.client.merge_patch import merge_patch
+from cotenant.controller.client.merge_patch import difference
 from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.leader.leadership import Leadership
@@ -94,7 +94,7 @@ class QueueStatusWriter:
     async def _write_one(self, queue: Queue, account: QueueAccounts, served: frozenset[str], now: float) -> None:
         name = queue.metadata.name or ""
         written = self.cache.queue_statuses.get(name, {})
-        change = merge_patch(written, status_of(queue, account, served, self.budgets, now))
+        change = difference(written, status_of(queue, account, served, self.budgets, now).to_document())
         if worth_a_write(change, written):
             await self._patch(name, change)
 
