@@ -108,7 +108,7 @@ def _present(o: Observation, pod: PodRecord, known: EvaluatorStatus) -> Evaluato
         return _told(known, "Starting", obstacle.reason, obstacle.message)
     at = start_obstacles.reportable_at(o, pod)
     if at is not None and o.now >= at:
-        return _told(known, "Starting", "", start_obstacles.describe(o, pod))
+        return _told(known, "Starting", "", start_obstacles.of_silent(o, pod).message)
     return _told(known, "Starting", known.reason, known.message)
 
 
