@@ -22,7 +22,7 @@ from cotenant.controller.informers.pods.pod_record import Exit, PodRecord
 from cotenant.controller.isolation.gpu_isolation import NOTHING
 from cotenant.controller.lifecycle import plan_transitions, status_transitions
 from cotenant.controller.lifecycle.observation import Observation, PlacementObserved, PodsObserved
-from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program
+from cotenant.controller.manifests.attempt import Attempt, GpuFacts, HostAmounts, Program
 from cotenant.controller.manifests.placement_annotation import placement_to_json
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
@@ -298,8 +298,7 @@ def attempt(*nodes: tuple[str, int], program: Program | None = None, **changes: 
         "number": 3,
         "placement": placement_on(*(nodes or (("n1", 2), ("n2", 1)))),
         "program": program or Program(image="example.com/worker:1", mode="entrypoint", entrypoint="train:main"),
-        "cpu_milli": 1500,
-        "memory_mib": 2048,
+        "each": HostAmounts(1500, 2048),
         "grace_s": 45,
         "gpus": GPUS,
     }

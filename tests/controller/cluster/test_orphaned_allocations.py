@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from cotenant.controller.cluster.orphaned_allocations import orphaned_allocations
 from cotenant.controller.informers.job_record import JobId
+from cotenant.controller.manifests.attempt import HostAmounts
 from cotenant.core.model.objects import NodePlacement
 from tests.controller.builders import UID, exited, placement_on, pod, server
 
@@ -14,7 +15,7 @@ JOB = JobId("red", "train", UID)
 
 def test_the_pods_of_one_attempt_are_one_job_that_is_leaving() -> None:
     left = [
-        replace(pod(rank, node=node), cpu_milli=1500, memory_mib=1000, scratch_mib=700, added_scratch_mib=200)
+        replace(pod(rank, node=node), requests=HostAmounts(1500, 1000, 700), added=HostAmounts(scratch_mib=200))
         for rank, node in ((1, "n2"), (0, "n1"))
     ]
     (found,) = orphaned_allocations(left, JOB, "red").values()
@@ -36,7 +37,7 @@ def test_a_pod_of_rank_0_that_asks_for_more_holds_that_on_its_node() -> None:
         bare = pod(rank, node=part.node)
         assert bare.worker is not None
         worker = replace(bare.worker, placement=part)
-        left.append(replace(bare, worker=worker, cpu_milli=cpu, memory_mib=memory, scratch_mib=scratch))
+        left.append(replace(bare, worker=worker, requests=HostAmounts(cpu, memory, scratch)))
     (found,) = orphaned_allocations(left, JOB, "red").values()
     assert found.placement is not None
     shown = [found.host_amounts(part.ranks) for part in found.placement.nodes]
@@ -46,7 +47,7 @@ def test_a_pod_of_rank_0_that_asks_for_more_holds_that_on_its_node() -> None:
 
 
 def test_a_pod_with_one_rank_is_one_worker() -> None:
-    (found,) = orphaned_allocations([replace(pod(0), cpu_milli=1500, memory_mib=1000)], JOB, "red").values()
+    (found,) = orphaned_allocations([replace(pod(0), requests=HostAmounts(1500, 1000))], JOB, "red").values()
     assert (found.workers_min, found.cpu_milli, found.memory_mib) == (1, 1500, 1000)
 
 
@@ -54,7 +55,7 @@ def test_a_pod_whose_contract_names_no_rank_counts_as_one_worker() -> None:
     bare = pod(0)
     assert bare.worker is not None
     worker = replace(bare.worker, placement=NodePlacement(node="n1", ranks=()))
-    (found,) = orphaned_allocations([replace(bare, worker=worker, cpu_milli=1500)], JOB, "red").values()
+    (found,) = orphaned_allocations([replace(bare, worker=worker, requests=HostAmounts(1500))], JOB, "red").values()
     assert (found.workers_min, found.cpu_milli) == (1, 1500)
 
 

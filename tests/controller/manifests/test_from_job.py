@@ -52,7 +52,7 @@ def test_what_a_job_says_of_its_chief_reaches_the_pod_of_rank_0(
     spec = {"resources": {"cpu": 2, "memory": "8Gi", "scratch": "1Gi"}} | ({} if chief is None else {"chief": chief})
     job = parse_job(job_document(**spec))
     found = attempt_of(job, TrainingJobStatus(attempts=1), placement_on(("n1", 2), ("n2", 1)), {}, SETTINGS)
-    assert (found.cpu_milli, found.chief) == (2000, made)
+    assert (found.each.cpu_milli, found.chief) == (2000, made)
     head, other = found.amounts_on(0), found.amounts_on(1)
     assert head.cpu_milli == 2000 + (made.cpu_milli if made else 2000)
     assert other == HostAmounts(cpu_milli=2000, memory_mib=8192, scratch_mib=1024)

@@ -118,7 +118,9 @@ def test_the_head_pod_has_more_room_for_ray_and_asks_for_all_of_its_ranks() -> N
 
 
 def test_the_pod_of_a_chief_asks_for_its_amounts_and_those_of_the_ranks_beside_it() -> None:
-    led = attempt(scratch_mib=1000, chief=HostAmounts(cpu_milli=9000, memory_mib=8192, scratch_mib=5000))
+    led = attempt(
+        each=HostAmounts(1500, 2048, 1000), chief=HostAmounts(cpu_milli=9000, memory_mib=8192, scratch_mib=5000)
+    )
     first, second = (pod(led, rank, SETTINGS, SIMULATED).pod["spec"] for rank in (0, 1))
     assert first["containers"][0]["resources"]["requests"] == {
         "cpu": "10500m",
@@ -127,15 +129,15 @@ def test_the_pod_of_a_chief_asks_for_its_amounts_and_those_of_the_ranks_beside_i
     }
     assert first["containers"][0]["resources"]["limits"]["memory"] == f"{8192 + 2048 + SETTINGS.reserve_head_mib}Mi"
     assert first["volumes"][0]["emptyDir"] == {"sizeLimit": "6000Mi"}
-    assert second == pod(attempt(scratch_mib=1000), 1, SETTINGS, SIMULATED).pod["spec"] | {
+    assert second == pod(attempt(each=HostAmounts(1500, 2048, 1000)), 1, SETTINGS, SIMULATED).pod["spec"] | {
         "containers": second["containers"]
     }
-    alone = pod(attempt(scratch_mib=1000), 1, SETTINGS, SIMULATED).pod["spec"]["containers"][0]
+    alone = pod(attempt(each=HostAmounts(1500, 2048, 1000)), 1, SETTINGS, SIMULATED).pod["spec"]["containers"][0]
     assert second["containers"][0]["resources"] == alone["resources"]
 
 
 def test_scratch_space_that_a_job_names_is_asked_for_and_bounds_its_tmp() -> None:
-    spec = pod(attempt(scratch_mib=1000), 0, SETTINGS, SIMULATED).pod["spec"]
+    spec = pod(attempt(each=HostAmounts(1500, 2048, 1000)), 0, SETTINGS, SIMULATED).pod["spec"]
     assert spec["containers"][0]["resources"]["requests"]["ephemeral-storage"] == "2000Mi"  # two ranks
     assert spec["volumes"][0] == {"name": "cotenant-tmp", "emptyDir": {"sizeLimit": "2000Mi"}}
 

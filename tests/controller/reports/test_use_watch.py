@@ -15,8 +15,9 @@ from cotenant.contract import Progress
 from cotenant.controller.client.kube import GPU_NODES, TRAINING_JOBS
 from cotenant.controller.informers.job_memory import ProgressSample
 from cotenant.controller.leader.leadership import Leadership
+from cotenant.controller.lifecycle.policies.idle_timeout import IMPORT_S
 from cotenant.controller.lifecycle.reconcile import reconcile
-from cotenant.controller.reports.use_watch import EVERY_S, IMPORT_S, UseWatch
+from cotenant.controller.reports.use_watch import EVERY_S, UseWatch
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase

@@ -11,6 +11,11 @@ def find(conditions: Iterable[Condition], kind: str) -> Condition | None:
     return next((one for one in conditions if one.type == kind), None)
 
 
+def find_true(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    """The condition of this kind, if it is true."""
+    return next((one for one in conditions if one.type == kind and one.status == "True"), None)
+
+
 def renewed(
     conditions: Iterable[Condition],
     kind: str,

@@ -186,7 +186,8 @@ def _read_time(value: Any) -> Any:
     return value
 
 
-def _show_time(value: datetime) -> str:
+def show_time(value: datetime) -> str:
+    """As Kubernetes writes a time: RFC 3339 in UTC, to the second."""
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -198,7 +199,7 @@ def moment(seconds: float) -> datetime:
 Timestamp: TypeAlias = Annotated[
     datetime,
     BeforeValidator(_read_time),
-    PlainSerializer(_show_time, return_type=str),
+    PlainSerializer(show_time, return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 """A time. Made from Unix seconds or RFC 3339; written as Kubernetes writes it, to the second, in UTC."""

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cotenant.api.validation.rules import StatusModel
-
-
-def merge_patch(raw: Mapping[str, Any], status: StatusModel) -> dict[str, Any]:
-    """Compute the patch of `.status`; empty when there is nothing to write."""
-    return difference(raw, status.to_document())
-
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Compute the patch from one object to the other."""
+    """Compute the patch from one object to the other; empty when there is nothing to write."""
     change: dict[str, Any] = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)

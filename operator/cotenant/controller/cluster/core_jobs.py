@@ -91,8 +91,12 @@ class CoreJobs:
 
     def as_it_holds(self, record: JobRecord) -> Job | None:
         """The job as its status says it holds GPUs, if nothing else of it can be used. It is not evicted."""
-        holds = record.phase in HOLDING and record.placement is not None and not self.gave_back(record)
-        return self._as_it_holds(record) if holds else None
+        if record.phase not in HOLDING or record.placement is None or self.gave_back(record):
+            return None
+        held = unreadable_job(record, record.placement)
+        if record.job is not None:  # its document can be read: the operator fails on it, and it is not moved
+            held = replace(held, preemptible=False)
+        return replace(held, resizing_from=self._left_behind(record))
 
     def placement_error(self, record: JobRecord, now: float) -> str | None:
         """Error of a committed placement that no decision of the loop can have made; None if there is none.
@@ -126,17 +130,9 @@ class CoreJobs:
         stage = memory.quarantine.stage if memory.quarantine and memory.is_quarantined(record.generation, now) else None
         job = None if stage is Stage.CONVERSION else self.reading(record, now).job
         if job is None:
-            return self._as_it_holds(record)
+            return self.as_it_holds(record)
         lies = set_aside(job) if stage is Stage.SCHEDULING else _as_asked(job, record, now)
         return None if lies is None else replace(lies, resizing_from=self._left_behind(record))
-
-    def _as_it_holds(self, record: JobRecord) -> Job | None:
-        if record.placement is None:
-            return None
-        held = unreadable_job(record, record.placement)
-        if record.job is not None:  # its document can be read: the operator fails on it, and it is not moved
-            held = replace(held, preemptible=False)
-        return replace(held, resizing_from=self._left_behind(record))
 
     def priority_of_class(self, record: JobRecord) -> int | None:
         """Value of the PriorityClass that the job names; None if it names none, or the class does not exist."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from cotenant.controller.cluster.foreign.foreign_claims import is_claim
 from cotenant.controller.cluster.foreign.foreign_devices import is_devices
+from cotenant.controller.isolation.gpu_isolation import amounts_by_gpu
 from cotenant.core.allocation.placements import union_during_resize
-from cotenant.core.model.objects import WHOLE, Gpu, GrantedGpu, Job, JobKey, Node, Placement, Sharing
+from cotenant.core.model.objects import WHOLE, Gpu, Job, JobKey, Node, Sharing
 
 _GpuOfNode: TypeAlias = tuple[str, str]
 """(node, UUID). If two nodes list one UUID, each has its own holders."""
@@ -83,9 +84,10 @@ def _holds(job: Job, orphaned: bool) -> dict[_GpuOfNode, _Hold]:
     if job.placement is None:
         return {}
     amounts: dict[_GpuOfNode, tuple[int, int]] = {}
-    for node, grant in _grants(union_during_resize(job.placement, job.resizing_from)):
-        memory, compute = amounts.get((node, grant.uuid), (0, 0))
-        amounts[node, grant.uuid] = (memory + grant.memory_mib, compute + grant.compute_milli)
+    for part in union_during_resize(job.placement, job.resizing_from).nodes:
+        for uuid, (memory, compute) in amounts_by_gpu(part).items():
+            before = amounts.get((part.node, uuid), (0, 0))
+            amounts[part.node, uuid] = (before[0] + memory, before[1] + compute)
     return {
         on: _Hold(memory, compute, job.queue, job.gpu.sharing, orphaned) for on, (memory, compute) in amounts.items()
     }
@@ -112,7 +114,3 @@ def _may_share(one: _Hold, other: _Hold, node: Node) -> bool:
     return one.queue == other.queue or (
         node.shared_by_queues and one.sharing is Sharing.ANY and other.sharing is Sharing.ANY
     )
-
-
-def _grants(placement: Placement) -> Iterable[tuple[str, GrantedGpu]]:
-    return ((node.node, grant) for node in placement.nodes for rank in node.ranks for grant in rank.gpus)

@@ -29,11 +29,7 @@ class HeldByOthers:
         for key in keys:
             claim = self._claims.get(key)
             holder = claim_holder(claim, self._nodes.known()) if claim is not None else None
-            if holder is None:
-                if claim_key(key) in self._state.jobs:
-                    changed |= self._drop(claim_key(key))
-                continue
-            changed |= self._put(holder)
+            changed |= self._count(claim_key(key), holder)
         return changed
 
     def sync_devices(self) -> bool:
@@ -44,12 +40,10 @@ class HeldByOthers:
             holder = None
             if node is not None and name in requested:
                 holder = devices_holder(node, requested[name], self._gpu_holders.held_on(node) | self._assumed_on(name))
-            if holder is None:
-                self._with_devices.discard(name)
-                changed |= self._drop(key)
-                continue
-            self._with_devices.add(name)
-            changed |= self._put(holder)
+            self._with_devices.discard(name)
+            if holder is not None:
+                self._with_devices.add(name)
+            changed |= self._count(key, holder)
         return changed
 
     def _assumed_on(self, node: str) -> set[str]:
@@ -63,10 +57,7 @@ class HeldByOthers:
             for grant in rank.gpus
         }
 
-    def _put(self, holder: Job) -> bool:
-        self._gpu_holders.replace(self._state.jobs.get(holder.key), holder, orphaned=True)
-        return self._state.observe(JobObserved(holder))
-
-    def _drop(self, key: JobKey) -> bool:
-        self._gpu_holders.replace(self._state.jobs.get(key), None, orphaned=True)
-        return self._state.observe(JobGone(key))
+    def _count(self, key: JobKey, holder: Job | None) -> bool:
+        """Count this holder under its key from now on; None if it holds nothing any more."""
+        self._gpu_holders.replace(self._state.jobs.get(key), holder, orphaned=True)
+        return self._state.observe(JobGone(key) if holder is None else JobObserved(holder))

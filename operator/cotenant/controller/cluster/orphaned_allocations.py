@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.pods.pod_record import PodRecord
+from cotenant.controller.manifests.attempt import HostAmounts
 from cotenant.core.model.objects import GpuRequest, Job, JobKey, Placement
 
 
@@ -32,8 +33,8 @@ def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:
     head = ordered[0] if nodes[0].ranks and nodes[0].ranks[0].rank == 0 else None
     equal = ordered[1:] if head and ordered[1:] else ordered
     ranks = max(1, sum(len(node.ranks) for node in nodes[-len(equal) :]))
-    cpu, memory, scratch = (sum(map(of, equal)) // ranks for of in (_cpu_milli, _memory_mib, _scratch_mib))
-    beside = len(nodes[0].ranks) - 1
+    each = HostAmounts(*(sum(amounts) // ranks for amounts in zip(*map(_written, equal), strict=True)))
+    first, beside = _written(head) if head else None, len(nodes[0].ranks) - 1
     return Job(
         key=key,
         uid=ordered[0].worker.job.uid if ordered[0].worker else "",
@@ -42,12 +43,12 @@ def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:
         workers_min=workers,
         workers_max=workers,
         gpu=GpuRequest(),
-        cpu_milli=cpu,
-        memory_mib=memory,
-        chief_cpu_milli=_cpu_milli(head) - beside * cpu if head else None,
-        chief_memory_mib=_memory_mib(head) - beside * memory if head else None,
-        scratch_mib=scratch,
-        chief_scratch_mib=_scratch_mib(head) - beside * scratch if head else None,
+        cpu_milli=each.cpu_milli,
+        memory_mib=each.memory_mib,
+        scratch_mib=each.scratch_mib,
+        chief_cpu_milli=first.cpu_milli - beside * each.cpu_milli if first else None,
+        chief_memory_mib=first.memory_mib - beside * each.memory_mib if first else None,
+        chief_scratch_mib=first.scratch_mib - beside * each.scratch_mib if first else None,
         submitted_at=0.0,
         placement=placement,
         admitted_at=0.0,
@@ -56,14 +57,6 @@ def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:
     )
 
 
-def _cpu_milli(pod: PodRecord) -> int:
+def _written(pod: PodRecord) -> HostAmounts:
     """What the operator requested. What admission added is counted at the node."""
-    return pod.cpu_milli - pod.added_cpu_milli
-
-
-def _memory_mib(pod: PodRecord) -> int:
-    return pod.memory_mib - pod.added_memory_mib
-
-
-def _scratch_mib(pod: PodRecord) -> int:
-    return pod.scratch_mib - pod.added_scratch_mib
+    return pod.requests.beyond(pod.added)

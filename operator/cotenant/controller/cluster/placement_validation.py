@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.controller.informers.pods.pod_record import PodRecord
+from cotenant.controller.isolation.gpu_isolation import amounts_by_gpu
 from cotenant.core.model.formatting import counted
-from cotenant.core.model.objects import Job, NodePlacement, Placement
+from cotenant.core.model.objects import Job, Placement
 
 
 def shape_error(job: Job, placement: Placement) -> str | None:
@@ -52,17 +53,7 @@ def covers(placement: Placement, pod: PodRecord) -> bool:
     if pod.worker is None or given is None or pod.worker.node_rank >= len(placement.nodes):
         return False
     placed = placement.nodes[pod.worker.node_rank]
-    counted, held = _amounts(placed), _amounts(given)
+    counted, held = amounts_by_gpu(placed), amounts_by_gpu(given)
     return placed.node == given.node and all(
         amount <= counted.get(uuid, (0, 0))[index] for uuid, pair in held.items() for index, amount in enumerate(pair)
     )
-
-
-def _amounts(placement: NodePlacement) -> dict[str, tuple[int, int]]:
-    """GPU UUID → (MiB, milli compute) of all ranks together."""
-    amounts: dict[str, tuple[int, int]] = {}
-    for rank in placement.ranks:
-        for gpu in rank.gpus:
-            memory, compute = amounts.get(gpu.uuid, (0, 0))
-            amounts[gpu.uuid] = (memory + gpu.memory_mib, compute + gpu.compute_milli)
-    return amounts

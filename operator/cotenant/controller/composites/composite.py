@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 from cotenant import names
 from cotenant.controller.client.kube import Document, Resource
 from cotenant.controller.lifecycle.observation import EventToRecord
+from cotenant.controller.manifests.attempt import owner_reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +153,6 @@ def owner_of(document: Mapping[str, Any], kind: str) -> tuple[str, str] | None:
 
 def with_owner(body: Mapping[str, Any], owner: Observed, kind: str) -> Document:
     """The object with its owner as controller, so that Kubernetes deletes it with its owner."""
-    reference = {
-        "apiVersion": names.API_VERSION,
-        "kind": kind,
-        "name": owner.name,
-        "uid": owner.uid,
-        "controller": True,
-        "blockOwnerDeletion": False,
-    }
+    reference = owner_reference(kind, owner.name, owner.uid)
     namespace = {"namespace": owner.namespace} if owner.namespace else {}
     return {**body, "metadata": {**body["metadata"], **namespace, "ownerReferences": [reference]}}

@@ -153,9 +153,10 @@ class CompositeController:
         observed = self._with_taken(observed, key, now)
         failure = self._failures.get(key)
         held = failure if failure is not None and failure.holds(observed.generation, now) else None
-        if held is not None and held.stage is not Stage.REFUSAL:
+        if held is not None:
             self._queue.add_after(key, held.retry_at)
-            return
+            if held.stage is not Stage.REFUSAL:
+                return
         stage = Stage.RECONCILE
         try:
             observed, writes = await self._decide(observed, now)
@@ -168,18 +169,14 @@ class CompositeController:
         except StaleError:
             self._queue.add_after(key, now + RETRY_S)
         except Exception as error:
-            if held is not None:  # its pause is not prolonged by what was tried meanwhile
-                self._queue.add_after(key, held.retry_at)
-                return
-            refused = isinstance(error, RefusedError | OwnershipError)
-            await self._contain(observed, Stage.REFUSAL if refused else stage, error, now)
+            if held is None:  # else its pause is not prolonged by what was tried meanwhile
+                refused = isinstance(error, RefusedError | OwnershipError)
+                await self._contain(observed, Stage.REFUSAL if refused else stage, error, now)
         else:
-            if held is not None:
-                self._queue.add_after(key, held.retry_at)
-                return
-            self._failures.pop(key, None)
-            if writes.look_again_at is not None:
-                self._queue.add_after(key, max(writes.look_again_at, now + RETRY_S))
+            if held is None:
+                self._failures.pop(key, None)
+                if writes.look_again_at is not None:
+                    self._queue.add_after(key, max(writes.look_again_at, now + RETRY_S))
 
     async def _decide(self, observed: Observed, now: float) -> tuple[Observed, Writes]:
         """The writes, and the observation they were decided on: the object as it is when its turn comes."""

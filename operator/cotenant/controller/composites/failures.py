@@ -51,7 +51,7 @@ def failure_after(before: Failure | None, observed: Observed, stage: Stage, erro
     if before is not None and now - before.at < FORGET_S:
         since = before.since
     elif (written := written_condition(observed.status)) is not None and written.get("status") == "True":
-        since = min(now, unix_seconds(_condition(written).last_transition_time) or now)
+        since = min(now, unix_seconds(Condition.model_validate(written).last_transition_time) or now)
     text = str(error) if isinstance(error, OwnershipError | RefusedError) else error_text(error)
     sentence = f"{text}; it is tried again with growing pauses, and other objects go on without it"
     return Failure(
@@ -102,7 +102,3 @@ def with_success(wanted: Mapping[str, Any], written: Mapping[str, Any], generati
 def _with(status: Mapping[str, Any], condition: dict[str, Any]) -> dict[str, Any]:
     others = [one for one in status.get("conditions") or () if one.get("type") != CONDITION]
     return {**status, "conditions": [*others, condition]}
-
-
-def _condition(document: Mapping[str, Any]) -> Condition:
-    return Condition.model_validate(document)

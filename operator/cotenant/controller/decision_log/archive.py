@@ -65,10 +65,6 @@ class Ring:
         with self._lock:
             return [line for key, line in self._lines if key[: len(prefix)] == prefix]
 
-    def has(self, key: tuple[str, ...]) -> bool:
-        with self._lock:
-            return any(known == key for known, _ in self._lines)
-
     def clear(self) -> None:
         with self._lock:
             self._lines.clear()

@@ -11,11 +11,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Final
 
 from cotenant import __version__
 from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.scalars.fields import moment, show_time
 from cotenant.controller.decision_log.archive import Archive
 from cotenant.controller.decision_log.charge_counters import count_charges
 from cotenant.controller.decision_log.past_capsules import PastCapsules
@@ -106,7 +106,7 @@ class DecisionRecorder:
             self._phases.pop(record.uid, None)
             held = self.showback.on_deleted(record, self.clock(), self._writer.use[record.uid])
             if record.status.attempts:
-                self._offer(RunEnded(record.job, _moment(self.clock()), held))
+                self._offer(RunEnded(record.job, show_time(moment(self.clock())), held))
             return
         if self._phases.get(record.uid) is phase:
             return
@@ -219,7 +219,3 @@ class DecisionRecorder:
             log.exception("%d entries of the decision log are lost", len(items))
         finally:
             del self._charges[: len(charges)]  # the archive has them
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

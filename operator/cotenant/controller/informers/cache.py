@@ -217,7 +217,7 @@ class ObjectCache:
         """Keep what deleted pods tell of their jobs. Those of a job that is gone would be kept for ever."""
         for pod in pods:
             if pod.worker is not None and self.job(pod.worker.job) is not None:
-                self.pods.note_deletion(pod)
+                self.pods.deleted.record(pod)
 
     def _store(self, resource: Resource, key: str, document: Document) -> None:
         name, changes = document["metadata"]["name"], self._changes
@@ -272,7 +272,7 @@ class ObjectCache:
             self._changes.note_pods(dropped)
         elif resource == NODES:
             self._note_node(key, became_unreachable=self.nodes.drop_node(key, self._clock()))
-            changes.jobs |= self.volumes.drop_node(key)
+            changes.jobs |= self.volumes.put_node(key, None)
         elif resource in {PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS}:
             changes.jobs |= self.volumes.drop(resource, key)
         elif resource == GPU_NODES:
@@ -294,7 +294,7 @@ class ObjectCache:
 
     def _forget_job(self, job: JobId) -> None:
         self._changes.jobs.add(job)
-        self.pods.forget_job(job)
+        self.pods.deleted.forget(job)
         self.volumes.drop_job(job)
 
     def _drop_profile(self, resource: Resource, key: str) -> None:

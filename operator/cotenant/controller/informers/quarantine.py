@@ -120,7 +120,7 @@ def pause_s(since: float, now: float, *, holding: bool) -> float:
 
 def quarantine_in(status: TrainingJobStatus, *, generation: int, now: float) -> Quarantine | None:
     """Quarantine that an earlier leader wrote into a condition. It starts with a pause."""
-    written = next((one for one in status.conditions if one.type == CONDITION and one.status == "True"), None)
+    written = conditions.find_true(status.conditions, CONDITION)
     if written is None:
         return None
     since = min(now, unix_seconds(written.last_transition_time) or now)

@@ -80,13 +80,22 @@ class VolumeIndex:
             return self._set_claim(_claim_key(key), None)
         return self._set_volume(key, None)
 
-    def put_node(self, name: str, labels: Labels) -> frozenset[JobId]:
-        """Take in the labels of a node. Returns the jobs whose places may have changed."""
-        return self._set_node(name, labels)
-
-    def drop_node(self, name: str) -> frozenset[JobId]:
-        """Forget a node. Returns the jobs whose places may have changed."""
-        return self._set_node(name, None)
+    def put_node(self, name: str, labels: Labels | None) -> frozenset[JobId]:
+        """Take in the labels of a node; None if it is gone. Returns the jobs whose places may have changed."""
+        before = self._labels.pop(name, None)
+        if labels is not None:
+            self._labels[name] = labels
+        if before == labels:
+            return frozenset()
+        differ = set[BoundVolume]()
+        for volume, nodes in self._fitting.items():
+            fits = labels is not None and volume.fits(name, labels)
+            if fits != (name in nodes):
+                self._fitting[volume] = nodes | {name} if fits else nodes - {name}
+                differ.add(volume)
+        if not differ:
+            return frozenset()
+        return self._jobs_on(name for name in self._bound_to if self._volumes.get(name) in differ)
 
     def put_job(self, record: JobRecord) -> None:
         """Remember which claims it mounts. A spec that cannot be read mounts none."""
@@ -162,22 +171,6 @@ class VolumeIndex:
                 del self._alike[before]
                 self._fitting.pop(before, None)
         return self._jobs_on((name,))
-
-    def _set_node(self, name: str, labels: Labels | None) -> frozenset[JobId]:
-        before = self._labels.pop(name, None)
-        if labels is not None:
-            self._labels[name] = labels
-        if before == labels:
-            return frozenset()
-        differ = set[BoundVolume]()
-        for volume, nodes in self._fitting.items():
-            fits = labels is not None and volume.fits(name, labels)
-            if fits != (name in nodes):
-                self._fitting[volume] = nodes | {name} if fits else nodes - {name}
-                differ.add(volume)
-        if not differ:
-            return frozenset()
-        return self._jobs_on(name for name in self._bound_to if self._volumes.get(name) in differ)
 
     def _jobs_on(self, volumes: Iterable[str]) -> frozenset[JobId]:
         claims = (key for volume in volumes for key in self._bound_to.get(volume, ()))

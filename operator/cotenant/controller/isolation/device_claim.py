@@ -17,8 +17,7 @@ from cotenant.controller.client.kube import RESOURCE_CLAIMS, Document
 from cotenant.controller.isolation.gpu_isolation import (
     PathAround,
     Rendered,
-    compute_by_gpu,
-    memory_by_gpu,
+    amounts_by_gpu,
 )
 from cotenant.core.model.objects import NodePlacement
 
@@ -54,8 +53,8 @@ class DeviceClaimPath(PathAround):
 
 def resource_claim(placement: NodePlacement, pod: Document) -> Document:
     """The claim of one pod, by the metadata of the pod: it has the pod's name and the pod's owner."""
-    memory, compute = memory_by_gpu(placement), compute_by_gpu(placement)
-    requests = [_request(number, uuid, memory[uuid], compute[uuid]) for number, uuid in enumerate(memory)]
+    amounts = amounts_by_gpu(placement).items()
+    requests = [_request(number, uuid, *amount) for number, (uuid, amount) in enumerate(amounts)]
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",

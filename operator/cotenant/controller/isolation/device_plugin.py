@@ -15,8 +15,7 @@ from cotenant.controller.client.kube import Document
 from cotenant.controller.isolation.gpu_isolation import (
     PathAround,
     Rendered,
-    compute_by_gpu,
-    memory_by_gpu,
+    amounts_by_gpu,
     with_extended_resources,
 )
 from cotenant.core.model.objects import NodePlacement
@@ -33,7 +32,6 @@ class DevicePluginPath(PathAround):
 
     def _shares(self, placement: NodePlacement) -> dict[str, str]:
         found: dict[str, str] = {}
-        compute = compute_by_gpu(placement)
-        for uuid, mib in memory_by_gpu(placement).items():
-            found |= device_shares.requests(uuid, (mib, self.node.memory_mib.get(uuid, mib)), compute[uuid])
+        for uuid, (mib, compute) in amounts_by_gpu(placement).items():
+            found |= device_shares.requests(uuid, (mib, self.node.memory_mib.get(uuid, mib)), compute)
         return found

@@ -97,27 +97,51 @@ class PathAround:
     def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
         return self.inner.verify(placement, evidence)
 
+    def verify_limits(
+        self,
+        placement: NodePlacement,
+        evidence: PodEvidence,
+        dimension: Dimension,
+        shares: Mapping[str, int],
+        contradiction: Callable[[DeviceLimit, int], str],
+    ) -> Verification:
+        """`Hard` in this dimension if every GPU of the pod has its limit in force; a mismatch if a limit contradicts
+        its share.
+
+        `shares` maps a GPU's UUID to the granted amount. A limit that the agent could not read is no mismatch, and is
+        not in force.
+        """
+        found, limits = self.inner.verify(placement, evidence), evidence.of(dimension)
+        if found.mismatch or not limits:
+            return found
+        for uuid, share in shares.items():
+            if (limit := limits.get(uuid)) is not None and (wrong := contradiction(limit, share)):
+                text = f"GPU {uuid} of node {placement.node}: {wrong}"
+                return Verification(mismatch=text, node=placement.node)
+        in_force = all(uuid in limits and limits[uuid].state is LimitState.IN_FORCE for uuid in shares)
+        if not in_force or self.node.simulated:
+            return found
+        return Verification(levels=found.levels.model_copy(update={dimension.lower(): Isolation.HARD}))
+
 
 def uuids_of(placement: NodePlacement) -> list[str]:
     """List every GPU of one pod once, in the order of its ranks."""
-    return list(dict.fromkeys(grant.uuid for rank in placement.ranks for grant in rank.gpus))
+    return list(amounts_by_gpu(placement))
 
 
 def memory_by_gpu(placement: NodePlacement) -> dict[str, int]:
     """GPU UUID → MiB that all ranks of the pod may use of it together."""
-    return _sum_by_gpu((grant.uuid, grant.memory_mib) for rank in placement.ranks for grant in rank.gpus)
+    return {uuid: memory for uuid, (memory, _) in amounts_by_gpu(placement).items()}
 
 
-def compute_by_gpu(placement: NodePlacement) -> dict[str, int]:
-    """GPU UUID → milli-GPU that all ranks of the pod may use of it together."""
-    return _sum_by_gpu((grant.uuid, grant.compute_milli) for rank in placement.ranks for grant in rank.gpus)
-
-
-def _sum_by_gpu(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for uuid, amount in amounts:
-        total[uuid] = total.get(uuid, 0) + amount
-    return total
+def amounts_by_gpu(placement: NodePlacement) -> dict[str, tuple[int, int]]:
+    """GPU UUID → MiB and milli-GPU that all ranks of the pod may use of it together."""
+    amounts: dict[str, tuple[int, int]] = {}
+    for rank in placement.ranks:
+        for gpu in rank.gpus:
+            memory, compute = amounts.get(gpu.uuid, (0, 0))
+            amounts[gpu.uuid] = (memory + gpu.memory_mib, compute + gpu.compute_milli)
+    return amounts
 
 
 def with_env(pod: Document, variables: Mapping[str, str]) -> Document:
@@ -150,24 +174,3 @@ def is_lower(now: IsolationLevels, before: IsolationLevels) -> bool:
     """True if a dimension is held less than before."""
     return any(STRENGTH.index(a) < STRENGTH.index(b) for a, b in
                ((now.memory, before.memory), (now.compute, before.compute)))  # fmt: skip
-
-
-def with_limits(
-    found: Verification,
-    placement: NodePlacement,
-    shares: Mapping[str, int],
-    limits: Mapping[str, DeviceLimit],
-    contradiction: Callable[[DeviceLimit, int], str],
-) -> tuple[Verification, bool]:
-    """`found`, or a mismatch if a limit contradicts its share; and whether every GPU of the pod has its limit in force.
-
-    `shares` maps a GPU's UUID to the granted amount. A limit that the agent could not read is no mismatch, and is not
-    in force.
-    """
-    if found.mismatch or not limits:
-        return found, False
-    for uuid, share in shares.items():
-        if (limit := limits.get(uuid)) is not None and (wrong := contradiction(limit, share)):
-            text = f"GPU {uuid} of node {placement.node}: {wrong}"
-            return Verification(mismatch=text, node=placement.node), False
-    return found, all(uuid in limits and limits[uuid].state is LimitState.IN_FORCE for uuid in shares)

@@ -14,7 +14,6 @@ from typing import Final
 
 from cotenant import names
 from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, IsolationPath, LimitState
-from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.kube import Document
 from cotenant.controller.isolation.gpu_isolation import (
     PathAround,
@@ -23,7 +22,6 @@ from cotenant.controller.isolation.gpu_isolation import (
     Verification,
     memory_by_gpu,
     with_env,
-    with_limits,
 )
 from cotenant.core.model.objects import NodePlacement
 
@@ -58,11 +56,7 @@ class MemoryLimitPath(PathAround):
 
         If the agent could not read a limit, the level stays what it is without the limit.
         """
-        before, limits = self.inner.verify(placement, evidence), evidence.of(Dimension.MEMORY)
-        found, in_force = with_limits(before, placement, memory_by_gpu(placement), limits, _contradiction)
-        if not in_force or self.node.simulated:
-            return found
-        return Verification(levels=found.levels.model_copy(update={"memory": Isolation.HARD}))
+        return self.verify_limits(placement, evidence, Dimension.MEMORY, memory_by_gpu(placement), _contradiction)
 
 
 def _contradiction(limit: DeviceLimit, share_mib: int) -> str:

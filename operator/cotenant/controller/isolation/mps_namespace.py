@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, LimitState
-from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.isolation.gpu_isolation import (
     PathAround,
     PodEvidence,
     Verification,
-    compute_by_gpu,
-    with_limits,
+    amounts_by_gpu,
 )
 from cotenant.core.model.objects import NodePlacement
 
@@ -35,11 +33,8 @@ class MpsNamespacePath(PathAround):
         A process outside of it, or a ceiling that differs from the share, is a mismatch. What could not be read counts
         as neither.
         """
-        before, limits = self.inner.verify(placement, evidence), evidence.of(Dimension.COMPUTE)
-        found, in_force = with_limits(before, placement, compute_by_gpu(placement), limits, _contradiction)
-        if not in_force or self.node.simulated:
-            return found
-        return Verification(levels=found.levels.model_copy(update={"compute": Isolation.HARD}))
+        shares = {uuid: compute for uuid, (_, compute) in amounts_by_gpu(placement).items()}
+        return self.verify_limits(placement, evidence, Dimension.COMPUTE, shares, _contradiction)
 
 
 def _contradiction(limit: DeviceLimit, share_milli: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from cotenant.api.conversion.conditions import find_true
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import HeldStatus, TrainingJobStatus, UsageStatus
 from cotenant.api.scalars.fields import moment
@@ -85,7 +86,5 @@ def unsaved_s(status: TrainingJobStatus, began: float, over_at: float) -> float:
 
 def ran_for(status: TrainingJobStatus, now: float) -> float:
     """Seconds that the current attempt has run; 0 if none runs."""
-    for condition in status.conditions:
-        if condition.type == "Running" and condition.status == "True":
-            return max(0.0, now - (unix_seconds(condition.last_transition_time) or now))
-    return 0.0
+    running = find_true(status.conditions, "Running")
+    return 0.0 if running is None else max(0.0, now - running.last_transition_time.timestamp())

@@ -18,7 +18,7 @@ from cotenant.controller.informers.pods.disruption import Disruption
 from cotenant.controller.informers.pods.pod_record import NEVER_STARTED, Exit, PodRecord
 
 QUOTE_CHARS_MAX = 500
-"""Most characters that are quoted from a message of the kubelet or the container runtime."""
+"""Most characters that are quoted from a message of the kubelet, the container runtime or the kube-scheduler."""
 REFUSALS = frozenset(
     {
         "AppArmor",
@@ -40,6 +40,8 @@ reason is `Evicted`, as for a pod that ran.
 """
 _DISK = re.compile(r"EmptyDir|ephemeral", re.IGNORECASE)
 """Words in the kubelet's message when it evicts a pod for the pod's own use of disk."""
+DELETED_UNSEEN = Disruption("PodLost", "was deleted by somebody while the job was running")
+"""Assumed of a pod that is gone and of whose disruption nothing was seen."""
 SETTLE_S = 5.0
 """How long the exit of one pod waits for the exits of the others."""
 
@@ -102,9 +104,9 @@ def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd
             refusal = exit_status(culprit, pods)
             return AttemptEnd(outcome=AttemptOutcome.EXTERNAL_DISRUPTION, exit=refusal, pod=culprit)
         if by is None:
-            return AttemptEnd(outcome=_outcome(culprit), exit=exit_status(culprit, pods), pod=culprit)
-        kind = AttemptOutcome.PLATFORM_FAULT if by.by_kubelet else AttemptOutcome.EXTERNAL_DISRUPTION
-        return AttemptEnd(outcome=kind, exit=_disrupted_exit(culprit, by), pod=culprit, message_is_complete=True)
+            return AttemptEnd(outcome=_outcome(_exit_of(culprit)), exit=exit_status(culprit, pods), pod=culprit)
+        seen = _disrupted_exit(culprit, by)
+        return AttemptEnd(outcome=_outcome_by(by), exit=seen, pod=culprit, message_is_complete=True)
     # The pod of rank 0 ends only after all ranks, and gives every pod of ranks the same verdict. If it is gone, theirs
     # is its own.
     told = next((ended[rank] for rank in sorted(ended) if ended[rank].role is contract.Role.WORKER), None)
@@ -115,22 +117,14 @@ def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd
 
 def pod_lost(pod_name: str, node: str, disruption: Disruption | None, now: float) -> AttemptEnd:
     """The end of an attempt that lost a running pod. `node` is empty if it is unknown."""
-    where = f" on node {node}" if node else ""
-    how = disruption.description if disruption else "was deleted by somebody while the job was running"
-    seen = ExitStatus(
-        code=-1,
-        reason=disruption.reason if disruption else "PodLost",
-        message=f"pod {pod_name}{where} {how}",
-        node=node or None,
-        at=now,
-    )
-    return AttemptEnd(
-        outcome=AttemptOutcome.PLATFORM_FAULT
-        if disruption and disruption.by_kubelet
-        else AttemptOutcome.EXTERNAL_DISRUPTION,
-        exit=seen,
-        message_is_complete=True,
-    )
+    where, lost = f" on node {node}" if node else "", disruption or DELETED_UNSEEN
+    message = f"pod {pod_name}{where} {lost.description}"
+    seen = ExitStatus(code=-1, reason=lost.reason, message=message, node=node or None, at=now)
+    return AttemptEnd(outcome=_outcome_by(lost), exit=seen, message_is_complete=True)
+
+
+def _outcome_by(disruption: Disruption) -> AttemptOutcome:
+    return AttemptOutcome.PLATFORM_FAULT if disruption.by_kubelet else AttemptOutcome.EXTERNAL_DISRUPTION
 
 
 def is_refused_by_kubelet(pod: PodRecord) -> bool:
@@ -153,24 +147,22 @@ def has_filled_its_scratch(pod: PodRecord) -> bool:
 
 
 def _scratch_exit(pod: PodRecord) -> ExitStatus:
-    assert pod.exit is not None
-    amount = "memory" if "cotenant-shm" in pod.exit.eviction else "scratch"
-    said = pod.exit.eviction.strip().rstrip(".")
+    eviction = _exit_of(pod).eviction
+    amount = "memory" if "cotenant-shm" in eviction else "scratch"
+    said = eviction.strip().rstrip(".")
     message = f"pod {pod.name} was evicted by its kubelet: {said}. Ask for more in {_where_to_ask(pod, amount)}"
     return exit_status(pod).model_copy(update={"reason": "ScratchFull", "message": message})
 
 
 def exit_status(pod: PodRecord, gang: Mapping[int, PodRecord] = MappingProxyType({})) -> ExitStatus:
     """The exit that the launcher of `pod` reported. It may be the exit of another pod of the `gang`."""
-    if pod.exit is None:
-        raise ValueError(f"pod {pod.name} has not ended")
-    termination = pod.exit.termination
-    at = pod.exit.at or None
+    ended = _exit_of(pod)
+    termination, at = ended.termination, ended.at or None
     if termination is None:
         return ExitStatus(
-            code=pod.exit.code,
-            reason=pod.exit.reason or "Error",
-            message=_describe_exit(pod, pod.exit),
+            code=ended.code,
+            reason=ended.reason or "Error",
+            message=_describe_exit(pod, ended),
             pod=pod.name,
             node=pod.node,
             at=at,
@@ -227,7 +219,7 @@ def _describe_exit(pod: PodRecord, ended: Exit) -> str:
         return f"the container runtime of node {pod.node} could not start pod {pod.name}: {quoted or ended.reason}"
     if ended.code == -1 or ended.reason in _UNKNOWN:
         return f"pod {pod.name} was ended by the platform ({ended.reason})" + (f": {quoted}" if quoted else "")
-    if _killed_from_outside(pod):
+    if _killed_from_outside(ended):
         on = f" on node {pod.node}" if pod.node else ""
         return (
             f"pod {pod.name}{on} was killed from outside (SIGKILL to its first process, which nothing in it can send)"
@@ -244,22 +236,23 @@ def _where_to_ask(pod: PodRecord, amount: str) -> str:
     return f"spec.chief.resources.{amount}" + (f", or in {field} for the other ranks in it" if others else "")
 
 
-def _code(pod: PodRecord) -> int:
-    return pod.exit.code if pod.exit else 0
+def _exit_of(pod: PodRecord) -> Exit:
+    if pod.exit is None:
+        raise ValueError(f"pod {pod.name} has not ended")
+    return pod.exit
 
 
-def _killed_from_outside(pod: PodRecord) -> bool:
+def _killed_from_outside(ended: Exit) -> bool:
     """True if a process from outside killed the container, and not for memory.
 
     The kernel keeps processes in a pod from killing the pod's first process.
     """
-    ended = pod.exit
-    return ended is not None and ended.code == 137 and ended.termination is None and ended.reason != "OOMKilled"
+    return ended.code == 137 and ended.termination is None and ended.reason != "OOMKilled"
 
 
-def _ended_unseen(pod: PodRecord) -> bool:
+def _ended_unseen(ended: Exit) -> bool:
     """True if the container ended with its node or its runtime. A launcher that ends by itself leaves a message."""
-    return pod.exit is not None and pod.exit.termination is None and pod.exit.reason in _UNKNOWN
+    return ended.termination is None and ended.reason in _UNKNOWN
 
 
 def is_runtime_fault(words: str) -> bool:
@@ -273,11 +266,11 @@ def is_runtime_fault(words: str) -> bool:
 _NVIDIA = re.compile(r"nvidia-(container|ctk|cdi)|CDI device|nvml error")
 
 
-def _outcome(pod: PodRecord) -> AttemptOutcome:
-    code = _code(pod)
-    if pod.exit is not None and pod.exit.reason in NEVER_STARTED and is_runtime_fault(pod.exit.runtime_message):
+def _outcome(ended: Exit) -> AttemptOutcome:
+    code = ended.code
+    if ended.reason in NEVER_STARTED and is_runtime_fault(ended.runtime_message):
         return AttemptOutcome.NEVER_STARTED
-    if code in names.PLATFORM_FAULTS or code == -1 or _killed_from_outside(pod) or _ended_unseen(pod):
+    if code in names.PLATFORM_FAULTS or code == -1 or _killed_from_outside(ended) or _ended_unseen(ended):
         return AttemptOutcome.PLATFORM_FAULT
     if code == names.EXIT_PREEMPTED:
         return AttemptOutcome.EXTERNAL_DISRUPTION
@@ -292,6 +285,6 @@ it.
 
 def _explanatory_rank(pod: PodRecord) -> tuple[int, float, int]:
     """Sort key of exits: the job's own codes first, then the earliest, then the lowest node rank."""
-    code = names.EXIT_PREEMPTED if _disruption_of(pod) else _code(pod)
-    rank = pod.worker.node_rank if pod.worker else 0
-    return _UNINFORMATIVE.index(code) + 1 if code in _UNINFORMATIVE else 0, pod.exit.at if pod.exit else 0.0, rank
+    ended, rank = _exit_of(pod), pod.worker.node_rank if pod.worker else 0
+    code = names.EXIT_PREEMPTED if _disruption_of(pod) else ended.code
+    return _UNINFORMATIVE.index(code) + 1 if code in _UNINFORMATIVE else 0, ended.at, rank

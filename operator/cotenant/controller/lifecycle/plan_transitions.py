@@ -11,7 +11,7 @@ from cotenant.api.resources.trainingjob_status import (
 )
 from cotenant.api.scalars.status_text import plain_sentence
 from cotenant.controller.lifecycle.attempt_usage import charged
-from cotenant.controller.lifecycle.status_transitions import conditions, moved
+from cotenant.controller.lifecycle.status_transitions import altered, moved
 from cotenant.core.model.formatting import shown_evidence
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from cotenant.core.model.objects import Placement
@@ -109,12 +109,4 @@ def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> Training
         change=dict(verdict.change) or None,
         evidence=shown_evidence(verdict.evidence),
     )
-    changed = status.model_copy(
-        update={
-            "phase": Phase.PENDING,
-            "reason": verdict.reason.value,
-            "message": plain_sentence(verdict.message),
-            "pending": pending,
-        }
-    )
-    return changed.model_copy(update={"conditions": conditions(changed, now)})
+    return altered(status, now, phase=Phase.PENDING, reason=pending.reason, message=pending.message, pending=pending)

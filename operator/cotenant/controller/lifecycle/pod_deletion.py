@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cotenant.api.scalars.quantities import show_duration
-from cotenant.controller.informers.pods.pod_record import PodRecord
+from cotenant.controller.informers.pods.pod_record import DeletionRequest, PodRecord
 from cotenant.controller.lifecycle.observation import EventToRecord, ForcedDeletion
 from cotenant.controller.settings import Settings
 
@@ -45,9 +45,9 @@ def effective_grace_s(grace_s: int, settings: Settings) -> int:
     return min(grace_s, settings.max_grace_period_s)
 
 
-def overdue_at(pod: PodRecord) -> float | None:
-    """Unix time by which a pod that is being deleted should be gone."""
-    return pod.deletion.asked_at + pod.deletion.grace_s + KILL_AFTER_S if pod.deletion else None
+def overdue_at(deletion: DeletionRequest) -> float:
+    """Unix time by which a pod that is being deleted so should be gone."""
+    return deletion.asked_at + deletion.grace_s + KILL_AFTER_S
 
 
 def pods_to_end(pods: Iterable[PodRecord], now: float, settings: Settings) -> PodsToEnd:
@@ -57,7 +57,7 @@ def pods_to_end(pods: Iterable[PodRecord], now: float, settings: Settings) -> Po
         assert pod.deletion is not None
         excess = pod.deletion.grace_s > settings.max_grace_period_s
         allowed = replace(pod.deletion, grace_s=effective_grace_s(pod.grace_s, settings)) if excess else pod.deletion
-        at = allowed.asked_at + allowed.grace_s + KILL_AFTER_S
+        at = overdue_at(allowed)
         if now >= at:
             overdue.append(pod)
             continue

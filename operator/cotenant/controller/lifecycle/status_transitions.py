@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cotenant.api.conversion.conditions import find, renewed
+from cotenant.api.conversion.conditions import find, find_true, renewed
 from cotenant.api.resources.trainingjob_status import (
     EARLIER_EXITS_MAX,
     LOW_USE,
@@ -66,8 +66,7 @@ def moved(
     said = {"reason": plain_word(reason), "message": plain_sentence(message)}
     if isinstance(last := fields.get("last_exit"), ExitStatus):
         fields |= exit_fields(status, last)
-    changed = status.model_copy(update={"phase": phase, **said, **fields})
-    return changed.model_copy(update={"conditions": conditions(changed, now)})
+    return altered(status, now, phase=phase, **said, **fields)
 
 
 def exit_fields(status: TrainingJobStatus, last: ExitStatus) -> dict[str, Any]:
@@ -85,7 +84,12 @@ def _earlier(last: ExitStatus) -> EarlierExit:
 
 def explained(status: TrainingJobStatus, *, reason: str, message: str, now: float) -> TrainingJobStatus:
     """The status in the same phase with another reason."""
-    changed = status.model_copy(update={"reason": plain_word(reason), "message": plain_sentence(message)})
+    return altered(status, now, reason=plain_word(reason), message=plain_sentence(message))
+
+
+def altered(status: TrainingJobStatus, now: float, **fields: Any) -> TrainingJobStatus:
+    """The status with these fields, and with the conditions that follow from them."""
+    changed = status.model_copy(update=fields)
     return changed.model_copy(update={"conditions": conditions(changed, now)})
 
 
@@ -122,13 +126,28 @@ def with_condition(status: TrainingJobStatus, condition: Condition) -> tuple[Con
     return (*(one for one in status.conditions if one.type != condition.type), condition)
 
 
+def told(
+    status: TrainingJobStatus,
+    kind: str,
+    holds: bool,
+    reason: str,
+    message: str,
+    *,
+    at: float,
+    generation: int | None = None,
+) -> TrainingJobStatus:
+    """The status with this condition as of `at`. By default it is about the generation that was observed."""
+    of = status.observed_generation if generation is None else generation
+    condition = renewed(status.conditions, kind, str(holds), reason, message, at=at, generation=of)
+    return status.model_copy(update={"conditions": with_condition(status, condition)})
+
+
 def unblocked(status: TrainingJobStatus, now: float) -> TrainingJobStatus:
     """The status of a job that runs: the condition `StartBlocked` becomes false."""
-    if not any(one.type == START_BLOCKED and one.status == "True" for one in status.conditions):
-        return status.model_copy(update={"blocked_start": None})
-    known, generation = status.conditions, status.observed_generation
-    runs = renewed(known, START_BLOCKED, "False", "Running", "an attempt runs", at=now, generation=generation)
-    return status.model_copy(update={"blocked_start": None, "conditions": with_condition(status, runs)})
+    free = status.model_copy(update={"blocked_start": None})
+    if find_true(status.conditions, START_BLOCKED) is None:
+        return free
+    return told(free, START_BLOCKED, False, "Running", "an attempt runs", at=now)
 
 
 def evaluator_stopped(status: TrainingJobStatus) -> EvaluatorStatus | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from cotenant.api.conversion import conditions
+from cotenant.api.conversion.conditions import find_true
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.informers.pods.pod_record import PodRecord
@@ -191,16 +191,16 @@ def with_forced_deletions(o: Observation, result: ReconcileResult, settings: Set
 
 def unconfirmed_at(o: Observation) -> float | None:
     """Unix time after which the job no longer waits for overdue pods; None if no pod is overdue."""
-    found = conditions.find(o.status.conditions, status_transitions.OVERDUE)
-    since = unix_seconds(found.last_transition_time) if found and found.status == "True" else None
-    return None if since is None else since + CONFIRM_S
+    found = find_true(o.status.conditions, status_transitions.OVERDUE)
+    return None if found is None else found.last_transition_time.timestamp() + CONFIRM_S
 
 
 def is_unconfirmed(o: Observation, pod: PodRecord) -> bool:
     """True if the node had its time to end the pod, and has not reported that it did."""
-    at, overdue = unconfirmed_at(o), overdue_at(pod)
-    killed = pod.deletion is not None and pod.deletion.grace_s <= KILL_GRACE_S
-    return pod.held and killed and at is not None and o.now >= at and overdue is not None and o.now >= overdue
+    at, deletion = unconfirmed_at(o), pod.deletion
+    if at is None or deletion is None or not pod.held:
+        return False
+    return deletion.grace_s <= KILL_GRACE_S and o.now >= max(at, overdue_at(deletion))
 
 
 def _with_overdue_condition(
@@ -209,19 +209,15 @@ def _with_overdue_condition(
     """The status with the condition `TerminationOverdue` up to date; None if there is nothing to write."""
     if o.record.deleting:
         return changed
-    present = conditions.find(o.status.conditions, status_transitions.OVERDUE)
-    if bool(overdue) == (present is not None and present.status == "True"):
+    if bool(overdue) == (find_true(o.status.conditions, status_transitions.OVERDUE) is not None):
         return changed
-    status = changed or o.status
     message = (
         f"{named(overdue)} should have ended, and has not; its GPUs stay taken until its node reports that it has"
         if overdue
         else "all pods that were asked to end have ended"
     )
-    known, kind, reason = status.conditions, status_transitions.OVERDUE, _overdue_reason(o, overdue)
-    generation = status.observed_generation
-    condition = conditions.renewed(known, kind, str(bool(overdue)), reason, message, at=o.now, generation=generation)
-    return status.model_copy(update={"conditions": status_transitions.with_condition(status, condition)})
+    kind, reason = status_transitions.OVERDUE, _overdue_reason(o, overdue)
+    return status_transitions.told(changed or o.status, kind, bool(overdue), reason, message, at=o.now)
 
 
 def _overdue_reason(o: Observation, overdue: tuple[PodRecord, ...]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from cotenant import contract, names
 from cotenant.core.model.objects import Placement
@@ -61,13 +61,19 @@ class Program:
     platform: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostAmounts:
-    """What ranks ask for of their node, besides GPUs."""
+class HostAmounts(NamedTuple):
+    """What ranks ask for of their node, or pods request of it, besides GPUs."""
 
-    cpu_milli: int
-    memory_mib: int
+    cpu_milli: int = 0
+    memory_mib: int = 0
     scratch_mib: int = 0
+
+    def beyond(self, other: HostAmounts) -> HostAmounts:
+        """What these exceed the others by."""
+        return HostAmounts(*(max(0, own - its) for own, its in zip(self, other, strict=True)))
+
+
+NO_AMOUNTS: Final = HostAmounts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +95,8 @@ class Attempt:
     number: int
     placement: Placement
     program: Program
-    cpu_milli: int
-    """Per worker."""
-    memory_mib: int
-    """Per worker."""
-    scratch_mib: int = 0
-    """Per worker, in /tmp; 0: what the operator gives every pod."""
+    each: HostAmounts
+    """Per worker. A scratch of 0 in /tmp means what the operator gives every pod."""
     chief: HostAmounts | None = None
     """Of rank 0, in a job that names it the chief; None: as every worker."""
     grace_s: int = 30
@@ -113,11 +115,7 @@ class Attempt:
         ranks = self.placement.nodes[node_rank].ranks
         head = self.chief if ranks[0].rank == 0 else None
         equal = len(ranks) - (head is not None)
-        return HostAmounts(
-            cpu_milli=equal * self.cpu_milli + (head.cpu_milli if head else 0),
-            memory_mib=equal * self.memory_mib + (head.memory_mib if head else 0),
-            scratch_mib=equal * self.scratch_mib + (head.scratch_mib if head else 0),
-        )
+        return HostAmounts(*(equal * own + its for own, its in zip(self.each, head or NO_AMOUNTS, strict=True)))
 
     @property
     def evaluator_rank(self) -> int:
@@ -164,17 +162,20 @@ class Attempt:
                 names.LABEL_JOB: self.job,
                 names.LABEL_JOB_UID: self.uid,
             },
-            "ownerReferences": [
-                {
-                    "apiVersion": names.API_VERSION,
-                    "kind": "TrainingJob",
-                    "name": self.job,
-                    "uid": self.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": False,
-                }
-            ],
+            "ownerReferences": [owner_reference("TrainingJob", self.job, self.uid)],
         }
+
+
+def owner_reference(kind: str, name: str, uid: str) -> dict[str, Any]:
+    """The object of this kind as the controller of another, so that Kubernetes deletes that with it."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": kind,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
 
 
 def token_secret_name(uid: str, attempt: int) -> str:

@@ -147,7 +147,7 @@ def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contrac
         evaluator=_evaluator(attempt, domain),
         platform={
             **program.platform,
-            "cpuMilli": attempt.cpu_milli,
+            "cpuMilli": attempt.each.cpu_milli,
             **({"chief": True, "chiefCpuMilli": attempt.chief.cpu_milli} if attempt.chief else {}),
             **_asked_scratch(attempt, node_rank),
             **({"scratchMib": scratch} if (scratch := scratch_mib(attempt, node_rank, settings)) else {}),

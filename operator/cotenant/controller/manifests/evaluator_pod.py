@@ -13,7 +13,7 @@ from cotenant.controller.client.kube import Document
 from cotenant.controller.manifests import cpu_pod
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.manifests.base_pod import base_pod
-from cotenant.controller.manifests.worker_pod import program_env, program_mounts, program_volumes
+from cotenant.controller.manifests.worker_pod import program_container, program_volumes
 from cotenant.controller.settings import Settings
 
 
@@ -23,14 +23,8 @@ def pod(attempt: Attempt, settings: Settings, *, beside_rank_0: bool = False) ->
     if program is None:
         raise ValueError(f"the program of {attempt.job} has no evaluator")
     made = base_pod(attempt, attempt.evaluator_rank, settings)
-    launcher: dict[str, Any] = made["spec"]["containers"][0]
-    resources = cpu_pod.resources(attempt, program.pod, settings)
-    container = launcher | {
-        "workingDir": names.CODE_PATH,
-        "env": [*program_env(attempt, launcher["env"]), *cpu_pod.WITHOUT_GPUS],
-        "resources": resources,
-        "volumeMounts": program_mounts(attempt),
-    }
+    container = program_container(attempt, made, cpu_pod.resources(attempt, program.pod, settings))
+    container["env"] += cpu_pod.WITHOUT_GPUS
     limit_mib = program.pod.memory_mib + settings.reserve_mib
     made["spec"] |= {
         "restartPolicy": "OnFailure",

@@ -12,7 +12,8 @@ from cotenant import contract, names
 from cotenant.api.resources.job_spec.checkpoints import Checkpoint
 from cotenant.api.resources.job_spec.data import volume_of
 from cotenant.api.resources.job_spec.env_vars import EnvVar
-from cotenant.api.resources.job_spec.evaluators import Evaluator
+from cotenant.api.resources.job_spec.evaluators import Evaluator, EvaluatorResources
+from cotenant.api.resources.job_spec.parameter_servers import ParameterServer, ServerResources
 from cotenant.api.resources.job_spec.runtime import Resources, Runtime
 from cotenant.api.resources.job_spec.volumes import ClaimSource, Code, Volume
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
@@ -41,7 +42,6 @@ def attempt_of(
     settings: Settings,
 ) -> Attempt:
     spec = job.spec
-    each = _amounts(spec.resources)
     return Attempt(
         namespace=job.metadata.namespace or "default",
         job=job.metadata.name or "",
@@ -50,9 +50,7 @@ def attempt_of(
         number=status.attempts,
         placement=placement,
         program=program_of(job, settings),
-        cpu_milli=each.cpu_milli,
-        memory_mib=each.memory_mib,
-        scratch_mib=each.scratch_mib,
+        each=_amounts(spec.resources),
         chief=_amounts(spec.chief_resources) if spec.chief else None,
         grace_s=min(spec.grace_period, settings.max_grace_period_s),
         gpus=gpus,
@@ -97,20 +95,18 @@ def program_of(job: TrainingJob, settings: Settings) -> Program:
         mounts=tuple(mounts),
         code=_code(runtime.code),
         workers_min=job.spec.min_workers or 0,
-        servers=_servers(runtime),
+        servers=_cpu_pod(runtime.servers, runtime.servers.resources) if runtime.servers else None,
         evaluator=_evaluator(job.spec.evaluator, runtime),
-        platform=_platform(runtime) | ({"retries": job.spec.retries} if job.spec.retries else {}),
+        platform=_platform(runtime, job.spec.retries),
     )
 
 
-def _servers(runtime: Runtime) -> CpuPod | None:
-    if runtime.servers is None:
-        return None
+def _cpu_pod(of: ParameterServer | Evaluator, asked: ServerResources | EvaluatorResources) -> CpuPod:
     return CpuPod(
-        cpu_milli=runtime.servers.resources.cpu,
-        memory_mib=mib_up(runtime.servers.resources.memory),
-        node_selector=dict(runtime.servers.node_selector),
-        tolerate_gpu_taints=runtime.servers.tolerate_gpu_taints,
+        cpu_milli=asked.cpu,
+        memory_mib=mib_up(asked.memory),
+        node_selector=dict(of.node_selector),
+        tolerate_gpu_taints=of.tolerate_gpu_taints,
     )
 
 
@@ -118,12 +114,7 @@ def _evaluator(evaluator: Evaluator | None, runtime: Runtime) -> EvaluatorProgra
     """Its own program, or the job's."""
     if evaluator is None:
         return None
-    pod = CpuPod(
-        cpu_milli=evaluator.asked.cpu,
-        memory_mib=mib_up(evaluator.asked.memory),
-        node_selector=dict(evaluator.node_selector),
-        tolerate_gpu_taints=evaluator.tolerate_gpu_taints,
-    )
+    pod = _cpu_pod(evaluator, evaluator.asked)
     if evaluator.command is not None:
         return EvaluatorProgram(mode="command", command=evaluator.command, pod=pod)
     if evaluator.entrypoint is not None:
@@ -141,22 +132,18 @@ def _checkpoint(checkpoint: Checkpoint | None, job: str) -> contract.CheckpointS
     return contract.CheckpointSpec(path=path, interval_s=checkpoint.interval or 0)
 
 
-def _platform(runtime: Runtime) -> dict[str, Any]:
-    """Options of the launcher that have no field of their own in the contract."""
-    chosen: dict[str, Any] = {}
-    if runtime.servers is not None:
-        chosen["parameterServer"] = {"update": runtime.servers.update.value}
-    if runtime.gpu_visibility is not None:
-        chosen["gpuVisibility"] = runtime.gpu_visibility.value
-    if runtime.gpu_processes > 1:
-        chosen["gpuProcesses"] = runtime.gpu_processes
-    if runtime.hang_timeout is not None:
-        chosen["hangTimeoutSeconds"] = runtime.hang_timeout
-    if runtime.stall_timeout is not None:
-        chosen["stallTimeoutSeconds"] = runtime.stall_timeout
-    if runtime.tracking is not None:
-        chosen["tracking"] = runtime.tracking.to_document()
-    return chosen
+def _platform(runtime: Runtime, retries: int) -> dict[str, Any]:
+    """Options of the launcher that have no field of their own in the contract, as far as they are chosen."""
+    options = {
+        "parameterServer": {"update": runtime.servers.update.value} if runtime.servers else None,
+        "gpuVisibility": runtime.gpu_visibility.value if runtime.gpu_visibility else None,
+        "gpuProcesses": runtime.gpu_processes if runtime.gpu_processes > 1 else None,
+        "hangTimeoutSeconds": runtime.hang_timeout,
+        "stallTimeoutSeconds": runtime.stall_timeout,
+        "tracking": runtime.tracking.to_document() if runtime.tracking else None,
+        "retries": retries or None,
+    }
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _env(entry: EnvVar) -> dict[str, Any]:

@@ -72,23 +72,18 @@ def network_policy(attempt: Attempt, settings: Settings) -> Document:
     spec = _closed(same_job["podSelector"], settings)
     spec["ingress"].insert(0, {"from": [same_job]})
     spec["egress"].insert(0, {"to": [same_job]})
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": attempt.metadata | {"name": attempt.job},
-        "spec": spec,
-    }
+    return _policy(attempt.metadata | {"name": attempt.job}, spec)
 
 
 def base_network_policy(namespace: str, settings: Settings) -> Document:
     """Allow all pods of jobs in a namespace DNS and the operator's progress polls, and nothing else."""
     ours = {names.LABEL_MANAGED_BY: names.MANAGED_BY}
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": names.BASE_NETWORK_POLICY, "namespace": namespace, "labels": ours},
-        "spec": _closed({"matchLabels": dict(ours)}, settings),
-    }
+    metadata = {"name": names.BASE_NETWORK_POLICY, "namespace": namespace, "labels": ours}
+    return _policy(metadata, _closed({"matchLabels": dict(ours)}, settings))
+
+
+def _policy(metadata: dict[str, Any], spec: dict[str, Any]) -> Document:
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}
 
 
 def _closed(pods: dict[str, Any], settings: Settings) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from cotenant import names
 from cotenant.api.resources.job_spec import reserved_env
+from cotenant.controller.client.kube import Document
 from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Rendered
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.manifests.base_pod import base_pod, scratch_mib
@@ -26,7 +27,7 @@ def pod(attempt: Attempt, node_rank: int, settings: Settings, path: GpuIsolation
     made["spec"] |= {
         "affinity": {"nodeAffinity": _required_on(placement.node)},
         "tolerations": settings.toleration_list,
-        "containers": [_container(attempt, node_rank, settings, made["spec"]["containers"][0])],
+        "containers": [program_container(attempt, made, _resources(attempt, node_rank, settings))],
         "volumes": program_volumes(
             attempt, _memory_limit_mib(attempt, node_rank, settings), scratch_mib(attempt, node_rank, settings)
         ),
@@ -34,16 +35,18 @@ def pod(attempt: Attempt, node_rank: int, settings: Settings, path: GpuIsolation
     return path.render(placement, made)
 
 
-def _container(attempt: Attempt, node_rank: int, settings: Settings, launcher: dict[str, Any]) -> dict[str, Any]:
+def program_container(attempt: Attempt, made: Document, resources: dict[str, Any]) -> dict[str, Any]:
+    """The container of a pod that runs the tenant's program, from what all pods have in common."""
+    launcher: dict[str, Any] = made["spec"]["containers"][0]
     return launcher | {
         "workingDir": names.CODE_PATH,
-        "env": program_env(attempt, launcher["env"]),
-        "resources": _resources(attempt, node_rank, settings),
-        "volumeMounts": program_mounts(attempt),
+        "env": _program_env(attempt, launcher["env"]),
+        "resources": resources,
+        "volumeMounts": _program_mounts(attempt),
     }
 
 
-def program_env(attempt: Attempt, launcher_env: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _program_env(attempt: Attempt, launcher_env: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Variables of the tenant first, the operator's last: of two with one name the last one counts."""
     tenant = [dict(entry) for entry in attempt.program.env if not is_reserved(str(entry.get("name", "")))]
     home = [] if any(entry["name"] == "HOME" for entry in tenant) else [{"name": "HOME", "value": "/tmp"}]
@@ -76,7 +79,7 @@ def _resources(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str
 def _memory_limit_mib(attempt: Attempt, node_rank: int, settings: Settings) -> int:
     """Limit of the pod in MiB; 0 where the tenant named no memory, so that the pod has none."""
     reserve = settings.reserve_head_mib if node_rank == 0 else settings.reserve_mib
-    return attempt.amounts_on(node_rank).memory_mib + reserve if attempt.memory_mib else 0
+    return attempt.amounts_on(node_rank).memory_mib + reserve if attempt.each.memory_mib else 0
 
 
 def program_volumes(attempt: Attempt, limit_mib: int, scratch_limit_mib: int) -> list[dict[str, Any]]:
@@ -91,7 +94,7 @@ def program_volumes(attempt: Attempt, limit_mib: int, scratch_limit_mib: int) ->
     ]
 
 
-def program_mounts(attempt: Attempt) -> list[dict[str, Any]]:
+def _program_mounts(attempt: Attempt) -> list[dict[str, Any]]:
     code: dict[str, Any] = {"name": "cotenant-code", "mountPath": names.CODE_PATH}
     if attempt.program.code is not None:
         code["readOnly"] = True

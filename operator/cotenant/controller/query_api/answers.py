@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
@@ -22,7 +22,7 @@ from cotenant.controller.query_api.front_proxy import Caller
 from cotenant.controller.query_api.jobs.aside import aside_status, elsewhere, jobs_aside
 from cotenant.controller.query_api.jobs.observations import observed, use_now
 from cotenant.controller.query_api.proposals import ProposalError, annotated_user, proposed_job, spec_of
-from cotenant.controller.query_api.questions import NoSituationError, Questions, Subject
+from cotenant.controller.query_api.questions import Questions, Subject
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.query.cluster_change import ClusterWhatIf, what_if_cluster
@@ -33,6 +33,7 @@ from cotenant.query.offer import offers
 from cotenant.query.queue_tree import queue_tree
 from cotenant.query.what_if import ProposalOutcome, WhatIf, what_if
 
+T = TypeVar("T")
 PLAY_S: Final = 2.0
 """CPU seconds of a played future in one answer."""
 LISTED_MAX: Final = 5_000
@@ -61,12 +62,9 @@ class Answers:
 
     async def explanation(self, request: web.Request, caller: Caller) -> documents.Document:
         """Explain why one job waits."""
-        self._require_leader()
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         key = f"{namespace}/{name}"
-        about = await self.questions.ask(
-            annotated_user(caller.user), lambda subject: explain(subject.situation, key, subject.line)
-        )
+        about = await self._ask(caller, lambda subject: explain(subject.situation, key, subject.line))
         if about is not None:
             seen = about.as_seen(await self.access.sees(caller, about.namespaces))
             record = self.cache.jobs.get(key)
@@ -96,7 +94,6 @@ class Answers:
 
     async def explanations(self, request: web.Request, caller: Caller) -> documents.Document:
         """Jobs of a namespace, or of all, that wait, hold GPUs or are set aside. Jobs ahead are counted, not listed."""
-        self._require_leader()
         namespace = request.match_info.get("namespace", "")
 
         def listed(subject: Subject) -> tuple[list[Explanation], Mapping[JobKey, Job]]:
@@ -105,7 +102,7 @@ class Answers:
             keys = [key for key in keys if key in self.cache.jobs][:LISTED_MAX]
             return [one for key in keys if (one := subject.summary(key)) is not None], jobs
 
-        found, decided = await self.questions.ask(annotated_user(caller.user), listed)
+        found, decided = await self._ask(caller, listed)
         sees = await self.access.sees(caller, {one for about in found for one in about.namespaces})
         records = [record for about in found if (record := self.cache.jobs.get(about.job)) is not None]
         answered = documents.explanation_list([one.as_seen(sees) for one in found], await self._observed(records))
@@ -124,7 +121,6 @@ class Answers:
 
     async def what_if(self, request: web.Request, caller: Caller) -> documents.Document:
         """Play a proposed job, or a change of one that waits."""
-        self._require_leader()
         namespace = request.match_info["namespace"]
         seen = await self._played(spec_of(await request.read()), namespace, caller)
         return documents.answer("WhatIf", seen.job.partition("/")[2], namespace, documents.what_if_status(seen))
@@ -138,22 +134,18 @@ class Answers:
         def asked(subject: Subject) -> WhatIf:
             return what_if(subject.situation, job, _clock())
 
-        found = await self.questions.ask(annotated_user(caller.user), asked)
+        found = await self._ask(caller, asked)
         return found.as_seen(await self.access.sees(caller, found.namespaces))
 
     async def offers(self, request: web.Request, caller: Caller) -> documents.Document:
         """List what jobs of a namespace could get now."""
-        self._require_leader()
         namespace = request.match_info["namespace"]
-        found = await self.questions.ask(
-            annotated_user(caller.user), lambda subject: offers(subject.situation, namespace)
-        )
+        found = await self._ask(caller, lambda subject: offers(subject.situation, namespace))
         return documents.offer_list(namespace, found)
 
     async def queue_trees(self, _: web.Request, caller: Caller) -> documents.Document:
         """All queues with what they hold."""
-        self._require_leader()
-        found = await self.questions.ask(annotated_user(caller.user), lambda subject: queue_tree(subject.situation))
+        found = await self._ask(caller, lambda subject: queue_tree(subject.situation))
         budgets = {
             name: queue.status.budget.to_document()
             for name, queue in self.cache.queues.items()
@@ -163,15 +155,11 @@ class Answers:
 
     async def node_needs(self, _: web.Request, caller: Caller) -> documents.Document:
         """How many more nodes of each kind would start what waits."""
-        self._require_leader()
-        found = await self.questions.ask(
-            annotated_user(caller.user), lambda subject: node_needs(subject.situation, _clock())
-        )
+        found = await self._ask(caller, lambda subject: node_needs(subject.situation, _clock()))
         return documents.node_need_list(found)
 
     async def what_if_cluster(self, request: web.Request, caller: Caller) -> documents.Document:
         """Play a change of a queue, a node or a setting, for all jobs."""
-        self._require_leader()
         spec = spec_of(await request.read())
         proposal = cluster_proposal(spec, self.cache, labelled_only=self.labelled_only)
 
@@ -181,7 +169,7 @@ class Answers:
             found = what_if_cluster(subject.situation, changed, _clock)
             return found, None if moved is None else plan_move(subject.situation, moved)
 
-        found, move = await self.questions.ask(annotated_user(caller.user), asked)
+        found, move = await self._ask(caller, asked)
         own = {move.job.partition("/")[0]} if move else set()
         sees = await self.access.sees(caller, found.namespaces | own)
         if move is not None and not all(map(sees, own)):
@@ -190,6 +178,5 @@ class Answers:
         status |= {"move": documents.move_status(move)} if move else {}
         return documents.answer("ClusterWhatIf", "proposed", "", status)
 
-    def _require_leader(self) -> None:
-        if not self.leadership.held:
-            raise NoSituationError("the operator is changing its leader; ask again in some seconds")
+    async def _ask(self, caller: Caller, question: Callable[[Subject], T]) -> T:
+        return await self.questions.ask(annotated_user(caller.user), question)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from cotenant.api.conversion.job_moves import JobMove, read_move, with_move
@@ -22,6 +22,7 @@ from cotenant.controller.query_api.proposals import MissingJobError, ProposalErr
 from cotenant.controller.settings import PREFIX, Settings, SettingsError
 from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.policy import Policy
 from cotenant.query.cluster_change import (
     ChangedCluster,
     jobs_on,
@@ -34,18 +35,9 @@ from cotenant.query.cluster_change import (
 from cotenant.query.node_needs import NODES_MAX
 from cotenant.query.situation import Situation
 
-OF_DECISIONS: Final = (
-    "collect_after_s",
-    "moves",
-    "protected_runtime_s",
-    "reserve_within_s",
-    "restart_cost_s",
-    "share_history_percent",
-    "tenure_s",
-)
+OF_DECISIONS: Final = tuple(sorted(Settings.model_fields.keys() & {one.name for one in fields(Policy)}))
 """Settings that a decision depends on."""
 QUOTA_FIELDS: Final = {"gpus": "guaranteed", "guaranteed": "guaranteed", "limit": "limit", "lendable": "lendable"}
-_BOOKKEEPING: Final = frozenset({"status"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +107,7 @@ def _queue_document(spec: Mapping[str, Any], cache: ObjectCache) -> tuple[dict[s
     if manifest is not None:
         if not isinstance(manifest, dict) or manifest.get("kind") != "Queue":
             raise ProposalError("spec.manifest is no Queue")
-        return {key: value for key, value in manifest.items() if key not in _BOOKKEEPING}, "kubectl apply -f FILE"
+        return {key: value for key, value in manifest.items() if key != "status"}, "kubectl apply -f FILE"
     name, change = str(spec["queue"]), spec.get("change")
     known = cache.queues.get(name)
     if known is None:
@@ -123,7 +115,7 @@ def _queue_document(spec: Mapping[str, Any], cache: ObjectCache) -> tuple[dict[s
     if not isinstance(change, dict) or not change:
         raise ProposalError("spec.change must be an object of fields, such as gpus: +4")
     before = known.to_document()
-    document = {key: value for key, value in copy.deepcopy(before).items() if key not in _BOOKKEEPING}
+    document = {key: value for key, value in copy.deepcopy(before).items() if key != "status"}
     for path, value in change.items():
         if path in QUOTA_FIELDS:
             _change_quota(document, QUOTA_FIELDS[path], value, spec)

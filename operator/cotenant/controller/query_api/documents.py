@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 from cotenant import names
+from cotenant.api.scalars.fields import moment, show_time
 from cotenant.core.model.formatting import format_gpus, shown_evidence
 from cotenant.core.model.objects import JobKey
 from cotenant.query.cluster_change import ClusterWhatIf, MovedStart, UnbackedGuarantee
@@ -60,6 +60,11 @@ def failure(code: int, reason: str, message: str) -> Document:
 def answer(kind: str, name: str, namespace: str, status: Mapping[str, Any]) -> Document:
     metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": dict(status)}
+
+
+def filled(document: Mapping[str, Any]) -> Document:
+    """The document without unknown and empty fields."""
+    return {name: value for name, value in document.items() if value not in (None, "", [], {})}
 
 
 def explanation_status(about: Explanation) -> Document:
@@ -246,4 +251,4 @@ def mentions(jobs: Iterable[JobMention]) -> list[Document]:
 
 def timestamp(at: float | None) -> str | None:
     """RFC 3339 in UTC, to the second."""
-    return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if at is None else show_time(moment(at))

@@ -18,7 +18,6 @@ from cotenant.core.model.objects import Job
 
 BOUNDS: Final = Bounds(bytes_max=256 * 1024, depth_max=32, values_max=20_000)
 CHANGES_MAX: Final = 32
-_SEGMENT: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 class ProposalError(ValueError):
@@ -111,7 +110,7 @@ def _changed(spec: Mapping[str, Any], namespace: str, cache: ObjectCache) -> dic
 def write_field(document: dict[str, Any], path: str, value: object) -> None:
     """Write a value at a path such as `spec.gpu.count`; null removes the field."""
     parts = path.split(".")
-    if len(parts) < 2 or parts[0] != "spec" or not all(part and set(part) <= set(_SEGMENT) for part in parts):
+    if len(parts) < 2 or parts[0] != "spec" or not all(part.isascii() and part.isalnum() for part in parts):
         raise ProposalError(f"{path!r} is no field of a job's spec, such as spec.gpu.count")
     at = document
     for part in parts[:-1]:

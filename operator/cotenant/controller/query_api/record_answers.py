@@ -38,7 +38,6 @@ class RecordAnswers:
 
     async def runs(self, request: web.Request, caller: Caller) -> Document:
         """Runs of a namespace, or of all: the newest first, `?limit=` of them."""
-        self._require_leader()
         namespace, most = request.match_info.get("namespace", ""), _limit(request)
         found = await asyncio.to_thread(self.recorder.archive.runs, namespace, most=most)
         sees = await self.access.sees(caller, {one for run in found for one in run.namespaces})
@@ -47,7 +46,6 @@ class RecordAnswers:
 
     async def run(self, request: web.Request, caller: Caller) -> Document:
         """The newest run of a name, finished or not."""
-        self._require_leader()
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         found = await asyncio.to_thread(self.recorder.run, f"{namespace}/{name}", self.recorder.clock())
         if found is None:
@@ -59,7 +57,6 @@ class RecordAnswers:
 
     async def advice(self, request: web.Request, _: Caller) -> Document:
         """Suggested resources for a job, from the runs of its template."""
-        self._require_leader()
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         template = template_of(key := f"{namespace}/{name}")
         known = await asyncio.to_thread(self._runs, namespace)
@@ -71,7 +68,6 @@ class RecordAnswers:
 
     async def advices(self, request: web.Request, _: Caller) -> Document:
         """The same for the templates of a namespace, latest run first."""
-        self._require_leader()
         known = await asyncio.to_thread(self._runs, request.match_info["namespace"])
         facts = classes_of(self.recorder.cache.nodes.gpu_nodes)
         now = int(self.recorder.clock())
@@ -85,7 +81,6 @@ class RecordAnswers:
 
     async def showbacks(self, request: web.Request, _: Caller) -> Document:
         """GPU time and cost of the jobs of a namespace, or of all, from `?since=` until `?until=`."""
-        self._require_leader()
         now = int(self.recorder.clock())
         namespace = request.match_info.get("namespace", "")
         since = _seconds(request, "since", start_of(Period.MONTH, now))
@@ -96,18 +91,15 @@ class RecordAnswers:
 
     async def decisions(self, request: web.Request, _: Caller) -> Document:
         """Decisions of the newest cycles. They name jobs of all namespaces."""
-        self._require_leader()
         found = await asyncio.to_thread(self.recorder.archive.cycles, _limit(request))
         return record_documents.decision_list(found)
 
     async def capsules(self, _: web.Request, __: Caller) -> Document:
         """Past decisions whose inputs are all kept, newest first."""
-        self._require_leader()
         return record_documents.capsule_list(self.recorder.capsules.newest_first())
 
     async def capsule(self, request: web.Request, _: Caller) -> Document:
         """All inputs of the current decision, or of a past one by its digest."""
-        self._require_leader()
         name = request.match_info["name"]
         if name != CAPSULE:
             kept = self.recorder.capsules.get(name)
@@ -133,10 +125,6 @@ class RecordAnswers:
             return {}
         charges = await self._charges(namespace)
         return await asyncio.to_thread(costs_by_uid, [one for one in charges if one.uid in uids], until, prices)
-
-    def _require_leader(self) -> None:
-        if not self.recorder.leadership.held:
-            raise NoSituationError("the operator is changing its leader; ask again in some seconds")
 
 
 def _seconds(request: web.Request, name: str, default: int) -> int:

@@ -6,10 +6,9 @@ import gzip
 import json
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any
 
 from cotenant.controller.decision_log.kept_capsules import KeptCapsule
-from cotenant.controller.query_api.documents import API_VERSION, Document, answer, timestamp
+from cotenant.controller.query_api.documents import API_VERSION, Document, answer, filled, timestamp
 from cotenant.decision_log.capsule import Capsule
 from cotenant.decision_log.codec import encode
 from cotenant.decision_log.cycles import CycleRecord
@@ -26,7 +25,7 @@ SHOWBACKS_MAX = 50_000
 def run_document(run: RunRecord, cost: ShowbackLine | None = None, currency: str = "") -> Document:
     """Everything that is known about a run, without empty fields."""
     happenings = [
-        _filled({"at": timestamp(one.at), "what": one.what, "reason": one.reason, "message": one.message})
+        filled({"at": timestamp(one.at), "what": one.what, "reason": one.reason, "message": one.message})
         for one in run.timeline.happenings
     ]
     more = {
@@ -38,13 +37,13 @@ def run_document(run: RunRecord, cost: ShowbackLine | None = None, currency: str
         "timeline": happenings,
         "timelineLeftOut": run.timeline.left_out,
     }
-    return _run(run, _summary(run) | _filled(more))
+    return _run(run, _summary(run) | filled(more))
 
 
 def run_list(found: Iterable[RunRecord], costs: Mapping[str, ShowbackLine], currency: str) -> Document:
     """List of runs, each without its events and last lines. `costs` is by uid."""
     items = [
-        _run(run, _summary(run) | _filled({"use": _use(run.use), "cost": _cost(costs.get(run.uid), currency)}))
+        _run(run, _summary(run) | filled({"use": _use(run.use), "cost": _cost(costs.get(run.uid), currency)}))
         for run in found
     ]
     return {"apiVersion": API_VERSION, "kind": "RunList", "metadata": {}, "items": items}
@@ -118,7 +117,7 @@ def _summary(run: RunRecord) -> Document:
         "exitRank": run.exit_rank,
         "memoryPeakMiB": run.memory_peak_mib,
     }
-    return {"outcome": run.outcome} | _filled(status)
+    return {"outcome": run.outcome} | filled(status)
 
 
 def _use(use: MeasuredUse) -> Document:
@@ -143,7 +142,3 @@ def _cost(line: ShowbackLine | None, currency: str) -> Document:
     if line is None or not currency:
         return {}
     return {"micros": line.micros, "currency": currency, "unpricedGPUSeconds": line.unpriced // 1000}
-
-
-def _filled(document: dict[str, Any]) -> Document:
-    return {key: value for key, value in document.items() if value not in (None, "", [], {})}

@@ -11,6 +11,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Final
 
@@ -135,7 +136,7 @@ class QueryServer:
         app = web.Application(client_max_size=BODY_BYTES)
         app.router.add_get(ROOT, self._respond(_discover))
         own, answers, records = "/namespaces/{namespace}", self.answers, self.records
-        for method, path, verb, resource, answer in (
+        routes = (
             ("GET", own + "/explanations/{name}", "get", "explanations", answers.explanation),
             ("GET", own + "/explanations", "list", "explanations", answers.explanations),
             ("GET", "/explanations", "list", "explanations", answers.explanations),
@@ -154,11 +155,9 @@ class QueryServer:
             ("GET", "/capsules/{name}", "get", "capsules", records.capsule),
             ("POST", "/clusterwhatifs", "create", "clusterwhatifs", answers.what_if_cluster),
             ("POST", own + "/whatifs", "create", "whatifs", answers.what_if),
-        ):
-            app.router.add_route(method, ROOT + path, self._respond(self._authorised(verb, resource, answer)))
-        for one in self.more:
-            respond = self._respond(self._authorised(one.verb, one.resource, one.answer))
-            app.router.add_route(one.method, ROOT + one.path, respond)
+        )
+        for one in (*starmap(self._of_leader, routes), *self.more):
+            app.router.add_route(one.method, ROOT + one.path, self._respond(self._authorised(one)))
         app.router.add_route("*", "/{path:.*}", self._respond(_unknown))
         return app
 
@@ -186,14 +185,24 @@ class QueryServer:
 
         return respond
 
-    def _authorised(self, verb: str, resource: str, answer: _Answer) -> _Answer:
+    def _of_leader(self, method: str, path: str, verb: str, resource: str, answer: _Answer) -> Route:
+        """The route of a question about the last plan or about records: only the leader has them."""
+
+        async def asked(request: web.Request, caller: Caller) -> documents.Document | web.StreamResponse:
+            if not self.answers.leadership.held:
+                raise NoSituationError("the operator is changing its leader; ask again in some seconds")
+            return await answer(request, caller)
+
+        return Route(method, path, verb, resource, asked)
+
+    def _authorised(self, route: Route) -> _Answer:
         async def checked(request: web.Request, caller: Caller) -> documents.Document | web.StreamResponse:
             namespace = request.match_info.get("namespace", "")
-            if not await self.access.may(caller, verb, resource, namespace):
+            if not await self.access.may(caller, route.verb, route.resource, namespace):
                 where = f' in the namespace "{namespace}"' if namespace else " at the cluster scope"
-                what = f'"{resource}" in API group "{names.QUERY_GROUP}"'
-                raise _ForbiddenError(f'User "{caller.user}" cannot {verb} resource {what}{where}')
-            return await answer(request, caller)
+                what = f'"{route.resource}" in API group "{names.QUERY_GROUP}"'
+                raise _ForbiddenError(f'User "{caller.user}" cannot {route.verb} resource {what}{where}')
+            return await route.answer(request, caller)
 
         return checked
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from typing import Final
 
@@ -32,42 +33,38 @@ PODS_A_ROUND: Final = 100
 SOURCES: Final = frozenset({"kubelet", "attachdetach-controller"})
 
 
+@dataclass(slots=True)
 class KubeletEventReader:
-    def __init__(
-        self,
-        kube: Kube,
-        cache: ObjectCache,
-        memories: JobMemories,
-        metrics: Metrics,
-        *,
-        leadership: Leadership,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._kube, self._cache, self._memories, self._metrics = kube, cache, memories, metrics
-        self._leadership, self._clock = leadership, clock
-        self._last = ""
-        """uid of the pod that was asked about last."""
+    kube: Kube
+    cache: ObjectCache
+    memories: JobMemories
+    metrics: Metrics
+    _: KW_ONLY
+    leadership: Leadership
+    clock: Callable[[], float] = time.time
+    _last: str = ""
+    """uid of the pod that was asked about last."""
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                if self._leadership.held:
+                if self.leadership.held:
                     await self.read()
             except Exception:  # it explains, and holds nobody up
-                self._metrics.failures_contained.labels("KubeletEvents").inc()
+                self.metrics.failures_contained.labels("KubeletEvents").inc()
                 log.exception("the kubelet's Events about waiting pods were not read")
 
     async def read(self) -> None:
         """Read the Events of the waiting pods whose turn it is, one after the other; forget causes that have passed."""
-        waiting = {job.id: pods for job in self._cache.jobs.values() if (pods := list(self._waiting(job)))}
+        waiting = {job.id: pods for job in self.cache.jobs.values() if (pods := list(self._waiting(job)))}
         heard = {pod.uid: await self._cause(pod) for pod in self._turn(chain.from_iterable(waiting.values()))}
-        for memory in self._memories:  # the loop has looked at every job that starts, so it has one
+        for memory in self.memories:  # the loop has looked at every job that starts, so it has one
             known = {**memory.pod_causes, **heard}
             told = {pod.uid: cause for pod in waiting.get(memory.id, ()) if (cause := known.get(pod.uid))}
             if told != memory.pod_causes:
                 memory.pod_causes = told
-                self._cache.mark_changed([memory.id])
+                self.cache.mark_changed([memory.id])
 
     def _turn(self, pods: Iterable[PodRecord]) -> list[PodRecord]:
         """The next pods in the order of their uids, after the last one of the round before."""
@@ -78,13 +75,13 @@ class KubeletEventReader:
     def _waiting(self, record: JobRecord) -> Iterator[PodRecord]:
         if record.phase is not Phase.STARTING:
             return
-        for pod in self._cache.pods_of(record.id).values():
-            late = pod.preparing_since and self._clock() >= pod.preparing_since + AFTER_S
+        for pod in self.cache.pods_of(record.id).values():
+            late = pod.preparing_since and self.clock() >= pod.preparing_since + AFTER_S
             if late and pod.is_of(record.status.attempts):
                 yield pod
 
     async def _cause(self, pod: PodRecord) -> str:
-        listing = await self._kube.list(EVENTS, pod.namespace, about=pod.uid)
+        listing = await self.kube.list(EVENTS, pod.namespace, about=pod.uid)
         return last_warning(listing.items)
 
 

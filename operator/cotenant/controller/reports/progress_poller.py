@@ -16,7 +16,7 @@ import ipaddress
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence, Set
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TypeAlias
 
 from cotenant import contract, names
@@ -51,30 +51,20 @@ async def ask_pod(address: str, bytes_max: int) -> bytes | contract.Malformed | 
     return await get_progress(address, names.PROGRESS_PORT, bytes_max=bytes_max)
 
 
+@dataclass
 class ProgressPoller:
-    def __init__(
-        self,
-        cache: ObjectCache,
-        memories: JobMemories,
-        metrics: Metrics,
-        slow_gpus: SlowGpus,
-        *,
-        leadership: Leadership,
-        every_s: float,
-        ask: Ask = ask_pod,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._cache = cache
-        self._memories = memories
-        self._metrics = metrics
-        self._slow_gpus = slow_gpus
-        self._leadership = leadership
-        self._every_s = every_s
-        self._ask = ask
-        self._clock = clock
-        """Unix seconds."""
-        self._connections = FairSemaphore(AT_ONCE, of_one=AT_ONCE_OF_A_NAMESPACE)
-        self._asking: set[JobId] = set()
+    cache: ObjectCache
+    memories: JobMemories
+    metrics: Metrics
+    slow_gpus: SlowGpus
+    _: KW_ONLY
+    leadership: Leadership
+    every_s: float
+    ask: Ask = ask_pod
+    clock: Callable[[], float] = time.time
+    """Unix seconds."""
+    _connections: FairSemaphore = field(default_factory=lambda: FairSemaphore(AT_ONCE, of_one=AT_ONCE_OF_A_NAMESPACE))
+    _asking: set[JobId] = field(default_factory=set)
 
     async def run(self) -> None:
         """Begin round after round while this replica leads, with a pause that keeps the rate."""
@@ -82,22 +72,22 @@ class ProgressPoller:
             while True:
                 running = self._running()
                 rounds.create_task(self._poll_all(running))
-                pause = max(self._every_s, len(running) / POLLS_PER_S) if self._leadership.held else FOLLOWER_PAUSE_S
+                pause = max(self.every_s, len(running) / POLLS_PER_S) if self.leadership.held else FOLLOWER_PAUSE_S
                 await asyncio.sleep(max(0.1, pause))
 
     def _running(self) -> list[JobRecord]:
-        jobs = self._cache.jobs.values() if self._leadership.held else ()
+        jobs = self.cache.jobs.values() if self.leadership.held else ()
         return [one for one in jobs if one.phase is Phase.RUNNING and not one.is_away]
 
     async def _poll_all(self, running: Sequence[JobRecord]) -> None:
         """Poll those that are not asked from an earlier round. Other jobs are forgotten; a follower forgets all."""
         self._forget_all_but({one.id for one in running})
         await asyncio.gather(*(self._poll(one) for one in running if one.id not in self._asking))
-        if self._leadership.held:
-            await self._slow_gpus.fade()
+        if self.leadership.held:
+            await self.slow_gpus.fade()
 
     def _forget_all_but(self, running: Set[JobId]) -> None:
-        for memory in self._memories:
+        for memory in self.memories:
             if memory.id not in running:
                 memory.progress = None
                 memory.reported_slow_gpus.clear()
@@ -111,53 +101,53 @@ class ProgressPoller:
             if asked is not None:
                 await self._take_progress(asked, body)
         except Exception:
-            self._metrics.polls.labels("failed").inc()
+            self.metrics.polls.labels("failed").inc()
             log.exception("the progress of %s was not taken", record.key)
         finally:
             self._asking.discard(record.id)
 
     async def _ask_head(self, record: JobRecord) -> tuple[JobRecord | None, bytes | contract.Malformed | None]:
         """The job after its turn in its namespace, with the answer. The job is None if no pod was asked."""
-        current = self._cache.jobs.get(record.key)
-        if current is None or current.id != record.id or current.placement is None or not self._leadership.held:
+        current = self.cache.jobs.get(record.key)
+        if current is None or current.id != record.id or current.placement is None or not self.leadership.held:
             return None, None
-        pod = head_pod(current, self._cache.pods_of(current.id).get(_head_name(current)))
+        pod = head_pod(current, self.cache.pods_of(current.id).get(_head_name(current)))
         if pod is None:
             return None, None
-        return current, await self._ask(pod.ip, contract.progress_bounds(current.placement.workers).bytes_max)
+        return current, await self.ask(pod.ip, contract.progress_bounds(current.placement.workers).bytes_max)
 
     async def _take_progress(self, record: JobRecord, body: bytes | contract.Malformed | None) -> None:
-        if record.placement is None or not self._leadership.held:
+        if record.placement is None or not self.leadership.held:
             return
         if body is None:
-            self._metrics.polls.labels("failed").inc()
+            self.metrics.polls.labels("failed").inc()
             return
         ranks = record.placement.workers
         answer = body if isinstance(body, contract.Malformed) else contract.Progress.from_json(body, ranks)
         if isinstance(answer, contract.Malformed):
-            self._metrics.polls.labels("malformed").inc()
+            self.metrics.polls.labels("malformed").inc()
             self._keep_refusal(record, answer)
             return
-        self._metrics.polls.labels("ok").inc()
+        self.metrics.polls.labels("ok").inc()
         self._keep(record, answer)
-        await self._slow_gpus.report(record, answer)
+        await self.slow_gpus.report(record, answer)
 
     def _keep_refusal(self, record: JobRecord, refused: contract.Malformed) -> None:
         """Keep the last answer, with a sentence about this one."""
-        known = self._memories[record.id].progress_of(record.status.attempts)
+        known = self.memories[record.id].progress_of(record.status.attempts)
         last = known.progress if known else contract.Progress(state="")
         sentence = f"the progress of rank 0 cannot be read: the answer of its pod {refused.reason}"
         self._keep(record, replace(last, warnings=(sentence,)))
 
     def _keep(self, record: JobRecord, answer: contract.Progress) -> None:
-        memory, attempt = self._memories[record.id], record.status.attempts
+        memory, attempt = self.memories[record.id], record.status.attempts
         known = memory.progress_of(attempt)
         if known is not None and summary(known.progress) == summary(answer):
             return
         same = known is not None and (known.progress.step, known.progress.state) == (answer.step, answer.state)
-        changed_at = known.step_changed_at if known is not None and same else self._clock()
+        changed_at = known.step_changed_at if known is not None and same else self.clock()
         memory.progress = ProgressSample(attempt, answer, changed_at)
-        self._cache.mark_changed([record.id])
+        self.cache.mark_changed([record.id])
 
 
 def _head_name(record: JobRecord) -> str:

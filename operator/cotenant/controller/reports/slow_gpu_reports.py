@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cotenant import names
+from cotenant.api.scalars.fields import moment, show_time
 
 COUNTS_S = 24 * 3600.0
 MOST = 8
@@ -60,7 +61,7 @@ def _counting(text: str, now: float) -> dict[Reporter, float]:
 
 
 def _written(reports: Mapping[Reporter, float]) -> str:
-    return ",".join(f"{who.queue}/{who.namespace}={_text(at)}" for who, at in sorted(reports.items()))
+    return ",".join(f"{who.queue}/{who.namespace}={show_time(moment(at))}" for who, at in sorted(reports.items()))
 
 
 def _suspicion(reports: Mapping[Reporter, float]) -> str:
@@ -68,10 +69,5 @@ def _suspicion(reports: Mapping[Reporter, float]) -> str:
     queues, namespaces = {who.queue for who in reports}, {who.namespace for who in reports}
     if len(queues) < 2 or len(namespaces) < 2:
         return ""
-    return (
-        f"jobs of {len(queues)} queues found it far slower than their other GPUs, last {_text(max(reports.values()))}"
-    )
-
-
-def _text(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime(_TIME)
+    last = show_time(moment(max(reports.values())))
+    return f"jobs of {len(queues)} queues found it far slower than their other GPUs, last {last}"

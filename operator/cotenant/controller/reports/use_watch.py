@@ -10,14 +10,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
+from cotenant.api.conversion.conditions import find_true
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.gpunodes import GPUNodeStatus
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, JobMemory, MeasuredPeak, ProgressSample, UseFinding
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.leader.leadership import Leadership
+from cotenant.controller.lifecycle.policies.idle_timeout import IMPORT_S
 from cotenant.controller.lifecycle.policies.low_use import said_of
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
@@ -28,47 +31,41 @@ from cotenant.decision_log.use_window import SLOT_S, SLOTS, UseWindow, looked
 log = logging.getLogger(__name__)
 
 EVERY_S: Final = 15.0
-IMPORT_S: Final = 600.0
-"""Before its first step or kernel, a job imports and reads its data. It is not judged for this time."""
 SLOW_STEPS: Final = 3
 """A slow program may miss this many steps before it counts as making none."""
 MINUTES: Final = int(SLOTS * SLOT_S) // 60
 
 
+@dataclass(slots=True)
 class UseWatch:
-    def __init__(
-        self,
-        cache: ObjectCache,
-        memories: JobMemories,
-        metrics: Metrics,
-        *,
-        leadership: Leadership,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._cache, self._memories, self._metrics = cache, memories, metrics
-        self._leadership, self._clock = leadership, clock
-        self._heartbeats: dict[str, float] = {}
-        """Node → Unix seconds of the last heartbeat that was looked at."""
+    cache: ObjectCache
+    memories: JobMemories
+    metrics: Metrics
+    _: KW_ONLY
+    leadership: Leadership
+    clock: Callable[[], float] = time.time
+    _heartbeats: dict[str, float] = field(default_factory=dict)
+    """Node → Unix seconds of the last heartbeat that was looked at."""
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                if self._leadership.held:
+                if self.leadership.held:
                     await self.look()
             except Exception:  # advice, which holds nobody up
-                self._metrics.failures_contained.labels("LowUse").inc()
+                self.metrics.failures_contained.labels("LowUse").inc()
                 log.exception("the use of GPUs was not looked at")
 
     async def look(self) -> None:
         """Take in new reports of all nodes, and judge every running job."""
-        now, nodes = self._clock(), self._cache.nodes.gpu_nodes
+        now, nodes = self.clock(), self.cache.nodes.gpu_nodes
         beats = {name: unix_seconds(node.status.heartbeat) or 0.0 for name, node in nodes.items()}
         new = [nodes[name].status for name, at in beats.items() if at != self._heartbeats.get(name)]
         self._heartbeats = beats
         seen = await asyncio.to_thread(use_by_job, new)
-        for record in list(self._cache.jobs.values()):
-            memory = self._memories[record.id]
+        for record in list(self.cache.jobs.values()):
+            memory = self.memories[record.id]
             if record.phase is not Phase.RUNNING or record.placement is None or record.job is None:
                 memory.use = memory.use_finding = memory.peak = None
             elif (use := seen.get(record.uid)) is not None:
@@ -96,12 +93,12 @@ class UseWatch:
         gone = f"What was seen in the last {MINUTES} minutes does not show it any more."
         message = sentences(kind, total, holding, MINUTES) if kind else gone
         memory.use, memory.use_finding = window.emptied(now), UseFinding(attempt, kind, message)
-        self._cache.mark_changed([record.id])
+        self.cache.mark_changed([record.id])
 
     def _note_peak(self, record: JobRecord, memory: JobMemory, window: UseWindow) -> None:
         memory.peak = needs_more(record, window)
         if memory.peak is not None:
-            self._cache.mark_changed([record.id])
+            self.cache.mark_changed([record.id])
 
 
 def needs_more(record: JobRecord, window: UseWindow) -> MeasuredPeak | None:
@@ -145,5 +142,5 @@ def holding_of(record: JobRecord, *, makes_steps: bool) -> Holding:
 
 
 def _running_since(record: JobRecord, now: float) -> float:
-    found = next((one for one in record.status.conditions if one.type == "Running" and one.status == "True"), None)
-    return (unix_seconds(found.last_transition_time) or now) if found else now
+    found = find_true(record.status.conditions, "Running")
+    return now if found is None else found.last_transition_time.timestamp()

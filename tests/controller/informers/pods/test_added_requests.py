@@ -56,7 +56,7 @@ def written(platform: dict[str, int | None], **spec: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_what_was_added_is_told_apart_from_what_was_written(made: dict[str, Any], added: tuple[int, int]) -> None:
     found = read_pod(made)
-    assert (found.added_cpu_milli, found.added_memory_mib) == added
+    assert found.added[:2] == added
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_was_added_is_told_apart_from_what_was_written(made: dict[str, Any]
 )  # fmt: skip
 def test_scratch_space_that_no_job_asked_for_is_told_apart(made: dict[str, Any], requested: int, added: int) -> None:
     found = read_pod(made)
-    assert (found.scratch_mib, found.added_scratch_mib) == (requested, added)
+    assert (found.requests.scratch_mib, found.added.scratch_mib) == (requested, added)
 
 
 def test_what_was_added_is_taken_from_the_node_until_the_pod_has_ended() -> None:

@@ -40,7 +40,7 @@ def test_the_last_that_is_seen_of_a_pod_says_who_took_it(last: dict[str, Any], r
     document["metadata"] |= last.get("metadata", {})
     document["status"] = {**document.get("status", {}), **last.get("status", {})}
     cache.put(PODS, document, deleted=True)
-    found = cache.pods.disruptions_of(JOB).get("train-1-0")
+    found = cache.pods.deleted.disruptions_of(JOB).get("train-1-0")
     assert (found.reason if found else None) == reason
 
 
@@ -60,16 +60,18 @@ def test_how_a_pod_ended_is_kept_when_it_goes() -> None:
     cache = with_job()
     cache.put(PODS, pod_document(0))
     cache.put(PODS, pod_document(0, version=11, status=terminated(143, message="asked to stop")), deleted=True)
-    messages = [pod.exit.termination.message for pod in cache.pods.ended_of(JOB) if pod.exit and pod.exit.termination]
+    messages = [
+        pod.exit.termination.message for pod in cache.pods.deleted.ended_of(JOB) if pod.exit and pod.exit.termination
+    ]
     assert messages == ["asked to stop"]
-    assert dict(cache.pods.disruptions_of(JOB)) == {}
+    assert dict(cache.pods.deleted.disruptions_of(JOB)) == {}
 
 
 def test_how_a_pod_ended_is_kept_when_a_list_lacks_it() -> None:
     cache = with_job()
     cache.put(PODS, pod_document(0, status=terminated(0)))
     cache.replace(PODS, Listing([], 99))
-    assert [pod.exit.code for pod in cache.pods.ended_of(JOB) if pod.exit] == [0]
+    assert [pod.exit.code for pod in cache.pods.deleted.ended_of(JOB) if pod.exit] == [0]
 
 
 @pytest.mark.parametrize("listed", [False, True], ids=["by an event", "missing from a list"])
@@ -82,4 +84,4 @@ def test_nothing_is_kept_of_pods_that_go_after_their_job(listed: bool) -> None:
         cache.replace(PODS, Listing([], 99))
     else:
         cache.put(PODS, pod_document(0, version=11, status=terminated(0)), deleted=True)
-    assert (cache.pods.ended_of(JOB), dict(cache.pods.disruptions_of(JOB))) == ((), {})
+    assert (cache.pods.deleted.ended_of(JOB), dict(cache.pods.deleted.disruptions_of(JOB))) == ((), {})

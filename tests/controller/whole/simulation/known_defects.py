@@ -34,8 +34,8 @@ def with_uncertain_commits_forgotten() -> AbstractContextManager[Any]:
         try:
             return await commit(executor, record, action, status)
         except UnreachableError:
-            executor.memories[record.id].uncertain = None
-            executor.cluster.resolve_assumption(record.id, action, None)
+            executor.executor.memories[record.id].uncertain = None
+            executor.executor.cluster.resolve_assumption(record.id, action, None)
             raise
 
     return patch.object(ActionExecutor, "_commit", forgetful)

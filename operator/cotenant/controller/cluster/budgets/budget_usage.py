@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from cotenant.api.resources.queue_status import BudgetUsage, MoneyUsage
 from cotenant.api.resources.queues import Budget
+from cotenant.api.scalars.fields import moment
 from cotenant.controller.cluster.budgets.account import Account
 from cotenant.core.model.formatting import format_money
 from cotenant.core.quota.budget import left, seconds_left
@@ -25,10 +26,10 @@ def budget_usage(budget: Budget, account: Account, prices: PriceList, now: int) 
         money=_money(budget, account, prices.currency),
         burn_down=_burn_down(budget, account, (start, end), now),
         projected_end=_projected_end(budget, account, prices, end),
-        counted_until=_moment(account.counted_until),
+        counted_until=moment(account.counted_until),
         held_milli=account.held_milli,
-        period_start=_moment(account.period_start),
-        period_end=_moment(end),
+        period_start=moment(account.period_start),
+        period_end=moment(end),
     )
 
 
@@ -73,11 +74,7 @@ def _projected_end(budget: Budget, account: Account, prices: PriceList, end: int
     found = min((one for one in ends if one is not None), default=None)
     if found is None or account.counted_until + found >= end:
         return None
-    return _moment(account.counted_until + found)
-
-
-def _moment(at: int) -> datetime:
-    return datetime.fromtimestamp(at, UTC)
+    return moment(account.counted_until + found)
 
 
 def _hours(milli_gpu_seconds: int) -> str:

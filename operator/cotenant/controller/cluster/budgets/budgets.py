@@ -19,7 +19,7 @@ from typing import Final
 
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.queue_status import BudgetUsage
-from cotenant.api.resources.queues import Queue
+from cotenant.api.resources.queues import Budget, Queue
 from cotenant.controller.cluster.budgets.account import Account
 from cotenant.controller.cluster.budgets.budget_usage import budget_usage
 from cotenant.controller.cluster.budgets.held_by_queue import HeldBelow, HeldByQueue
@@ -39,8 +39,8 @@ class Budgets:
     _accounts: dict[str, Account] = field(default_factory=dict)
     _queues: dict[str, Queue] = field(default_factory=dict)
     """Queues as of the last charge."""
-    _deleted: dict[str, tuple[Queue, Account]] = field(default_factory=dict)
-    """Name of a deleted Queue → its last document, and its account until the end of the period."""
+    _deleted: dict[str, tuple[str | None, Budget, Account]] = field(default_factory=dict)
+    """Name of a deleted Queue → its parent, its last budget, and its account until the end of the period."""
     _read: dict[str, Meter] = field(default_factory=dict)
     """Job uid → meter, as it was read last."""
     _read_at: int = 0
@@ -59,26 +59,26 @@ class Budgets:
         """
         at = max(int(now), self._read_at)
         self._set_aside(queues)
-        gone_queues = {name: queue.spec.parent for name, (queue, _) in self._deleted.items()}
+        gone_queues = {name: parent for name, (parent, _, _) in self._deleted.items()}
         below = _queues_of({**gone_queues, **deleted, **{name: queue.spec.parent for name, queue in queues.items()}})
         held = HeldByQueue(meters, self._read, self._read_at)
         present = {meter.uid: meter.queue for meter in meters}
         left = [one for one in self._read.values() if one.held_milli and present.get(one.uid) != one.queue]
         for name, queue in queues.items():
-            if queue.spec.budget is None:
+            if (budget := queue.spec.budget) is None:
                 self._accounts.pop(name, None)
                 continue
             before, of_it = self._accounts.get(name), _below(held, below[name], left, present)
-            after = self._counted(queue, before or self._taken_up(queue, of_it, at), of_it, at)
+            after = self._counted(budget, before or self._taken_up(queue, budget, of_it, at), of_it, at)
             if after != before:
                 self._accounts[name] = after
                 self.revision += 1
-        for name, (queue, account) in list(self._deleted.items()):
-            counted = self._counted(queue, account, _below(held, below[name], left, present), at)
+        for name, (parent, budget, account) in list(self._deleted.items()):
+            counted = self._counted(budget, account, _below(held, below[name], left, present), at)
             if counted.period_start != account.period_start:
                 del self._deleted[name]
             else:
-                self._deleted[name] = queue, counted
+                self._deleted[name] = parent, budget, counted
         self._read, self._read_at = {meter.uid: meter for meter in meters}, at
 
     def forget(self) -> None:
@@ -108,17 +108,14 @@ class Budgets:
         for name, queue in self._queues.items():
             successor = queues.get(name)
             if successor is None or successor.metadata.uid != queue.metadata.uid:
-                account = self._accounts.pop(name, None)
-                if account is not None:
-                    self._deleted[name] = queue, account
+                account, budget = self._accounts.pop(name, None), queue.spec.budget
+                if account is not None and budget is not None:
+                    self._deleted[name] = queue.spec.parent, budget, account
         self._queues = dict(queues)
 
-    def _taken_up(self, queue: Queue, below: HeldBelow, now: int) -> Account:
-        budget = queue.spec.budget
-        if budget is None:
-            raise ValueError(f"queue {queue.metadata.name} has no budget")
+    def _taken_up(self, queue: Queue, budget: Budget, below: HeldBelow, now: int) -> Account:
         opened = Account.opened(budget, now)
-        _, earlier = self._deleted.pop(queue.metadata.name or "", (None, None))
+        *_, earlier = self._deleted.pop(queue.metadata.name or "", (None, None, None))
         if earlier is not None and earlier.period_start == opened.period_start:
             return earlier
         written = Account.written(queue.status.budget, now) if queue.status.budget else None
@@ -129,19 +126,20 @@ class Budgets:
             return opened
         # GPUs that jobs held in this name before the Queue was created were granted by an earlier Queue of the same
         # name.
-        before = self._counted(queue, replace(opened, counted_until=opened.period_start), below, min(int(created), now))
+        before = self._counted(
+            budget, replace(opened, counted_until=opened.period_start), below, min(int(created), now)
+        )
         return replace(before, counted_until=now)
 
-    def _counted(self, queue: Queue, account: Account, below: HeldBelow, now: int) -> Account:
+    def _counted(self, budget: Budget, account: Account, below: HeldBelow, now: int) -> Account:
         """The account brought forward to `now`, across ends of periods and changes of prices."""
-        budget, began = queue.spec.budget, account.counted_until
-        if budget is None or now < began:
+        if now < account.counted_until:
             return account
         missing = 0
         if not self._read_at:  # held when the account was written, by jobs of which nothing is known any more
             missing = max(0, account.held_milli - below.milli_at(account.counted_until))
         first = True
-        for until in self._edges(queue, account, now):
+        for until in self._edges(budget, account, now):
             amounts = below.between(account.counted_until, until, first=first)
             seconds = until - account.counted_until
             counted = account.charged(amounts, self.prices, until)
@@ -156,10 +154,10 @@ class Budgets:
                 account = account.renewed(budget)
         return replace(account, held_milli=below.milli())
 
-    def _edges(self, queue: Queue, account: Account, now: int) -> Iterator[int]:
+    def _edges(self, budget: Budget, account: Account, now: int) -> Iterator[int]:
         """Moments that divide the time into steps. Within a step there is one period, and one price for each class."""
-        budget, since, start = queue.spec.budget, account.counted_until, account.period_start
-        while budget is not None and since < now:
+        since, start = account.counted_until, account.period_start
+        while since < now:
             end = min(now, end_of(budget.period, start))
             for _, until in self.prices.parts(since, end):
                 if until > since:

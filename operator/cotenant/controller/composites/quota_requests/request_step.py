@@ -8,7 +8,7 @@ granted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from cotenant.api.conversion.conditions import renewed
@@ -16,6 +16,7 @@ from cotenant.api.conversion.quota_grants import effective_queues, grant_lines, 
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.quota_requests import Granted, MoreQuota, QuotaRequest, QuotaRequestStatus
 from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.api.scalars.fields import moment
 from cotenant.controller.composites.composite import Writes
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.core.model.formatting import format_gpus, format_instant, join_or
@@ -69,10 +70,7 @@ def next_step(request: QuotaRequest, queues: Mapping[str, TenantQueue], now: flo
         phase, message = "Invalid", "its spec is not the one that was approved: make another request"
     else:
         phase, message = "Granted", f"{approval.by} granted queue {queue} {asked} until {format_instant(ends_at)}"
-        granted = granted or Granted(
-            queue=queue, quotas=request.spec.quotas, since=_moment(now), until=_moment(ends_at),
-            digest=spec_digest(request.spec),
-        )  # fmt: skip
+        granted = granted or _grant(request, queue, now)
     status = QuotaRequestStatus(
         phase=phase, message=message, queue=queue, asked=asked, granted=granted,
         observed_generation=request.metadata.generation,
@@ -139,10 +137,7 @@ def _obstacles(
     request: QuotaRequest, status: QuotaRequestStatus, queues: Mapping[str, TenantQueue], now: float
 ) -> tuple[list[str], list[str]]:
     """Why the grant would add nothing, and where the queues above have no room for it, if it were the only grant."""
-    granted = status.granted or Granted(
-        queue=status.queue, quotas=request.spec.quotas, since=_moment(now), until=_moment(_ends_at(request)),
-        digest=spec_digest(request.spec),
-    )  # fmt: skip
+    granted = status.granted or _grant(request, status.queue, now)
     approved = request.status.approval or {"decision": "Approved", "by": "nobody yet"}
     assumed = request.model_copy(
         update={"status": QuotaRequestStatus.model_validate({"approval": approved, "granted": granted})}
@@ -151,6 +146,12 @@ def _obstacles(
     lines = grant_lines(granted.quotas)
     beyond = [why for line in lines for why in beyond_parents(effective.queues, granted.queue, line)]
     return [one.why for one in effective.not_added], list(dict.fromkeys(beyond))
+
+
+def _grant(request: QuotaRequest, queue: str, now: float) -> Granted:
+    """What an approval grants from now on."""
+    since, until, asked = moment(int(now)), moment(int(_ends_at(request))), request.spec
+    return Granted(queue=queue, quotas=asked.quotas, since=since, until=until, digest=spec_digest(asked))
 
 
 def _condition(request: QuotaRequest, kind: str, value: str, reason: str, message: str, *, now: float) -> Condition:
@@ -180,7 +181,3 @@ def _describe_line(line: MoreQuota) -> str:
     text += f" in zone {line.zone}" if line.zone else ""
     text += f" for {line.user}" if line.user else ""
     return text + (f" ({format_gpus(line.guaranteed)} guaranteed)" if line.guaranteed else "")
-
-
-def _moment(unix_s: float) -> datetime:
-    return datetime.fromtimestamp(int(unix_s), UTC)

@@ -14,9 +14,9 @@ from cotenant.api.resources.remote_clusters import RemoteClusterSpec, SpilloverS
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import Spillover
 from cotenant.api.scalars.fields import moment
-from cotenant.controller.composites.remote_clusters.mirror import mirror_name, namespace_there, travel_problem
+from cotenant.controller.composites.remote_clusters.mirror import mirror_name, travel_problem
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.lifecycle.status_transitions import SPILLOVER, with_condition
+from cotenant.controller.lifecycle.status_transitions import SPILLOVER, told
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.plan import Reason
 
@@ -111,10 +111,10 @@ def _waits_since(record: JobRecord) -> float | None:
 def handed_over(record: JobRecord, remote: str, spec: RemoteClusterSpec, now: float) -> TrainingJobStatus:
     """The status that names the cluster. It is written before anything is made there."""
     cluster = ClusterRun(
-        name=remote, namespace=namespace_there(record, spec), job=mirror_name(record), since=moment(now)
+        name=remote, namespace=spec.namespace or record.namespace, job=mirror_name(record), since=moment(now)
     )
     message = f"the job stands in the line here and on cluster {remote}: the first of them that has a place runs it"
-    return _with_spillover(record.status.model_copy(update={"cluster": cluster}), "True", "HandedOver", message, now)
+    return told(record.status.model_copy(update={"cluster": cluster}), SPILLOVER, True, "HandedOver", message, at=now)
 
 
 def stays(record: JobRecord, remote: str, problem: str, now: float) -> TrainingJobStatus | None:
@@ -123,10 +123,4 @@ def stays(record: JobRecord, remote: str, problem: str, now: float) -> TrainingJ
     said = conditions.find(record.status.conditions, SPILLOVER)
     if said is not None and (said.status, said.message) == ("False", message):
         return None
-    return _with_spillover(record.status, "False", "StaysHere", message, now)
-
-
-def _with_spillover(status: TrainingJobStatus, value: str, reason: str, message: str, now: float) -> TrainingJobStatus:
-    known, generation = status.conditions, status.observed_generation
-    condition = conditions.renewed(known, SPILLOVER, value, reason, message, at=now, generation=generation)
-    return status.model_copy(update={"conditions": with_condition(status, condition)})
+    return told(record.status, SPILLOVER, False, "StaysHere", message, at=now)

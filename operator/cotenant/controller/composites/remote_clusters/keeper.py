@@ -25,7 +25,7 @@ from cotenant.controller.client.merge_patch import difference
 from cotenant.controller.composites.remote_clusters import handover, steps
 from cotenant.controller.composites.remote_clusters.cluster_status import cluster_status
 from cotenant.controller.composites.remote_clusters.connection import RemoteConnection
-from cotenant.controller.composites.remote_clusters.mirror import Origin, SeenMirror, mirror_document, queue_there
+from cotenant.controller.composites.remote_clusters.mirror import Origin, SeenMirror, mirror_document
 from cotenant.controller.composites.remote_clusters.mirror_access import MirrorAccess, MirrorRefusedError
 from cotenant.controller.composites.remote_clusters.steps import MakeMirror, PatchMirror, Step, WriteJob
 from cotenant.controller.composites.remote_clusters.trouble import Trouble, TroubleError
@@ -216,7 +216,7 @@ class RemoteKeeper:
     ) -> tuple[bool, SeenMirror | None]:
         queue, job = self.cache.queues.get(record.queue_named), record.job
         spillover = queue.spec.spillover if queue is not None else None
-        named = queue_there(spillover, record.queue_named) if spillover is not None else record.queue_named
+        named = (spillover.queue if spillover is not None else None) or record.queue_named
         if job is None:
             return False, None
         document = mirror_document(record, job, access.origin, queue=named, pass_users=access.pass_users)

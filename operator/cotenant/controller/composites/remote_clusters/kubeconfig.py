@@ -96,7 +96,7 @@ def configuration_of(secret: Mapping[str, Any], name: str) -> Configuration:
     except (binascii.Error, UnicodeDecodeError, yaml.YAMLError) as error:
         raise _unusable(name, f"it is no YAML ({type(error).__name__})") from error
     except ValidationError as error:
-        raise _unusable(name, _said(error, "")) from error
+        raise _unusable(name, _said(error)) from error
     chosen = _named(read.contexts, read.current, name, "context").context
     server = _named(read.clusters, chosen.cluster, name, "cluster")
     account = _named(read.users, chosen.user, name, "user")
@@ -133,13 +133,13 @@ def _checked(model: type[BaseModel], value: Mapping[str, Any], part: str, secret
     try:
         model.model_validate(given)
     except ValidationError as error:
-        raise _unusable(secret, f"{part}: {_said(error, '')}") from error
+        raise _unusable(secret, f"{part}: {_said(error)}") from error
 
 
-def _said(error: ValidationError, path: str) -> str:
+def _said(error: ValidationError) -> str:
     """The first error, without the value, which may be a secret."""
     first = error.errors(include_input=False, include_url=False)[0]
-    field = ".".join(map(str, first["loc"])) or path or "the document"
+    field = ".".join(map(str, first["loc"])) or "the document"
     if field == "server":
         return "`server` must be an address that begins with https://"
     if field == "proxy-url":

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.api.resources.remote_clusters import RemoteClusterSpec, SpilloverSpec
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import Spillover, TrainingJob, TrainingJobSpec
 from cotenant.controller.client.kube import Document, version_of
@@ -128,14 +127,6 @@ def _spec(record: JobRecord, spec: TrainingJobSpec) -> dict[str, Any]:
     return written
 
 
-def namespace_there(record: JobRecord, remote: RemoteClusterSpec) -> str:
-    return remote.namespace or record.namespace
-
-
-def queue_there(spillover: SpilloverSpec, queue: str) -> str:
-    return spillover.queue or queue
-
-
 def travel_problem(job: TrainingJob, remote: str) -> str:
     """Why the job stays here although its queue names another cluster; empty if it may go."""
     if names.LABEL_ORIGIN in job.metadata.labels:
@@ -176,8 +167,3 @@ def _named_objects(spec: TrainingJobSpec) -> Iterator[str]:
         yield f"Secret {secret.name}"
     if checkpoint is not None and checkpoint.volume is not None:
         yield f"claim {checkpoint.volume.persistent_volume_claim.claim_name}"
-
-
-def by_place(documents: Iterable[Document]) -> dict[tuple[str, str], SeenMirror]:
-    """Namespace and name there → the job there."""
-    return {(one.namespace, one.name): one for one in map(SeenMirror, documents)}

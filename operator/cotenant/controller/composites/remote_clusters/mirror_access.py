@@ -9,7 +9,7 @@ from typing import Any
 from cotenant.api.resources.placement_status import ClusterRun
 from cotenant.controller.client.kube import TRAINING_JOBS, Kube, Outcome, RefusedError
 from cotenant.controller.composites.remote_clusters.connection import RemoteConnection
-from cotenant.controller.composites.remote_clusters.mirror import Origin, SeenMirror, by_place
+from cotenant.controller.composites.remote_clusters.mirror import Origin, SeenMirror
 from cotenant.controller.composites.remote_clusters.steps import DeleteMirror, PatchMirror
 from cotenant.controller.telemetry.logs import shorten
 
@@ -31,7 +31,7 @@ class MirrorAccess:
     async def listed(self, namespace: str) -> dict[tuple[str, str], SeenMirror]:
         """Namespace and name → jobs there that came from here. An empty `namespace` means all namespaces."""
         listing = await self.connection.ask(self.there.list(TRAINING_JOBS, namespace, self.origin.selector))
-        return by_place(listing.items)
+        return {(one.namespace, one.name): one for one in map(SeenMirror, listing.items)}
 
     async def find(self, cluster: ClusterRun) -> SeenMirror | None:
         """The job there; None if it is gone."""

@@ -17,12 +17,12 @@ from cotenant import names
 from cotenant.api.conversion.conditions import find, renewed
 from cotenant.api.resources.placement_status import ClusterRun
 from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
-from cotenant.api.scalars.fields import moment
+from cotenant.api.scalars.fields import moment, show_time
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.controller.composites.remote_clusters.mirror import SeenMirror
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle.observation import EventToRecord
-from cotenant.controller.lifecycle.status_transitions import CLUSTER_LOST, conditions, with_condition
+from cotenant.controller.lifecycle.status_transitions import CLUSTER_LOST, altered, with_condition
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase
 
 SUSPENDED: Final = "spec.suspend was set"
@@ -108,7 +108,7 @@ def _fetch_back(
 
 
 def _released(now: float) -> dict[str, Any]:
-    at = moment(int(now)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = show_time(moment(now))
     return {"metadata": {"annotations": {names.ANNOTATION_RELEASED: at}}, "spec": {"suspend": False}}
 
 
@@ -173,8 +173,7 @@ def _moved(
     status: TrainingJobStatus, phase: Phase, there: TrainingJobStatus, message: str, now: float, **fields: Any
 ) -> TrainingJobStatus:
     said = {"phase": phase, "reason": plain_word(there.reason or phase.value), "message": message}
-    changed = status.model_copy(update={**said, **fields})
-    return changed.model_copy(update={"conditions": conditions(changed, now)})
+    return altered(status, now, **said, **fields)
 
 
 def _heard(status: TrainingJobStatus) -> TrainingJobStatus:
@@ -184,19 +183,18 @@ def _heard(status: TrainingJobStatus) -> TrainingJobStatus:
 def back(record: JobRecord, message: str, now: float) -> TrainingJobStatus:
     """The status of a job that has come back and waits here."""
     message = plain_sentence(message)
-    changed = _heard(record.observed_status).model_copy(
-        update={
-            "cluster": None,
-            "phase": Phase.PENDING,
-            "reason": BACK,
-            "message": message,
-            "pending": PendingStatus(reason=BACK, message=message, since=moment(now)),
-            "progress": None,
-            "isolation": None,
-            "isolation_levels": None,
-        }
+    return altered(
+        _heard(record.observed_status),
+        now,
+        cluster=None,
+        phase=Phase.PENDING,
+        reason=BACK,
+        message=message,
+        pending=PendingStatus(reason=BACK, message=message, since=moment(now)),
+        progress=None,
+        isolation=None,
+        isolation_levels=None,
     )
-    return changed.model_copy(update={"conditions": conditions(changed, now)})
 
 
 def _ended_there(record: JobRecord, cluster: ClusterRun, now: float) -> WriteJob:
@@ -204,16 +202,15 @@ def _ended_there(record: JobRecord, cluster: ClusterRun, now: float) -> WriteJob
         f"somebody deleted the job on cluster {cluster.name}, where it was"
         f" {cluster.namespace}/{cluster.job}. To run it again, make a new job"
     )
-    changed = _heard(record.status).model_copy(
-        update={
-            "phase": Phase.FAILED,
-            "reason": DELETED_THERE,
-            "message": message,
-            "pending": None,
-            "finished_at": moment(now),
-        }
+    status = altered(
+        _heard(record.status),
+        now,
+        phase=Phase.FAILED,
+        reason=DELETED_THERE,
+        message=message,
+        pending=None,
+        finished_at=moment(now),
     )
-    status = changed.model_copy(update={"conditions": conditions(changed, now)})
     return WriteJob(status, EventToRecord(reason=DELETED_THERE, message=message, warning=True))
 
 

@@ -83,11 +83,7 @@ def _counts(trials: Trials) -> TrialCounts:
 def _phase(spec: SweepSpec, trials: Trials) -> tuple[SweepPhase, str]:
     if has_failed(spec, trials):
         return SweepPhase.FAILED, "TooManyFailedTrials"
-    if (
-        len(trials) >= spec.points
-        and not any(of_trials.active(trials))
-        and not any(one.phase not in OVER for one in trials.values())
-    ):
+    if len(trials) >= spec.points and all(one.phase in OVER for one in trials.values()):
         found = of_trials.best(spec, trials)
         return (SweepPhase.SUCCEEDED, "Completed") if found is not None else (SweepPhase.FAILED, "NoTrialSucceeded")
     return (SweepPhase.SUSPENDED, "Suspended") if spec.suspend else (SweepPhase.RUNNING, "Running")

@@ -36,8 +36,8 @@ class Observer:
             missing_queue=self.cluster.core_jobs.missing_queue(record),
             of_pods=PodsObserved(
                 pods=tuple(pods.values()),
-                gone=self.cache.pods.ended_of(record.id),
-                disruptions=self.cache.pods.disruptions_of(record.id),
+                gone=self.cache.pods.deleted.ended_of(record.id),
+                disruptions=self.cache.pods.deleted.disruptions_of(record.id),
                 violations=self.cluster.nodes.violations(pods),
                 causes=memory.pod_causes,
                 unreachable_nodes=agents.unreachable,

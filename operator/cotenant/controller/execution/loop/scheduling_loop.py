@@ -178,12 +178,7 @@ class SchedulingLoop:
             if of_orphans.acts:
                 self._writes.start(job, self.executor.delete_orphans(job, of_orphans))
                 return
-            if self.memories[job].unsettled:
-                self._writes.start(job, self.executor.settle_pods(job))
-                return
-            self._queue.done(job)
-            if of_orphans.requeue_at is not None:
-                self._queue.add_after(job, of_orphans.requeue_at)
+            self._rest(job, of_orphans.requeue_at)
             if not pods:
                 self.memories.drop(job)
             return
@@ -203,12 +198,16 @@ class SchedulingLoop:
         if result.acts:
             self._writes.start(job, self.executor.apply(record, result))
             return
+        self._rest(job, result.requeue_at, restraint.look_at)
+
+    def _rest(self, job: JobId, *times: float | None) -> None:
+        """Leave the job alone until the first of these times, unless pods of it may exist that were not seen yet."""
         if self.memories[job].unsettled:
             self._writes.start(job, self.executor.settle_pods(job))
             return
         self._queue.done(job)
-        if times := [at for at in (result.requeue_at, restraint.look_at) if at is not None]:
-            self._queue.add_after(job, min(times))
+        if due := [at for at in times if at is not None]:
+            self._queue.add_after(job, min(due))
 
     async def _plan(self, now: float) -> None:
         # 1. Decide, in a thread: meanwhile nothing changes the state that the snapshot is of.

@@ -6,26 +6,19 @@ stays until the outcome is known.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import FailedWebhookError, FencedError, RefusedError, UnreachableError
-from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.execution.writes.admission_message import admission_message
-from cotenant.controller.execution.writes.event_recorder import EventRecorder
 from cotenant.controller.execution.writes.executor import ExecutionResult, Executor, retry_at
 from cotenant.controller.execution.writes.jobs_of_others import said_in
-from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle import plan_transitions, status_transitions
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.lifecycle.progress import final_progress
 from cotenant.controller.settings import Settings
-from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import LifecycleEvent
 from cotenant.core.model.plan import Action, Admit, Evict, Resize, Verdict
 
@@ -36,35 +29,29 @@ PLACE_HERE: Final = "there is a place for it here"
 @dataclass(slots=True, kw_only=True)
 class ActionExecutor:
     executor: Executor
-    cache: ObjectCache
-    cluster: ClusterView
-    memories: JobMemories
-    event_recorder: EventRecorder
-    metrics: Metrics
+    """Its cache, its cluster and its clock count here too."""
     settings: Settings
-    clock: Callable[[], float] = time.time
-    """Unix seconds."""
 
     async def admit(self, record: JobRecord, action: Admit) -> ExecutionResult:
         """Commit the placement, then make the pods."""
-        now = self.clock()
+        now = self.executor.clock()
         # 1. The status that hands the GPUs out.
-        message = admission_message(record, action, self.cache.nodes.gpu_nodes, self.settings)
+        message = admission_message(record, action, self.executor.cache.nodes.gpu_nodes, self.settings)
         size = record.size_placed(action.placement)
-        isolation = self.cluster.nodes.verify_isolation(action.placement).levels
+        isolation = self.executor.cluster.nodes.verify_isolation(action.placement).levels
         status = plan_transitions.admitted(
             record.observed_status.model_copy(update=size), action.placement, isolation, message, now,
             backfilled_until=action.backfilled_until, servers=record.servers,
-            priority=self.cluster.core_jobs.priority_of_class(record),
+            priority=self.executor.cluster.core_jobs.priority_of_class(record),
         )  # fmt: skip
         # 2. The commit: one write, which fails if the document is not the one that was decided on.
         committed = await self._commit(record, action, status)
         if committed is None:
-            return retry_at(self.clock())
-        self.event_recorder.record(record, EventToRecord(reason="Admitted", message=message))
+            return retry_at(self.executor.clock())
+        self.executor.event_recorder.record(record, EventToRecord(reason="Admitted", message=message))
         if record.job is not None and record.job.metadata.creation_timestamp is not None:
             waited_s = now - record.job.metadata.creation_timestamp.timestamp()
-            self.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, waited_s))
+            self.executor.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, waited_s))
         # 3. The pods.
         return await self.executor.create_pods(committed)
 
@@ -73,13 +60,13 @@ class ActionExecutor:
         kind, message = action.kind.value, self._said(record, action.message)
         favoured = None if action.in_favour_of is None else self._said(record, action.in_favour_of)
         try:
-            known = final_progress(record.status.progress, (), state="stopping", now=self.clock())
+            known = final_progress(record.status.progress, (), state="stopping", now=self.executor.clock())
             status = status_transitions.evicting(
                 record.status.model_copy(update={"progress": known}),
                 LifecycleEvent.EVICTED,
                 kind=kind,
                 message=message,
-                now=self.clock(),
+                now=self.executor.clock(),
                 in_favour_of=favoured,
             )
             return await self._commit_departure(record, action, status, EventToRecord(reason=kind, message=message))
@@ -96,11 +83,11 @@ class ActionExecutor:
         status = plan_transitions.resized(
             record.status.model_copy(update=size),
             action.placement,
-            isolation=self.cluster.nodes.verify_isolation(action.placement).levels,
+            isolation=self.executor.cluster.nodes.verify_isolation(action.placement).levels,
             message=message,
-            milli=self.cluster.nodes.held_milli(record.placement) if record.placement else 0,
-            gpu_class=self.cluster.nodes.gpu_class_of(record.placement) if record.placement else "",
-            now=self.clock(),
+            milli=self.executor.cluster.nodes.held_milli(record.placement) if record.placement else 0,
+            gpu_class=self.executor.cluster.nodes.gpu_class_of(record.placement) if record.placement else "",
+            now=self.executor.clock(),
             servers=record.servers,
         )
         event = EventToRecord(reason="Resized", message=message)
@@ -116,22 +103,22 @@ class ActionExecutor:
     async def report_pending(self, record: JobRecord, verdict: Verdict) -> ExecutionResult:
         """Write why a job waits."""
         pending, reason = record.status.pending, verdict.reason
-        status = plan_transitions.waiting(record.observed_status, verdict, self.clock())
+        status = plan_transitions.waiting(record.observed_status, verdict, self.executor.clock())
         if await self.executor.write(record, status) and (pending is None or pending.reason != reason.value):
             event = EventToRecord(reason=reason.value, message=verdict.message, warning=reason.needs_change)
-            self.event_recorder.record(record, event)
+            self.executor.event_recorder.record(record, event)
         return ExecutionResult()
 
     def _said(self, record: JobRecord, text: str) -> str:
         """The text as readers of the job may see it."""
-        return said_in(record.namespace, text, self.cache.namespaces)
+        return said_in(record.namespace, text, self.executor.cache.namespaces)
 
     async def _commit_departure(
         self, record: JobRecord, action: Evict | Resize, status: TrainingJobStatus, event: EventToRecord
     ) -> ExecutionResult:
         if await self._commit(record, action, status) is None:
-            return retry_at(self.clock())
-        self.event_recorder.record(record, event)
+            return retry_at(self.executor.clock())
+        self.executor.event_recorder.record(record, event)
         return await self.executor.end_pods(record)
 
     async def _commit(self, record: JobRecord, action: Action, status: TrainingJobStatus) -> JobRecord | None:
@@ -139,14 +126,14 @@ class ActionExecutor:
         try:
             written = await self.executor.write(record, status)
         except (FencedError, FailedWebhookError):
-            self.cluster.resolve_assumption(record.id, action, None)  # it was not sent, or not taken
+            self.executor.cluster.resolve_assumption(record.id, action, None)  # it was not sent, or not taken
             raise
         except UnreachableError:
-            self.memories[record.id].uncertain = action
+            self.executor.memories[record.id].uncertain = action
             raise
         except RefusedError:
-            self.metrics.actions.labels(type(action).__name__, "false").inc()
+            self.executor.metrics.actions.labels(type(action).__name__, "false").inc()
             raise
-        self.metrics.actions.labels(type(action).__name__, str(written is not None).lower()).inc()
-        self.cluster.resolve_assumption(record.id, action, None if written is None else written.version)
+        self.executor.metrics.actions.labels(type(action).__name__, str(written is not None).lower()).inc()
+        self.executor.cluster.resolve_assumption(record.id, action, None if written is None else written.version)
         return written

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.api.scalars.fields import moment, show_time
 from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle.pod_deletion import effective_grace_s
@@ -26,7 +26,7 @@ def admission_message(record: JobRecord, action: Admit, gpu_nodes: Mapping[str, 
 def _backfilled(action: Admit) -> str:
     if action.backfilled_until is None:
         return ""
-    until = datetime.fromtimestamp(action.backfilled_until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    until = show_time(moment(action.backfilled_until))
     return f"; its GPUs are kept for another job: if it has not ended by {until}, as it said, it may have to leave"
 
 

@@ -21,14 +21,12 @@ class NodeLoad:
     """Extended resource → requested."""
 
     def add(self, pod: PodRecord, sign: int) -> None:
+        uncovered = pod.added if pod.role is Role.WORKER else pod.requests
+        self.cpu_milli += sign * uncovered.cpu_milli
+        self.memory_mib += sign * uncovered.memory_mib
+        self.scratch_mib += sign * uncovered.scratch_mib
         if pod.role is Role.WORKER:
-            self.cpu_milli += sign * pod.added_cpu_milli
-            self.memory_mib += sign * pod.added_memory_mib
-            self.scratch_mib += sign * pod.added_scratch_mib
             return
-        self.cpu_milli += sign * pod.cpu_milli
-        self.memory_mib += sign * pod.memory_mib
-        self.scratch_mib += sign * pod.scratch_mib
         self.pods += sign
         for name, number in pod.devices.items():
             self.devices[name] += sign * number

@@ -10,7 +10,6 @@ from cotenant.contract import Role
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.pods.deleted_pods import DeletedPods
 from cotenant.controller.informers.pods.departed_pods import DepartedPods
-from cotenant.controller.informers.pods.disruption import Disruption
 from cotenant.controller.informers.pods.node_load import NodeLoad
 from cotenant.controller.informers.pods.pod_record import PodRecord
 
@@ -28,7 +27,7 @@ class PodIndex:
         self._of_job: dict[tuple[str, str], dict[str, PodRecord]] = {}
         """(namespace, uid) of the job → its pods by name."""
         self.departed = DepartedPods()
-        self._deleted = DeletedPods()
+        self.deleted = DeletedPods()
 
     def get(self, key: str) -> PodRecord | None:
         return self._by_key.get(key)
@@ -51,14 +50,6 @@ class PodIndex:
     def ours(self) -> Iterator[PodRecord]:
         """The pods of all jobs."""
         return (pod for pods in self._of_job.values() for pod in pods.values())
-
-    def disruptions_of(self, job: JobId) -> Mapping[str, Disruption]:
-        """Disruptions of deleted pods of the newest attempt, by name of the pod."""
-        return self._deleted.disruptions_of(job)
-
-    def ended_of(self, job: JobId) -> tuple[PodRecord, ...]:
-        """Pods of the newest attempt that had ended before they were deleted."""
-        return self._deleted.ended_of(job)
 
     def put(self, key: str, pod: PodRecord, now: float) -> Iterable[PodRecord]:
         """Store a pod. Returns the pods that this changes: the new one, and the one that had its name before.
@@ -101,13 +92,6 @@ class PodIndex:
                 del self._of_job[pod.worker.job.owner]
         return (pod,)
 
-    def note_deletion(self, pod: PodRecord) -> None:
-        """Keep the reason of the deletion and the exit, from the pod's last state."""
-        self._deleted.record(pod)
-
-    def forget_job(self, job: JobId) -> None:
-        self._deleted.forget(job)
-
     def _count(self, pod: PodRecord, sign: int) -> None:
         if counts_as_load(pod):
             self.load.setdefault(pod.node, NodeLoad()).add(pod, sign)
@@ -124,6 +108,5 @@ def _with_time(pod: PodRecord, known: PodRecord, now: float) -> PodRecord:
 
 def counts_as_load(pod: PodRecord) -> bool:
     """True if the pod uses CPU, memory or scratch space of its node that no placement covers."""
-    added = pod.added_cpu_milli or pod.added_memory_mib or pod.added_scratch_mib
-    uncovered = pod.role is not Role.WORKER or bool(added)
+    uncovered = pod.role is not Role.WORKER or any(pod.added)
     return uncovered and bool(pod.node) and pod.held

@@ -12,12 +12,13 @@ from datetime import datetime
 from typing import Any
 
 from cotenant import contract, names
-from cotenant.api.conversion.pod_requests import extended_requests, pod_requests, scratch_request
+from cotenant.api.conversion.pod_requests import extended_requests
 from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.client.kube import version_of
-from cotenant.controller.informers.pods.added_requests import added_requests, added_scratch
+from cotenant.controller.informers.pods.added_requests import added_requests, host_requests
 from cotenant.controller.informers.pods.disruption import Disruption, disruption_of
 from cotenant.controller.informers.pods.pod_identity import PodIdentity, identity_of, on_node
+from cotenant.controller.manifests.attempt import NO_AMOUNTS, HostAmounts
 
 NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 """The kubelet's reasons for a container that ended before its first instruction."""
@@ -92,14 +93,10 @@ class PodRecord:
     """True if the worker container has ended, but a container that somebody added keeps the pod alive."""
     added_containers: tuple[str, ...] = ()
     """Containers that the operator did not write, such as the proxy of a service mesh."""
-    cpu_milli: int = 0
-    """Requested, all containers together."""
-    memory_mib: int = 0
-    scratch_mib: int = 0
-    added_cpu_milli: int = 0
+    requests: HostAmounts = NO_AMOUNTS
+    """Of all containers together."""
+    added: HostAmounts = NO_AMOUNTS
     """Requested by a pod with ranks beyond what the operator wrote."""
-    added_memory_mib: int = 0
-    added_scratch_mib: int = 0
     devices: Mapping[str, int] = field(default_factory=dict)
     """Extended resource → requested."""
 
@@ -141,9 +138,7 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
     same = known is not None and known.uid == metadata["uid"]
     worker = on_node(known.worker, spec) if known is not None and same else identity_of(document)
     container, starts_again = _container_status(status), worker is not None and worker.role is contract.Role.EVALUATOR
-    cpu_milli, memory_mib = pod_requests(document)
-    scratch_mib = scratch_request(document)
-    added_cpu_milli, added_memory_mib = added_requests(document, worker, (cpu_milli, memory_mib))
+    requests = host_requests(document)
     queue = (metadata.get("labels") or {}).get(names.LABEL_QUEUE, "")
     return PodRecord(
         namespace=metadata["namespace"],
@@ -168,12 +163,8 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
         stuck_since=_stuck_since(status),
         lingers=worker is not None and _ended(container) is not None and _others_run(status),
         added_containers=_added(spec) if worker is not None else (),
-        cpu_milli=cpu_milli,
-        memory_mib=memory_mib,
-        scratch_mib=scratch_mib,
-        added_cpu_milli=added_cpu_milli,
-        added_memory_mib=added_memory_mib,
-        added_scratch_mib=added_scratch(document, worker, scratch_mib),
+        requests=requests,
+        added=added_requests(document, worker, requests),
         devices=extended_requests(document),
     )
 

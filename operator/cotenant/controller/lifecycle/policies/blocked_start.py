@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.trainingjob_status import BlockedStart, Condition, ExcludedNode, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import BlockedStart, ExcludedNode, TrainingJobStatus
 from cotenant.api.scalars.quantities import show_duration, show_mib
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.contract import Role
@@ -21,7 +21,7 @@ from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.failure_classification import is_runtime_fault
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.policies import start_obstacles
-from cotenant.controller.lifecycle.status_transitions import START_BLOCKED, with_condition
+from cotenant.controller.lifecycle.status_transitions import START_BLOCKED, told
 from cotenant.controller.lifecycle.termination import Eviction
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
@@ -60,17 +60,13 @@ _OF_THE_POD: Final = re.compile(r"persistentvolumeclaim|unbound immediate|resour
 """Words of the kube-scheduler about the pod itself, so that no node is the cause."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Blamed:
-    """Nodes to avoid, each with the reason.
+    """Nodes to avoid, each with the reason."""
 
-    `sure` counts for `exclude_s`, `lasting` for a day, `image` for some hours, `unsure` for a minute.
-    """
-
-    sure: Mapping[str, str] = field(default_factory=dict)
-    lasting: Mapping[str, str] = field(default_factory=dict)
-    image: Mapping[str, str] = field(default_factory=dict)
-    unsure: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    for_s: float | None = None
+    """How long they are avoided; None: for `exclude_s`."""
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
@@ -111,18 +107,9 @@ def blocked(
     pause_s = min(PAUSE_MIN_S * 2 ** min(attempts - 1, 16), PAUSE_MAX_S)
     free = o.status.attempts if not is_charged else before.attempt if before is not None else 0
     start = BlockedStart(attempts=attempts, attempt=free, retry_at=o.now + pause_s, generation=o.record.generation)
-    condition = Condition(
-        type=START_BLOCKED,
-        status="True",
-        reason=plain_word(kind),
-        message=plain_sentence(message),
-        last_transition_time=o.now,
-        observed_generation=o.record.generation,
-    )
-    blamed_on = o.status
-    of_node = ((blamed.sure, settings.exclude_s), (blamed.lasting, LASTING_S), (blamed.unsure, UNSURE_S))
-    for nodes, for_s in (*of_node, (blamed.image, IMAGE_S)):
-        blamed_on = blamed_on.model_copy(update={"excluded_nodes": excluded(blamed_on, nodes, o.now + for_s, o.now)})
+    reason, cause, generation = plain_word(kind), plain_sentence(message), o.record.generation
+    shown = told(o.status, START_BLOCKED, True, reason, cause, at=o.now, generation=generation)
+    avoided_until = o.now + (settings.exclude_s if blamed.for_s is None else blamed.for_s)
     price = "The GPU time is charged" if is_charged else "Nothing ran and nothing is charged"
     return Eviction(
         event=event,
@@ -132,8 +119,8 @@ def blocked(
         fields={
             **fields,
             "blocked_start": start,
-            "conditions": with_condition(o.status, condition),
-            "excluded_nodes": blamed_on.excluded_nodes,
+            "conditions": shown.conditions,
+            "excluded_nodes": excluded(o.status, blamed.nodes, avoided_until, o.now),
         },
     )
 
@@ -163,7 +150,7 @@ def excluded(status: TrainingJobStatus, nodes: Mapping[str, str], until: float, 
 
 
 def runtime_failed(node: str, words: str) -> Blamed:
-    return Blamed(sure={node: f"{RUNTIME_FAILED}: {words}"} if node else {})
+    return Blamed({node: f"{RUNTIME_FAILED}: {words}"} if node else {})
 
 
 def _default_scratch(o: Observation, refusal: str, settings: Settings) -> str:
@@ -192,12 +179,12 @@ def _blamed_for(pod: PodRecord, node: str) -> Blamed:
         return Blamed()  # a scheduling gate, or an error of the kube-scheduler itself
     if not pod.node:
         if _OF_THE_VOLUME.search(pod.waiting):
-            return Blamed(lasting={node: "volume node affinity conflict"})
-        return Blamed() if _OF_THE_POD.search(pod.waiting) else Blamed(sure={node: pod.waiting})
+            return Blamed({node: "volume node affinity conflict"}, LASTING_S)
+        return Blamed() if _OF_THE_POD.search(pod.waiting) else Blamed({node: pod.waiting})
     if reason == "CreateContainerError" and is_runtime_fault(pod.waiting):
         return runtime_failed(node, pod.waiting.partition(": ")[2])
     if "Image" in reason and _NOT_BUILT_FOR_IT.search(pod.waiting):
-        return Blamed(image={node: f"{OTHER_PROCESSOR}: {pod.waiting}"})
+        return Blamed({node: f"{OTHER_PROCESSOR}: {pod.waiting}"}, IMAGE_S)
     if "Image" in reason and not _ANY_NODE.search(pod.waiting):
-        return Blamed(unsure={node: pod.waiting})
+        return Blamed({node: pod.waiting}, UNSURE_S)
     return Blamed()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.api.conversion.conditions import find_true
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
-from cotenant.controller.lifecycle.status_transitions import CLASS_MISSING, QUEUE_MISSING, with_condition
+from cotenant.controller.lifecycle.status_transitions import CLASS_MISSING, QUEUE_MISSING, told
 
 _CLASS = "the job keeps the priority of its admission until the class is back"
 _QUEUE = (
@@ -24,20 +24,11 @@ def with_conditions(o: Observation, result: ReconcileResult) -> ReconcileResult:
 def _with_condition(o: Observation, result: ReconcileResult, kind: str, gone: tuple[str, str]) -> ReconcileResult:
     """`gone`: name of the object, empty if it is there; what that means for the job."""
     missing, meaning = gone
-    before = next((one for one in o.status.conditions if one.type == kind), None)
-    if bool(missing) == (before is not None and before.status == "True"):
+    if bool(missing) == (find_true(o.status.conditions, kind) is not None):
         return result
     name = kind.removesuffix("Missing")
     message = f"there is no {name} {missing!r} in this cluster; {meaning}" if missing else f"the {name} is there"
-    status = result.status or o.status
-    condition = Condition(
-        type=kind,
-        status=str(bool(missing)),
-        reason=f"{name}Deleted" if missing else f"{name}Found",
-        message=message,
-        last_transition_time=o.now,
-        observed_generation=o.record.generation,
-    )
-    changed = status.model_copy(update={"conditions": with_condition(status, condition)})
+    reason, generation = f"{name}Deleted" if missing else f"{name}Found", o.record.generation
+    changed = told(result.status or o.status, kind, bool(missing), reason, message, at=o.now, generation=generation)
     event = EventToRecord(reason=kind, message=message, warning=True) if missing else None
     return replace(result, status=changed).with_event(event)

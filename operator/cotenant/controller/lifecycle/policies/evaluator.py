@@ -15,7 +15,7 @@ from cotenant.api.resources.trainingjob_status import EVALUATOR_MESSAGE_CHARS_MA
 from cotenant.api.scalars.status_fields import cut
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.controller.informers.pods.pod_record import PodRecord
-from cotenant.controller.lifecycle.failure_classification import exit_status
+from cotenant.controller.lifecycle.failure_classification import DELETED_UNSEEN, exit_status
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
 from cotenant.controller.lifecycle.policies import start_obstacles
 from cotenant.controller.lifecycle.status_transitions import EVALUATOR_OVER, evaluator_stopped
@@ -87,9 +87,8 @@ def _absent(o: Observation, known: EvaluatorStatus) -> EvaluatorStatus:
     if known.state == "Restarting":
         return known
     name = o.pod_name(o.size)
-    lost = o.of_pods.disruptions.get(name)
-    how = lost.description if lost else "was deleted by somebody while the job was running"
-    return _told(known, "Restarting", lost.reason if lost else "PodLost", f"pod {name} {how}")
+    lost = o.of_pods.disruptions.get(name, DELETED_UNSEEN)
+    return _told(known, "Restarting", lost.reason, f"pod {name} {lost.description}")
 
 
 def _present(o: Observation, pod: PodRecord, known: EvaluatorStatus) -> EvaluatorStatus:
@@ -109,7 +108,7 @@ def _present(o: Observation, pod: PodRecord, known: EvaluatorStatus) -> Evaluato
         return _told(known, "Starting", obstacle.reason, obstacle.message)
     at = start_obstacles.reportable_at(o, pod)
     if at is not None and o.now >= at:
-        return _told(known, "Starting", "", start_obstacles.describe(o, pod))
+        return _told(known, "Starting", "", start_obstacles.of_silent(o, pod).message)
     return _told(known, "Starting", known.reason, known.message)
 
 
@@ -127,15 +126,8 @@ def _event(known: EvaluatorStatus, found: EvaluatorStatus) -> EventToRecord | No
     """An Event when it fails or cannot start, unless it was told already."""
     if (found.state, found.message) == (known.state, known.message) or not found.message:
         return None
-    if found.state == "Restarting":
-        return EventToRecord(
-            reason=FAILED,
-            message=f"the evaluator failed and is started again: {found.message}",
-            warning=True,
-            once=True,
-        )
-    if found.state == "Starting":
-        return EventToRecord(
-            reason=found.reason or "EvaluatorNotStarted", message=found.message, warning=True, once=True
-        )
-    return None
+    news = {
+        "Restarting": (FAILED, f"the evaluator failed and is started again: {found.message}"),
+        "Starting": (found.reason or "EvaluatorNotStarted", found.message),
+    }.get(found.state)
+    return None if news is None else EventToRecord(reason=news[0], message=news[1], warning=True, once=True)

@@ -19,6 +19,7 @@ from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from cotenant.core.model.objects import Placement
 
 IMPORT_S: Final = 600.0
+"""Before its first step or kernel, a job imports and reads its data. It does not count as idle for this time."""
 
 
 def activity_of(record: JobRecord, memory: JobMemory, gpu_nodes: Mapping[str, GPUNode], now: float) -> Activity | None:

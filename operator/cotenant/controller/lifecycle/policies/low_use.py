@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from cotenant.api.resources.trainingjob_status import LOW_USE, Condition, TrainingJobStatus
+from cotenant.api.conversion.conditions import find_true
+from cotenant.api.resources.trainingjob_status import LOW_USE, TrainingJobStatus
 from cotenant.api.scalars.status_text import plain_sentence
-from cotenant.controller.informers.job_memory import UseFinding
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
+from cotenant.controller.lifecycle.status_transitions import told
 from cotenant.core.model.lifecycle import Phase
 from cotenant.decision_log.low_use import LowUse
 
@@ -20,7 +21,7 @@ WELL_USED: Final = "WellUsed"
 
 def said_of(status: TrainingJobStatus) -> LowUse | None:
     """The kind of low use that the status shows; None if it shows none, or a word of another release."""
-    found = next((one for one in status.conditions if one.type == LOW_USE and one.status == "True"), None)
+    found = find_true(status.conditions, LOW_USE)
     return LowUse(found.reason) if found is not None and found.reason in set(LowUse) else None
 
 
@@ -29,21 +30,7 @@ def with_condition(o: Observation, result: ReconcileResult) -> ReconcileResult:
     finding = o.low_use
     if finding is None or o.phase is not Phase.RUNNING or finding.kind is said_of(o.status):
         return result
-    status = result.status or o.status
-    changed = status.model_copy(update={"conditions": _conditions(status, finding, o.now)})
+    said, reason = plain_sentence(finding.message), finding.kind or WELL_USED
+    changed = told(result.status or o.status, LOW_USE, finding.kind is not None, reason, said, at=o.now)
     begun = EventToRecord(reason=LOW_USE, message=f"{finding.kind}: {finding.message}") if finding.kind else None
     return replace(result, status=changed).with_event(begun)
-
-
-def _conditions(status: TrainingJobStatus, finding: UseFinding, now: float) -> tuple[Condition, ...]:
-    before = next((one for one in status.conditions if one.type == LOW_USE), None)
-    truth = str(finding.kind is not None)
-    made = Condition(
-        type=LOW_USE,
-        status=truth,
-        reason=finding.kind or WELL_USED,
-        message=plain_sentence(finding.message),
-        last_transition_time=before.last_transition_time if before and before.status == truth else now,
-        observed_generation=status.observed_generation,
-    )
-    return (*(one for one in status.conditions if one.type != LOW_USE), made)

@@ -23,6 +23,7 @@ from cotenant.controller.lifecycle.policies import retries, start_obstacles
 from cotenant.controller.lifecycle.policies.blocked_start import (
     GPUS_UNUSABLE,
     RUNTIME_FAILED,
+    UNSURE_S,
     Blamed,
     blocked,
     runtime_failed,
@@ -58,7 +59,7 @@ def _never_ran(o: Observation, end: AttemptEnd, settings: Settings) -> Eviction 
     if pod is None:
         return None
     if _says_gpus_unusable(pod):  # its pods may have been ready by then
-        blamed = Blamed(sure={pod.node: f"{GPUS_UNUSABLE}: {end.exit.message}"} if pod.node else {})
+        blamed = Blamed({pod.node: f"{GPUS_UNUSABLE}: {end.exit.message}"} if pod.node else {})
         message = f"CUDA does not work in pod {pod.name} on node {pod.node}: {end.exit.message}"
         if o.status.faults >= BELIEVED_MAX:
             message += f". The {BELIEVED_MAX} attempts before failed too, so the cause may be the image"
@@ -72,7 +73,7 @@ def _never_ran(o: Observation, end: AttemptEnd, settings: Settings) -> Eviction 
         blamed = runtime_failed(pod.node, words.rpartition("OCI runtime create failed: ")[2])
         return blocked(o, RUNTIME_FAILED, end.exit.message, blamed, settings, last_exit=end.exit)
     if is_refused_by_kubelet(pod):
-        blamed = Blamed(unsure={pod.node: end.exit.reason} if pod.node else {})
+        blamed = Blamed({pod.node: end.exit.reason} if pod.node else {}, UNSURE_S)
         return blocked(o, end.exit.reason, end.exit.message, blamed, settings, last_exit=end.exit)
     return None
 

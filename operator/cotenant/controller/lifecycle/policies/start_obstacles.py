@@ -18,6 +18,7 @@ from cotenant.api.resources.trainingjobs import TrainingJobSpec
 from cotenant.api.scalars.status_text import plain_word
 from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_record import PodRecord
+from cotenant.controller.lifecycle.failure_classification import QUOTE_CHARS_MAX
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
@@ -35,8 +36,6 @@ PREPARING = "ContainerCreating"
 """The word that `kubectl get pods` shows."""
 REPORT_AFTER_S = 30.0
 """Pause before a wait is reported: attaching a volume takes time."""
-QUOTE_CHARS_MAX = 500
-"""Most characters that are quoted from a message of the kubelet or the kube-scheduler."""
 KIND: Final[Mapping[Role | None, str]] = {Role.PARAMETER_SERVER: "server", Role.EVALUATOR: "evaluator"}
 """What messages call the pods that have no ranks."""
 CANONICAL_REASON = {"ImagePullBackOff": "ErrImagePull", "CreateContainerError": "CreateContainerConfigError"}
@@ -61,7 +60,7 @@ def first(o: Observation) -> StartObstacle | None:
     for pod in pods:
         at = reportable_at(o, pod)
         if at is not None and o.now >= at:
-            return StartObstacle(_reason(o, pod), describe(o, pod))
+            return of_silent(o, pod)
     delay = o.of_placement.creation_delay
     return StartObstacle("NotCreated", delay[:QUOTE_CHARS_MAX]) if delay else None
 
@@ -82,7 +81,7 @@ def of_pod(o: Observation, pod: PodRecord | None) -> str | None:
     """Why this pod is not up; None if the reason is unknown. `pod` is None if it was not made."""
     if pod is None:
         return o.of_placement.creation_delay
-    return pod.waiting or (describe(o, pod) if reportable_at(o, pod) is not None else None)
+    return pod.waiting or (of_silent(o, pod).message if reportable_at(o, pod) is not None else None)
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
@@ -110,28 +109,25 @@ def describe_added(pod: PodRecord) -> str:
     return f"A webhook added {added} {', '.join(pod.added_containers)} to pod {pod.name}. {EXEMPT}"
 
 
-def _reason(o: Observation, pod: PodRecord) -> str:
-    if pod.pulls:
-        return PULLING
-    if not pod.node:
-        return UNBOUND
-    return plain_word(o.of_pods.causes.get(pod.uid, "").partition(":")[0]) or PREPARING
-
-
-def describe(o: Observation, pod: PodRecord) -> str:
+def of_silent(o: Observation, pod: PodRecord) -> StartObstacle:
+    """The obstacle of a pod that waits, and of which its status does not say why."""
     if pod.pulls:
         meanwhile = ". The job keeps its GPUs and starts once the image is there" if pod.is_of_gang else ""
-        return f"node {pod.node} pulls the image of pod {pod.name} for more than {REPORT_AFTER_S:.0f} s{meanwhile}"
+        pulls = f"node {pod.node} pulls the image of pod {pod.name} for more than {REPORT_AFTER_S:.0f} s{meanwhile}"
+        return StartObstacle(PULLING, pulls)
     if not pod.node:
-        return f"the kube-scheduler has neither bound pod {pod.name} nor said why not; look whether it runs"
+        silent = f"the kube-scheduler has neither bound pod {pod.name} nor said why not; look whether it runs"
+        return StartObstacle(UNBOUND, silent)
     if cause := o.of_pods.causes.get(pod.uid):
         said = f"pod {pod.name} does not start on node {pod.node}: {cause[:QUOTE_CHARS_MAX]}"
-        return said + _attached_elsewhere(o, cause)
+        reason = plain_word(cause.partition(":")[0]) or PREPARING
+        return StartObstacle(reason, said + _attached_elsewhere(o, cause))
     named = mounted_sources(o.spec) if o.spec else []
     what = f"; look whether they are there: {', '.join(named)}" if named else ""
-    return (
+    return StartObstacle(
+        PREPARING,
         f"pod {pod.name} on node {pod.node} has waited more than {REPORT_AFTER_S:.0f} s for its volumes or its"
-        f" network{what}. `kubectl describe pod -n {pod.namespace} {pod.name}` has the kubelet's words"
+        f" network{what}. `kubectl describe pod -n {pod.namespace} {pod.name}` has the kubelet's words",
     )
 
 

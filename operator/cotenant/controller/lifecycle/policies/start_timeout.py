@@ -10,7 +10,7 @@ from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.policies import retries, start_obstacles
-from cotenant.controller.lifecycle.policies.blocked_start import Blamed, blocked, excluded
+from cotenant.controller.lifecycle.policies.blocked_start import UNSURE_S, Blamed, blocked, excluded
 from cotenant.controller.lifecycle.termination import Ending, Eviction
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
@@ -47,7 +47,7 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
     if not all(rank in o.gang and o.gang[rank].started_at for rank in late):
         known = any(pod.node and not pod.preparing_since for pod in o.gang.values()) or not _mounts(o)
         reasons = {node: why[rank] for node, rank in made.items() if not o.gang[rank].started_at}
-        blamed = Blamed(sure=reasons) if known else Blamed(unsure=reasons)
+        blamed = Blamed(reasons, None if known else UNSURE_S)
         return blocked(o, "StartTimeout", message, blamed, settings, event=LifecycleEvent.START_TIMED_OUT)
     faults = o.status.faults + 1
     if faults > settings.platform_retries:

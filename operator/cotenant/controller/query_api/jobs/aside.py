@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from cotenant.api.conversion.conditions import find, find_true
 from cotenant.api.conversion.to_core import to_job
 from cotenant.api.validation.problems import DocumentError
 from cotenant.controller.informers import quarantine
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import STATUS_UNREADABLE, JobRecord
 from cotenant.controller.lifecycle.status_transitions import SPILLOVER, START_BLOCKED
-from cotenant.controller.query_api.documents import Document, timestamp
+from cotenant.controller.query_api.documents import Document, filled, timestamp
 from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.lifecycle import TERMINAL, Phase
 from cotenant.core.model.objects import Job, JobKey
@@ -58,9 +59,8 @@ def aside_status(record: JobRecord, classes: Mapping[str, int]) -> Document:
         "returnsIf": _RETURNS.get(standing, "").format(resume=_resume(record)),
         "change": {"spec.suspend": False} if standing == Phase.SUSPENDED else {},
     }
-    kept = {name: value for name, value in status.items() if value not in (None, "", {})}
     needs_change = standing == Phase.SUSPENDED or record.problem is not None
-    return kept | {"queue": record.queue_named, "message": message, "needsChange": needs_change}
+    return filled(status) | {"queue": record.queue_named, "message": message, "needsChange": needs_change}
 
 
 def elsewhere(record: JobRecord | None) -> Document:
@@ -71,8 +71,8 @@ def elsewhere(record: JobRecord | None) -> Document:
     if cluster is not None:
         there = f": {cluster.message}" if cluster.message else ""
         return {"elsewhere": f"It is also in line on cluster {cluster.name}{there}"}
-    said = next((one for one in record.status.conditions if one.type == SPILLOVER and one.status == "False"), None)
-    return {"elsewhere": said.message} if said is not None else {}
+    said = find(record.status.conditions, SPILLOVER)
+    return {"elsewhere": said.message} if said is not None and said.status == "False" else {}
 
 
 def _standing(record: JobRecord) -> str:
@@ -81,10 +81,10 @@ def _standing(record: JobRecord) -> str:
     if record.is_away:
         return AWAY
     conditions = record.status.conditions
-    if any(one.type == quarantine.CONDITION and one.status == "True" for one in conditions):
+    if find_true(conditions, quarantine.CONDITION):
         return quarantine.CONDITION
-    blocked = any(one.type == START_BLOCKED and one.status == "True" for one in conditions)
-    return START_BLOCKED if blocked and record.phase is Phase.PENDING else record.phase.value
+    blocked = record.phase is Phase.PENDING and find_true(conditions, START_BLOCKED)
+    return START_BLOCKED if blocked else record.phase.value
 
 
 def _resume(record: JobRecord) -> str:

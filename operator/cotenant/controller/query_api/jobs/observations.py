@@ -10,7 +10,7 @@ from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.contract import Role
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle.attempt_usage import ran_for
-from cotenant.controller.query_api.documents import Document
+from cotenant.controller.query_api.documents import Document, filled
 from cotenant.controller.reports.use_watch import use_by_job
 from cotenant.decision_log.measured_use import NOTHING_MEASURED, MeasuredUse
 
@@ -29,7 +29,7 @@ def observed(record: JobRecord, use: Mapping[str, MeasuredUse], now: float) -> D
     submitted = unix_seconds(record.job.metadata.creation_timestamp)
     ran = (status.usage.run_seconds if status.usage else 0) + ran_for(status, now)
     held, limit = record.placement is not None, record.job.spec.max_runtime
-    found: Document = {
+    found = {
         "roles": roles_of(record),
         "evaluator": evaluator.state if evaluator and held else "",
         "ranSeconds": int(ran) or None,
@@ -37,7 +37,7 @@ def observed(record: JobRecord, use: Mapping[str, MeasuredUse], now: float) -> D
         "leftSeconds": max(0, int(limit - ran)) if held and limit is not None else None,
         "use": _use(use.get(record.uid, NOTHING_MEASURED)) if held else {},
     }
-    return {name: value for name, value in found.items() if value not in (None, "", {})}
+    return filled(found)
 
 
 def roles_of(record: JobRecord) -> dict[str, int]:

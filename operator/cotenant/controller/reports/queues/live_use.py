@@ -5,6 +5,7 @@ It is unknown whose kernels ran on a GPU that queues share, so its figure counts
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from cotenant.controller.telemetry.metrics import Metrics
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class LiveUse:
     memory_mib: int = 0
     busy_percent: int = 0
@@ -25,28 +26,22 @@ class LiveUse:
 
 def by_queue(nodes: Iterable[GPUNodeStatus], queue_of: Mapping[str, str]) -> dict[str, LiveUse]:
     """Queue → live use of pods that hold GPUs. `queue_of` maps a job's uid to its queue."""
-    found: dict[str, LiveUse] = {}
+    found: dict[str, LiveUse] = defaultdict(LiveUse)
     for node in nodes:
         holders = node.holders or ()
         of_pod = {one.pod_uid: queue_of[one.job_uid] for one in holders if one.job_uid in queue_of}
         for gpu in node.gpus:
             for process in gpu.processes:
                 if (queue := of_pod.get(process.pod_uid)) is not None:
-                    found[queue] = _plus(found.get(queue), memory_mib=process.memory_mib)
+                    found[queue].memory_mib += process.memory_mib
             busy = gpu.used.utilization_percent if gpu.used else None
             here = (one.pod_uid for one in holders if any(held.uuid == gpu.uuid for held in one.gpus))
-            for queue in {of_pod[uid] for uid in here if uid in of_pod} if busy is not None else ():
-                found[queue] = _plus(found.get(queue), busy_percent=busy, measured=1)
+            if busy is None:
+                continue
+            for queue in {of_pod[uid] for uid in here if uid in of_pod}:
+                found[queue].busy_percent += busy
+                found[queue].measured += 1
     return found
-
-
-def _plus(before: LiveUse | None, *, memory_mib: int = 0, busy_percent: int | None = 0, measured: int = 0) -> LiveUse:
-    known = before or LiveUse()
-    return LiveUse(
-        memory_mib=known.memory_mib + memory_mib,
-        busy_percent=known.busy_percent + (busy_percent or 0),
-        measured=known.measured + measured,
-    )
 
 
 def set_live_gauges(metrics: Metrics, nodes: Iterable[GPUNodeStatus], jobs: Iterable[JobRecord]) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, Final, TypeAlias
 
 from cotenant import names
@@ -24,7 +25,7 @@ from cotenant.controller.client.kube import (
     Reply,
     UnreachableError,
 )
-from cotenant.controller.client.merge_patch import merge_patch
+from cotenant.controller.client.merge_patch import difference
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports.queues.local_budget import with_budget
@@ -49,28 +50,26 @@ Place: TypeAlias = tuple[str, str]
 """(namespace, queue): the object has the queue's name."""
 
 
+@dataclass
 class LocalQueueWriter:
-    def __init__(
-        self,
-        kube: Kube,
-        cache: ObjectCache,
-        metrics: Metrics,
-        *,
-        leadership: Leadership,
-        every_s: float,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._kube, self._cache, self._metrics, self._every_s = kube, cache, metrics, every_s
-        self._clock = clock
-        """Unix seconds."""
-        self._snapshot: Snapshot | None = None
-        self._written: dict[Place, Mapping[str, Any]] = {}
-        """Statuses as the API server has them, as far as is known."""
-        self._listed_at: float | None = None
-        self._refused_until: dict[str, float] = {}
-        """Namespace → Unix seconds."""
-        self._next: Place = ("", "")
-        """Where the next round starts."""
+    kube: Kube
+    cache: ObjectCache
+    metrics: Metrics
+    _: KW_ONLY
+    leadership: InitVar[Leadership]
+    every_s: float
+    clock: Callable[[], float] = time.time
+    """Unix seconds."""
+    _snapshot: Snapshot | None = None
+    _written: dict[Place, Mapping[str, Any]] = field(default_factory=dict)
+    """Statuses as the API server has them, as far as is known."""
+    _listed_at: float | None = None
+    _refused_until: dict[str, float] = field(default_factory=dict)
+    """Namespace → Unix seconds."""
+    _next: Place = ("", "")
+    """Where the next round starts."""
+
+    def __post_init__(self, leadership: Leadership) -> None:
         leadership.on_lost(self.forget)
 
     def on_plan(self, snapshot: Snapshot) -> None:
@@ -83,7 +82,7 @@ class LocalQueueWriter:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(self.every_s)
             if self._snapshot is None:
                 continue
             try:
@@ -95,12 +94,12 @@ class LocalQueueWriter:
                 log.warning("LocalQueues wait: %s", error)
                 await asyncio.sleep(UNREACHABLE_S)
             except Exception:  # it tells, and ends nothing of what decides
-                self._metrics.failures_contained.labels(STAGE).inc()
+                self.metrics.failures_contained.labels(STAGE).inc()
                 log.exception("LocalQueues were not written")
 
     async def write(self, snapshot: Snapshot) -> None:
         """One round. Raises UnreachableError."""
-        now = self._clock()
+        now = self.clock()
         if self._listed_at is None or now >= self._listed_at + LIST_S:
             await self._list()
             self._listed_at = now
@@ -110,8 +109,8 @@ class LocalQueueWriter:
             await self._delete(place)
             left -= 1
         for place in self._in_turn(wanted):
-            status = with_budget(wanted[place], self._cache.queues.get(place[1]))
-            if place not in self._written or merge_patch(self._written[place], status):
+            status = with_budget(wanted[place], self.cache.queues.get(place[1]))
+            if place not in self._written or difference(self._written[place], status.to_document()):
                 self._next = place
                 if left <= 0:
                     return
@@ -124,18 +123,18 @@ class LocalQueueWriter:
     def _served(self, snapshot: Snapshot) -> Iterator[Place]:
         """Queues and namespaces served, of those that are there."""
         for queue in snapshot.queues:
-            there = queue.namespaces & self._cache.namespaces.keys()
+            there = queue.namespaces & self.cache.namespaces.keys()
             yield from ((namespace, queue.name) for namespace in there)
 
     def _in_turn(self, wanted: Iterable[Place]) -> list[Place]:
         """All LocalQueues, starting where the last round ended."""
-        now = self._clock()
+        now = self.clock()
         ordered = sorted(place for place in wanted if now >= self._refused_until.get(place[0], 0.0))
         later = [place for place in ordered if place >= self._next]
         return later + ordered[: len(ordered) - len(later)]
 
     async def _list(self) -> None:
-        listing = await self._kube.list(LOCAL_QUEUES, labels=f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}")
+        listing = await self.kube.list(LOCAL_QUEUES, labels=f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}")
         self._written = {
             (one["metadata"]["namespace"], one["metadata"]["name"]): one.get("status") or {} for one in listing.items
         }
@@ -143,15 +142,13 @@ class LocalQueueWriter:
     async def _write(self, place: Place, status: LocalQueueStatus, now: float) -> None:
         namespace, name = place
         if place not in self._written:
-            reply = await self._kube.create(LOCAL_QUEUES, local_queue(place), namespace)
+            reply = await self.kube.create(LOCAL_QUEUES, local_queue(place), namespace)
             if not reply.done and reply.outcome is not Outcome.EXISTS:
                 self._refused(place, reply, now)
                 return
             self._written[place] = {}
-        change = merge_patch(self._written[place], status)
-        reply = await self._kube.patch(
-            LOCAL_QUEUES, name, {"status": change}, namespace=namespace, subresource="status"
-        )
+        change = difference(self._written[place], status.to_document())
+        reply = await self.kube.patch(LOCAL_QUEUES, name, {"status": change}, namespace=namespace, subresource="status")
         if reply.done:
             self._written[place] = reply.document.get("status") or {}
         elif reply.outcome is Outcome.MISSING:
@@ -163,7 +160,7 @@ class LocalQueueWriter:
         """Delete a LocalQueue whose namespace the queue no longer serves. If the namespace is gone, so is the
         LocalQueue.
         """
-        reply = await self._kube.delete(LOCAL_QUEUES, place[1], place[0])
+        reply = await self.kube.delete(LOCAL_QUEUES, place[1], place[0])
         del self._written[place]
         if not reply.done and reply.outcome is not Outcome.MISSING:
             log.warning("localqueues/%s in %s stays: %s", place[1], place[0], shorten(reply.message))

@@ -6,11 +6,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import InitVar, dataclass
 from typing import Final
 
 from cotenant.api.resources.queues import Queue
 from cotenant.controller.client.kube import QUEUES, FencedError, Kube, Outcome, UnreachableError
-from cotenant.controller.client.merge_patch import merge_patch
+from cotenant.controller.client.merge_patch import difference
 from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.leader.leadership import Leadership
@@ -33,26 +34,19 @@ STAGE: Final = "QueueStatusFailed"
 """Name of the stage in the metric of contained failures."""
 
 
+@dataclass(slots=True, kw_only=True)
 class QueueStatusWriter:
-    def __init__(
-        self,
-        *,
-        kube: Kube,
-        cache: ObjectCache,
-        budgets: Budgets,
-        metrics: Metrics,
-        leadership: Leadership,
-        every_s: float,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._kube = kube
-        self._cache = cache
-        self._budgets = budgets
-        self._metrics = metrics
-        self._every_s = every_s
-        self._clock = clock
-        """Unix seconds."""
-        self._last: tuple[Snapshot, Plan] | None = None
+    kube: Kube
+    cache: ObjectCache
+    budgets: Budgets
+    metrics: Metrics
+    leadership: InitVar[Leadership]
+    every_s: float
+    clock: Callable[[], float] = time.time
+    """Unix seconds."""
+    _last: tuple[Snapshot, Plan] | None = None
+
+    def __post_init__(self, leadership: Leadership) -> None:
         leadership.on_lost(self.forget)
 
     def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
@@ -65,15 +59,15 @@ class QueueStatusWriter:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(self.every_s)
             if self._last is None:
                 continue
             snapshot, plan = self._last
-            now = self._clock()
+            now = self.clock()
             account = await asyncio.to_thread(QueueAccounts.of, snapshot)
-            set_gauges(self._metrics, snapshot, account, plan.verdicts, self._cache.jobs.values())
-            agents = (one.status for one in self._cache.nodes.gpu_nodes.values())
-            set_live_gauges(self._metrics, agents, self._cache.jobs.values())
+            set_gauges(self.metrics, snapshot, account, plan.verdicts, self.cache.jobs.values())
+            agents = (one.status for one in self.cache.nodes.gpu_nodes.values())
+            set_live_gauges(self.metrics, agents, self.cache.jobs.values())
             try:
                 await self._write(snapshot, account, now)
             except FencedError:
@@ -83,7 +77,7 @@ class QueueStatusWriter:
 
     async def _write(self, snapshot: Snapshot, account: QueueAccounts, now: float) -> None:
         served = {queue.name: queue.namespaces for queue in snapshot.queues}
-        for name, queue in list(self._cache.queues.items()):
+        for name, queue in list(self.cache.queues.items()):
             if name not in account.tree.index:
                 continue
             try:
@@ -91,29 +85,29 @@ class QueueStatusWriter:
             except UnreachableError:
                 raise
             except Exception:  # that queue's, and no other's
-                self._metrics.failures_contained.labels(STAGE).inc()
+                self.metrics.failures_contained.labels(STAGE).inc()
                 log.exception("the status of queue %s was not written", name)
-        for (plural, name), why in list(self._cache.unreadable.items()):
+        for (plural, name), why in list(self.cache.unreadable.items()):
             if plural == QUEUES.plural:
                 await self._write_unreadable(name, why, now)
 
     async def _write_one(self, queue: Queue, account: QueueAccounts, served: frozenset[str], now: float) -> None:
         name = queue.metadata.name or ""
-        written = self._cache.queue_statuses.get(name, {})
-        change = merge_patch(written, status_of(queue, account, served, self._budgets, now))
+        written = self.cache.queue_statuses.get(name, {})
+        change = difference(written, status_of(queue, account, served, self.budgets, now).to_document())
         if worth_a_write(change, written):
             await self._patch(name, change)
 
     async def _write_unreadable(self, name: str, why: str, now: float) -> None:
         """Keep the amounts of the last write, because nothing newer is known."""
-        written = self._cache.queue_statuses.get(name, {})
+        written = self.cache.queue_statuses.get(name, {})
         change = unreadable_conditions(why, written, now)
         if change["conditions"] != written.get("conditions"):
             await self._patch(name, change)
 
     async def _patch(self, name: str, change: Mapping[str, object]) -> None:
-        reply = await self._kube.patch(QUEUES, name, {"status": change}, subresource="status")
+        reply = await self.kube.patch(QUEUES, name, {"status": change}, subresource="status")
         if reply.done:
-            self._cache.put(QUEUES, reply.document)
+            self.cache.put(QUEUES, reply.document)
         elif reply.outcome is Outcome.REFUSED:
             log.error("the status of queue %s was refused (%d): %s", name, reply.code, shorten(reply.message))

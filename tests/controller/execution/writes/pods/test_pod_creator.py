@@ -411,10 +411,10 @@ async def test_a_pod_without_an_answer_counts_as_it_will_once_it_is_seen() -> No
     assert record.job is not None
     assert placement is not None
     attempt = attempt_of(record.job, record.status, placement, replica.operator.cluster.nodes.gpus, Settings())
-    cpu_milli, memory_mib = attempt.cpu_milli, attempt.memory_mib
+    cpu_milli, memory_mib, _ = attempt.each
     assert cpu_milli > 2
     assert memory_mib > 2
-    assert {name: (pod.node, pod.cpu_milli, pod.memory_mib) for name, pod in assumed.items()} == {
+    assert {name: (pod.node, *pod.requests[:2]) for name, pod in assumed.items()} == {
         "train-1-0": ("n1", 2 * cpu_milli, 2 * memory_mib),
         "train-1-1": ("n2", 2 * cpu_milli, 2 * memory_mib),
     }

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from cotenant import names
@@ -34,30 +35,26 @@ REFUSED_S: Final = 60.0
 """Pause in a namespace in which the API server refused the base."""
 
 
+@dataclass(slots=True)
 class BaseNetworkPolicies:
-    def __init__(
-        self,
-        kube: Kube,
-        cache: ObjectCache,
-        settings: Settings,
-        *,
-        leadership: Leadership,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._kube, self._cache, self._settings = kube, cache, settings
-        self._leadership, self._clock = leadership, clock
-        self._wake_up = asyncio.Event()
-        self._asked_for: set[str] = set()
-        """Namespaces in which a job of one pod was admitted before the base was there."""
-        self._refused_until: dict[str, float] = {}
-        """Namespace → Unix seconds."""
+    kube: Kube
+    cache: ObjectCache
+    settings: Settings
+    _: KW_ONLY
+    leadership: Leadership
+    clock: Callable[[], float] = time.time
+    _wake_up: asyncio.Event = field(default_factory=asyncio.Event)
+    _asked_for: set[str] = field(default_factory=set)
+    """Namespaces in which a job of one pod was admitted before the base was there."""
+    _refused_until: dict[str, float] = field(default_factory=dict)
+    """Namespace → Unix seconds."""
 
     def is_in_force(self, namespace: str) -> bool:
         """True if the API server has the base as it should be. If not, it is made soon.
 
         A base with an owner does not count: it would be deleted together with that owner.
         """
-        found = self._cache.base_network_policies.get(namespace)
+        found = self.cache.base_network_policies.get(namespace)
         passing = {"deletionTimestamp", "ownerReferences"}
         if found is not None and not passing & found["metadata"].keys() and not self._change(found):
             return True
@@ -77,17 +74,17 @@ class BaseNetworkPolicies:
             except TimeoutError:
                 pass
             self._wake_up.clear()
-            if self._leadership.held:
+            if self.leadership.held:
                 await self.put_back()
             await asyncio.sleep(PAUSE_S)
 
     async def put_back(self) -> None:
         """Make the base where it is needed and missing, and mend it where it was changed."""
         for namespace in sorted(self._asked_for | set(self._relied_on())):
-            found = self._cache.base_network_policies.get(namespace)
+            found = self.cache.base_network_policies.get(namespace)
             if found is not None and not self._change(found):
                 self._asked_for.discard(namespace)
-            elif self._clock() >= self._refused_until.get(namespace, 0.0):
+            elif self.clock() >= self._refused_until.get(namespace, 0.0):
                 try:
                     await self._write(namespace, found)
                 except UnreachableError as error:
@@ -95,33 +92,33 @@ class BaseNetworkPolicies:
 
     def _relied_on(self) -> Iterator[str]:
         """Namespaces in which a job of one pod holds GPUs."""
-        return (one.namespace for one in self._cache.jobs.values() if one.phase in HOLDING and _is_one_pod(one))
+        return (one.namespace for one in self.cache.jobs.values() if one.phase in HOLDING and _is_one_pod(one))
 
     async def _write(self, namespace: str, found: Document | None) -> None:
         if found is None:
-            wanted = base_network_policy(namespace, self._settings)
-            reply = await self._kube.create(NETWORK_POLICIES, wanted, namespace)
+            wanted = base_network_policy(namespace, self.settings)
+            reply = await self.kube.create(NETWORK_POLICIES, wanted, namespace)
             if reply.outcome is Outcome.EXISTS:
-                reply = await self._kube.get(NETWORK_POLICIES, names.BASE_NETWORK_POLICY, namespace)
+                reply = await self.kube.get(NETWORK_POLICIES, names.BASE_NETWORK_POLICY, namespace)
         else:
             log.warning("the base NetworkPolicy of %s was changed; it is put back", namespace)
             change, name = self._change(found), names.BASE_NETWORK_POLICY
-            reply = await self._kube.patch(NETWORK_POLICIES, name, change, namespace=namespace)
+            reply = await self.kube.patch(NETWORK_POLICIES, name, change, namespace=namespace)
         if reply.done:
-            self._cache.put(NETWORK_POLICIES, reply.document)
+            self.cache.put(NETWORK_POLICIES, reply.document)
         elif found is not None and reply.outcome is Outcome.MISSING:
-            self._cache.remove(NETWORK_POLICIES, namespace, names.BASE_NETWORK_POLICY, found["metadata"]["uid"])
+            self.cache.remove(NETWORK_POLICIES, namespace, names.BASE_NETWORK_POLICY, found["metadata"]["uid"])
             self.look()
         else:
             self._asked_for.discard(namespace)
-            self._refused_until[namespace] = self._clock() + REFUSED_S
+            self._refused_until[namespace] = self.clock() + REFUSED_S
             log.error(
                 "the base NetworkPolicy of %s was refused (%d): %s", namespace, reply.code, shorten(reply.message)
             )
 
     def _change(self, found: Document) -> Document:
         """Merge patch that restores the base; empty if nothing is wrong."""
-        wanted, metadata = base_network_policy("", self._settings), found["metadata"]
+        wanted, metadata = base_network_policy("", self.settings), found["metadata"]
         change: Document = {}
         if spec := difference(found.get("spec") or {}, wanted["spec"]):
             change["spec"] = spec

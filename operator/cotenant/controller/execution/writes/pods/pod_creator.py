@@ -232,8 +232,7 @@ def _unsettled_pods(attempt: Attempt, missing: Container[str]) -> dict[str, PodR
             )  # fmt: skip
             pods[name] = PodRecord(
                 namespace=job.namespace, name=name, uid="", version=0, worker=identity, queue_label=attempt.queue,
-                node=node.node, cpu_milli=asked.cpu_milli, memory_mib=asked.memory_mib,
-                scratch_mib=asked.scratch_mib,
+                node=node.node, requests=asked,
             )  # fmt: skip
     return pods
 
