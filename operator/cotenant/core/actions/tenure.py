@@ -2,7 +2,8 @@
 
 A waiting job is overdue after the patience p = `Policy.collect_after_s`. For it leave, least lost work first:
 - A job that borrows, if the guarantee of the overdue job covers what that asks for. It leaves at once if it has no
-  `maxRuntime`, else when that is over, at the latest after `LONGEST` × p.
+  `maxRuntime`, else when that is over, at the latest after `LONGEST` × p. A job of the same queue leaves only if the
+  guarantee covers the overdue job beside older ones: otherwise one borrower would leave for another.
 - A job inside a guarantee, or with as good a claim as the overdue job, only if an administrator set a tenure limit
   (`Policy.tenure_s`) and the job has held its GPUs that long. Across queues the overdue job has to be covered by its
   guarantee, or take nothing that is guaranteed to others.
@@ -115,6 +116,25 @@ class Tenures:
             self._entitled[request] = known
         return known
 
+    def has_room(self, request: Request, usage: Usage) -> bool:
+        """True if the request fits beside what other queues hold inside their guarantees.
+
+        If it does not, reserved GPUs would stand idle until other queues hold less.
+        """
+        tree, path, classes = self._tree, self._tree.paths[request.queue], request.classes
+
+        def held(queue: int) -> int:
+            """Milli-GPU of these classes inside the guarantees of the queue, or of those below it."""
+            used = sum(usage.class_milli[queue].get(name, 0) for name in classes)
+            lines = [one for one in tree.quotas_of[queue] if one.quota.gpu_class in (None, *classes)]
+            own = min(used, sum(min(one.guaranteed, usage.quota_milli[one.index]) for one in lines))
+            return max(own, sum(map(held, tree.children[queue])))
+
+        beside = [*tree.roots, *(child for above in path[1:] for child in tree.children[above])]
+        taken = sum(held(queue) for queue in beside if queue not in path)
+        capacity = sum(milli for (name, _), milli in tree.capacity.items() if name in classes)
+        return request.workers * min(option.cost.milli for option in request.options) <= capacity - taken
+
     def holds_s(self, request: Request, table: HolderTable) -> FloatArray:
         """[J] how long each job is assumed to hold its GPUs, in seconds from its start; infinity if unknown."""
         terms = self.terms(request, table)
@@ -131,33 +151,48 @@ class Tenures:
             return most
         return max(min(most, self.longest_s), self.protected_s)
 
-    def candidates(self, request: Request, running: RunningJobs, parts: JobParts) -> CandidateList:
-        """Jobs whose tenure is over, with their surplus workers, least lost work first."""
+    def candidates(self, job: Job, request: Request, running: RunningJobs, parts: JobParts) -> CandidateList:
+        """Jobs whose tenure is over for the job that makes the request, with their surplus workers, least lost work
+        first.
+        """
         if not self.is_guaranteed(request) and not (self._rules.policy.tenure_s and self.is_entitled(request)):
             return CandidateList((), (), 0)
         table = running.holders
-        terms, lent = self.terms(request, table), self._lent(request, running, table)
+        terms, lent = self.terms(request, table), self._lent(job, request, running, parts)
         begun = np.where(np.isnan(table.begun), self.moment.at, table.begun)
         may_leave = self.moment.have_come(np.where(table.leaves, inf, begun + terms.may_leave_after(table, lent=lent)))
         surplus: list[EvictionCandidate] = []
         whole: list[EvictionCandidate] = []
         for row in np.flatnonzero(may_leave & ~table.resized).tolist():
-            job = table.jobs[row]
-            if self._rules.may_be_evicted(job):
-                surplus += parts.surplus(job, EvictionKind.COLLECTED)
-                whole.append(parts.minimum(job, EvictionKind.COLLECTED))
+            holder = table.jobs[row]
+            if self._rules.may_be_evicted(holder):
+                surplus += parts.surplus(holder, EvictionKind.COLLECTED)
+                whole.append(parts.minimum(holder, EvictionKind.COLLECTED))
         surplus.sort(key=lambda candidate: candidate.order)
         whole.sort(key=lambda candidate: candidate.order)
         return CandidateList(surplus, whole, 0)
 
-    def _lent(self, request: Request, running: RunningJobs, table: HolderTable) -> BoolArray:
-        """[J] True if the job borrows, seen from the request: it lies outside the guarantee that counts against it."""
+    def _lent(self, job: Job, request: Request, running: RunningJobs, parts: JobParts) -> BoolArray:
+        """[J] True if the holder borrows, seen from the request: it lies outside the guarantee that counts against it.
+
+        In the job's own queue only if the job would not borrow in its place.
+        """
+        table = running.holders
         lent = np.zeros(len(table.keys), dtype=np.bool_)
-        if self.is_guaranteed(request):
-            for number, (name, _) in enumerate(table.kinds):
-                if (queue := self._tree.index.get(name)) is not None:
-                    lent[running.uncovered(number, self._fork(request, queue))] = True
+        for number, (name, _) in enumerate(table.kinds if self.is_guaranteed(request) else ()):
+            if (queue := self._tree.index.get(name)) is not None:
+                rows = running.uncovered(number, self._fork(request, queue))
+                if len(rows) and (queue != request.queue or self._is_covered(job, request, running, parts)):
+                    lent[rows] = True
         return lent
+
+    def _is_covered(self, job: Job, request: Request, running: RunningJobs, parts: JobParts) -> bool:
+        """True if the guarantee of its queue has room for the request beside the covered jobs that came before it."""
+        older = Usage(self._tree)
+        for key, is_surplus in running.covered.of(request.queue):
+            if not is_surplus and (other := running.by_key[key]).submitted_at < job.submitted_at:
+                older.add(parts.minimum(other, EvictionKind.COLLECTED).allocation.charge)
+        return within_guarantee(older, request, request.queue)
 
     def terms(self, request: Request, table: HolderTable) -> Terms:
         """Terms of each kind of jobs in the table."""
