@@ -107,7 +107,7 @@ class ServiceOrder:
     def _predicted_rest(self, job: Job) -> int:
         """GPU-seconds to come, as the number of its binary digits."""
         ran_s = self._ran_s(job)
-        runtime_s = self._runtimes.runtime_s(job, 50, longer_than_s=ran_s) or job.expected_runtime_s or 0
+        runtime_s = self._runtimes.median_s(job, longer_than_s=ran_s) or job.expected_runtime_s or 0
         rest_s = runtime_s - ran_s if runtime_s > ran_s else max(_UNKNOWN_S, ran_s)
         return (rest_s * _milli(job) // WHOLE).bit_length()
 
