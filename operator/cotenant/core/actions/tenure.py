@@ -18,7 +18,6 @@ come to lie inside a guarantee when others leave.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -40,27 +39,6 @@ from cotenant.core.quota.usage import Usage
 
 LONGEST: Final = 4
 """Times the patience: a job that borrows leaves for an overdue job after this time at the latest."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Terms:
-    """Rules that one request applies to all jobs of a table."""
-
-    asked: BoolArray
-    """[J] True if the job may be asked to leave at all."""
-    longest_s: float
-    protected_s: FloatArray
-    """[J]."""
-    lent_most_s: float
-
-    def lent_s(self, table: HolderTable) -> FloatArray:
-        """[J] seconds from its start for which each job may keep what it borrows."""
-        return np.where(np.isinf(table.longest_s), 0.0, np.minimum(table.longest_s, self.lent_most_s))
-
-    def may_leave_after(self, table: HolderTable, *, lent: BoolArray) -> FloatArray:
-        """[J] seconds from its start after which each may be asked to leave."""
-        seconds = np.where(lent, np.minimum(self.longest_s, self.lent_s(table)), self.longest_s)
-        return np.where(self.asked, np.maximum(seconds, self.protected_s), inf)
 
 
 class Tenures:
@@ -137,12 +115,10 @@ class Tenures:
 
     def holds_s(self, request: Request, table: HolderTable) -> FloatArray:
         """[J] how long each job is assumed to hold its GPUs, in seconds from its start; infinity if unknown."""
-        terms = self.terms(request, table)
-        seconds = np.minimum(table.longest_s, terms.longest_s)
+        asked, protected_s = self._asked(table)
         never_covered = self._by_kind(table, lambda queue: self.never_covers(request, queue))
-        seconds = np.where(never_covered, np.minimum(seconds, terms.lent_s(table)), seconds)
-        seconds = np.maximum(seconds, terms.protected_s)
-        return np.where(terms.asked, seconds, table.longest_s)
+        seconds = np.minimum(table.longest_s, self._keeps_s(request, table, lent=never_covered))
+        return np.where(asked, np.maximum(seconds, protected_s), table.longest_s)
 
     def longest_hold_s(self, job: Job) -> float:
         """How long the job, running or waiting, may hold its GPUs from an entitled one; infinity if nothing ends it."""
@@ -158,9 +134,11 @@ class Tenures:
         if not self.is_guaranteed(request) and not (self._rules.policy.tenure_s and self.is_entitled(request)):
             return CandidateList((), (), 0)
         table = running.holders
-        terms, lent = self.terms(request, table), self._lent(job, request, running, parts)
+        asked, protected_s = self._asked(table)
+        lent = self._lent(job, request, running, parts)
+        seconds = np.maximum(self._keeps_s(request, table, lent=lent), protected_s)
         begun = np.where(np.isnan(table.begun), self.moment.at, table.begun)
-        may_leave = self.moment.have_come(np.where(table.leaves, inf, begun + terms.may_leave_after(table, lent=lent)))
+        may_leave = self.moment.have_come(np.where(asked & ~table.leaves, begun + seconds, inf))
         surplus: list[EvictionCandidate] = []
         whole: list[EvictionCandidate] = []
         for row in np.flatnonzero(may_leave & ~table.resized).tolist():
@@ -194,21 +172,23 @@ class Tenures:
                 older.add(parts.minimum(other, EvictionKind.COLLECTED).allocation.charge)
         return within_guarantee(older, request, request.queue)
 
-    def terms(self, request: Request, table: HolderTable) -> Terms:
-        """Terms of each kind of jobs in the table."""
-        is_entitled = self.is_entitled(request)
-        by_kind = [is_preemptible and name in self._tree.index for name, is_preemptible in table.kinds]
-        asked = np.array(by_kind, dtype=np.bool_)[table.kind]
-        overrun = self.moment.have_come(np.where(asked, table.backfilled_until, inf))
+    def _asked(self, table: HolderTable) -> tuple[BoolArray, FloatArray]:
+        """[J] (whether the job may be asked to leave at all, seconds from its start for which it is protected)."""
         queues = [self._tree.index.get(name) for name, _ in table.kinds]
+        by_kind = [
+            is_preemptible and queue is not None for queue, (_, is_preemptible) in zip(queues, table.kinds, strict=True)
+        ]
+        asked = np.array(by_kind, dtype=np.bool_)[table.kind]
         protected = np.array([self._rules.protected_in(queue) for queue in queues], dtype=np.float64)[table.kind]
+        overrun = self.moment.have_come(np.where(asked, table.backfilled_until, inf))
         protected[overrun] = self._rules.policy.protected_runtime_s
-        return Terms(
-            asked,
-            self.longest_s if is_entitled else inf,
-            protected,
-            LONGEST * self.patience_s,
-        )
+        return asked, protected
+
+    def _keeps_s(self, request: Request, table: HolderTable, *, lent: BoolArray) -> FloatArray:
+        """[J] seconds from its start for which each keeps its GPUs if it is not protected. `lent`: it borrows."""
+        longest_s = self.longest_s if self.is_entitled(request) else inf
+        lent_s = np.where(np.isinf(table.longest_s), 0.0, np.minimum(table.longest_s, LONGEST * self.patience_s))
+        return np.where(lent, np.minimum(longest_s, lent_s), longest_s)
 
     def never_covers(self, request: Request, queue: int) -> bool:
         """True if jobs of the queue always borrow from the request's guarantee, whatever other jobs leave."""

@@ -46,15 +46,6 @@ LEAVING_S: Final = 30.0
 """Assumed time until a job is gone whose eviction is under way."""
 
 
-class PlayedMoment(Moment):
-    """A moment that moves on while a cycle is open: until `until` everything that the cycle decided still holds."""
-
-    __slots__ = ()
-
-    def go_to(self, at: float) -> None:
-        self.at = at
-
-
 class PlayedAccounts(Accounts):
     """Accounts without a copy while no job leaves: until then both occupancies are the same object."""
 
@@ -76,7 +67,8 @@ class PlayedCluster:
     """Begins with the occupancy of the cycle, and without jobs: `hold` and `wait` add the jobs."""
 
     def __init__(self, cycle: Cycle, draw: Draw, resolve: Resolve) -> None:
-        self.moment = PlayedMoment(cycle.moment.at)
+        self.moment = Moment(cycle.moment.at)
+        """Moves on while a cycle is open: until `Moment.until` everything that the cycle decided still holds."""
         self.policy: Policy = cycle.policy
         self.tree, self.inventory = cycle.tree, cycle.inventory
         self.occupancy = cycle.accounts.current
@@ -131,7 +123,7 @@ class PlayedCluster:
 
     def open_cycle(self) -> Cycle:
         """A cycle about the cluster as it is now. It allocates in the cluster's own occupancy."""
-        self.moment = PlayedMoment(self.now)
+        self.moment = Moment(self.now)
         cycle = self._cycle_now()
         self.booked.follow(cycle)
         return cycle
@@ -147,12 +139,12 @@ class PlayedCluster:
     def go_to(self, at: float) -> None:
         if at > self.now:
             self._history.advance(at, self.occupancy.usage)
-            self.moment.go_to(at)
+            self.moment.at = at
 
     def change_queues(self, queues: tuple[TenantQueue, ...], standings: tuple[BookingStanding, ...]) -> None:
         """Bookings begin or end: the same queues get other quotas, and requests of waiting jobs are resolved again."""
         self.booked.clear()
-        earlier, before = self.booked.earlier, self.occupancy
+        before = self.occupancy
         self.tree = QueueTree.of(queues, self.inventory)
         usage = Usage(self.tree)
         for allocation in self._allocations.values():
@@ -160,8 +152,7 @@ class PlayedCluster:
         self.occupancy = Occupancy(before.ledger, usage, before.fit_cache.scorer, before.fit_cache.book)
         self.resolve, self._last = RequestResolver(self.inventory, self.tree).resolve, None
         self._standings = standings
-        self.booked = PlayedBookings(self._cycle_now())
-        self.booked.earlier = earlier
+        self.booked = PlayedBookings(self._cycle_now(), self.booked)
         jobs = [job for same in self.waiting.values() for job in same] + list(self.refused.values())
         asked = {job.key for job in self._snapshot.jobs if job.placement is None} - self.starts.keys()
         self.waiting, self.by_wait, self.refused = {}, [], {}
