@@ -60,10 +60,6 @@ class Tenures:
         """(queue of a request, queue of a job) → whether the job's side has a guarantee where the two compete."""
 
     @property
-    def tree(self) -> QueueTree:
-        return self._tree
-
-    @property
     def moment(self) -> Moment:
         return self._rules.moment
 
