@@ -161,7 +161,7 @@ def streams(args: argparse.Namespace) -> Iterator[tuple[str, Scenario, float, fl
     """(name, scenario, first gang, end) of each stream that was asked for, times in seconds."""
     for minutes in args.minutes:
         for load in args.loads:
-            for declares in args.declares:
+            for declares in args.declares or DECLARES:
                 hours = args.hours if minutes <= 60 else 3 * args.hours
                 stream = Stream(load, minutes * 60, declares, hours, gang=args.gang, borrows=args.borrows)
                 world = scenario(stream, args.every, args.seed)
@@ -172,15 +172,16 @@ def weeks(args: argparse.Namespace) -> Iterator[tuple[str, Scenario, float, floa
     """The same of weeks, from their second day on."""
     for name in args.weeks:
         for load in args.loads:
-            world = week(name, load=load, nodes=16, seed=args.seed)
-            yield f"{load:4.2f} {name}", world, 24 * HOUR, HOURS * HOUR
+            for declares in args.declares or ("nothing",):
+                world = week(name, load=load, nodes=16, seed=args.seed, declares=declares)
+                yield f"{load:4.2f} {name:<11}{declares}", world, 24 * HOUR, HOURS * HOUR
 
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loads", type=float, nargs="*", default=[0.9, 1.05])
     parser.add_argument("--minutes", type=float, nargs="*", default=[10, 240])
-    parser.add_argument("--declares", nargs="*", default=list(DECLARES), choices=DECLARES)
+    parser.add_argument("--declares", nargs="*", choices=DECLARES, help="all; in weeks: nothing")
     parser.add_argument("--every", type=float, default=24.0, help="hours between two gangs")
     parser.add_argument("--hours", type=float, default=48.0, help="of arrivals, of ten-minute jobs; longer jobs thrice")
     parser.add_argument("--patience", type=int, nargs="*", default=[600, 1_800, 3_600, 7_200, 21_600], help="seconds")

@@ -48,11 +48,11 @@ HELIOS: Final = {
 WEEKS: Final[Mapping[str, Mapping[int, Runs]]] = {"philly": PHILLY, "helios": HELIOS}
 
 
-def week(name: str, *, load: float, nodes: int, seed: int) -> Scenario:
+def week(name: str, *, load: float, nodes: int, seed: int, declares: str = "nothing") -> Scenario:
     """Jobs of a week, of all sizes of `WEEKS[name]` up to a quarter of the GPUs, on nodes of 8 GPUs.
 
-    A job of more than 8 GPUs has workers of 8. Run times are not declared. `load`: GPU time of all jobs, of what the
-    cluster has in the week.
+    A job of more than 8 GPUs has workers of 8. `load`: GPU time of all jobs, of what the cluster has in the week.
+    `declares`: "maxRuntime" for 1.2 times the run time.
     """
     dice = random.Random(seed)
     sizes = {size: runs for size, runs in WEEKS[name].items() if size <= nodes * 2}
@@ -66,7 +66,14 @@ def week(name: str, *, load: float, nodes: int, seed: int) -> Scenario:
     for number, (size, seconds) in enumerate(drawn):
         at = dice.uniform(0.0, HOURS * 3_600)
         queue = dice.choices(list(_QUEUES), list(_QUEUES.values()))[0]
-        job = make_job(f"j{number}", queue=queue, gpus=min(8, size), workers=max(1, size // 8), at=at)
+        job = make_job(
+            f"j{number}",
+            queue=queue,
+            gpus=min(8, size),
+            workers=max(1, size // 8),
+            at=at,
+            max_runtime_s=round(1.2 * seconds) if declares == "maxRuntime" else None,
+        )
         arrivals.append(Arrival(at, job, seconds))
     queues = tuple(make_queue(queue, guaranteed=int(part * nodes * 8)) for queue, part in _QUEUES.items())
     return Scenario(0.0, tuple(make_node(f"n{index}", gpus=8) for index in range(nodes)), queues, tuple(arrivals))
