@@ -104,6 +104,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=160)
     parser.add_argument("--every", type=int, default=16, help="play futures at every so many arrivals")
     parser.add_argument("--seeds", type=int, nargs="*", default=[101, 102, 103])
+    parser.add_argument("--load", type=float, help="instead of the one that the seed draws, or 1.05 of a trace")
     parser.add_argument("--declared", nargs="*", default=list(DECLARATIONS), help="honest, noisy, none")
     parser.add_argument("--trace", type=Path)
     parser.add_argument("--oracle", action="store_true", help="judge `parts.oracle` too, on the same workloads")
@@ -114,9 +115,11 @@ def main(words: Sequence[str] | None = None) -> None:
     for name in args.declared:
         declares = DECLARATIONS[name]
         if args.trace:
-            scenarios = {args.trace.name[10:-7] or "trace": traced(args.trace, declares, jobs=args.jobs)}
+            scenarios = {
+                args.trace.name[10:-7] or "trace": traced(args.trace, declares, jobs=args.jobs, load=args.load)
+            }
         else:
-            scenarios = {f"seed {s}": synthetic(s, declares, jobs=args.jobs) for s in args.seeds}
+            scenarios = {f"seed {s}": synthetic(s, declares, jobs=args.jobs, load=args.load) for s in args.seeds}
         for where, scenario in scenarios.items():
             of_seed = {name: Outlook()}
             if args.oracle and not args.trace:

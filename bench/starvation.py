@@ -1,14 +1,17 @@
-"""How long a gang waits in a stream of small jobs for each `Policy.collect_after_s`, and what that patience costs.
+"""How long gangs wait among small jobs for each `Policy.collect_after_s`, and what that patience costs.
 
-    python -m bench.starvation                  # every stream below, some minutes
-    python -m bench.starvation --json out.json  # the same as values
+    python -m bench.starvation                        # every stream below, some minutes
+    python -m bench.starvation --weeks philly helios  # weeks like those of published traces, a quarter of an hour
+    python -m bench.starvation --json out.json        # the same as values
 
-Poisson arrivals of one-GPU jobs, and a gang of `--gang` GPUs every `--every` hours. All GPUs are guaranteed to the one
-queue, or with `--borrows` half of them to the queue of the small jobs and none to that of the gangs. Each stream is
-played without reservations (patience 0) and with each patience from the same dice, so rows of one stream compare.
-Waits of gangs, median and longest, are in hours ("never": some wait at the end). "Bound kept": gangs that started by
-the first `startsBy` that they were told. "Busy": GPU time of jobs over what there was, from the first gang on, and the
-points of it that the patience costs against patience 0.
+A stream has Poisson arrivals of one-GPU jobs, and a gang of `--gang` GPUs every `--every` hours. All GPUs are
+guaranteed to the one queue, or with `--borrows` half of them to the queue of the small jobs and none to that of the
+gangs. A week (`parts.weeks`) has jobs of many sizes on 128 GPUs in four queues; its gangs are the jobs of 8 GPUs and
+more. Each is played without reservations (patience 0) and with each patience from the same dice, so its rows compare.
+Waits of gangs, median and longest, are in hours ("never": some wait at the end); those of other jobs are means. "Bound
+kept": gangs that started by the first `startsBy` that they were told. "Busy": GPU time of jobs without the work that
+evictions lost, over what there was, from the first gang on (in weeks: from the second day on), and the points of it
+that the patience costs.
 """
 
 from __future__ import annotations
@@ -16,12 +19,12 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from statistics import median
 
+from bench.parts.weeks import HOURS, WEEKS, week
 from cotenant.core import Policy, schedule
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Admit, Plan
@@ -31,6 +34,8 @@ from cotenant.simulator.scenario import Arrival, Scenario
 from tests.support.clusters import make_job, make_node, make_queue
 
 HOUR = 3_600.0
+GANG = 8
+"""GPUs from which on a job counts as a gang."""
 DECLARES = ("nothing", "expectedRuntime", "maxRuntime")
 
 
@@ -47,7 +52,7 @@ class Stream:
 
 @dataclass(slots=True)
 class Watch:
-    """Decides, and notes starts and first bounds of gangs."""
+    """Decides, and notes starts and first bounds."""
 
     policy: Policy
     bounds: dict[JobKey, float] = field(default_factory=dict)
@@ -59,19 +64,20 @@ class Watch:
             if isinstance(action, Admit):
                 self.started.setdefault(action.job, snapshot.now)
         for key, verdict in plan.verdicts.items():
-            if "gang" in key and verdict.starts_by is not None:
+            if verdict.starts_by is not None:
                 self.bounds.setdefault(key, verdict.starts_by)
         return plan
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    stream: Stream
+    name: str
     patience_s: int
     gangs: int
     started: int
     median_wait_h: float | None
     longest_wait_h: float | None
+    others_wait_h: float
     bounds_kept: int
     bounds_told: int
     busy: float
@@ -104,35 +110,38 @@ def _arrival(name: str, workers: int, at: float, true: float, stream: Stream) ->
     return Arrival(at, job, true)
 
 
-def play(stream: Stream, *, every_h: float, seed: int, patience_s: int) -> Row:
+def play(name: str, world: Scenario, *, since: float, end: float, patience_s: int) -> Row:
+    """Jobs that came from `since` until 8 hours before `end` are judged; both in seconds."""
     watch = Watch(Policy(forecasts=0, advice=0, collect_after_s=patience_s))
-    world = scenario(stream, every_h, seed)
-    history = simulate(world, partial(watch), pace=Pace(tick_s=600.0))
-    end = stream.hours * HOUR
-    gangs = {one.job.key: one.at for one in world.arrivals if "gang" in one.job.key and one.at < end - 8 * HOUR}
+    history = simulate(world, watch, pace=Pace(tick_s=600.0))
+    judged = [one for one in world.arrivals if since <= one.at < end - 8 * HOUR]
+    gangs = {one.job.key: one.at for one in judged if gpus_of(one) >= GANG}
     starts = {key: watch.started[key] for key in gangs if watch.started.get(key, end) < end}
     waits = sorted(starts[key] - gangs[key] for key in starts)
-    first = min(gangs.values(), default=0.0)
+    others = [min(end, watch.started.get(one.job.key, end)) - one.at for one in judged if one.job.key not in gangs]
     worked = 0.0
-    for key, run in history.runs.items():
-        begun = watch.started.get(key)
-        if begun is not None:
-            stop = min(end, run.end if run.end is not None else end)
-            worked += max(0.0, stop - max(first, begun)) * run.arrival.job.workers_min
+    for run in history.runs.values():
+        held = sum(max(0.0, min(end, one.end) - max(since, one.start)) for one in run.held)
+        worked += (held - run.lost_s) * gpus_of(run.arrival)
     evicted = sum(" in favour of " in line for _, line in history.log)
     told = [key for key in starts if key in watch.bounds]
     return Row(
-        stream=stream,
+        name=name,
         patience_s=patience_s,
         gangs=len(gangs),
         started=len(starts),
         median_wait_h=median(waits) / HOUR if waits else None,
         longest_wait_h=waits[-1] / HOUR if len(waits) == len(gangs) and waits else None,
+        others_wait_h=sum(others) / max(1, len(others)) / HOUR,
         bounds_kept=sum(starts[key] <= watch.bounds[key] for key in told),
         bounds_told=len(told),
-        busy=worked / ((end - first) * stream.gpus),
+        busy=worked / ((end - since) * sum(len(node.gpus) for node in world.nodes)),
         evictions_per_job=evicted / len(history.runs),
     )
+
+
+def gpus_of(arrival: Arrival) -> int:
+    return arrival.job.workers_min * arrival.job.gpu.count
 
 
 def line(row: Row, before: Row | None) -> str:
@@ -140,40 +149,59 @@ def line(row: Row, before: Row | None) -> str:
         return "never" if value is None else f"{value:.2f}"
 
     cost = "" if before is None else f"{100 * (before.busy - row.busy):8.2f} points"
-    stream = row.stream
     return (
-        f"{stream.load:4.2f} {stream.mean_s / 60:6.0f} min  {stream.declares:<16}{row.patience_s / 60:6.0f} min"
+        f"{row.name:<31}{row.patience_s / 60:6.0f} min"
         f"{row.started:>4} of {row.gangs:<3}{hours(row.median_wait_h):>9}{hours(row.longest_wait_h):>9}"
-        f"{row.bounds_kept:>6} of {row.bounds_told:<4}{100 * row.busy:7.1f} %{row.evictions_per_job:9.4f}{cost}"
+        f"{row.others_wait_h:>9.2f}{row.bounds_kept:>6} of {row.bounds_told:<4}{100 * row.busy:7.1f} %"
+        f"{row.evictions_per_job:9.4f}{cost}"
     )
+
+
+def streams(args: argparse.Namespace) -> Iterator[tuple[str, Scenario, float, float]]:
+    """(name, scenario, first gang, end) of each stream that was asked for, times in seconds."""
+    for minutes in args.minutes:
+        for load in args.loads:
+            for declares in args.declares or DECLARES:
+                hours = args.hours if minutes <= 60 else 3 * args.hours
+                stream = Stream(load, minutes * 60, declares, hours, gang=args.gang, borrows=args.borrows)
+                world = scenario(stream, args.every, args.seed)
+                yield f"{load:4.2f} {minutes:6.0f} min  {declares}", world, args.every / 2 * HOUR, hours * HOUR
+
+
+def weeks(args: argparse.Namespace) -> Iterator[tuple[str, Scenario, float, float]]:
+    """The same of weeks, from their second day on."""
+    for name in args.weeks:
+        for load in args.loads:
+            for declares in args.declares or ("nothing",):
+                world = week(name, load=load, nodes=16, seed=args.seed, declares=declares)
+                yield f"{load:4.2f} {name:<11}{declares}", world, 24 * HOUR, HOURS * HOUR
 
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loads", type=float, nargs="*", default=[0.9, 1.05])
     parser.add_argument("--minutes", type=float, nargs="*", default=[10, 240])
-    parser.add_argument("--declares", nargs="*", default=list(DECLARES), choices=DECLARES)
+    parser.add_argument("--declares", nargs="*", choices=DECLARES, help="all; in weeks: nothing")
     parser.add_argument("--every", type=float, default=24.0, help="hours between two gangs")
     parser.add_argument("--hours", type=float, default=48.0, help="of arrivals, of ten-minute jobs; longer jobs thrice")
     parser.add_argument("--patience", type=int, nargs="*", default=[600, 1_800, 3_600, 7_200, 21_600], help="seconds")
-    parser.add_argument("--gang", type=int, default=16, help="GPUs of each gang, of 32")
+    parser.add_argument("--gang", type=int, default=16, help="GPUs of each gang, 8 to 32")
     parser.add_argument("--borrows", action="store_true", help="gangs have to borrow")
+    parser.add_argument("--weeks", nargs="*", default=[], choices=list(WEEKS), help="play these in place of streams")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args(words)
-    print("load     run  declares        patience  gangs      median  longest  bound kept    busy  evictions  costs")
+    print(
+        f"{'load     run  declares':<31}  patience  gangs      median  longest   others  bound kept    busy  evictions"
+    )
     rows: list[Row] = []
-    for minutes in args.minutes:
-        for load in args.loads:
-            for declares in args.declares:
-                hours = args.hours if minutes <= 60 else 3 * args.hours
-                stream = Stream(load, minutes * 60, declares, hours, gang=args.gang, borrows=args.borrows)
-                before = None
-                for patience_s in (0, *args.patience):
-                    row = play(stream, every_h=args.every, seed=args.seed, patience_s=patience_s)
-                    print(line(row, before), flush=True)
-                    before = before or row
-                    rows.append(row)
+    for name, world, since, end in weeks(args) if args.weeks else streams(args):
+        before = None
+        for patience_s in (0, *args.patience):
+            row = play(name, world, since=since, end=end, patience_s=patience_s)
+            print(line(row, before), flush=True)
+            before = before or row
+            rows.append(row)
     if args.json:
         args.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
 

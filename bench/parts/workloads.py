@@ -63,19 +63,20 @@ def template_of(job: Job) -> int:
     return int(job.key.rpartition("/")[2].partition("-")[0].removeprefix("t"))
 
 
-def synthetic(seed: int, declares: Declares, *, jobs: int) -> Scenario:
+def synthetic(seed: int, declares: Declares, *, jobs: int, load: float | None = None) -> Scenario:
     """Poisson arrivals; templates with log-normal run times and sizes as in published clusters.
 
-    The seed draws the load (0.8 to 1.3), the nodes, how many queues share them with guarantees, whether jobs are gangs,
-    whether they have priorities, and how a queue orders its jobs.
+    The seed draws the load (0.8 to 1.3) if none is given, the nodes, how many queues share them with guarantees,
+    whether jobs are gangs, whether they have priorities, and how a queue orders its jobs.
     """
     dice = random.Random(seed)
     setting = _Setting.drawn(dice)
     nodes, names, templates = setting.nodes, setting.queues, setting.templates
     mean = sum(gpus * workers * seconds for _, gpus, workers, seconds in templates) / len(templates)
+    rate = (load or setting.load) * nodes * 8 / mean / 1.046
     at, arrivals = 0.0, []
     for number in range(jobs):
-        at += dice.expovariate(setting.load * nodes * 8 / mean / 1.046)
+        at += dice.expovariate(rate)
         which = dice.randrange(len(templates))
         queue, gpus, workers, seconds = templates[which]
         true = max(30.0, seconds * dice.lognormvariate(0.0, SPREAD))
@@ -94,8 +95,8 @@ def synthetic(seed: int, declares: Declares, *, jobs: int) -> Scenario:
     return Scenario(0.0, tuple(make_node(f"n{index}", gpus=8) for index in range(nodes)), queues, tuple(arrivals))
 
 
-def traced(path: Path, declares: Declares, *, jobs: int) -> Scenario:
-    """GPU pods of an openb list with a known end, on as many nodes as keep them waiting now and then."""
+def traced(path: Path, declares: Declares, *, jobs: int, load: float | None = None) -> Scenario:
+    """GPU pods of an openb list with a known end, on as many nodes as make this load (1.05)."""
     dice = random.Random(7)
     rows = [row for row in _rows(path) if int(row["num_gpu"]) > 0 and row["deletion_time"]]
     rows = [row for row in rows if float(row["deletion_time"]) - float(row["creation_time"]) >= _LEAST_S][-jobs:]
@@ -109,7 +110,7 @@ def traced(path: Path, declares: Declares, *, jobs: int) -> Scenario:
         arrivals.append(Arrival(at, job, true))
     start, end = arrivals[0].at, arrivals[-1].at
     held = sum(one.train_s * one.job.gpu.count * (one.job.gpu.memory_milli or 1000) / 1000 for one in arrivals)
-    nodes = max(1, round(held / max(1.0, end - start) / 8 / 1.05))
+    nodes = max(1, round(held / max(1.0, end - start) / 8 / (load or 1.05)))
     queues = (make_queue("red", guaranteed=nodes * 8),)
     return Scenario(start, tuple(make_node(f"n{n}", gpus=8) for n in range(nodes)), queues, tuple(arrivals))
 

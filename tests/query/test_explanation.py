@@ -55,6 +55,7 @@ def test_a_waiting_job_has_its_reason_and_its_place_in_line_and_the_jobs_before_
         reason=about.reason,
         message=about.message,
         evidence=about.evidence,
+        starts_by_basis=about.starts_by_basis,
         position=3,
         ahead=(
             JobMention(job="", namespace="", queue="", asks="3 GPUs", why="it is older"),
@@ -117,10 +118,14 @@ def test_the_nearest_jobs_of_a_long_line_are_described_and_the_others_counted() 
 def test_the_names_of_others_are_taken_out_of_its_sentences_too() -> None:
     now = situation(RUNS, make_job("asked", gpus=4, at=2.0))
     verdict = replace(
-        now.verdicts["red/asked"], message="GPUs are reserved for green/runs", evidence=(("of", "green/runs"),)
+        now.verdicts["red/asked"],
+        message="GPUs are reserved for green/runs",
+        starts_by_basis="The end of green/runs is not known.",
+        evidence=(("of", "green/runs"),),
     )
     about = explain(replace(now, plan=replace(now.plan, verdicts={"red/asked": verdict})), "red/asked")
     assert about is not None
     seen = about.as_seen(sees_red)
     assert seen.message == "GPUs are reserved for a job of another tenant"
+    assert seen.starts_by_basis == "The end of a job of another tenant is not known."
     assert seen.evidence == (("of", "a job of another tenant"),)

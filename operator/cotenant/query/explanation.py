@@ -55,6 +55,10 @@ class Explanation:
     """Estimated start; earlier and later are equally likely."""
     start_by: float | None = None
     """In nine of ten cases it has started by then."""
+    starts_by: float | None = None
+    """It has started by then whatever jobs come meanwhile."""
+    starts_by_basis: str = ""
+    """If there is no such time, the reason, and what would give one."""
     would_start_if: str = ""
     change: tuple[tuple[str, str], ...] = ()
     """The same as fields of its document: (path, value as JSON; null removes it)."""
@@ -70,6 +74,7 @@ class Explanation:
         return replace(
             self,
             message=shown(self.message),
+            starts_by_basis=shown(self.starts_by_basis),
             would_start_if=shown(self.would_start_if),
             evidence=tuple((name, shown(one) if isinstance(one, str) else one) for name, one in self.evidence),
             ahead=tuple(one.as_seen(sees) for one in self.ahead),
@@ -120,7 +125,8 @@ def summarise(situation: Situation, key: JobKey, places: Mapping[JobKey, int]) -
     verdict = situation.verdicts.get(key)
     if verdict is None:
         return replace(about, message="It arrived after the last decision; ask again in a moment.")
-    texts = [verdict.message, verdict.would_start_if, *(str(value) for _, value in verdict.evidence)]
+    said = (verdict.message, verdict.starts_by_basis, verdict.would_start_if)
+    texts = [*said, *(str(value) for _, value in verdict.evidence)]
     return replace(
         about,
         reason=verdict.reason.value,
@@ -130,6 +136,8 @@ def summarise(situation: Situation, key: JobKey, places: Mapping[JobKey, int]) -
         position=None if verdict.reason.needs_change else places.get(key),
         start_at=verdict.estimated_start_at,
         start_by=verdict.latest_start_at,
+        starts_by=verdict.starts_by,
+        starts_by_basis=verdict.starts_by_basis,
         would_start_if=verdict.would_start_if,
         change=verdict.change,
         namespaces=frozenset(one for text in texts for one in mentioned(text, situation.namespaces)),

@@ -65,6 +65,10 @@ def test_wide_lists_all_that_the_answer_has() -> None:
     [
         (WAITS | {"position": 1}, "It is the next to start."),
         (WAITS | {"position": 1}, "There is no estimate of its start yet."),
+        (
+            WAITS | {"startsByBasis": "There is no latest start, because it has to borrow."},
+            "There is no latest start, because it has to borrow.",
+        ),
         (WAITS | {"needsChange": True}, "Waiting alone does not help."),
         (
             WAITS | {"reason": "ExceedsLimit"},
@@ -91,6 +95,7 @@ def test_wide_lists_all_that_the_answer_has() -> None:
     ids=[
         "next",
         "no estimate yet",
+        "no latest start",
         "needs a change",
         "a quota stops it",
         "somebody leaves",

@@ -333,16 +333,23 @@ def test_a_borrower_leaves_for_a_job_whose_guarantee_others_use(
     assert evicted(found) == want
 
 
-def test_a_borrower_leaves_for_a_job_of_its_queue_that_the_guarantee_covers() -> None:
+@pytest.mark.parametrize(
+    ("at", "want"),
+    [
+        pytest.param(2_000.0, [("red/lent", "Collected")], id="before the jobs that the guarantee covers now"),
+        pytest.param(0.0, [], id="after them, so that it would borrow itself"),
+    ],
+)
+def test_a_borrower_leaves_for_a_job_of_its_queue_that_came(at: float, want: list[tuple[str, str]]) -> None:
     wide = [
-        make_job(name, placement=make_placement(("n1", [[gpu]])), at=gpu, admitted_at=9_000.0)
+        make_job(name, placement=make_placement(("n1", [[gpu]])), at=at + gpu, admitted_at=9_000.0)
         for gpu, name in enumerate(("covered", "also", "lent"))
     ]
     queues = [RED, make_queue("blue", guaranteed=2)]
     nodes = [make_node("n1", gpus=4)]
     found = schedule(make_snapshot(nodes=nodes, queues=queues, jobs=[*wide, GANG], now=NOW), POLICY)
 
-    assert evicted(found) == [("red/lent", "Collected")]
+    assert evicted(found) == want
 
 
 def test_only_quota_is_reserved_if_only_quota_beyond_a_guarantee_is_missing() -> None:

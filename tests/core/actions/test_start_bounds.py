@@ -10,10 +10,15 @@ import pytest
 
 from cotenant.core.actions.backfill import Reservation
 from cotenant.core.actions.collect import Collection
+from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.start_bounds import UNKNOWN, Waiting, start_bounds
-from cotenant.core.actions.tenure import waits_since
+from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.plan import StartBound
+from cotenant.core.policy import Policy
+from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge
 from tests.support.clusters import make_job
 
@@ -23,9 +28,7 @@ NOWHERE = Allocation((), Charge(-1, "", ()))
 
 
 def one(name: str, at: float, classes: tuple[str, ...] = A, **changes: Any) -> Waiting:
-    """Overdue from 900 on."""
-    job = make_job(name, at=at)
-    return replace(Waiting(job, classes, H, is_overdue=waits_since(job) <= 900), **changes)
+    return replace(Waiting(make_job(name, at=at), classes, H), **changes)
 
 
 def collected(starts_by: float | None, **changes: Any) -> Collection:
@@ -33,7 +36,10 @@ def collected(starts_by: float | None, **changes: Any) -> Collection:
 
 
 def bounds(*waiting: Waiting) -> dict[str, StartBound]:
-    found = start_bounds(waiting, patience_s=PATIENCE)
+    """Who waits since 900 or before is overdue."""
+    tree = QueueTree.of([], Inventory.of([]))
+    rules = EvictionRules(tree, Policy(collect_after_s=PATIENCE), Moment(900.0 + PATIENCE), frozenset())
+    found = start_bounds(waiting, Tenures(rules))
     return {key.removeprefix("red/"): bound for key, bound in found.items()}
 
 

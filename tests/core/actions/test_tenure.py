@@ -68,7 +68,7 @@ class World:
 
     def leave(self) -> list[str]:
         parts = JobParts(self.running, self.inventory, self.rules)
-        found = self.tenures.candidates(self.request, self.running, parts)
+        found = self.tenures.candidates(GANG, self.request, self.running, parts)
         return [
             one.job.key.partition("/")[2] + (f" {one.ranks.start}" if one.ranks else "")
             for one in (*found.surplus, *found.jobs)
@@ -133,6 +133,32 @@ def test_whether_a_request_is_guaranteed_or_entitled(
 
     assert world.tenures.is_guaranteed(world.request) is guaranteed
     assert world.tenures.is_entitled(world.request) is entitled
+
+
+def beside(guaranteed: int, *, above: int | None = None) -> tuple[TenantQueue, ...]:
+    """A queue beside the gang's with this guarantee; `above`: the guarantee of its parent, if it has one."""
+    parent = () if above is None else (make_queue("dept", guaranteed=above),)
+    blue = make_queue("blue", guaranteed=guaranteed, parent=parent[0].name if parent else None)
+    return (make_queue("red", guaranteed=0), blue, *parent)
+
+
+@pytest.mark.parametrize(
+    ("queues", "held", "has_room"),
+    [
+        pytest.param(beside(7), 7, False, id="other queues hold all but one of 8 GPUs inside their guarantees"),
+        pytest.param(beside(7), 6, True, id="they leave a part of their guarantees idle"),
+        pytest.param(beside(1), 7, True, id="they borrow most of what they hold"),
+        pytest.param(beside(3, above=7), 7, False, id="the guarantee of the queue above covers it"),
+        pytest.param(beside(7, above=0), 7, False, id="their own does, and that of the queue above does not"),
+    ],
+)
+def test_gpus_are_reserved_for_a_borrower_that_has_room_beside_guarantees_in_use(
+    queues: tuple[TenantQueue, ...], held: int, has_room: bool
+) -> None:
+    world = World(holder("busy", *range(held), queue="blue"), queues=queues)
+    usage = Accounting.of([make_node("n1", gpus=8)], queues, world.running.by_key.values()).usage
+
+    assert world.tenures.has_room(world.request, usage) is has_room
 
 
 LENT = {"queue": "blue"}
@@ -247,6 +273,22 @@ def test_gpus_beyond_a_queues_own_guarantee_are_lent() -> None:
     jobs = [holder(name, column, at=column) for column, name in enumerate(("first", "second", "third"))]
 
     assert World(*jobs).leave() == ["third"]
+
+
+@pytest.mark.parametrize(
+    ("submitted", "leave"),
+    [
+        pytest.param((-2.0, -1.0, 1.0), [], id="older jobs fill the guarantee, so the gang would borrow as well"),
+        pytest.param((-1.0, 1.0, 2.0), [], id="an older job leaves too little of it"),
+        pytest.param((1.0, 2.0, 3.0), ["third"], id="all of it is left by older jobs"),
+    ],
+)
+def test_a_borrower_of_its_own_queue_leaves_only_for_a_job_that_would_not_borrow(
+    submitted: tuple[float, ...], leave: list[str]
+) -> None:
+    jobs = [holder(name, column, at=submitted[column]) for column, name in enumerate(("first", "second", "third"))]
+
+    assert World(*jobs).leave() == leave
 
 
 def test_a_guarantee_beside_belongs_to_a_queue_neither_above_nor_below() -> None:

@@ -243,8 +243,13 @@ URGENT = make_job("urgent", gpus=2, at=999, priority=9)
         ),
         pytest.param(
             [make_job("late", gpus=2, at=1), make_job("guest", queue="blue", at=999),
-             make_job("small", at=999, priority=9)], 2, BORROWS, ["blue/guest"],
+             make_job("small", at=999, priority=9)], 3, BORROWS, ["blue/guest", "red/late"],
             id="who has to borrow after those who need not, and before others who have to",
+        ),
+        pytest.param(
+            [running("own", 0, queue="blue"), make_job("late", gpus=2, at=1),
+             make_job("small", at=999, priority=9)], 2, BORROWS, ["red/small"],
+            id="nothing is reserved for who does not fit beside guarantees in use",
         ),
         pytest.param(
             [make_job("late", gpus=2, at=1), make_job("small", at=999, priority=9)], 5, BORROWS,
@@ -260,7 +265,7 @@ def test_while_gpus_are_reserved_for_an_overdue_job_start(
 
 def test_borrowers_of_its_own_queue_leave_for_an_overdue_job() -> None:
     queues = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=2))
-    held = [running(name, column) for column, name in enumerate(("covered", "also", "lent"))]
+    held = [running(name, column, submitted_at=2.0) for column, name in enumerate(("covered", "also", "lent"))]
     cluster = played(*held, make_job("gang", gpus=2, at=1), gpus=4, queues=queues, policy=COLLECTS)
     assert (starts(cluster)[0], cluster.evicted) == (["red/gang"], {"red/lent"})
 

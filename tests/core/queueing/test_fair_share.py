@@ -18,7 +18,6 @@ from cotenant.core.queueing.fair_share import (
     DominantShares,
     borrowed,
     charge_within_guarantee,
-    held_within_guarantee,
     past_shares,
     within_guarantee,
 )
@@ -215,8 +214,8 @@ def test_a_charge_lies_inside_the_guarantee_as_a_whole_or_not_at_all(
     usage = usage_of(lines, {"H100": 1_000, "A100": 2_000})
     charge = Charge(0, "", tuple(((gpu_class, ""), Amounts(milli)) for gpu_class, milli in amounts))
 
-    assert charge_within_guarantee(usage, 0, charge) is on_top
-    assert held_within_guarantee(usage, 0, charge) is counted
+    assert charge_within_guarantee(usage, 0, charge, is_counted=False) is on_top
+    assert charge_within_guarantee(usage, 0, charge, is_counted=True) is counted
 
 
 @pytest.mark.parametrize(
@@ -267,4 +266,4 @@ def test_a_gang_is_inside_a_guarantee_only_if_every_possible_place_counts(
 def test_a_guarantee_covers_held_gpus_to_the_thousandth(held: int, inside: bool) -> None:
     usage = usage_of([replace(H100, guaranteed=2_000)], {"H100": held})
 
-    assert held_within_guarantee(usage, 0, Charge(0, "", ((("H100", ""), Amounts(500)),))) is inside
+    assert charge_within_guarantee(usage, 0, Charge(0, "", ((("H100", ""), Amounts(500)),)), is_counted=True) is inside

@@ -31,7 +31,7 @@ def outside(jobs: list[Job], bounds: PendingBounds, never: frozenset[str] = froz
     def cost(one: Job) -> int | None:
         return None if one.key in never else one.workers_min * 1_000
 
-    return [one.key.removeprefix("red/") for one in Line(replace(RED, pending=bounds), jobs, cost).outside]
+    return [one.key.removeprefix("red/") for one in Line(bounds, jobs, cost).outside]
 
 
 SIX = [job(f"a{number}", at=number) for number in range(4)] + [job("b0", "bob", at=9), job("b1", "bob", at=10)]
@@ -78,17 +78,12 @@ def test_jobs_that_can_never_start_take_no_place_in_line_but_only_a_bounded_numb
     assert outside([*wrong, *right], PendingBounds(jobs=3, workers=99), never) == [*beyond, "z0", "z1", "z2", "z3"]
 
 
-def test_without_bounds_all_jobs_take_part() -> None:
-    assert Line(RED, SIX, lambda one: 1_000).outside == []
-
-
 LARGE = [job("first"), job("large", workers=50, at=1), job("small", at=2), job("other", "bob", at=3)]
 
 
 @pytest.mark.parametrize(
     ("jobs", "bounds", "changed", "takes"),
     [
-        pytest.param(SIX, None, job("a0", workers=99), True, id="without bounds, whatever it asks"),
         pytest.param(SIX, PendingBounds(jobs=3, workers=3), job("a1", at=1), True, id="as it is"),
         pytest.param(SIX, PendingBounds(jobs=3, workers=3), job("a1", workers=2, at=1), False, id="not with more"),
         pytest.param(SIX, PendingBounds(jobs=3, workers=9), job("a2", at=2), False, id="not from outside"),
@@ -102,9 +97,9 @@ LARGE = [job("first"), job("large", workers=50, at=1), job("small", at=2), job("
     ],
 )  # fmt: skip
 def test_whether_a_changed_job_would_be_in_line(
-    jobs: list[Job], bounds: PendingBounds | None, changed: Job, takes: bool
+    jobs: list[Job], bounds: PendingBounds, changed: Job, takes: bool
 ) -> None:
-    line = Line(replace(RED, pending=bounds), jobs, lambda one: one.workers_min * 1_000)
+    line = Line(bounds, jobs, lambda one: one.workers_min * 1_000)
     assert line.takes(changed) is takes
 
 
@@ -164,7 +159,7 @@ BOUNDS = st.builds(
 def test_a_changed_job_is_in_line_exactly_if_a_line_formed_with_it_would_include_it(
     jobs: list[tuple[Job, bool]], bounds: PendingBounds, which: int, change: tuple[int, int, bool]
 ) -> None:
-    queue, waiting = replace(RED, pending=bounds), [one for one, _ in jobs]
+    waiting = [one for one, _ in jobs]
     can_start = {one.key: can for one, can in jobs}
     priority, workers, starts = change
     changed = replace(waiting[which % len(waiting)], priority=priority, workers_min=workers)
@@ -172,17 +167,16 @@ def test_a_changed_job_is_in_line_exactly_if_a_line_formed_with_it_would_include
     def cost(one: Job) -> int | None:
         return one.workers_min * 1_000 if (starts if one is changed else can_start[one.key]) else None
 
-    line = Line(queue, waiting, cost)
+    line = Line(bounds, waiting, cost)
     assume(changed.key not in {one.key for one in line.outside})
     others = [one for one in waiting if one.key != changed.key]
-    assert line.takes(changed) is (changed not in Line(queue, [*others, changed], cost).outside)
+    assert line.takes(changed) is (changed not in Line(bounds, [*others, changed], cost).outside)
 
 
 def test_checking_a_changed_job_costs_the_same_in_a_long_line_as_in_a_short_one() -> None:
     def cost(number: int) -> int:
         jobs = [job(f"j{one:05}", f"user-{one % 50}", at=one) for one in range(number)]
-        queue = replace(RED, pending=PendingBounds(jobs=number - 1, workers=9 * number))
-        line = Line(queue, jobs, lambda one: 1_000)
+        line = Line(PendingBounds(jobs=number - 1, workers=9 * number), jobs, lambda one: 1_000)
         assert len(line.outside) == 1
         changed = [replace(one, workers_min=2, priority=int(one.submitted_at) % 3) for one in jobs[:100]]
         return calls(lambda: [line.takes(one) for one in changed])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cotenant.core.runtimes.learned import ENOUGH, NOTHING_LEARNED, LearnedRuntimes, quantile
+from cotenant.core.runtimes.learned import ENOUGH, NOTHING_LEARNED, LearnedRuntimes
 from cotenant.core.runtimes.runtime_history import RuntimeHistory
 from tests.support.clusters import make_job
 
@@ -22,9 +20,9 @@ def learned(*runs: tuple[str, float]) -> LearnedRuntimes:
 
 def test_run_times_are_learned_only_after_enough_jobs_ended() -> None:
     few = [(f"short-{number}", 60.0) for number in range(ENOUGH - 1)]
-    assert NOTHING_LEARNED.runtime_s(SHORT, 50) is None
-    assert learned(*few).runtime_s(SHORT, 50) is None
-    assert learned(*few, ("short-9", 60.0)).runtime_s(SHORT, 50) == 60
+    assert NOTHING_LEARNED.median_s(SHORT) is None
+    assert learned(*few).median_s(SHORT) is None
+    assert learned(*few, ("short-9", 60.0)).median_s(SHORT) == 60
 
 
 def test_jobs_of_the_same_template_count_and_others_only_if_there_are_none() -> None:
@@ -35,24 +33,17 @@ def test_jobs_of_the_same_template_count_and_others_only_if_there_are_none() -> 
     stranger = make_job("stranger", queue="red", user="eve", gpus=3)
     assert both.runs_like(SHORT) == (60, 61, 62, 63, 64)
     assert both.runs_like(LONG) == (9_000, 9_001, 9_002, 9_003, 9_004)
-    assert both.runtime_s(stranger, 90) == 9_003
-    assert both.runtime_s(make_job("short-1", queue="blue", gpus=1), 50) is None
+    assert both.median_s(stranger) == 64
+    assert both.median_s(make_job("short-1", queue="blue", gpus=1)) is None
 
 
 def test_a_job_that_has_run_for_long_is_compared_with_those_that_ran_longer() -> None:
     known = learned(
         *[(f"short-{number}", seconds) for number, seconds in enumerate([10, 20, 30, 400, 500, 600, 700, 800])]
     )
-    assert known.runtime_s(SHORT, 50) == 400
-    assert known.runtime_s(SHORT, 50, longer_than_s=100) == 600
-    assert known.runtime_s(SHORT, 50, longer_than_s=400) is None
-
-
-@given(st.lists(st.integers(1, 10**7), min_size=1), st.integers(0, 100))
-def test_a_quantile_is_reached_by_the_share_of_runs_that_it_names(runs: list[int], percent: int) -> None:
-    value = quantile(sorted(runs), percent)
-    assert value in runs
-    assert sum(run <= value for run in runs) * 100 >= percent * len(runs)
+    assert known.median_s(SHORT) == 400
+    assert known.median_s(SHORT, longer_than_s=100) == 600
+    assert known.median_s(SHORT, longer_than_s=400) is None
 
 
 @pytest.mark.parametrize("seconds", [0.0, -5.0, 0.4])
@@ -61,8 +52,3 @@ def test_a_job_that_never_ran_teaches_nothing(seconds: float) -> None:
     for _ in range(ENOUGH):
         history.record(SHORT, seconds)
     assert history.learned() == NOTHING_LEARNED
-
-
-@pytest.mark.parametrize(("percent", "rank"), [(0, 1), (1, 1), (2, 2), (50, 50), (99, 99), (100, 100)])
-def test_with_a_hundred_runs_each_percentile_is_one_of_them(percent: int, rank: int) -> None:
-    assert quantile(range(1, 101), percent) == rank

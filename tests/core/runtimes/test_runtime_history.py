@@ -24,7 +24,7 @@ def test_invented_names_do_not_grow_the_memory_and_recurring_names_stay() -> Non
         history.record(make_job("nightly-1", queue="red"), 60.0)
     learned = history.learned()
     assert len(learned.groups) <= 4_096
-    assert learned.runtime_s(make_job("nightly-2", queue="red"), 50) == 60
+    assert learned.median_s(make_job("nightly-2", queue="red")) == 60
 
 
 def test_many_names_in_one_queue_do_not_displace_those_of_another() -> None:

@@ -120,6 +120,10 @@ def _start(status: Mapping[str, Any]) -> Iterator[str]:
         yield f"Starts at about {about_when(start)}{by}."
     else:
         yield "There is no estimate of its start yet."
+        if latest := status.get("startsBy"):
+            yield f"Starts by {about_when(latest)} at the latest, whatever jobs come meanwhile."
+        elif status.get("startsByBasis"):
+            yield status["startsByBasis"]
 
 
 def _change(status: Mapping[str, Any]) -> Iterator[str]:

@@ -86,6 +86,8 @@ def explanation_status(about: Explanation) -> Document:
         "leaving": mentions(about.leaving),
         "estimatedStart": timestamp(about.start_at),
         "latestStart": timestamp(about.start_by),
+        "startsBy": timestamp(about.starts_by),
+        "startsByBasis": about.starts_by_basis,
         "wouldStartIf": about.would_start_if,
         "change": {path: json.loads(value) for path, value in about.change},
     }

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from cotenant.api.conversion.to_core import unix_seconds
@@ -35,15 +35,6 @@ STAGE: Final = "EstimatesFailed"
 """Name of the stage in the metric of contained failures."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """Results of the simulated futures of one snapshot."""
-
-    estimates: Mapping[JobKey, Estimate]
-    ahead: Mapping[JobKey, str]
-    """Job → a sentence about the jobs before it."""
-
-
 class StartEstimates:
     def __init__(
         self, cache: ObjectCache, memories: JobMemories, metrics: Metrics, policy: Policy, leadership: Leadership
@@ -52,7 +43,9 @@ class StartEstimates:
         self._outlook = Outlook(policy)
         self._snapshot: Snapshot | None = None
         """The newest snapshot that the plays have not used yet."""
-        self._published = Published({}, {})
+        self._estimates: Mapping[JobKey, Estimate] = {}
+        self._ahead: Mapping[JobKey, str] = {}
+        """Job → a sentence about the jobs before it."""
         self._learned: list[tuple[str, Estimate, float]] = []
         self._planned = asyncio.Event()
         leadership.on_lost(self.forget)
@@ -61,7 +54,7 @@ class StartEstimates:
         """The plan, with what is known so far about the starts of waiting jobs."""
         verdicts = dict(plan.verdicts)
         for key, verdict in plan.verdicts.items():
-            estimate, memory = self._published.estimates.get(key), self._memory(key)
+            estimate, memory = self._estimates.get(key), self._memory(key)
             if estimate is None or memory is None:
                 continue
             verdicts[key] = self._explain(memory, verdict, estimate, now)
@@ -71,7 +64,7 @@ class StartEstimates:
         """The verdict with its estimate. If nothing changed, it is the same object as before: thousands wait, few
         change.
         """
-        ahead, before = self._published.ahead.get(verdict.job, ""), memory.explained
+        ahead, before = self._ahead.get(verdict.job, ""), memory.explained
         if (
             before is not None
             and before.verdict is verdict
@@ -106,7 +99,7 @@ class StartEstimates:
             if memory.first_estimate is not None and memory.id.key not in jobs:
                 memory.first_estimate = None
         for key in plan.verdicts:
-            estimate, memory = self._published.estimates.get(key), self._memory(key)
+            estimate, memory = self._estimates.get(key), self._memory(key)
             if memory is not None and memory.first_estimate is None:
                 memory.first_estimate = estimate
         self._snapshot = snapshot
@@ -114,7 +107,7 @@ class StartEstimates:
 
     def forget(self) -> None:
         """Another replica leads, so the estimates of this one are dropped."""
-        self._published, self._snapshot = Published({}, {}), None
+        self._estimates, self._ahead, self._snapshot = {}, {}, None
         for memory in self._memories:
             memory.first_estimate = memory.explained = None
         self._outlook = Outlook(self._policy)
@@ -152,7 +145,7 @@ class StartEstimates:
         estimates = await asyncio.to_thread(outlook.estimates)
         ahead = await asyncio.to_thread(ahead_of, snapshot, estimates, self._policy)
         if outlook is self._outlook:
-            self._published = Published(estimates, ahead)
+            self._estimates, self._ahead = estimates, ahead
 
     def _ends(self, snapshot: Snapshot) -> dict[JobKey, float]:
         """Running job → its end by its own progress: steps left, at the present rate."""

@@ -4,7 +4,8 @@ A place for a gang rarely appears by itself, because a smaller job takes each GP
 GPUs the job that has waited longest, once that is `Policy.collect_after_s`, has the first turn in a cycle, before
 priority and shares. If it finds no place, the place where it starts first is reserved until it starts. Quota is
 reserved with the GPUs. If only quota beyond a guarantee is missing, quota alone is reserved, so that no GPU stands idle
-for a queue that is at its limit.
+for a queue that is at its limit. Nothing is reserved for a job that has to borrow and does not fit beside what other
+queues hold inside their guarantees (`Tenures.has_room`).
 
 The bound. A reserved job starts by the time at which the last job in its way has ended (`tenure`). If the end of one of
 them is unknown there is no bound. The place is then chosen as if such jobs ran for `_UNKNOWN` times the patience; one

@@ -33,7 +33,7 @@ from cotenant.core.model.formatting import counted, format_gpus
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import WHOLE, Job, JobKey
 from cotenant.core.model.plan import Evict, EvictionKind, Resize
-from cotenant.core.queueing.fair_share import held_within_guarantee
+from cotenant.core.queueing.fair_share import charge_within_guarantee
 
 _FEW = 1_024
 """Candidates that are released together before the search for the shortest sufficient prefix."""
@@ -217,7 +217,8 @@ def _reclaim_allowed(
     tree = occupancy.tree
     reclaimed = {victim.job.queue for victim in victims if victim.kind is EvictionKind.RECLAIMED and victim.is_job}
     forks = {tree.below_common_ancestor(request.queue, tree.index[queue]) for queue in reclaimed}
-    return all(fork is not None and held_within_guarantee(occupancy.usage, fork[0], place.charge) for fork in forks)
+    usage, charge = occupancy.usage, place.charge
+    return all(fork is not None and charge_within_guarantee(usage, fork[0], charge, is_counted=True) for fork in forks)
 
 
 def node_by_node(candidates: Sequence[EvictionCandidate]) -> list[EvictionCandidate]:

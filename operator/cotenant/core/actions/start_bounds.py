@@ -16,7 +16,7 @@ from math import inf
 from typing import Final
 
 from cotenant.core.actions.collect import Collection
-from cotenant.core.actions.tenure import waits_since
+from cotenant.core.actions.tenure import Tenures, waits_since
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import StartBound
 
@@ -35,7 +35,6 @@ class Waiting:
     """Of GPUs on which it may run."""
     longest_s: float
     """h; infinity if a job of these classes has no end."""
-    is_overdue: bool = False
     collection: Collection | None = None
 
 
@@ -44,17 +43,17 @@ def waiting_order(job: Job) -> tuple[float, JobKey]:
     return waits_since(job), job.key
 
 
-def start_bounds(waiting: Iterable[Waiting], *, patience_s: float) -> dict[JobKey, StartBound]:
+def start_bounds(waiting: Iterable[Waiting], tenures: Tenures) -> dict[JobKey, StartBound]:
     """Waiting job → its bound."""
     last: dict[str, float] = {}
     """Class → the bound of the last job so far."""
     found: dict[JobKey, StartBound] = {}
     for one in sorted(waiting, key=lambda one: waiting_order(one.job)):
         before = max((last[name] for name in one.classes if name in last), default=-inf)
-        if before == -inf and one.is_overdue:
+        if before == -inf and tenures.is_overdue(one.job):
             bound = _reserved(one.collection)
         else:
-            at = max(before, waits_since(one.job) + patience_s) + one.longest_s
+            at = max(before, waits_since(one.job) + tenures.patience_s) + one.longest_s
             bound = StartBound(at, UNKNOWN if at == inf else "")
         last.update(dict.fromkeys(one.classes, bound.at))
         found[one.job.key] = bound

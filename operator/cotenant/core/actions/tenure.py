@@ -2,7 +2,8 @@
 
 A waiting job is overdue after the patience p = `Policy.collect_after_s`. For it leave, least lost work first:
 - A job that borrows, if the guarantee of the overdue job covers what that asks for. It leaves at once if it has no
-  `maxRuntime`, else when that is over, at the latest after `LONGEST` × p.
+  `maxRuntime`, else when that is over, at the latest after `LONGEST` × p. A job of the same queue leaves only if the
+  guarantee covers the overdue job beside older ones: otherwise one borrower would leave for another.
 - A job inside a guarantee, or with as good a claim as the overdue job, only if an administrator set a tenure limit
   (`Policy.tenure_s`) and the job has held its GPUs that long. Across queues the overdue job has to be covered by its
   guarantee, or take nothing that is guaranteed to others.
@@ -17,7 +18,6 @@ come to lie inside a guarantee when others leave.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -41,27 +41,6 @@ LONGEST: Final = 4
 """Times the patience: a job that borrows leaves for an overdue job after this time at the latest."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Terms:
-    """Rules that one request applies to all jobs of a table."""
-
-    asked: BoolArray
-    """[J] True if the job may be asked to leave at all."""
-    longest_s: float
-    protected_s: FloatArray
-    """[J]."""
-    lent_most_s: float
-
-    def lent_s(self, table: HolderTable) -> FloatArray:
-        """[J] seconds from its start for which each job may keep what it borrows."""
-        return np.where(np.isinf(table.longest_s), 0.0, np.minimum(table.longest_s, self.lent_most_s))
-
-    def may_leave_after(self, table: HolderTable, *, lent: BoolArray) -> FloatArray:
-        """[J] seconds from its start after which each may be asked to leave."""
-        seconds = np.where(lent, np.minimum(self.longest_s, self.lent_s(table)), self.longest_s)
-        return np.where(self.asked, np.maximum(seconds, self.protected_s), inf)
-
-
 class Tenures:
     """Tenures of one cycle."""
 
@@ -79,10 +58,6 @@ class Tenures:
         self._entitled: dict[Request, bool] = {}
         self._covers: dict[tuple[int, int], bool] = {}
         """(queue of a request, queue of a job) → whether the job's side has a guarantee where the two compete."""
-
-    @property
-    def tree(self) -> QueueTree:
-        return self._tree
 
     @property
     def moment(self) -> Moment:
@@ -115,14 +90,31 @@ class Tenures:
             self._entitled[request] = known
         return known
 
+    def has_room(self, request: Request, usage: Usage) -> bool:
+        """True if the request fits beside what other queues hold inside their guarantees.
+
+        If it does not, reserved GPUs would stand idle until other queues hold less.
+        """
+        tree, path, classes = self._tree, self._tree.paths[request.queue], request.classes
+
+        def held(queue: int) -> int:
+            """Milli-GPU of these classes inside the guarantees of the queue, or of those below it."""
+            used = sum(usage.class_milli[queue].get(name, 0) for name in classes)
+            lines = [one for one in tree.quotas_of[queue] if one.quota.gpu_class in (None, *classes)]
+            own = min(used, sum(min(one.guaranteed, usage.quota_milli[one.index]) for one in lines))
+            return max(own, sum(map(held, tree.children[queue])))
+
+        beside = [*tree.roots, *(child for above in path[1:] for child in tree.children[above])]
+        taken = sum(held(queue) for queue in beside if queue not in path)
+        capacity = sum(milli for (name, _), milli in tree.capacity.items() if name in classes)
+        return request.workers * min(option.cost.milli for option in request.options) <= capacity - taken
+
     def holds_s(self, request: Request, table: HolderTable) -> FloatArray:
         """[J] how long each job is assumed to hold its GPUs, in seconds from its start; infinity if unknown."""
-        terms = self.terms(request, table)
-        seconds = np.minimum(table.longest_s, terms.longest_s)
+        asked, protected_s = self._asked(table)
         never_covered = self._by_kind(table, lambda queue: self.never_covers(request, queue))
-        seconds = np.where(never_covered, np.minimum(seconds, terms.lent_s(table)), seconds)
-        seconds = np.maximum(seconds, terms.protected_s)
-        return np.where(terms.asked, seconds, table.longest_s)
+        seconds = np.minimum(table.longest_s, self._keeps_s(request, table, lent=never_covered))
+        return np.where(asked, np.maximum(seconds, protected_s), table.longest_s)
 
     def longest_hold_s(self, job: Job) -> float:
         """How long the job, running or waiting, may hold its GPUs from an entitled one; infinity if nothing ends it."""
@@ -131,49 +123,68 @@ class Tenures:
             return most
         return max(min(most, self.longest_s), self.protected_s)
 
-    def candidates(self, request: Request, running: RunningJobs, parts: JobParts) -> CandidateList:
-        """Jobs whose tenure is over, with their surplus workers, least lost work first."""
+    def candidates(self, job: Job, request: Request, running: RunningJobs, parts: JobParts) -> CandidateList:
+        """Jobs whose tenure is over for the job that makes the request, with their surplus workers, least lost work
+        first.
+        """
         if not self.is_guaranteed(request) and not (self._rules.policy.tenure_s and self.is_entitled(request)):
             return CandidateList((), (), 0)
         table = running.holders
-        terms, lent = self.terms(request, table), self._lent(request, running, table)
+        asked, protected_s = self._asked(table)
+        lent = self._lent(job, request, running, parts)
+        seconds = np.maximum(self._keeps_s(request, table, lent=lent), protected_s)
         begun = np.where(np.isnan(table.begun), self.moment.at, table.begun)
-        may_leave = self.moment.have_come(np.where(table.leaves, inf, begun + terms.may_leave_after(table, lent=lent)))
+        may_leave = self.moment.have_come(np.where(asked & ~table.leaves, begun + seconds, inf))
         surplus: list[EvictionCandidate] = []
         whole: list[EvictionCandidate] = []
         for row in np.flatnonzero(may_leave & ~table.resized).tolist():
-            job = table.jobs[row]
-            if self._rules.may_be_evicted(job):
-                surplus += parts.surplus(job, EvictionKind.COLLECTED)
-                whole.append(parts.minimum(job, EvictionKind.COLLECTED))
+            holder = table.jobs[row]
+            if self._rules.may_be_evicted(holder):
+                surplus += parts.surplus(holder, EvictionKind.COLLECTED)
+                whole.append(parts.minimum(holder, EvictionKind.COLLECTED))
         surplus.sort(key=lambda candidate: candidate.order)
         whole.sort(key=lambda candidate: candidate.order)
         return CandidateList(surplus, whole, 0)
 
-    def _lent(self, request: Request, running: RunningJobs, table: HolderTable) -> BoolArray:
-        """[J] True if the job borrows, seen from the request: it lies outside the guarantee that counts against it."""
+    def _lent(self, job: Job, request: Request, running: RunningJobs, parts: JobParts) -> BoolArray:
+        """[J] True if the holder borrows, seen from the request: it lies outside the guarantee that counts against it.
+
+        In the job's own queue only if the job would not borrow in its place.
+        """
+        table = running.holders
         lent = np.zeros(len(table.keys), dtype=np.bool_)
-        if self.is_guaranteed(request):
-            for number, (name, _) in enumerate(table.kinds):
-                if (queue := self._tree.index.get(name)) is not None:
-                    lent[running.uncovered(number, self._fork(request, queue))] = True
+        for number, (name, _) in enumerate(table.kinds if self.is_guaranteed(request) else ()):
+            if (queue := self._tree.index.get(name)) is not None:
+                rows = running.uncovered(number, self._fork(request, queue))
+                if len(rows) and (queue != request.queue or self._is_covered(job, request, running, parts)):
+                    lent[rows] = True
         return lent
 
-    def terms(self, request: Request, table: HolderTable) -> Terms:
-        """Terms of each kind of jobs in the table."""
-        is_entitled = self.is_entitled(request)
-        by_kind = [is_preemptible and name in self._tree.index for name, is_preemptible in table.kinds]
-        asked = np.array(by_kind, dtype=np.bool_)[table.kind]
-        overrun = self.moment.have_come(np.where(asked, table.backfilled_until, inf))
+    def _is_covered(self, job: Job, request: Request, running: RunningJobs, parts: JobParts) -> bool:
+        """True if the guarantee of its queue has room for the request beside the covered jobs that came before it."""
+        older = Usage(self._tree)
+        for key, is_surplus in running.covered.of(request.queue):
+            if not is_surplus and (other := running.by_key[key]).submitted_at < job.submitted_at:
+                older.add(parts.minimum(other, EvictionKind.COLLECTED).allocation.charge)
+        return within_guarantee(older, request, request.queue)
+
+    def _asked(self, table: HolderTable) -> tuple[BoolArray, FloatArray]:
+        """[J] (whether the job may be asked to leave at all, seconds from its start for which it is protected)."""
         queues = [self._tree.index.get(name) for name, _ in table.kinds]
+        by_kind = [
+            is_preemptible and queue is not None for queue, (_, is_preemptible) in zip(queues, table.kinds, strict=True)
+        ]
+        asked = np.array(by_kind, dtype=np.bool_)[table.kind]
         protected = np.array([self._rules.protected_in(queue) for queue in queues], dtype=np.float64)[table.kind]
+        overrun = self.moment.have_come(np.where(asked, table.backfilled_until, inf))
         protected[overrun] = self._rules.policy.protected_runtime_s
-        return Terms(
-            asked,
-            self.longest_s if is_entitled else inf,
-            protected,
-            LONGEST * self.patience_s,
-        )
+        return asked, protected
+
+    def _keeps_s(self, request: Request, table: HolderTable, *, lent: BoolArray) -> FloatArray:
+        """[J] seconds from its start for which each keeps its GPUs if it is not protected. `lent`: it borrows."""
+        longest_s = self.longest_s if self.is_entitled(request) else inf
+        lent_s = np.where(np.isinf(table.longest_s), 0.0, np.minimum(table.longest_s, LONGEST * self.patience_s))
+        return np.where(lent, np.minimum(longest_s, lent_s), longest_s)
 
     def never_covers(self, request: Request, queue: int) -> bool:
         """True if jobs of the queue always borrow from the request's guarantee, whatever other jobs leave."""

@@ -78,7 +78,8 @@ def _best(occupancy: Occupancy, request: Request, ways: list[_Way]) -> Placement
 def within_guarantees(occupancy: Occupancy, request: Request, allocation: Allocation) -> bool:
     """True if the allocation lies inside every guarantee on the path. Jobs that cannot be evicted must not borrow."""
     path = occupancy.tree.paths[request.queue]
-    return all(charge_within_guarantee(occupancy.usage, ancestor, allocation.charge) for ancestor in path)
+    usage, charge = occupancy.usage, allocation.charge
+    return all(charge_within_guarantee(usage, ancestor, charge, is_counted=False) for ancestor in path)
 
 
 def headroom(usage: Usage, request: Request, option: Option, idle: Mapping[Bucket, int] | None) -> Headroom:

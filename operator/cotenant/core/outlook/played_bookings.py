@@ -6,7 +6,7 @@ booking's queue came or went, or a job gave back GPUs of the class while fewer a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cotenant.core.allocation.allocation import Allocation
@@ -43,18 +43,12 @@ class PlayedBookings(BookedPlaces):
 
     __slots__ = ("_has_chosen", "_is_stale")
 
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, cycle: Cycle, before: PlayedBookings | None = None) -> None:
+        """`before`: those until the last change, cleared. GPUs that were kept for them are preferred."""
         super().__init__(cycle)
         self._is_stale, self._has_chosen = True, False
-
-    @property
-    def earlier(self) -> Mapping[str, frozenset[tuple[str, str]]]:
-        """Name of a booking → (node, UUID) that were kept for it when that was last chosen."""
-        return self._earlier
-
-    @earlier.setter
-    def earlier(self, gpus: Mapping[str, frozenset[tuple[str, str]]]) -> None:
-        self._earlier = gpus
+        if before is not None:
+            self._earlier = before._earlier
 
     def follow(self, cycle: Cycle) -> None:
         """Choose the kept GPUs again if something changed since the last cycle."""

@@ -11,10 +11,8 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import inf
-from operator import itemgetter
 from typing import Final, TypeAlias
 
-from cotenant.core.actions.start_bounds import waiting_order
 from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
@@ -46,15 +44,6 @@ LEAVING_S: Final = 30.0
 """Assumed time until a job is gone whose eviction is under way."""
 
 
-class PlayedMoment(Moment):
-    """A moment that moves on while a cycle is open: until `until` everything that the cycle decided still holds."""
-
-    __slots__ = ()
-
-    def go_to(self, at: float) -> None:
-        self.at = at
-
-
 class PlayedAccounts(Accounts):
     """Accounts without a copy while no job leaves: until then both occupancies are the same object."""
 
@@ -76,7 +65,8 @@ class PlayedCluster:
     """Begins with the occupancy of the cycle, and without jobs: `hold` and `wait` add the jobs."""
 
     def __init__(self, cycle: Cycle, draw: Draw, resolve: Resolve) -> None:
-        self.moment = PlayedMoment(cycle.moment.at)
+        self.moment = Moment(cycle.moment.at)
+        """Moves on while a cycle is open: until `Moment.until` everything that the cycle decided still holds."""
         self.policy: Policy = cycle.policy
         self.tree, self.inventory = cycle.tree, cycle.inventory
         self.occupancy = cycle.accounts.current
@@ -86,14 +76,11 @@ class PlayedCluster:
         self.unstarted: set[JobKey] = set()
         self.waiting: dict[Request, list[Job]] = {}
         """Request → jobs that wait with it, by priority and age."""
-        self.by_wait: list[tuple[float, JobKey, Job, Request]] = []
-        """(since when it waits, key, job, its request) of all waiting jobs, the longest wait first."""
         self.evicted: set[JobKey] = set(cycle.snapshot.evicted)
         """Jobs that were evicted since a job last came or ended."""
         self.refused: dict[JobKey, Job] = {}
         """Jobs that can never start with the quotas as they are now."""
         self._snapshot, self._draw = cycle.snapshot, draw
-        self._standings = cycle.snapshot.bookings
         self._jobs: dict[JobKey, Job] = {}
         self._last: RunningJobs | None = None
         self._allocations: dict[JobKey, Allocation] = {}
@@ -131,14 +118,14 @@ class PlayedCluster:
 
     def open_cycle(self) -> Cycle:
         """A cycle about the cluster as it is now. It allocates in the cluster's own occupancy."""
-        self.moment = PlayedMoment(self.now)
+        self.moment = Moment(self.now)
         cycle = self._cycle_now()
         self.booked.follow(cycle)
         return cycle
 
     def _cycle_now(self) -> Cycle:
         running = self.running
-        snapshot = replace(self._snapshot, bookings=self._standings, accounting=None, evicted=tuple(self.evicted))
+        snapshot = replace(self._snapshot, accounting=None, evicted=tuple(self.evicted))
         return Cycle(
             snapshot, self.policy, self.inventory, self.tree, running, (), self.moment,
             PlayedAccounts(self.occupancy, running), self.service(),
@@ -147,31 +134,29 @@ class PlayedCluster:
     def go_to(self, at: float) -> None:
         if at > self.now:
             self._history.advance(at, self.occupancy.usage)
-            self.moment.go_to(at)
+            self.moment.at = at
 
     def change_queues(self, queues: tuple[TenantQueue, ...], standings: tuple[BookingStanding, ...]) -> None:
         """Bookings begin or end: the same queues get other quotas, and requests of waiting jobs are resolved again."""
         self.booked.clear()
-        earlier, before = self.booked.earlier, self.occupancy
+        before = self.occupancy
         self.tree = QueueTree.of(queues, self.inventory)
         usage = Usage(self.tree)
         for allocation in self._allocations.values():
             usage.add(allocation.charge)
         self.occupancy = Occupancy(before.ledger, usage, before.fit_cache.scorer, before.fit_cache.book)
         self.resolve, self._last = RequestResolver(self.inventory, self.tree).resolve, None
-        self._standings = standings
-        self.booked = PlayedBookings(self._cycle_now())
-        self.booked.earlier = earlier
+        self._snapshot = replace(self._snapshot, bookings=standings)
+        self.booked = PlayedBookings(self._cycle_now(), self.booked)
         jobs = [job for same in self.waiting.values() for job in same] + list(self.refused.values())
         asked = {job.key for job in self._snapshot.jobs if job.placement is None} - self.starts.keys()
-        self.waiting, self.by_wait, self.refused = {}, [], {}
+        self.waiting, self.refused = {}, {}
         for job in jobs:
             (self.unstarted.add if self.wait(job) and job.key in asked else self.unstarted.discard)(job.key)
 
     def hold(self, job: Job, allocation: Allocation, since: float) -> None:
         """The job runs, and holds what is allocated already."""
-        leaves = job.evicting
-        seconds = LEAVING_S if leaves else self._draw(job, max(0.0, self.now - since))
+        seconds = LEAVING_S if job.evicting else self._draw(job, max(0.0, self.now - since))
         self._jobs[job.key], self._allocations[job.key] = job, allocation
         self._ends[job.key] = at = inf if seconds is None else self.now + seconds
         if at < inf:
@@ -185,7 +170,6 @@ class PlayedCluster:
             self.refused[job.key] = job
             return None
         insort(self.waiting.setdefault(request, []), job, key=order_in_queue)
-        insort(self.by_wait, (*waiting_order(job), job, request), key=_WAIT)
         return request
 
     def start(self, entry: Entry, allocation: Allocation, at: float) -> None:
@@ -253,8 +237,8 @@ class PlayedCluster:
 
     def _remove(self, job: Job) -> None:
         """The job does not wait any more."""
-        place = bisect_left(self.by_wait, waiting_order(job), key=_WAIT)
-        *_, request = self.by_wait.pop(place)
+        request = self.resolve(job)
+        assert isinstance(request, Request)
         jobs = self.waiting[request]
         del jobs[bisect_left(jobs, order_in_queue(job), key=order_in_queue)]
         if not jobs:
@@ -266,9 +250,6 @@ class PlayedCluster:
         self.booked.note(job, allocation, gave_back=True)
         del self._ends[key]
         return job
-
-
-_WAIT: Final = itemgetter(0, 1)
 
 
 def _records(snapshot: Snapshot) -> list[BorrowingRecord]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import islice, takewhile
 from math import inf
 
 from cotenant.core.allocation.request import Request
@@ -18,7 +17,7 @@ from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.outlook.played_cluster import LEAVING_S, PlayedCluster
 from cotenant.core.queueing.order import order_in_queue
 from cotenant.core.scheduling.admission import Admission
-from cotenant.core.scheduling.overdue import give_turns
+from cotenant.core.scheduling.overdue import give_turns, split_overdue
 from cotenant.core.scheduling.scheduler import order
 
 
@@ -42,12 +41,9 @@ class Turns:
 
     def of_all(self) -> Iterator[bool]:
         """Turns until no job starts any more, and then the starts, one at a time."""
-        cluster, tenures = self._cluster, self._admission.tenures
-        by_wait = cluster.by_wait
-        found = takewhile(lambda one: tenures.overdue_since(one[2]) <= cluster.now, by_wait)
-        overdue = [(self._entry(job), request) for _, _, job, request in found]
-        others = islice(by_wait, len(overdue), None)
-        coming = ((tenures.overdue_since(job), request) for _, _, job, request in others)
+        cluster = self._cluster
+        waiting = ((self._entry(job), request) for request, jobs in cluster.waiting.items() for job in jobs)
+        overdue, coming = split_overdue(self._admission.tenures, waiting)
         heads = [(self._entry(self._first(jobs)), request) for request, jobs in cluster.waiting.items()]
         ordered = order(self._cycle, cluster.shares(), heads, self._following)
         for _ in give_turns(self._cycle, self._admission, overdue, coming, ordered):

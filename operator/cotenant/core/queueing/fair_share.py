@@ -11,7 +11,6 @@ moment ago counts at once. A queue of weight 0 that borrows comes after every qu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from math import log
 from typing import TypeAlias
 
@@ -33,17 +32,8 @@ def within_guarantee(usage: Usage, request: Request, queue: int) -> bool:
     return any(all(held[line] <= most for line, most in one) for one in request.guarantee_terms[queue])
 
 
-def charge_within_guarantee(usage: Usage, queue: int, charge: Charge) -> bool:
-    """The whole charge on top of what is used lies inside the queue's guarantees."""
-    return _sums_within_guarantee(usage, queue, charge, is_counted=False)
-
-
-def held_within_guarantee(usage: Usage, queue: int, charge: Charge) -> bool:
-    """The charge, part of what is used already, lies inside the queue's guarantees."""
-    return _sums_within_guarantee(usage, queue, charge, is_counted=True)
-
-
-def _sums_within_guarantee(usage: Usage, queue: int, charge: Charge, *, is_counted: bool) -> bool:
+def charge_within_guarantee(usage: Usage, queue: int, charge: Charge, *, is_counted: bool) -> bool:
+    """True if the charge lies inside the queue's guarantees with all that is used. `is_counted`: it is used already."""
     added: dict[int, int] = {}
     for bucket, amounts in charge.amounts:
         lines = [line for line in usage.tree.quotas_of[queue] if line.matches(bucket) and line.quota.guaranteed]
@@ -105,12 +95,6 @@ class DominantShares:
                 self._capacity[gpu_class] = sum(
                     milli for (name, _), milli in tree.capacity.items() if name == gpu_class
                 )
-
-    def with_past(self, past: Mapping[str, int]) -> DominantShares:
-        """The same with another past borrowing."""
-        twin = copy(self)
-        twin._past = [past.get(queue.name, 0) for queue in self._tree.queues]
-        return twin
 
     def share(self, usage: Usage, queue: int) -> int:
         """Parts per million, divided by the weight; lower goes first."""

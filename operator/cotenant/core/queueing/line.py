@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from cotenant.core.model.formatting import counted, format_gpus
-from cotenant.core.model.objects import Job, JobKey, TenantQueue
+from cotenant.core.model.objects import Job, JobKey, PendingBounds
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.queueing.order import order_in_queue
 from cotenant.core.quota.tree import QueueTree
@@ -32,21 +32,20 @@ Cost: TypeAlias = Callable[[Job], int | None]
 
 def form_lines(tree: QueueTree, jobs: Iterable[Job], cost: Cost) -> dict[str, Line]:
     """Queue → its line, of queues that have bounds; `jobs`: all that wait."""
+    bounds = {queue.name: queue.pending for queue in tree.queues if queue.pending is not None}
     waiting: dict[str, list[Job]] = {}
     for job in jobs:
-        queue = tree.index.get(job.queue)
-        if queue is not None and tree.queues[queue].pending is not None:
+        if job.queue in bounds:
             waiting.setdefault(job.queue, []).append(job)
-    return {name: Line(tree.queues[tree.index[name]], own, cost) for name, own in waiting.items()}
+    return {name: Line(bounds[name], own, cost) for name, own in waiting.items()}
 
 
 def outside_lines(lines: Mapping[str, Line]) -> dict[JobKey, Refusal]:
     """Waiting jobs beyond the bounds of their queues, with the reason; jobs of one queue share it."""
     found: dict[JobKey, Refusal] = {}
-    for line in lines.values():
-        if line.outside:
-            refusal = waits_outside(line.queue)
-            found.update((job.key, refusal) for job in line.outside)
+    for name, line in lines.items():
+        refusal = _waits_outside(name, line.bounds)
+        found.update((job.key, refusal) for job in line.outside)
     return found
 
 
@@ -64,21 +63,19 @@ class _Step:
 class Line:
     """The line of one queue, formed once; then it answers of any job in it whether it would be there otherwise too."""
 
-    __slots__ = ("_by_key", "_cost", "_of_user", "_steps", "_waits_from", "outside", "queue")
+    __slots__ = ("_by_key", "_cost", "_of_user", "_steps", "_waits_from", "bounds", "outside")
 
-    def __init__(self, queue: TenantQueue, jobs: Sequence[Job], cost: Cost) -> None:
+    def __init__(self, bounds: PendingBounds, jobs: Sequence[Job], cost: Cost) -> None:
         """`jobs`: all those that wait in this very queue."""
-        self.queue, self._cost = queue, cost
+        self.bounds, self._cost = bounds, cost
         self._by_key = {job.key: job for job in jobs}
         self._of_user: dict[str, list[_Place]] = {}
         self._steps: list[_Step] = []
         """One for each job that was looked at. Empty: the line is not formed yet."""
         self._waits_from: dict[str, int] = {}
         """User → number of the step from which on this user's jobs wait, behind one that is too large."""
-        bounds = queue.pending
-        is_short = bounds is None or (
-            len(jobs) <= bounds.jobs and bounds.milli is None and sum(job.workers_min for job in jobs) <= bounds.workers
-        )
+        workers = sum(job.workers_min for job in jobs)
+        is_short = len(jobs) <= bounds.jobs and workers <= bounds.workers and bounds.milli is None
         self.outside: Sequence[Job] = [] if is_short else self._form()
         """Jobs beyond the bounds."""
 
@@ -88,13 +85,10 @@ class Line:
         If its place does not move back, the steps that are noted tell what is left at its turn: the jobs before it are
         the same. If it moves back, other jobs move up, so the line is formed again.
         """
-        bounds, before = self.queue.pending, self._by_key.get(changed.key)
-        if bounds is None:
-            return True
-        place = order_in_queue(changed)
+        place, before = order_in_queue(changed), self._by_key.get(changed.key)
         if before is None or before.user != changed.user or place > order_in_queue(before):
             others = (job for job in self._by_key.values() if job.key != changed.key)
-            return changed not in Line(self.queue, [*others, changed], self._cost).outside
+            return changed not in Line(self.bounds, [*others, changed], self._cost).outside
         if not self._steps:
             self._form()
         number = bisect_left(
@@ -107,9 +101,7 @@ class Line:
 
     def _form(self) -> list[Job]:
         """Form the line; returns the jobs that stay outside."""
-        bounds = self.queue.pending
-        if bounds is None:
-            return []
+        bounds = self.bounds
         places, refusals = bounds.jobs, bounds.jobs + _REFUSALS
         left = bounds.workers, bounds.milli
         outside: list[Job] = []
@@ -151,23 +143,20 @@ def _turns(jobs: Iterable[Job]) -> list[tuple[_Turn, Job]]:
     return found
 
 
-def waits_outside(queue: TenantQueue) -> Refusal:
+def _waits_outside(queue: str, bounds: PendingBounds) -> Refusal:
     """Reason for all jobs beyond the bounds of a queue."""
-    bounds = queue.pending
-    if bounds is None:
-        raise ValueError(f"queue {queue.name} has no bounds")
     most = f"{counted(bounds.jobs, 'waiting job')} of at most {counted(bounds.workers, 'worker')} together"
     if bounds.milli is not None:
         most += f" and {format_gpus(bounds.milli)} GPU"
     return Refusal(
         reason=Reason.TOO_MANY_PENDING,
         message=(
-            f"Queue {queue.name} considers {most} at a time (maxPending), its users in turn; this job is considered"
+            f"Queue {queue} considers {most} at a time (maxPending), its users in turn; this job is considered"
             " when others of the queue have started or are deleted."
         ),
         evidence=(
             ("metric", "waiting jobs"),
-            ("scope", f"queue {queue.name}"),
+            ("scope", f"queue {queue}"),
             ("limit", bounds.jobs),
         ),
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import TypeAlias
 
 from cotenant.core.model.objects import Job
@@ -80,14 +81,10 @@ class QueueOrder:
                 return path
             at = child
 
-    def _push_path(self, steps: list[int]) -> None:
+    def _push_path(self, path: list[int]) -> None:
         """Put the queues on a path back into their order, after a decision."""
-        at = steps.pop()
-        if steps and steps[-1] == at:
-            self._push_own(at)
-        while steps:
-            child = steps.pop()
-            self._push(steps[-1] if steps else _ROOT, child)
+        for node, child in reversed([*pairwise((_ROOT, *path))]):
+            self._push(node, child)
 
     def _build(self, node: int) -> None:
         self._children[node] = []
@@ -95,25 +92,23 @@ class QueueOrder:
             self._build(child)
             self._push(node, child)
         if node != _ROOT:
-            self._push_own(node)
-
-    def _push_own(self, node: int) -> None:
-        if self._jobs[node]:
-            alone = not self._tree.children[node]
-            heapq.heappush(
-                self._children[node], (_ONLY_CHILD if alone else self._key(node, self._jobs[node][-1]), node)
-            )
+            self._push(node, node)
 
     def _push(self, node: int, child: int) -> None:
-        head = self._head(child)
+        """Put a child in order; the queue itself is a child if jobs of its own wait."""
+        head = self._own_head(node) if child == node else self._head(child)
         if head is not None:
-            heapq.heappush(self._children[node], (self._key(child, head), child))
+            alone = child == node and not self._tree.children[node]
+            heapq.heappush(self._children[node], (_ONLY_CHILD if alone else self._key(child, head), child))
+
+    def _own_head(self, node: int) -> Job | None:
+        return self._jobs[node][-1] if self._jobs[node] else None
 
     def _head(self, node: int) -> Job | None:
         while self._children[node]:
             _, child = self._children[node][0]
             if child == node:
-                return self._jobs[node][-1]
+                return self._own_head(node)
             node = child
         return None
 

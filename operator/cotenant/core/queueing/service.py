@@ -55,11 +55,10 @@ _RULES: Final = (
 class ServiceOrder:
     """Turns of one cycle. In a tree with the order `Age` all jobs are in one level."""
 
-    __slots__ = ("_moment", "_orders", "_restart_s", "_runtimes", "_tree")
+    __slots__ = ("_moment", "_restart_s", "_runtimes", "_tree")
 
     def __init__(self, tree: QueueTree, runtimes: LearnedRuntimes, moment: Moment, restart_s: int) -> None:
         self._tree, self._runtimes, self._moment, self._restart_s = tree, runtimes, moment, restart_s
-        self._orders = [tree.order(queue) for queue in range(len(tree.queues))]
 
     def turn(self, job: Job) -> Turn:
         """Lower goes first: priority → level → predicted rest → age → key."""
@@ -91,7 +90,7 @@ class ServiceOrder:
 
     def _order_of(self, job: Job) -> TimeOrder:
         queue = self._tree.index.get(job.queue)
-        return TimeOrder.AGE if queue is None else self._orders[queue]
+        return TimeOrder.AGE if queue is None else self._tree.order(queue)
 
     def _ran_s(self, job: Job) -> int:
         running_s = 0.0 if job.admitted_at is None else max(0.0, self._moment.read() - job.admitted_at)
@@ -107,7 +106,7 @@ class ServiceOrder:
     def _predicted_rest(self, job: Job) -> int:
         """GPU-seconds to come, as the number of its binary digits."""
         ran_s = self._ran_s(job)
-        runtime_s = self._runtimes.runtime_s(job, 50, longer_than_s=ran_s) or job.expected_runtime_s or 0
+        runtime_s = self._runtimes.median_s(job, longer_than_s=ran_s) or job.expected_runtime_s or 0
         rest_s = runtime_s - ran_s if runtime_s > ran_s else max(_UNKNOWN_S, ran_s)
         return (rest_s * _milli(job) // WHOLE).bit_length()
 

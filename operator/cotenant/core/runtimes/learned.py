@@ -7,8 +7,9 @@ answer changes much while a job runs; a single number from its start would be wo
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median_low
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -46,19 +47,14 @@ class LearnedRuntimes:
         known = (self.groups.get(group, ()) for group in declarers_of(job))
         return next((ratios for ratios in known if len(ratios) >= ENOUGH), ())
 
-    def runtime_s(self, job: Job, percent: int, *, longer_than_s: int = 0) -> int | None:
-        """Seconds that the job will have run at its end, with this probability; None where too little is known.
+    def median_s(self, job: Job, *, longer_than_s: int = 0) -> int | None:
+        """Seconds that the job will have run at its end, in the median; None where too little is known.
 
-        Example: runs of 60, 70, 80, 3,000 and 4,000 s; half of them end within 80 s; of those that have run for 100 s
-        (were there enough) half end within 3,000 s.
+        Example: half of runs of 60, 70, 80, 3,000 and 4,000 s end within 80 s; of those that have run for 100 s (were
+        there enough) half end within 3,000 s.
         """
         runs = self.runs_like(job, longer_than_s=longer_than_s)
-        return quantile(runs, percent) if runs else None
+        return median_low(runs) if runs else None
 
 
 NOTHING_LEARNED = LearnedRuntimes()
-
-
-def quantile(runs: Sequence[int], percent: int) -> int:
-    """Nearest rank, of ascending values, of which there is at least one."""
-    return runs[max(0, -(-len(runs) * percent // 100) - 1)]

@@ -26,13 +26,8 @@ def groups_of(job: Job) -> tuple[str, ...]:
         f"template|{job.queue}|{template}",
         f"user|{job.queue}|{gpus}|{job.user}",
         f"size|{job.queue}|{gpus}",
-        queue_group(job.queue),
+        f"queue|{job.queue}",
     )
-
-
-def queue_group(queue: str) -> str:
-    """All jobs of the queue."""
-    return f"queue|{queue}"
 
 
 def declarers_of(job: Job) -> tuple[str, ...]:

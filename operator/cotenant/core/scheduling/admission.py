@@ -111,9 +111,8 @@ class Admission:
             return True
         result = self._fit_after_evictions(entry.job, request)
         if result is None:
-            result = self._evict(
-                entry.job, request, self.tenures.candidates(request, self._cycle.running, self._candidates.parts)
-            )
+            running, parts = self._cycle.running, self._candidates.parts
+            result = self._evict(entry.job, request, self.tenures.candidates(entry.job, request, running, parts))
         if result is not None:
             self._take(entry, result)
             self.gave = True
@@ -226,7 +225,10 @@ class Admission:
         refusal = self._explain(current, request, ())
         occupancy = self._cycle.accounts.open_after_evictions()
         lacks_quota = refusal.reason is Reason.WAITING_FOR_QUOTA and not refusal.waits_for_space
-        of_quota = lacks_quota and not self.tenures.is_entitled(request)
+        is_entitled = self.tenures.is_entitled(request)
+        of_quota = lacks_quota and not is_entitled
+        if not (is_entitled or of_quota or self.tenures.has_room(request, current.usage)):
+            return False
         collection = collect(occupancy, request, self._holders(request), self.tenures, of_quota=of_quota)
         if collection is None:
             return False

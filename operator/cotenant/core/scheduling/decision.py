@@ -39,7 +39,6 @@ _Rivals: TypeAlias = tuple[tuple[int, ...], ...]
 class Standings:
     """How rival queues rank by their shares, and the usage that the ranks follow from."""
 
-    shares: DominantShares
     usage: Usage
     rivals: _Rivals
     ranks: tuple[tuple[int, ...], ...]
@@ -48,11 +47,11 @@ class Standings:
     def of(cls, shares: DominantShares, usage: Usage, jobs: Iterable[Job]) -> Standings:
         """`jobs`: those that take turns."""
         rivals = _rivals(usage.tree, {usage.tree.index[job.queue] for job in jobs})
-        return cls(shares, usage, rivals, _ranks(shares, usage, rivals))
+        return cls(usage, rivals, _ranks(shares, usage, rivals))
 
     def are_the_same(self, snapshot: Snapshot, policy: Policy) -> bool:
         """True if rivals rank the same with past borrowing as it is now. The usage must not have changed."""
-        shares = self.shares.with_past(past_shares(snapshot, policy))
+        shares = DominantShares(self.usage.tree, past_shares(snapshot, policy))
         return _ranks(shares, self.usage, self.rivals) == self.ranks
 
 

@@ -84,19 +84,15 @@ def bounds_of(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -> d
     holds = _longest_holds(cycle, admission)
     found: dict[JobKey, StartBound] = {}
     entitled: list[Waiting] = []
-    classes: set[str] = set()
-    for entry in sorted(waiting, key=lambda entry: waiting_order(entry.job)):
+    for entry in waiting:
         request = entry.request
         if request is None or not tenures.is_entitled(request):
             found[entry.job.key] = NO_BOUND if request is None else StartBound(basis=_has_to_borrow(request))
             continue
         longest_s = max((_of_others(holds[name], entry.job.key) for name in request.classes), default=inf)
-        is_first = classes.isdisjoint(request.classes)  # for later jobs of the class it does not matter
-        is_overdue = is_first and tenures.is_overdue(entry.job)
-        classes.update(request.classes)
         collection = admission.collections.get(entry.job.key)
-        entitled.append(Waiting(entry.job, request.classes, longest_s, is_overdue, collection))
-    found |= start_bounds(entitled, patience_s=tenures.patience_s)
+        entitled.append(Waiting(entry.job, request.classes, longest_s, collection))
+    found |= start_bounds(entitled, tenures)
     for entry in waiting:
         if entry.request is not None and admission.booked.is_behind(entry.request):
             found[entry.job.key] = _BEHIND_BOOKINGS
