@@ -12,8 +12,9 @@ this holds: docs/design/0006-scheduling-core.md#proofs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
@@ -24,7 +25,7 @@ from cotenant.core.explain.job_changes import changes
 from cotenant.core.explain.spec_change import SpecChange, Surroundings
 from cotenant.core.model.formatting import format_amount
 from cotenant.core.model.moment import Moment
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.gang import max_workers
@@ -34,6 +35,8 @@ from cotenant.core.quota.headroom import raised_limit
 _NO_CHANGE_HELPS = frozenset(
     {Reason.QUEUE_NOT_FOUND, Reason.NAMESPACE_NOT_SERVED, Reason.BUDGET_SPENT, Reason.TOO_MANY_PENDING}
 )
+OverdueTurn: TypeAlias = tuple[bool, float, JobKey]
+"""Order of the turns of overdue jobs: those that have to borrow last; then by the beginning of the wait, and by key."""
 SHORTEST_S = 60
 """Shorter run times are not advised: hardly any program starts and does something in less."""
 
@@ -47,26 +50,34 @@ class KeptFor:
     allocation: Allocation
     is_collected: bool = False
     """Reserved for an overdue job: priority does not help against it, and `expectedRuntime` is not enough to use it."""
+    turn: OverdueTurn | None = None
+    """Of the overdue job; None if the place is reserved for another one or for a booking."""
+    claimed: frozenset[str] = frozenset()
+    """Classes of GPUs in which places may have been reserved before that turn."""
 
 
 class ChangeSearch:
     """Changes of waiting jobs, tried on the occupancy that the turns of one cycle have left. `close` leaves it as it
     was."""
 
-    __slots__ = ("_ahead", "_by_fit", "_current", "_found", "_in_line", "_moment", "_resolve", "_trials_left")
+    __slots__ = (
+        "_ahead", "_by_fit", "_current", "_found", "_in_line", "_moment", "_overtaken", "_resolve", "_trials_left",
+    )  # fmt: skip
 
     def __init__(
         self,
         current: Occupancy,
         resolve: Callable[[Job], Request | Refusal],
         in_line: Callable[[Job], bool],
+        overtaken: Callable[[Job, Request, Sequence[KeptFor]], Collection[KeptFor]],
         *,
         moment: Moment,
         trials: int,
     ) -> None:
-        """`in_line`: whether the bounds of the queue would let the changed job take a turn. `trials`: places that are
-        searched in all; after that no change is advised."""
-        self._current, self._resolve, self._in_line = current, resolve, in_line
+        """`in_line`: whether the bounds of the queue would let the changed job take a turn. `overtaken`: those of the
+        places for overdue jobs before whose turn the changed job, which makes this request, has its own. `trials`:
+        places that are searched in all; after that no change is advised."""
+        self._current, self._resolve, self._in_line, self._overtaken = current, resolve, in_line, overtaken
         self._by_fit = Occupancy(current.ledger, current.usage, BestFit())
         """The same occupancy with a cheap scorer: only whether a place exists matters."""
         self._moment, self._trials_left = moment, trials
@@ -149,7 +160,8 @@ class ChangeSearch:
         request = self._resolve(changed)
         if isinstance(request, Refusal) or not self._keeps_its_turn(job, request):
             return False
-        open_to_it = [kept for kept in ahead if self._may_go_before(changed, kept, ends_by)]
+        overtaken = self._overtaken(changed, request, ahead)
+        open_to_it = [kept for kept in ahead if kept in overtaken or self._may_go_before(changed, kept, ends_by)]
         finds_place = self._finds_place_behind(request, ahead, ()) or (
             bool(open_to_it) and self._finds_place_behind(request, ahead, open_to_it)
         )

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import TypeAlias
 
 from cotenant.core.actions.backfill import Reservation
-from cotenant.core.allocation.request import RequestKey, request_key
+from cotenant.core.actions.start_bounds import waiting_order
+from cotenant.core.actions.tenure import Tenures
+from cotenant.core.allocation.request import Request, RequestKey, request_key
 from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.explain.smallest_change import ChangeSearch, KeptFor
+from cotenant.core.explain.smallest_change import ChangeSearch, KeptFor, OverdueTurn
 from cotenant.core.explain.spec_change import SpecChange
 from cotenant.core.model.objects import GpuRequest, Job, JobKey
 from cotenant.core.model.plan import NO_BOUND, Plan, Refusal, StartBound, Verdict
@@ -33,8 +36,9 @@ from cotenant.core.scheduling.overdue import bounds_of
 _NODES = 1_000_000
 """Bound on the work of one cycle: trials times nodes."""
 
-_Kind: TypeAlias = tuple[RequestKey, int, int | None, int | None, Refusal, int]
-"""What advice depends on: request, workers, run times, reason, and the number of places that are reserved ahead."""
+_Kind: TypeAlias = tuple[RequestKey, int, int | None, int | None, Refusal, int, int]
+"""What advice depends on: request, workers, run times, reason, the number of places that are reserved ahead, and of
+those the ones for jobs that have waited for less time (−1: the job is not overdue itself)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +108,7 @@ def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
         cycle.accounts.current,
         turns.requests.resolve,
         lambda changed: changed.queue not in lines or lines[changed.queue].takes(changed),
+        partial(_overtaken, turns.admission.tenures),
         moment=cycle.moment,
         trials=min(cycle.policy.advice, _NODES // max(1, len(cycle.inventory.nodes))),
     )
@@ -115,6 +120,7 @@ def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
             continue
         kind = (
             request_key(job), job.workers_max, job.expected_runtime_s, job.max_runtime_s, reason, len(ahead),
+            _longer_waits(turns.admission.tenures, job, ahead),
         )  # fmt: skip
         if kind not in known:
             known[kind] = search.smallest_change(job, reason, ahead)
@@ -129,13 +135,22 @@ def _behind_kept_places(turns: TurnsTaken) -> Iterator[tuple[Entry, Sequence[Kep
     written: they took no turn, and get all reserved places that may come before them."""
     kept = {reservation.job: reservation for reservation in turns.reservations}
     ahead: tuple[KeptFor, ...] = tuple(_kept_for_bookings(turns.booked))
+    claimed: set[str] = set()
     for entry in turns.waiting:
         yield entry, ahead
         if (reservation := kept.get(entry.job.key)) is not None:
+            turn = None
+            if reservation.is_collected and entry.request is not None:
+                turn = _overdue_turn(turns.admission.tenures, entry.job, entry.request)
             ahead = (
                 *ahead,
-                KeptFor(entry.job, reservation.starts_at, reservation.allocation, reservation.is_collected),
-            )
+                KeptFor(
+                    entry.job, reservation.starts_at, reservation.allocation, reservation.is_collected, turn,
+                    frozenset(claimed),
+                ),
+            )  # fmt: skip
+        if entry.request is not None and entry.reason is not None and entry.reason.waits_for_space:
+            claimed.update(entry.request.classes)
     for entry in turns.cycle.entries:
         if entry.outcome is EntryOutcome.INADMISSIBLE:
             yield entry, [kept for kept in ahead if kept.is_collected or not _comes_before(entry.job, kept.job)]
@@ -160,6 +175,38 @@ def _stand_in(booking: BookingTerms) -> Job:
         gpu=GpuRequest(classes=(booking.gpu_class,)),
         submitted_at=booking.since,
     )
+
+
+def _overdue_turn(tenures: Tenures, job: Job, request: Request) -> OverdueTurn | None:
+    """None if the job is not overdue."""
+    return (not tenures.is_entitled(request), *waiting_order(job)) if tenures.is_overdue(job) else None
+
+
+def _overtaken(tenures: Tenures, job: Job, request: Request, ahead: Sequence[KeptFor]) -> list[KeptFor]:
+    """Places of overdue jobs whose turns come after the turn of this job, if it is overdue and makes this request.
+
+    None if something may have been reserved in its classes before: then it has no early turn (`Admission.collect_for`).
+    """
+    overdue = [(kept.turn, kept) for kept in ahead if kept.turn is not None]
+    turn = _overdue_turn(tenures, job, request) if overdue else None
+    after = [kept for theirs, kept in overdue if turn is not None and turn < theirs]
+    if not after:
+        return []
+    if tenures.is_entitled(request):
+        claimed = {name for kept in ahead if kept.turn is not None and kept not in after for name in _classes_of(kept)}
+    else:
+        claimed = set(after[0].claimed)
+    return after if claimed.isdisjoint(request.classes) else []
+
+
+def _classes_of(kept: KeptFor) -> list[str]:
+    return [gpu_class for (gpu_class, _), _ in kept.allocation.charge.amounts]
+
+
+def _longer_waits(tenures: Tenures, job: Job, ahead: Sequence[KeptFor]) -> int:
+    """Places of overdue jobs that have waited for less time than this one; −1 if it is not overdue."""
+    turns = [kept.turn for kept in ahead if kept.turn is not None]
+    return sum(waiting_order(job) < turn[1:] for turn in turns) if turns and tenures.is_overdue(job) else -1
 
 
 def _comes_before(job: Job, other: Job) -> bool:
