@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant.core import Policy, schedule
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import Job, Quota
 from cotenant.core.snapshot.snapshot import Snapshot
 from tests.core.scheduling.test_advice import edited, is_started, with_job
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
@@ -16,6 +16,7 @@ from tests.support.clusters import make_job, make_node, make_placement, make_que
 POLICY = Policy(collect_after_s=100)
 """Jobs that were submitted at 900 or before are overdue: it is 1,000."""
 FEWER = "it asked for 2 workers"
+MORE_QUOTA = "queue red, class any, zone any had 5 GPU more"
 
 
 def busy(column: int) -> Job:
@@ -68,10 +69,28 @@ def test_a_job_that_has_to_borrow_waits_behind_places_that_are_kept_in_one_of_it
     check(make_snapshot(nodes=nodes, queues=queues, jobs=jobs), gang, "")
 
 
+@pytest.mark.parametrize(
+    ("new", "change"),
+    [
+        pytest.param({"workers": 9, "at": 5}, FEWER, id="can never start as written, and has waited longer"),
+        pytest.param({"workers": 9, "at": 950}, "", id="can never start as written"),
+        pytest.param({"workers": 3, "at": 950}, MORE_QUOTA, id="waits"),
+        pytest.param({"workers": 3, "at": 950, "max_runtime_s": 60}, MORE_QUOTA, id="waits, and ends soon"),
+    ],
+)
+def test_quota_that_is_reserved_without_gpus_is_not_advised_to_others(new: dict[str, Any], change: str) -> None:
+    """Two of the four GPUs that its queue may borrow are used, and two are reserved for a gang of four."""
+    gang = make_job("new", **new)
+    queues = [replace(make_queue("red"), quotas=(Quota(limit=4_000),)), make_queue("blue", guaranteed=2)]
+    jobs = [busy(0), busy(1), make_job("kept", workers=4, at=10), gang]
+
+    check(make_snapshot(nodes=[make_node("n1", gpus=16)], queues=queues, jobs=jobs), gang, change)
+
+
 def check(snapshot: Snapshot, gang: Job, change: str) -> None:
-    """The gang is advised this change, and starts with it. If it is advised none, two workers do not start."""
+    """The gang is advised this, and starts if that changes its document. Else two of its workers do not start."""
     verdict = schedule(snapshot, POLICY).verdicts[gang.key]
 
     assert verdict.would_start_if == change
-    changed = edited(gang, verdict.change) if change else replace(gang, workers_min=2, workers_max=2)
-    assert is_started(schedule(with_job(snapshot, changed), POLICY), gang.key) == bool(change)
+    changed = edited(gang, verdict.change) if verdict.change else replace(gang, workers_min=2, workers_max=2)
+    assert is_started(schedule(with_job(snapshot, changed), POLICY), gang.key) == bool(verdict.change)

@@ -47,6 +47,7 @@ class KeptFor:
 
     job: Job
     starts_at: float
+    """Minus infinity: quota alone is reserved, and no run time is short enough to use it."""
     allocation: Allocation
     is_collected: bool = False
     """Reserved for an overdue job: priority does not help against it, and `expectedRuntime` is not enough to use it."""

@@ -14,6 +14,7 @@ from math import inf
 from typing import TypeAlias
 
 from cotenant.core.actions.backfill import Reservation
+from cotenant.core.actions.collect import Collection
 from cotenant.core.actions.start_bounds import waiting_order
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.request import Request, RequestKey, request_key
@@ -133,7 +134,7 @@ def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
 def _behind_kept_places(turns: TurnsTaken) -> Iterator[tuple[Entry, Sequence[KeptFor]]]:
     """Waiting entries, each with the places that were reserved when its turn came. Then entries that can never start as
     written: they took no turn, and get all reserved places that may come before them."""
-    kept = {reservation.job: reservation for reservation in turns.reservations}
+    kept = {one.job: one for one in (*turns.reservations, *map(_of_collection, turns.admission.collections.values()))}
     ahead: tuple[KeptFor, ...] = tuple(_kept_for_bookings(turns.booked))
     claimed: set[str] = set()
     for entry in turns.waiting:
@@ -154,6 +155,12 @@ def _behind_kept_places(turns: TurnsTaken) -> Iterator[tuple[Entry, Sequence[Kep
     for entry in turns.cycle.entries:
         if entry.outcome is EntryOutcome.INADMISSIBLE:
             yield entry, [kept for kept in ahead if kept.is_collected or not _comes_before(entry.job, kept.job)]
+
+
+def _of_collection(collection: Collection) -> Reservation:
+    """No run time is short enough to use quota that is reserved without GPUs."""
+    kept = collection.reservation
+    return replace(kept, starts_at=-inf) if collection.of_quota else kept
 
 
 def _kept_for_bookings(booked: BookedPlaces) -> Iterator[KeptFor]:
@@ -200,7 +207,7 @@ def _overtaken(tenures: Tenures, job: Job, request: Request, ahead: Sequence[Kep
 
 
 def _classes_of(kept: KeptFor) -> list[str]:
-    return [gpu_class for (gpu_class, _), _ in kept.allocation.charge.amounts]
+    return [gpu_class for (gpu_class, _), _ in kept.allocation.charge.amounts] if kept.allocation.nodes else []
 
 
 def _longer_waits(tenures: Tenures, job: Job, ahead: Sequence[KeptFor]) -> int:
