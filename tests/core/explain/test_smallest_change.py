@@ -16,6 +16,7 @@ from cotenant.core.model.objects import (
     Sharing,
     Spread,
     TenantQueue,
+    TimeOrder,
     Topology,
     TopologyMode,
 )
@@ -242,6 +243,18 @@ def test_fewer_workers_help_on_a_reserved_place_only_if_the_job_ends_in_time(max
 def test_no_run_time_of_less_than_a_minute_is_advised(ends_in_s: float, change: str) -> None:
     jobs = behind(GANG, make_job("small", at=2), ends_in_s=ends_in_s)
     assert advice([make_node("n1", gpus=4)], jobs) == change
+
+
+@pytest.mark.parametrize(
+    ("order", "change"),
+    [(TimeOrder.AGE, "it asked for 2 workers"), (TimeOrder.LEAST_SERVICE, "")],
+    ids=["age", "service"],
+)
+def test_an_older_gang_may_take_the_reserved_place_if_its_queue_orders_by_age(order: TimeOrder, change: str) -> None:
+    """It is too large for the cluster, and has had GPUs for three hours."""
+    jobs = behind(GANG, make_job("large", workers=9, at=0, ran_s=3 * 3_600))
+    queues = (replace(make_queue("red", guaranteed=16), order=order),)
+    assert advice([make_node("n1", gpus=4)], jobs, queues=queues) == change
 
 
 def test_of_two_reserved_places_the_later_one_is_advised() -> None:

@@ -38,7 +38,7 @@ def changes(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChan
         yield from first(bounded_runtime(job, deadline) for deadline in around.deadlines)
     yield from less_on_host(job, starts)
     yield from first(_ranks_together(job))
-    yield from fewer_workers(job, around, starts)
+    yield from fewer_workers(job, starts)
     yield from fewer_gpus(job, starts)
     yield from smaller_share(job, starts)
     yield from first(_other_priorities(job, around))

@@ -13,7 +13,7 @@ this holds: docs/design/0006-scheduling-core.md#proofs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation
@@ -28,7 +28,6 @@ from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
-from cotenant.core.placement.gang import max_workers
 from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.quota.headroom import raised_limit
 
@@ -43,16 +42,16 @@ SHORTEST_S = 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptFor:
-    """A place that is reserved for a job until it starts there."""
+    """A place that is reserved until a job, or a booking, starts there."""
 
-    job: Job
     starts_at: float
     """Minus infinity: quota alone is reserved, and no run time is short enough to use it."""
     allocation: Allocation
-    is_collected: bool = False
-    """Reserved for an overdue job: priority does not help against it, and `expectedRuntime` is not enough to use it."""
+    job: Job | None = None
+    """None: it is reserved for an overdue job or a booking. Priority does not help against it, and `expectedRuntime` is
+    not enough to use it."""
     turn: OverdueTurn | None = None
-    """Of the overdue job; None if the place is reserved for another one or for a booking."""
+    """Of the overdue job."""
     claimed: frozenset[str] = frozenset()
     """Classes of GPUs in which places may have been reserved before that turn."""
 
@@ -123,14 +122,14 @@ class ChangeSearch:
         asked = {kind.resource for kind in kinds_of(job.gpu, inventory)}
         resources: set[str | None] = {*asked} or {inventory.default_resource}
         bounds = tree.priority_bounds(tree.index[job.queue], of_class=False)
-        above = {kept.job.priority + 1 for kept in ahead if kept.job.queue == job.queue}
+        rivals = (kept.job for kept in ahead if kept.job is not None and kept.job.queue == job.queue)
+        above = {rival.priority + 1 for rival in rivals}
         priorities = sorted({bounds.nearest(job.priority), *above} - {job.priority})
         return Surroundings(
             classes=tuple(sorted({kind.gpu_class for kind in inventory.kinds if kind.resource in resources})),
             any_class=inventory.default_resource in resources,
             zones=tuple(sorted(zone for zone in inventory.zones if zone)),
             priorities=tuple(one for one in priorities if bounds.least <= one <= bounds.most),
-            workers=self._largest_gang(job, ahead) if job.workers_min > 1 else 1,
             deadlines=self._deadlines(job, ahead),
         )
 
@@ -145,17 +144,6 @@ class ChangeSearch:
             for at in instants
             if not self._moment.is_past(at - SHORTEST_S) and (said is None or self._moment.is_past(at - said))
         )
-
-    def _largest_gang(self, job: Job, ahead: Sequence[KeptFor]) -> int:
-        """Workers that fit if neither quotas nor reserved places counted: an upper bound for the search for fewer
-        workers."""
-        one = self._resolve(replace(job, workers_min=1, workers_max=1))
-        if isinstance(one, Refusal):
-            return 0
-        with self._current.trial():
-            for kept in ahead:
-                self._current.release(kept.allocation)
-            return max(max_workers(self._current.fit_cache, option.placement_request) for option in one.options)
 
     def _starts(self, job: Job, changed: Job, ahead: Sequence[KeptFor], ends_by: float | None) -> bool:
         request = self._resolve(changed)
@@ -188,14 +176,13 @@ class ChangeSearch:
 
         `ends_by`: when it will have ended for sure.
         """
-        runtime_s = changed.max_runtime_s or (None if kept.is_collected else changed.expected_runtime_s)
+        runtime_s = changed.max_runtime_s or (None if kept.job is None else changed.expected_runtime_s)
         if ends_by is not None:
             in_time = ends_by <= kept.starts_at
         else:
             in_time = runtime_s is not None and not self._moment.is_past(kept.starts_at - runtime_s)
-        if in_time:
-            return True
-        return not kept.is_collected and kept.job.queue == changed.queue and kept.job.priority < changed.priority
+        rival = kept.job
+        return in_time or (rival is not None and rival.queue == changed.queue and rival.priority < changed.priority)
 
     def _finds_place(self, request: Request) -> bool:
         """`fits` alone is exact, except for jobs that are not preemptible: their place must also lie in a guarantee."""

@@ -14,7 +14,6 @@ from math import inf
 from typing import TypeAlias
 
 from cotenant.core.actions.backfill import Reservation
-from cotenant.core.actions.collect import Collection
 from cotenant.core.actions.start_bounds import waiting_order
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.request import Request, RequestKey, request_key
@@ -24,12 +23,10 @@ from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.explain.smallest_change import ChangeSearch, KeptFor, OverdueTurn
 from cotenant.core.explain.spec_change import SpecChange
-from cotenant.core.model.objects import GpuRequest, Job, JobKey
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import NO_BOUND, Plan, Refusal, StartBound, Verdict
 from cotenant.core.queueing.fair_share import DominantShares
 from cotenant.core.queueing.line import Line
-from cotenant.core.queueing.order import order_in_queue
-from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.scheduling.admission import Admission
 from cotenant.core.scheduling.decision import Standings
 from cotenant.core.scheduling.overdue import bounds_of
@@ -134,54 +131,30 @@ def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
 def _behind_kept_places(turns: TurnsTaken) -> Iterator[tuple[Entry, Sequence[KeptFor]]]:
     """Waiting entries, each with the places that were reserved when its turn came. Then entries that can never start as
     written: they took no turn, and get all reserved places that may come before them."""
-    kept = {one.job: one for one in (*turns.reservations, *map(_of_collection, turns.admission.collections.values()))}
-    ahead: tuple[KeptFor, ...] = tuple(_kept_for_bookings(turns.booked))
+    kept = {one.job: one for one in turns.reservations}
+    turn = turns.cycle.service.turn
+    ahead: tuple[KeptFor, ...] = tuple(
+        KeptFor(place.booking.starts_at, place.allocation) for place in turns.booked.places if place.allocation.nodes
+    )
     claimed: set[str] = set()
     for entry in turns.waiting:
         yield entry, ahead
-        if (reservation := kept.get(entry.job.key)) is not None:
-            turn = None
-            if reservation.is_collected and entry.request is not None:
-                turn = _overdue_turn(turns.admission.tenures, entry.job, entry.request)
-            ahead = (
-                *ahead,
-                KeptFor(
-                    entry.job, reservation.starts_at, reservation.allocation, reservation.is_collected, turn,
-                    frozenset(claimed),
-                ),
-            )  # fmt: skip
+        if (collection := turns.admission.collections.get(entry.job.key)) is not None and entry.request is not None:
+            starts_at = -inf if collection.of_quota else collection.reservation.starts_at
+            overdue = _overdue_turn(turns.admission.tenures, entry.job, entry.request)
+            place = KeptFor(starts_at, collection.reservation.allocation, None, overdue, frozenset(claimed))
+            ahead = (*ahead, place)
+        elif (reservation := kept.get(entry.job.key)) is not None:
+            ahead = (*ahead, KeptFor(reservation.starts_at, reservation.allocation, entry.job))
         if entry.request is not None and entry.reason is not None and entry.reason.waits_for_space:
             claimed.update(entry.request.classes)
     for entry in turns.cycle.entries:
         if entry.outcome is EntryOutcome.INADMISSIBLE:
-            yield entry, [kept for kept in ahead if kept.is_collected or not _comes_before(entry.job, kept.job)]
-
-
-def _of_collection(collection: Collection) -> Reservation:
-    """No run time is short enough to use quota that is reserved without GPUs."""
-    kept = collection.reservation
-    return replace(kept, starts_at=-inf) if collection.of_quota else kept
-
-
-def _kept_for_bookings(booked: BookedPlaces) -> Iterator[KeptFor]:
-    """Places kept for bookings, each as if for a job of the booking's queue that starts when the booking does."""
-    for place in booked.places:
-        if place.allocation.nodes:
-            job = _stand_in(place.booking)
-            yield KeptFor(job, place.booking.starts_at, place.allocation, is_collected=True)
-
-
-def _stand_in(booking: BookingTerms) -> Job:
-    return Job(
-        key=booking.name,
-        uid="",
-        namespace="",
-        queue=booking.queue,
-        workers_min=1,
-        workers_max=1,
-        gpu=GpuRequest(classes=(booking.gpu_class,)),
-        submitted_at=booking.since,
-    )
+            job = entry.job
+            yield (
+                entry,
+                [one for one in ahead if one.job is None or one.job.queue != job.queue or turn(one.job) < turn(job)],
+            )
 
 
 def _overdue_turn(tenures: Tenures, job: Job, request: Request) -> OverdueTurn | None:
@@ -214,8 +187,3 @@ def _longer_waits(tenures: Tenures, job: Job, ahead: Sequence[KeptFor]) -> int:
     """Places of overdue jobs that have waited for less time than this one; −1 if it is not overdue."""
     turns = [kept.turn for kept in ahead if kept.turn is not None]
     return sum(waiting_order(job) < turn[1:] for turn in turns) if turns and tenures.is_overdue(job) else -1
-
-
-def _comes_before(job: Job, other: Job) -> bool:
-    """True if the other job is of the same queue and before it. Between queues nothing is sure: shares decide."""
-    return job.queue == other.queue and order_in_queue(job) < order_in_queue(other)
