@@ -151,10 +151,7 @@ class ChangeSearch:
             return False
         overtaken = self._overtaken(changed, request, ahead)
         open_to_it = [kept for kept in ahead if kept in overtaken or self._may_go_before(changed, kept, ends_by)]
-        finds_place = self._finds_place_behind(request, ahead, ()) or (
-            bool(open_to_it) and self._finds_place_behind(request, ahead, open_to_it)
-        )
-        return finds_place and self._in_line(changed)
+        return self._finds_place_behind(request, ahead, open_to_it) and self._in_line(changed)
 
     def _finds_place_behind(self, request: Request, ahead: Sequence[KeptFor], open_to_it: Sequence[KeptFor]) -> bool:
         """True if it finds a place without the reserved places that are not open to it. Equal questions share one
