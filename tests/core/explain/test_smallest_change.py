@@ -257,6 +257,19 @@ def test_an_older_gang_may_take_the_reserved_place_if_its_queue_orders_by_age(or
     assert advice([make_node("n1", gpus=4)], jobs, queues=queues) == change
 
 
+def test_no_priority_is_advised_that_brings_the_queue_out_of_its_guarantee() -> None:
+    """With the job that asks for two GPUs at its head, its queue has its turn after the other one."""
+    running = [
+        busy(f"b{column}", "n1", column, queue="blue", expected_runtime_s=700, cpu_milli=1_000) for column in (0, 1)
+    ]
+    rival, other = (make_job(name, queue=queue, cpu_milli=64_000, at=1, priority=number)
+                    for name, queue, number in (("rival", "red", 1), ("other", "blue", 0)))  # fmt: skip
+    new = make_job("new", gpus=2, cpu_milli=1_000, at=2, max_runtime_s=7_200)
+    queues = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=3))
+    found = advice([make_node("n1", gpus=4, cpu_milli=64_000)], [*running, rival, other, new], queues=queues)
+    assert found == "it were sure to end within 10m (maxRuntime)"
+
+
 def test_of_two_reserved_places_the_later_one_is_advised() -> None:
     nodes = [make_node("n1", gpus=4), make_node("n2", gpus=4, gpu_class="A100")]
     ending = [busy("a", "n1", 0, expected_runtime_s=400), busy("b", "n2", 0, expected_runtime_s=700)]

@@ -29,6 +29,7 @@ from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.queueing.service import Turn
 from cotenant.core.quota.headroom import raised_limit
 
 _NO_CHANGE_HELPS = frozenset(
@@ -62,6 +63,7 @@ class ChangeSearch:
 
     __slots__ = (
         "_ahead", "_by_fit", "_current", "_found", "_in_line", "_moment", "_overtaken", "_resolve", "_trials_left",
+        "_turn",
     )  # fmt: skip
 
     def __init__(
@@ -71,16 +73,17 @@ class ChangeSearch:
         in_line: Callable[[Job], bool],
         overtaken: Callable[[Job, Request, Sequence[KeptFor]], Collection[KeptFor]],
         *,
+        turn: Callable[[Job], Turn],
         moment: Moment,
         trials: int,
     ) -> None:
         """`in_line`: whether the bounds of the queue would let the changed job take a turn. `overtaken`: those of the
-        places for overdue jobs before whose turn the changed job, which makes this request, has its own. `trials`:
-        places that are searched in all; after that no change is advised."""
+        places for overdue jobs before whose turn the changed job, which makes this request, has its own. `turn`: of
+        jobs of one queue, lower first. `trials`: places that are searched in all; after that no change is advised."""
         self._current, self._resolve, self._in_line, self._overtaken = current, resolve, in_line, overtaken
         self._by_fit = Occupancy(current.ledger, current.usage, BestFit())
         """The same occupancy with a cheap scorer: only whether a place exists matters."""
-        self._moment, self._trials_left = moment, trials
+        self._turn, self._moment, self._trials_left = turn, moment, trials
         self._found: dict[tuple[Request, tuple[int, ...]], bool] = {}
         """(request, places that stay reserved) → whether it finds a place."""
         self._ahead: list[tuple[KeptFor, int]] = []
@@ -147,10 +150,16 @@ class ChangeSearch:
 
     def _starts(self, job: Job, changed: Job, ahead: Sequence[KeptFor], ends_by: float | None) -> bool:
         request = self._resolve(changed)
-        if isinstance(request, Refusal) or not self._keeps_its_turn(job, request):
+        if isinstance(request, Refusal) or not self._keeps_turn_of(job, request):
             return False
         overtaken = self._overtaken(changed, request, ahead)
-        open_to_it = [kept for kept in ahead if kept in overtaken or self._may_go_before(changed, kept, ends_by)]
+        # Less service and a shorter rest only bring its turn forward.
+        turn = (-changed.priority, *self._turn(job)[1:])
+        open_to_it = [
+            kept
+            for kept in ahead
+            if kept in overtaken or self._ends_before(changed, kept, ends_by) or self._passes(turn, request, kept)
+        ]
         return self._finds_place_behind(request, ahead, open_to_it) and self._in_line(changed)
 
     def _finds_place_behind(self, request: Request, ahead: Sequence[KeptFor], open_to_it: Sequence[KeptFor]) -> bool:
@@ -168,18 +177,22 @@ class ChangeSearch:
                 found = self._found[question] = self._finds_place(request)
         return found
 
-    def _may_go_before(self, changed: Job, kept: KeptFor, ends_by: float | None) -> bool:
-        """True if the changed job will have ended when the place is taken, or has its turn before the other job.
-
-        `ends_by`: when it will have ended for sure.
-        """
-        runtime_s = changed.max_runtime_s or (None if kept.job is None else changed.expected_runtime_s)
+    def _ends_before(self, changed: Job, kept: KeptFor, ends_by: float | None) -> bool:
+        """True if the changed job will have ended when the place is taken. `ends_by`: when it will for sure."""
         if ends_by is not None:
-            in_time = ends_by <= kept.starts_at
-        else:
-            in_time = runtime_s is not None and not self._moment.is_past(kept.starts_at - runtime_s)
-        rival = kept.job
-        return in_time or (rival is not None and rival.queue == changed.queue and rival.priority < changed.priority)
+            return ends_by <= kept.starts_at
+        runtime_s = changed.max_runtime_s or (None if kept.job is None else changed.expected_runtime_s)
+        return runtime_s is not None and not self._moment.is_past(kept.starts_at - runtime_s)
+
+    def _passes(self, turn: Turn, changed: Request, kept: KeptFor) -> bool:
+        """True if the place is reserved for a job of the same queue, before which the changed one has its turn."""
+        other = kept.job
+        return (
+            other is not None
+            and other.queue == changed.job.queue
+            and turn < self._turn(other)
+            and self._keeps_turn_of(other, changed)
+        )
 
     def _finds_place(self, request: Request) -> bool:
         """`fits` alone is exact, except for jobs that are not preemptible: their place must also lie in a guarantee."""
@@ -187,9 +200,9 @@ class ChangeSearch:
             request.job.preemptible or find(self._by_fit, request, request.workers) is not None
         )
 
-    def _keeps_its_turn(self, job: Job, changed: Request) -> bool:
-        """True if the changed job stays inside each guarantee on its path that it was inside: so its turn comes no
-        later."""
+    def _keeps_turn_of(self, job: Job, changed: Request) -> bool:
+        """True if the changed job stays inside each guarantee on its path that this job is inside: so its queue's turn
+        comes no later than with this job."""
         before = self._resolve(job)
         if isinstance(before, Refusal):
             return True

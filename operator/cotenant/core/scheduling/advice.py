@@ -34,9 +34,9 @@ from cotenant.core.scheduling.overdue import bounds_of
 _NODES = 1_000_000
 """Bound on the work of one cycle: trials times nodes."""
 
-_Kind: TypeAlias = tuple[RequestKey, int, int | None, int | None, Refusal, int, int]
-"""What advice depends on: request, workers, run times, reason, the number of places that are reserved ahead, and of
-those the ones for jobs that have waited for less time (−1: the job is not overdue itself)."""
+_Kind: TypeAlias = tuple[RequestKey, int, int | None, int | None, Refusal, int, tuple[int, int]]
+"""What advice depends on: request, workers, run times, reason, the number of places that are reserved ahead, and how
+many of those are for jobs that come after this one: see `_before`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +107,7 @@ def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
         turns.requests.resolve,
         lambda changed: changed.queue not in lines or lines[changed.queue].takes(changed),
         partial(_overtaken, turns.admission.tenures),
+        turn=cycle.service.turn,
         moment=cycle.moment,
         trials=min(cycle.policy.advice, _NODES // max(1, len(cycle.inventory.nodes))),
     )
@@ -118,7 +119,7 @@ def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
             continue
         kind = (
             request_key(job), job.workers_max, job.expected_runtime_s, job.max_runtime_s, reason, len(ahead),
-            _longer_waits(turns.admission.tenures, job, ahead),
+            _before(turns, job, ahead),
         )  # fmt: skip
         if kind not in known:
             known[kind] = search.smallest_change(job, reason, ahead)
@@ -130,9 +131,8 @@ def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
 
 def _behind_kept_places(turns: TurnsTaken) -> Iterator[tuple[Entry, Sequence[KeptFor]]]:
     """Waiting entries, each with the places that were reserved when its turn came. Then entries that can never start as
-    written: they took no turn, and get all reserved places that may come before them."""
+    written: they took no turn, and get all reserved places."""
     kept = {one.job: one for one in turns.reservations}
-    turn = turns.cycle.service.turn
     ahead: tuple[KeptFor, ...] = tuple(
         KeptFor(place.booking.starts_at, place.allocation) for place in turns.booked.places if place.allocation.nodes
     )
@@ -148,13 +148,7 @@ def _behind_kept_places(turns: TurnsTaken) -> Iterator[tuple[Entry, Sequence[Kep
             ahead = (*ahead, KeptFor(reservation.starts_at, reservation.allocation, entry.job))
         if entry.request is not None and entry.reason is not None and entry.reason.waits_for_space:
             claimed.update(entry.request.classes)
-    for entry in turns.cycle.entries:
-        if entry.outcome is EntryOutcome.INADMISSIBLE:
-            job = entry.job
-            yield (
-                entry,
-                [one for one in ahead if one.job is None or one.job.queue != job.queue or turn(one.job) < turn(job)],
-            )
+    yield from ((entry, ahead) for entry in turns.cycle.entries if entry.outcome is EntryOutcome.INADMISSIBLE)
 
 
 def _overdue_turn(tenures: Tenures, job: Job, request: Request) -> OverdueTurn | None:
@@ -183,7 +177,10 @@ def _classes_of(kept: KeptFor) -> list[str]:
     return [gpu_class for (gpu_class, _), _ in kept.allocation.charge.amounts] if kept.allocation.nodes else []
 
 
-def _longer_waits(tenures: Tenures, job: Job, ahead: Sequence[KeptFor]) -> int:
-    """Places of overdue jobs that have waited for less time than this one; −1 if it is not overdue."""
-    turns = [kept.turn for kept in ahead if kept.turn is not None]
-    return sum(waiting_order(job) < turn[1:] for turn in turns) if turns and tenures.is_overdue(job) else -1
+def _before(turns: TurnsTaken, job: Job, ahead: Sequence[KeptFor]) -> tuple[int, int]:
+    """Jobs with places in `ahead` that come after this one: in its queue; in the order of waits, if it is overdue."""
+    tenures, turn = turns.admission.tenures, turns.cycle.service.turn
+    rivals = [kept.job for kept in ahead if kept.job is not None and kept.job.queue == job.queue]
+    overdue = [kept.turn[1:] for kept in ahead if kept.turn is not None]
+    waits = sum(waiting_order(job) < wait for wait in overdue) if overdue and tenures.is_overdue(job) else -1
+    return sum(turn(job) < turn(rival) for rival in rivals), waits
