@@ -14,6 +14,7 @@ from cotenant.core.model.plan import Evict, EvictionKind
 from cotenant.core.scheduling.requested_moves import lies_elsewhere
 from cotenant.core.scheduling.scheduler import place
 from cotenant.query.cluster_change import requeued
+from cotenant.query.redaction import held_milli
 from cotenant.query.situation import Situation
 
 BEFORE: Final = "it was asked to leave before"
@@ -49,7 +50,7 @@ def plan_move(situation: Situation, job: Job) -> MovePlan:
         fits=moves,
         held=_nodes(job.placement),
         unsaved_s=unsaved,
-        unsaved_milli_s=unsaved * _milli(job.placement),
+        unsaved_milli_s=unsaved * held_milli(job.placement) if job.placement else 0,
     )
     if moves:
         return replace(found, to=_nodes(plan.nominations.get(job.key)))
@@ -77,8 +78,3 @@ def _nodes(placement: Placement | None) -> tuple[tuple[str, int], ...]:
     for part in placement.nodes if placement else ():
         counted[part.node] += len(part.ranks)
     return tuple(counted.items())
-
-
-def _milli(placement: Placement | None) -> int:
-    grants = (gpu for part in (placement.nodes if placement else ()) for rank in part.ranks for gpu in rank.gpus)
-    return sum(gpu.compute_milli for gpu in grants)
