@@ -13,7 +13,7 @@ from cotenant.core.explain.spec_change import SpecChange, Surroundings
 from cotenant.core.model.objects import GpuRequest, Job, Sharing, Spread, Topology, TopologyMode
 from tests.support.clusters import make_job
 
-NOWHERE = Surroundings(classes=(), zones=(), priorities=(), deadlines=())
+NOWHERE = Surroundings(classes=(), zones=(), priorities=(), workers=10_000, deadlines=())
 CLASSES = replace(NOWHERE, classes=("A100", "H100", "L4"))
 ZONES = replace(NOWHERE, zones=("east", "west", "north"))
 TIMES = replace(NOWHERE, deadlines=tuple(Deadline(float(seconds), seconds) for seconds in (7200, 600, 60)))
@@ -281,6 +281,12 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
         lambda job: job.workers_max == 1,
         [("it asked for 1 worker", (("spec.workers", "1"),))],
     ),
+    "as many workers as there is room for": (
+        make_job("a", workers=8),
+        replace(NOWHERE, workers=5),
+        lambda job: job.workers_min < 8,
+        [("it asked for 5 workers", (("spec.workers", "5"),))],
+    ),
     "an elastic gang keeps its most": (
         make_job("a", workers=(4, 8)),
         NOWHERE,
@@ -488,7 +494,7 @@ def test_the_mildest_change_of_a_kind_is_named(
 
 
 def test_every_kind_of_change_is_named_once_those_first_that_cost_the_job_nothing() -> None:
-    everywhere = Surroundings(("A100",), ("west",), (5,), (Deadline(600.0, 600),))
+    everywhere = Surroundings(("A100",), ("west",), (5,), 10, (Deadline(600.0, 600),))
     whole = replace(
         make_job("a", gpus=2, workers=2, classes=("H100",), zones=("east",)),
         topology=Topology("rack", TopologyMode.REQUIRED),

@@ -31,14 +31,14 @@ def changes(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChan
     said = job.max_runtime_s or job.expected_runtime_s
     yield from first(_softer_topology(job))
     yield from first(_softer_spread(job))
-    yield from first(_more_classes(job, around))
-    yield from first(_more_zones(job, around))
+    yield from first(_more_names(job, "classes", "class", around.classes, takes_any=around.any_class))
+    yield from first(_more_names(job, "zones", "zone", around.zones, takes_any=True))
     yield from first(_wider_sharing(job))
     if said is None:  # with a run time it may use GPUs that are kept for a job which starts later
         yield from first(bounded_runtime(job, deadline) for deadline in around.deadlines)
     yield from less_on_host(job, starts)
     yield from first(_ranks_together(job))
-    yield from fewer_workers(job, starts)
+    yield from fewer_workers(job, around, starts)
     yield from fewer_gpus(job, starts)
     yield from smaller_share(job, starts)
     yield from first(_other_priorities(job, around))
@@ -63,24 +63,16 @@ def _softer_spread(job: Job) -> Iterator[SpecChange]:
         yield SpecChange.of(words, softer, ("spec.spread.mode", "Preferred"), *bound)
 
 
-def _more_classes(job: Job, around: Surroundings) -> Iterator[SpecChange]:
-    own = job.gpu.classes
-    for name in around.classes if own else ():
-        if name not in own:
-            wider = with_gpu(job, classes=(*own, name))
-            yield SpecChange.of(f"it also allowed class {name}", wider, ("spec.gpu.classes", [*own, name]))
-    if own and around.any_class:
-        yield SpecChange.of("it allowed GPUs of any class", with_gpu(job, classes=()), ("spec.gpu.classes", None))
-
-
-def _more_zones(job: Job, around: Surroundings) -> Iterator[SpecChange]:
-    own = job.gpu.zones
-    for name in around.zones if own else ():
-        if name not in own:
-            wider = with_gpu(job, zones=(*own, name))
-            yield SpecChange.of(f"it also allowed zone {name}", wider, ("spec.gpu.zones", [*own, name]))
-    if own:
-        yield SpecChange.of("it allowed GPUs of any zone", with_gpu(job, zones=()), ("spec.gpu.zones", None))
+def _more_names(job: Job, field: str, what: str, names: Iterable[str], *, takes_any: bool) -> Iterator[SpecChange]:
+    """One more class or zone, then any. `field`: of the `GpuRequest`, and of `spec.gpu`."""
+    own, path = getattr(job.gpu, field), f"spec.gpu.{field}"
+    if not own:
+        return
+    for name in (one for one in names if one not in own):
+        wider = with_gpu(job, **{field: (*own, name)})
+        yield SpecChange.of(f"it also allowed {what} {name}", wider, (path, [*own, name]))
+    if takes_any:
+        yield SpecChange.of(f"it allowed GPUs of any {what}", with_gpu(job, **{field: ()}), (path, None))
 
 
 def _wider_sharing(job: Job) -> Iterator[SpecChange]:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from cotenant.core.cycle.gallop import first_true
-from cotenant.core.explain.spec_change import SpecChange, Starts, with_gpu
+from cotenant.core.explain.spec_change import SpecChange, Starts, Surroundings, with_gpu
 from cotenant.core.model.formatting import (
     counted,
     format_cpu,
@@ -76,13 +76,13 @@ def _with_host_amount(job: Job, name: str, added: int, amount: int) -> Job:
     return replace(job, **amounts)
 
 
-def fewer_workers(job: Job, starts: Starts) -> Iterator[SpecChange]:
+def fewer_workers(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChange]:
     elastic = job.workers_max > job.workers_min
 
     def with_workers(number: int) -> Job:
         return replace(job, workers_min=number, workers_max=job.workers_max if elastic else number)
 
-    if (most := _largest(with_workers, job.workers_min - 1, starts)) is not None:
+    if (most := _largest(with_workers, min(job.workers_min - 1, around.workers), starts)) is not None:
         words = f"it asked for {'at least ' if elastic else ''}{counted(most, 'worker')}"
         yield SpecChange.of(words, with_workers(most), ("spec.minWorkers" if elastic else "spec.workers", most))
 

@@ -13,7 +13,7 @@ this holds: docs/design/0006-scheduling-core.md#proofs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation
@@ -28,6 +28,7 @@ from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
+from cotenant.core.placement.gang import max_workers
 from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.queueing.service import Turn
 from cotenant.core.quota.headroom import raised_limit
@@ -133,6 +134,7 @@ class ChangeSearch:
             any_class=inventory.default_resource in resources,
             zones=tuple(sorted(zone for zone in inventory.zones if zone)),
             priorities=tuple(one for one in priorities if bounds.least <= one <= bounds.most),
+            workers=self._largest_gang(job, ahead) if job.workers_min > 1 else 1,
             deadlines=self._deadlines(job, ahead),
         )
 
@@ -147,6 +149,17 @@ class ChangeSearch:
             for at in instants
             if not self._moment.is_past(at - SHORTEST_S) and (said is None or self._moment.is_past(at - said))
         )
+
+    def _largest_gang(self, job: Job, ahead: Sequence[KeptFor]) -> int:
+        """Workers that fit if neither quotas nor reserved places counted: an upper bound for the search for fewer
+        workers."""
+        one = self._resolve(replace(job, workers_min=1, workers_max=1))
+        if isinstance(one, Refusal):
+            return 0
+        with self._current.trial():
+            for kept in ahead:
+                self._current.release(kept.allocation)
+            return max(max_workers(self._current.fit_cache, option.placement_request) for option in one.options)
 
     def _starts(self, job: Job, changed: Job, ahead: Sequence[KeptFor], ends_by: float | None) -> bool:
         request = self._resolve(changed)

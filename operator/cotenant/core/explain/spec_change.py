@@ -49,6 +49,8 @@ class Surroundings:
     zones: tuple[str, ...]
     priorities: tuple[int, ...]
     """Priorities that the queue allows and with which the job would pass jobs for which places are kept."""
+    workers: int
+    """The most workers of this kind for which there could be room."""
     deadlines: tuple[Deadline, ...]
     """When GPUs that are reserved for other jobs are taken, latest first."""
     any_class: bool = True
