@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cotenant.core.model.objects import Job, JobKey, Placement
-from cotenant.core.model.plan import Evict, EvictionKind
+from cotenant.core.model.plan import Evict, EvictionKind, Plan
 from cotenant.core.scheduling.requested_moves import lies_elsewhere
 from cotenant.core.scheduling.scheduler import place
 from cotenant.query.cluster_change import requeued
@@ -41,8 +41,7 @@ class MovePlan:
 
 def plan_move(situation: Situation, job: Job) -> MovePlan:
     """`job` is a running job with the requested restriction."""
-    jobs = tuple(job if one.key == job.key else one for one in situation.snapshot.jobs)
-    plan = place(replace(situation.snapshot, jobs=jobs, accounting=None), situation.policy)
+    plan = _plan_with(situation, job)
     moves = any(isinstance(one, Evict) and (one.job, one.kind) == (job.key, EvictionKind.MOVED) for one in plan.actions)
     unsaved = _unsaved_s(job, situation.planned.now)
     found = MovePlan(
@@ -59,12 +58,16 @@ def plan_move(situation: Situation, job: Job) -> MovePlan:
     return replace(found, message=_why_not(situation, job))
 
 
+def _plan_with(situation: Situation, job: Job) -> Plan:
+    """The next plan, with this job in the place of the one of its key."""
+    jobs = tuple(job if one.key == job.key else one for one in situation.snapshot.jobs)
+    return place(replace(situation.snapshot, jobs=jobs, accounting=None), situation.policy)
+
+
 def _why_not(situation: Situation, job: Job) -> str:
     if job.evicting:
         return BEFORE
-    waits = requeued(job, situation.snapshot.now)
-    jobs = tuple(waits if one.key == job.key else one for one in situation.snapshot.jobs)
-    verdict = place(replace(situation.snapshot, jobs=jobs, accounting=None), situation.policy).verdicts.get(job.key)
+    verdict = _plan_with(situation, requeued(job, situation.snapshot.now)).verdicts.get(job.key)
     return verdict.message if verdict is not None else "it cannot be moved now"
 
 
