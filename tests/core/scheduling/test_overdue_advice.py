@@ -69,6 +69,17 @@ def test_a_job_that_has_to_borrow_waits_behind_places_that_are_kept_in_one_of_it
     check(make_snapshot(nodes=nodes, queues=queues, jobs=jobs), gang, "")
 
 
+@pytest.mark.parametrize("expected_runtime_s", [None, 60, 5_000])
+def test_an_expected_run_time_does_not_replace_a_maximum_on_a_place_reserved_for_an_overdue_job(
+    expected_runtime_s: int | None,
+) -> None:
+    new = make_job("new", at=950, expected_runtime_s=expected_runtime_s)
+    jobs = [busy(0), busy(1), make_job("kept", workers=4, at=10), new]
+    nodes, queues = [make_node("n1", gpus=4)], [make_queue("red", guaranteed=16)]
+
+    check(make_snapshot(nodes=nodes, queues=queues, jobs=jobs), new, "it were sure to end within 5m (maxRuntime)")
+
+
 @pytest.mark.parametrize(
     ("new", "change"),
     [

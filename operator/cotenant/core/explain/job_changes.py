@@ -28,22 +28,23 @@ def changes(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChan
     def first(candidates: Iterable[SpecChange]) -> Iterator[SpecChange]:
         return islice((one for one in candidates if one.job is not None and starts(one.job, one.ends_by)), 1)
 
-    said = job.max_runtime_s or job.expected_runtime_s
+    sure_ends = (bounded_runtime(job, deadline) for deadline in around.deadlines)
+    is_declared = bool(job.max_runtime_s or job.expected_runtime_s)
     yield from first(_softer_topology(job))
     yield from first(_softer_spread(job))
     yield from first(_more_names(job, "classes", "class", around.classes, takes_any=around.any_class))
     yield from first(_more_names(job, "zones", "zone", around.zones, takes_any=True))
     yield from first(_wider_sharing(job))
-    if said is None:  # with a run time it may use GPUs that are kept for a job which starts later
-        yield from first(bounded_runtime(job, deadline) for deadline in around.deadlines)
+    if not is_declared:  # with a run time it may use GPUs that are kept for a job which starts later
+        yield from first(sure_ends)
     yield from less_on_host(job, starts)
     yield from first(_ranks_together(job))
     yield from fewer_workers(job, around, starts)
     yield from fewer_gpus(job, starts)
     yield from smaller_share(job, starts)
     yield from first(_other_priorities(job, around))
-    if said is not None:
-        yield from first(bounded_runtime(job, deadline) for deadline in around.deadlines if deadline.seconds < said)
+    if is_declared:
+        yield from first(sure_ends)
 
 
 def _softer_topology(job: Job) -> Iterator[SpecChange]:

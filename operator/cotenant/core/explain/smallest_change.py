@@ -139,16 +139,14 @@ class ChangeSearch:
         )
 
     def _deadlines(self, job: Job, ahead: Sequence[KeptFor]) -> tuple[Deadline, ...]:
-        """Starts of reserved places, latest first. If the job declares a run time, only those before its declared
-        end."""
-        said = job.max_runtime_s or job.expected_runtime_s
-        instants = sorted({kept.starts_at for kept in ahead}, reverse=True)
-        told_at = Moment(self._moment.at)
-        return tuple(
-            Deadline.told(at, told_at)
-            for at in instants
-            if not self._moment.is_past(at - SHORTEST_S) and (said is None or self._moment.is_past(at - said))
-        )
+        """Starts of reserved places, latest first. Only those before which the job is not sure to have ended."""
+        found, told_at = set[float](), Moment(self._moment.at)
+        for kept in ahead:
+            said = job.max_runtime_s or (None if kept.job is None else job.expected_runtime_s)
+            is_open = said is not None and not self._moment.is_past(kept.starts_at - said)
+            if not is_open and not self._moment.is_past(kept.starts_at - SHORTEST_S):
+                found.add(kept.starts_at)
+        return tuple(Deadline.told(at, told_at) for at in sorted(found, reverse=True))
 
     def _largest_gang(self, job: Job, ahead: Sequence[KeptFor]) -> int:
         """Workers that fit if neither quotas nor reserved places counted: an upper bound for the search for fewer
