@@ -52,14 +52,14 @@ def catalogue(job: Job, snapshot: Snapshot) -> Iterator[tuple[str, Job]]:
         yield from (("gpus", _gpu(job, count=number)) for number in range(1, gpu.count))
     else:
         yield from (("gpus", _gpu(job, count=number)) for number in range(1, gpu.count))
-        yield from (("gpus", _gpu(job, count=1, memory_milli=part)) for part in (10, 250, 500, 900))
+        yield from (("gpus", _gpu(job, count=1, memory_milli=part)) for part in (1, 250, 500, 900))
     if job.topology is not None and job.topology.mode is TopologyMode.REQUIRED:
         yield "topology", replace(job, topology=replace(job.topology, mode=TopologyMode.PREFERRED))
     if job.spread is not None and job.spread.mode is TopologyMode.REQUIRED:
         yield "spread", replace(job, spread=replace(job.spread, mode=TopologyMode.PREFERRED, most=1))
-    yield from (("cpu", replace(job, cpu_milli=amount)) for amount in (0, 500, 1_000, 4_000) if amount < job.cpu_milli)
-    if job.memory_mib:
-        yield "memory", replace(job, memory_mib=0)
+    yield from (("cpu", replace(job, cpu_milli=amount)) for amount in (1, 500, 1_000, 4_000) if amount < job.cpu_milli)
+    if job.memory_mib > 1:
+        yield "memory", replace(job, memory_mib=1)
     if job.distinct_gpus and gpu.is_share:
         yield "ranks together", replace(job, distinct_gpus=False)
     yield from (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from cotenant.core.model.objects import Gpu, Job, JobKey, Node, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Plan
@@ -20,7 +20,7 @@ from cotenant.core.quota.tree import QueueTree, QuotaLine
 from cotenant.core.scheduling.scheduler import place
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.query.redaction import JobMention, Sees, size_of, uuids_of
+from cotenant.query.redaction import JobMention, Sees, uuids_of
 from cotenant.query.situation import Situation
 from cotenant.query.what_if import MENTIONED, WORTH_S, play, why_leaves
 
@@ -51,6 +51,9 @@ class MovedStart:
     """Unix seconds; None if no start is known."""
     after: float | None
 
+    def as_seen(self, sees: Sees) -> MovedStart:
+        return replace(self, job=self.job.as_seen(sees))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnbackedGuarantee:
@@ -62,6 +65,17 @@ class UnbackedGuarantee:
     guaranteed: int
     effective: int
     """What it would count for."""
+
+
+_LISTS: Final = {
+    "starts": "starts",
+    "promised": "promised",
+    "evicted": "evicted",
+    "keptWaiting": "kept_waiting",
+    "sooner": "sooner",
+    "later": "later",
+}
+"""Name in `ClusterWhatIf.counts` → the list that is counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,34 +105,17 @@ class ClusterWhatIf:
 
     def as_seen(self, sees: Sees) -> ClusterWhatIf:
         """The answer without the names of jobs that the caller may not read."""
-
-        def mentions(jobs: tuple[JobMention, ...]) -> tuple[JobMention, ...]:
-            return tuple(one.as_seen(sees) for one in jobs)
-
-        def moves(jobs: tuple[MovedStart, ...]) -> tuple[MovedStart, ...]:
-            return tuple(replace(one, job=one.job.as_seen(sees)) for one in jobs)
-
-        return replace(
-            self,
-            starts=mentions(self.starts),
-            promised=mentions(self.promised),
-            evicted=mentions(self.evicted),
-            kept_waiting=mentions(self.kept_waiting),
-            sooner=moves(self.sooner),
-            later=moves(self.later),
-        )
+        lists: dict[str, Any] = {
+            name: tuple(one.as_seen(sees) for one in getattr(self, name)) for name in _LISTS.values()
+        }
+        return replace(self, **lists)
 
 
 def what_if_cluster(situation: Situation, changed: ChangedCluster, clock: Clock) -> ClusterWhatIf:
     """The effect of the change on jobs that wait or run."""
     without = place(situation.snapshot, situation.policy)
     plan = place(changed.snapshot, changed.policy)
-    classes = {gpu.uuid: gpu.gpu_class for node in changed.snapshot.nodes for gpu in node.gpus}
-
-    def mention(key: JobKey, why: str = "") -> JobMention:
-        job = situation.jobs[key]
-        return JobMention(job=key, namespace=job.namespace, queue=job.queue, asks=size_of(job, classes), why=why)
-
+    mention = situation.mention
     started, starts = _admitted(without), _admitted(plan)
     gone = {one.job for one in without.actions if isinstance(one, Evict)} | {changed.moved}
     evicted = {one.job: why_leaves(one.kind) for one in plan.actions if isinstance(one, Evict) and one.job not in gone}
@@ -140,16 +137,11 @@ def what_if_cluster(situation: Situation, changed: ChangedCluster, clock: Clock)
     aside = {*started, *starts, *plan.nominations, *changed.left}
     sooner, later = _moved(_Starts(without, before), _Starts(plan, after), aside, mention)
     out = [*moved, *(mention(key, why) for key, why in sorted(evicted.items()))]
-    names = ("starts", "promised", "evicted", "keptWaiting", "sooner", "later")
-    lengths = (len(new), len(promised), len(out), len(kept), len(sooner), len(later))
+    found: tuple[list[Any], ...] = (new, promised, out, kept, sooner, later)
+    lists: dict[str, Any] = {name: tuple(one[:MENTIONED]) for name, one in zip(_LISTS.values(), found, strict=True)}
     return ClusterWhatIf(
-        starts=tuple(new[:MENTIONED]),
-        promised=tuple(promised[:MENTIONED]),
-        evicted=tuple(out[:MENTIONED]),
-        kept_waiting=tuple(kept[:MENTIONED]),
-        sooner=tuple(sooner[:MENTIONED]),
-        later=tuple(later[:MENTIONED]),
-        counts=tuple(zip(names, lengths, strict=True)),
+        **lists,
+        counts=tuple((name, len(one)) for name, one in zip(_LISTS, found, strict=True)),
         waiting=(len(without.verdicts), len(plan.verdicts)),
         unbacked=_unbacked(
             situation.accounting.tree, Accounting.of(changed.snapshot.nodes, changed.snapshot.queues, ()).tree
@@ -188,8 +180,7 @@ def without_node(snapshot: Snapshot, node: str, leaving: Collection[JobKey]) -> 
     nodes = tuple(
         replace(one, ready=False, unready_because="cordoned") if one.name == node else one for one in snapshot.nodes
     )
-    jobs = tuple(requeued(job, snapshot.now) if job.key in leaving else job for job in snapshot.jobs)
-    return _booked(replace(snapshot, nodes=nodes, jobs=jobs, accounting=None))
+    return _without(snapshot, nodes, leaving)
 
 
 def without_gpu(snapshot: Snapshot, uuid: str, leaving: Collection[JobKey]) -> Snapshot:
@@ -200,8 +191,12 @@ def without_gpu(snapshot: Snapshot, uuid: str, leaving: Collection[JobKey]) -> S
             return node
         return replace(node, gpus=tuple(replace(gpu, healthy=gpu.healthy and gpu.uuid != uuid) for gpu in node.gpus))
 
+    return _without(snapshot, tuple(map(taken_out, snapshot.nodes)), leaving)
+
+
+def _without(snapshot: Snapshot, nodes: tuple[Node, ...], leaving: Collection[JobKey]) -> Snapshot:
     jobs = tuple(requeued(job, snapshot.now) if job.key in leaving else job for job in snapshot.jobs)
-    return _booked(replace(snapshot, nodes=tuple(map(taken_out, snapshot.nodes)), jobs=jobs, accounting=None))
+    return _booked(replace(snapshot, nodes=nodes, jobs=jobs, accounting=None))
 
 
 def _booked(snapshot: Snapshot) -> Snapshot:

@@ -9,7 +9,7 @@ from typing import Final
 
 from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.query.redaction import JobMention, Sees, mentioned, redacted, size_of, uuids_of
+from cotenant.query.redaction import JobMention, Sees, mentioned, redacted, uuids_of
 from cotenant.query.situation import Situation
 from cotenant.query.waiting_line import WaitingLine
 
@@ -93,9 +93,8 @@ def explain(situation: Situation, key: JobKey, line: WaitingLine | None = None) 
     job = situation.jobs.get(key)
     if about is None or job is None or about.position is None:
         return about
-    classes = classes_of(situation)
-    ahead = tuple(_mention(one, classes, line.why_before(one, job)) for one in before[: -NAMED_AHEAD - 1 : -1])
-    leaving = tuple(_mention(one, classes, "it was asked to leave") for one in _leaving(situation, job))
+    ahead = tuple(situation.mention(one.key, line.why_before(one, job)) for one in before[: -NAMED_AHEAD - 1 : -1])
+    leaving = tuple(situation.mention(one, "it was asked to leave") for one in _leaving(situation, job))
     return replace(
         about,
         ahead=ahead,
@@ -144,24 +143,14 @@ def summarise(situation: Situation, key: JobKey, places: Mapping[JobKey, int]) -
     )
 
 
-def classes_of(situation: Situation) -> dict[str, str]:
-    """UUID → class of every GPU."""
-    return {gpu.uuid: gpu.gpu_class for node in situation.snapshot.nodes for gpu in node.gpus}
-
-
-def _mention(job: Job, classes: dict[str, str], why: str) -> JobMention:
-    return JobMention(job=job.key, namespace=job.namespace, queue=job.queue, asks=size_of(job, classes), why=why)
-
-
-def _leaving(situation: Situation, job: Job) -> list[Job]:
+def _leaving(situation: Situation, job: Job) -> list[JobKey]:
     """Jobs that give back GPUs of the place that was promised to this one."""
     promised = dict(situation.snapshot.nominations).get(job.key)
     if promised is None:
         return []
     wanted = uuids_of(promised)
-    going = [one for one in situation.snapshot.jobs if one.evicting and one.placement is not None]
-    found = [one for one in going if one.placement is not None and wanted & uuids_of(one.placement)]
-    return sorted(found, key=lambda one: one.key)
+    going = (one for one in situation.snapshot.jobs if one.evicting)
+    return sorted(one.key for one in going if one.placement is not None and wanted & uuids_of(one.placement))
 
 
 def _standing(job: Job) -> Standing:

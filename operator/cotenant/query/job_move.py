@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cotenant.core.model.objects import Job, JobKey, Placement
-from cotenant.core.model.plan import Evict, EvictionKind
+from cotenant.core.model.plan import Evict, EvictionKind, Plan
 from cotenant.core.scheduling.requested_moves import lies_elsewhere
 from cotenant.core.scheduling.scheduler import place
 from cotenant.query.cluster_change import requeued
+from cotenant.query.redaction import held_milli
 from cotenant.query.situation import Situation
 
 BEFORE: Final = "it was asked to leave before"
@@ -40,8 +41,7 @@ class MovePlan:
 
 def plan_move(situation: Situation, job: Job) -> MovePlan:
     """`job` is a running job with the requested restriction."""
-    jobs = tuple(job if one.key == job.key else one for one in situation.snapshot.jobs)
-    plan = place(replace(situation.snapshot, jobs=jobs, accounting=None), situation.policy)
+    plan = _plan_with(situation, job)
     moves = any(isinstance(one, Evict) and (one.job, one.kind) == (job.key, EvictionKind.MOVED) for one in plan.actions)
     unsaved = _unsaved_s(job, situation.planned.now)
     found = MovePlan(
@@ -49,7 +49,7 @@ def plan_move(situation: Situation, job: Job) -> MovePlan:
         fits=moves,
         held=_nodes(job.placement),
         unsaved_s=unsaved,
-        unsaved_milli_s=unsaved * _milli(job.placement),
+        unsaved_milli_s=unsaved * held_milli(job.placement) if job.placement else 0,
     )
     if moves:
         return replace(found, to=_nodes(plan.nominations.get(job.key)))
@@ -58,12 +58,16 @@ def plan_move(situation: Situation, job: Job) -> MovePlan:
     return replace(found, message=_why_not(situation, job))
 
 
+def _plan_with(situation: Situation, job: Job) -> Plan:
+    """The next plan, with this job in the place of the one of its key."""
+    jobs = tuple(job if one.key == job.key else one for one in situation.snapshot.jobs)
+    return place(replace(situation.snapshot, jobs=jobs, accounting=None), situation.policy)
+
+
 def _why_not(situation: Situation, job: Job) -> str:
     if job.evicting:
         return BEFORE
-    waits = requeued(job, situation.snapshot.now)
-    jobs = tuple(waits if one.key == job.key else one for one in situation.snapshot.jobs)
-    verdict = place(replace(situation.snapshot, jobs=jobs, accounting=None), situation.policy).verdicts.get(job.key)
+    verdict = _plan_with(situation, requeued(job, situation.snapshot.now)).verdicts.get(job.key)
     return verdict.message if verdict is not None else "it cannot be moved now"
 
 
@@ -77,8 +81,3 @@ def _nodes(placement: Placement | None) -> tuple[tuple[str, int], ...]:
     for part in placement.nodes if placement else ():
         counted[part.node] += len(part.ranks)
     return tuple(counted.items())
-
-
-def _milli(placement: Placement | None) -> int:
-    grants = (gpu for part in (placement.nodes if placement else ()) for rank in part.ranks for gpu in rank.gpus)
-    return sum(gpu.compute_milli for gpu in grants)

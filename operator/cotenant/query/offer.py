@@ -8,10 +8,11 @@ found by bisection.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.gallop import first_true
 from cotenant.core.cycle.search import find
 from cotenant.core.explain.inadmissible import RequestResolver
@@ -64,7 +65,7 @@ def _offer(situation: Situation, queue: TenantQueue, namespace: str) -> Offer:
         _probe(situation, queue, namespace),
     )
     found = tuple(one for one in (_of_class(asker, situation, name) for name in classes) if one is not None)
-    refusal = asker.resolver.resolve(asker.job(GpuRequest(), 1))
+    refusal = asker.resolve(GpuRequest(), 1)
     return Offer(
         queue=queue.name,
         namespace=namespace,
@@ -77,10 +78,14 @@ def _offer(situation: Situation, queue: TenantQueue, namespace: str) -> Offer:
 class _Asker:
     occupancy: Occupancy
     resolver: RequestResolver
-    job: Callable[..., Job]
+    probe: Job
+
+    def resolve(self, gpu: GpuRequest, workers: int, *, preemptible: bool = True) -> Request | Refusal:
+        job = replace(self.probe, gpu=gpu, workers_min=workers, workers_max=workers, preemptible=preemptible)
+        return self.resolver.resolve(job)
 
     def takes(self, gpu: GpuRequest, workers: int, *, preemptible: bool = True) -> bool:
-        request = self.resolver.resolve(self.job(gpu, workers, preemptible=preemptible))
+        request = self.resolve(gpu, workers, preemptible=preemptible)
         return not isinstance(request, Refusal) and find(self.occupancy, request, workers) is not None
 
 
@@ -88,7 +93,7 @@ def _of_class(asker: _Asker, situation: Situation, gpu_class: str) -> ClassOffer
     """Offer of one class; None if the queue may never have a GPU of this class."""
     of_nodes = [sum(gpu.gpu_class == gpu_class for gpu in node.gpus) for node in situation.snapshot.nodes]
     one = GpuRequest(count=1, classes=(gpu_class,))
-    if isinstance(asker.resolver.resolve(asker.job(one, 1)), Refusal):
+    if isinstance(asker.resolve(one, 1), Refusal):
         return None
 
     def whole(count: int) -> GpuRequest:
@@ -117,25 +122,20 @@ def _most(limit: int, takes: Callable[[int], bool]) -> int:
     return limit if takes(limit) else first_true(1, limit, lambda number: not takes(number)) - 1
 
 
-def _probe(situation: Situation, queue: TenantQueue, namespace: str) -> Callable[..., Job]:
+def _probe(situation: Situation, queue: TenantQueue, namespace: str) -> Job:
     """A job that only asks for GPUs, with a priority that the queue allows."""
-    tree, now = situation.accounting.tree, situation.snapshot.now
+    tree = situation.accounting.tree
     priority = 0
     if queue.name not in tree.broken:
         priority = tree.priority_bounds(tree.index[queue.name], of_class=False).nearest(0)
-
-    def made(gpu: GpuRequest, workers: int, *, preemptible: bool = True) -> Job:
-        return Job(
-            key=f"{namespace}/?",
-            uid="?",
-            namespace=namespace,
-            queue=queue.name,
-            priority=priority,
-            workers_min=workers,
-            workers_max=workers,
-            gpu=gpu,
-            submitted_at=now,
-            preemptible=preemptible,
-        )
-
-    return made
+    return Job(
+        key=f"{namespace}/?",
+        uid="?",
+        namespace=namespace,
+        queue=queue.name,
+        priority=priority,
+        workers_min=1,
+        workers_max=1,
+        gpu=GpuRequest(),
+        submitted_at=situation.snapshot.now,
+    )

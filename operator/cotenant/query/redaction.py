@@ -43,7 +43,7 @@ def size_of(job: Job, classes: Mapping[str, str]) -> str:
     """What a job holds, or asks for: GPUs and classes. `classes`: UUID → class."""
     if job.placement is not None:
         held = sorted({classes.get(uuid, "") for uuid in uuids_of(job.placement)} - {""})
-        return _gpus(_held_milli(job.placement), held)
+        return _gpus(held_milli(job.placement), held)
     each = WHOLE * job.gpu.count
     if job.gpu.is_share:
         each = max(job.gpu.memory_milli or 0, job.gpu.compute_milli or 0) * job.gpu.count
@@ -72,7 +72,8 @@ def mentioned(text: str, namespaces: Collection[str]) -> set[str]:
     return {namespace for namespace in found if namespace in namespaces}
 
 
-def _held_milli(placement: Placement) -> int:
+def held_milli(placement: Placement) -> int:
+    """Milli-GPU that the placement holds."""
     grants = (grant for part in placement.nodes for rank in part.ranks for grant in rank.gpus)
     return sum(grant.compute_milli for grant in grants)
 

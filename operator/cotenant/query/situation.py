@@ -12,6 +12,7 @@ from cotenant.core.model.plan import Evict, Plan, Verdict
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.query.redaction import JobMention, size_of
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,17 @@ class Situation:
     def namespaces(self) -> frozenset[str]:
         """Namespaces in which there are jobs."""
         return frozenset(job.namespace for job in self.snapshot.jobs)
+
+    @cached_property
+    def _classes(self) -> dict[str, str]:
+        """UUID → class of every GPU."""
+        return {gpu.uuid: gpu.gpu_class for node in self.snapshot.nodes for gpu in node.gpus}
+
+    def mention(self, key: JobKey, why: str = "") -> JobMention:
+        """The job as a part of an answer."""
+        job = self.jobs[key]
+        asks = size_of(job, self._classes)
+        return JobMention(job=key, namespace=job.namespace, queue=job.queue, asks=asks, why=why)
 
     @cached_property
     def accounting(self) -> Accounting:

@@ -61,9 +61,10 @@ class WaitingLine:
         tree = self.situation.accounting.tree
         if other.queue not in tree.index or job.queue not in tree.index:
             return "its queue comes first"
-        ours, theirs = self._parting(job, other)
-        if ours is None or theirs is None:
+        fork = tree.below_common_ancestor(tree.index[job.queue], tree.index[other.queue])
+        if fork is None:
             return own_rule
+        ours, theirs = fork
         guaranteed = self._is_within(theirs, other), self._is_within(ours, job)
         if guaranteed[0] != guaranteed[1]:
             return "it is inside the guarantee of its queue" if guaranteed[0] else GAP
@@ -72,17 +73,6 @@ class WaitingLine:
         if shares[0] != shares[1]:
             return "its queue borrows less" if shares[0] < shares[1] else GAP
         return own_rule
-
-    def _parting(self, job: Job, other: Job) -> tuple[int | None, int | None]:
-        """The two queues that compete: the first ones below the last common queue, each on its job's path. None if a
-        path ends there.
-        """
-        tree = self.situation.accounting.tree
-        ours, theirs = (list(reversed(tree.paths[tree.index[one.queue]])) for one in (job, other))
-        common = 0
-        while common < min(len(ours), len(theirs)) and ours[common] == theirs[common]:
-            common += 1
-        return (ours[common] if common < len(ours) else None), (theirs[common] if common < len(theirs) else None)
 
     def _is_within(self, queue: int, job: Job) -> bool:
         request = self._requests.resolve(job)

@@ -16,13 +16,13 @@ from typing import Final
 from cotenant.core.allocation.request import request_key
 from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.objects import Job, JobKey, Placement
-from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Verdict
+from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan
 from cotenant.core.outlook.estimates import Estimate, Outlook
 from cotenant.core.placement.shapes import heaviest, worker_shape
 from cotenant.core.policy import Policy
 from cotenant.core.scheduling.scheduler import place, schedule
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.query.redaction import JobMention, Sees, mentioned, redacted, size_of
+from cotenant.query.redaction import JobMention, Sees, mentioned, redacted
 from cotenant.query.situation import Situation
 
 MENTIONED: Final = 50
@@ -79,28 +79,22 @@ def what_if(situation: Situation, job: Job, goes_on: Callable[[], bool]) -> What
     """
     changed = with_job(situation.snapshot, job)
     plan = schedule(changed, situation.policy)
-    classes = {gpu.uuid: gpu.gpu_class for node in changed.nodes for gpu in node.gpus}
-
-    def mention(other: Job, why: str) -> JobMention:
-        return JobMention(
-            job=other.key, namespace=other.namespace, queue=other.queue, asks=size_of(other, classes), why=why
-        )
-
     victims = [
-        mention(situation.jobs[one.job], why_leaves(one.kind))
+        situation.mention(one.job, why_leaves(one.kind))
         for one in plan.actions
         if isinstance(one, Evict) and one.in_favour_of == job.key
     ]
     without = place(situation.snapshot, situation.policy)
-    delayed = [mention(situation.jobs[key], "it would start now") for key in _displaced(without, plan, job.key)]
+    delayed = [situation.mention(key, "it would start now") for key in _displaced(without, plan, job.key)]
     found = _of_plan(plan, job)
     if found.outcome is ProposalOutcome.WAITS and not found.needs_change:
         estimates = play(changed, situation.policy, goes_on)
         before = play(situation.snapshot, situation.policy, goes_on)
-        found = _estimated(found, estimates.get(job.key))
+        if (own := estimates.get(job.key)) is not None:
+            found = replace(found, start_at=own.p50, start_by=own.p90 if own.p90 < inf else None)
         known = {one.job for one in delayed}
         later = [key for key in _later(before, estimates) if key not in known and key != job.key]
-        delayed += [mention(situation.jobs[key], "it would start sooner") for key in later]
+        delayed += [situation.mention(key, "it would start sooner") for key in later]
     known_namespaces = situation.namespaces | {job.namespace}
     named = mentioned(found.message, known_namespaces) | mentioned(found.would_start_if, known_namespaces)
     return replace(
@@ -144,12 +138,7 @@ def _of_plan(plan: Plan, job: Job) -> WhatIf:
     if verdict is None:
         return about
     promised = plan.nominations.get(job.key)
-    told = _told(about, verdict)
-    return told if promised is None else replace(told, outcome=ProposalOutcome.AFTER_EVICTIONS, nodes=_nodes(promised))
-
-
-def _told(about: WhatIf, verdict: Verdict) -> WhatIf:
-    return replace(
+    told = replace(
         about,
         reason=verdict.reason.value,
         message=verdict.message,
@@ -157,6 +146,7 @@ def _told(about: WhatIf, verdict: Verdict) -> WhatIf:
         would_start_if=verdict.would_start_if,
         change=verdict.change,
     )
+    return told if promised is None else replace(told, outcome=ProposalOutcome.AFTER_EVICTIONS, nodes=_nodes(promised))
 
 
 def _nodes(placement: Placement) -> tuple[tuple[str, int], ...]:
@@ -175,12 +165,6 @@ def _later(before: Mapping[JobKey, Estimate], after: Mapping[JobKey, Estimate]) 
     """Jobs whose estimated start moves back, the largest difference first."""
     moved = {key: after[key].p50 - one.p50 for key, one in before.items() if key in after and after[key].p50 > one.p50}
     return sorted((key for key, by in moved.items() if by >= WORTH_S), key=lambda key: (-moved[key], key))
-
-
-def _estimated(about: WhatIf, estimate: Estimate | None) -> WhatIf:
-    if estimate is None:
-        return about
-    return replace(about, start_at=estimate.p50, start_by=estimate.p90 if estimate.p90 < inf else None)
 
 
 def why_leaves(kind: EvictionKind) -> str:

@@ -243,6 +243,20 @@ def test_the_node_is_cleared_whose_jobs_lose_least_together() -> None:
     assert [action.job for action in plan.actions] == ["red/high-n1", "red/low-n1"]
 
 
+def test_a_job_that_is_not_preemptible_waits_until_its_guarantee_is_free() -> None:
+    """GPUs are free on another node, but the job of lower priority uses the guarantee."""
+    toy = ToyCluster([make_node("n1", gpus=2), make_node("n2", gpus=1)], [make_queue("red", guaranteed=1)])
+    toy.observe(replace(make_job("low", placement=make_placement(("n1", [[0]]))), admitted_at=0.0))
+    toy.observe(make_job("new", priority=2, preemptible=False))
+
+    plan = toy.cycle()
+    assert [(type(action), action.job) for action in plan.actions] == [(Evict, "red/low")]
+    assert list(plan.nominations) == ["red/new"]
+
+    toy.finish_evictions()
+    assert (Admit, "red/new") in [(type(action), action.job) for action in toy.cycle().actions]
+
+
 def test_a_victim_whose_place_is_not_needed_stays() -> None:
     """The cheapest jobs do not suffice. With a dearer one there is room, and some of the cheaper ones can stay."""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core.explain.deadline import time_left
+from cotenant.core.explain.deadline import Deadline
 from cotenant.core.model.moment import Moment
 
 
@@ -21,14 +21,14 @@ from cotenant.core.model.moment import Moment
 def test_the_remaining_time_is_worded_in_units_that_grow_with_it(left: int, rounded: int) -> None:
     moment = Moment(1_000.0)
 
-    assert time_left(1_000.0 + left, moment) == rounded
+    assert Deadline.told(1_000.0 + left, moment).seconds == rounded
     assert moment.until == (1_000.0 + left - rounded if left >= 0 else inf)
 
 
 @given(st.integers(0, 100_000), st.integers(0, 50_000))
 def test_a_rounded_instant_stays_the_same_until_the_time_that_the_moment_noted(left: int, later: int) -> None:
     moment = Moment(0.0)
-    rounded = time_left(left, moment)
+    rounded = Deadline.told(left, moment).seconds
 
     if later <= moment.until:
-        assert time_left(left, Moment(later)) == rounded
+        assert Deadline.told(left, Moment(later)).seconds == rounded

@@ -138,7 +138,7 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
     ),
     "a job that says a time says a shorter one": (
         make_job("a", max_runtime_s=600),
-        TIMES,
+        replace(TIMES, deadlines=TIMES.deadlines[2:]),
         lambda job: job.max_runtime_s != 600,
         [("it were sure to end within 1m (maxRuntime)", (("spec.maxRuntime", '"1m"'),))],
     ),
@@ -150,17 +150,6 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
             (
                 "it were sure to end within 10m (maxRuntime)",
                 (("spec.expectedRuntime", '"10m"'), ("spec.maxRuntime", '"10m"')),
-            )
-        ],
-    ),
-    "a time that is no shorter is no change": (
-        make_job("a", expected_runtime_s=600),
-        TIMES,
-        lambda job: job.max_runtime_s is not None,
-        [
-            (
-                "it were sure to end within 1m (maxRuntime)",
-                (("spec.expectedRuntime", '"1m"'), ("spec.maxRuntime", '"1m"')),
             )
         ],
     ),
@@ -199,6 +188,24 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
         NOWHERE,
         lambda job: job.cpu_milli <= 100,
         [("a worker asked for at most 0.1 CPU", (("spec.resources.cpu", '"100m"'),))],
+    ),
+    "less CPU than a tenth": (
+        make_job("a", cpu_milli=4000),
+        NOWHERE,
+        lambda job: job.cpu_milli <= 42,
+        [("a worker asked for at most 0.042 CPU", (("spec.resources.cpu", '"42m"'),))],
+    ),
+    "less memory than 64 MiB": (
+        make_job("a", memory_mib=1000),
+        NOWHERE,
+        lambda job: job.memory_mib <= 1,
+        [("a worker asked for at most 1 MiB of memory", (("spec.resources.memory", '"1Mi"'),))],
+    ),
+    "less CPU of a chief, where every worker has no whole tenth": (
+        make_job("a", cpu_milli=4050, chief_cpu_milli=9000),
+        NOWHERE,
+        lambda job: job.chief_cpu <= 4060,
+        [("its chief asked for at most 4.06 CPU", (("spec.chief.resources.cpu", '"4060m"'),))],
     ),
     "the most memory in steps of 64 MiB": (
         make_job("a", cpu_milli=100, memory_mib=1000),
@@ -298,11 +305,16 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
             )
         ],
     ),
-    "no part of a GPU is less than a hundredth": (
+    "a thousandth of the only GPU": (
         make_job("a"),
         NOWHERE,
-        lambda job: (job.gpu.memory_milli or 0) < 10 and job.gpu.is_share,
-        [],
+        lambda job: job.gpu.memory_milli == 1,
+        [
+            (
+                "a worker asked for a share of at most 0.001 GPU",
+                (("spec.gpu.count", "null"), ("spec.gpu.memoryFraction", '"0.001"')),
+            )
+        ],
     ),
     "a hundredth of a GPU": (
         make_job("a"),

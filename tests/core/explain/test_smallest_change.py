@@ -16,6 +16,7 @@ from cotenant.core.model.objects import (
     Sharing,
     Spread,
     TenantQueue,
+    TimeOrder,
     Topology,
     TopologyMode,
 )
@@ -242,6 +243,31 @@ def test_fewer_workers_help_on_a_reserved_place_only_if_the_job_ends_in_time(max
 def test_no_run_time_of_less_than_a_minute_is_advised(ends_in_s: float, change: str) -> None:
     jobs = behind(GANG, make_job("small", at=2), ends_in_s=ends_in_s)
     assert advice([make_node("n1", gpus=4)], jobs) == change
+
+
+@pytest.mark.parametrize(
+    ("order", "change"),
+    [(TimeOrder.AGE, "it asked for 2 workers"), (TimeOrder.LEAST_SERVICE, "")],
+    ids=["age", "service"],
+)
+def test_an_older_gang_may_take_the_reserved_place_if_its_queue_orders_by_age(order: TimeOrder, change: str) -> None:
+    """It is too large for the cluster, and has had GPUs for three hours."""
+    jobs = behind(GANG, make_job("large", workers=9, at=0, ran_s=3 * 3_600))
+    queues = (replace(make_queue("red", guaranteed=16), order=order),)
+    assert advice([make_node("n1", gpus=4)], jobs, queues=queues) == change
+
+
+def test_no_priority_is_advised_that_brings_the_queue_out_of_its_guarantee() -> None:
+    """With the job that asks for two GPUs at its head, its queue has its turn after the other one."""
+    running = [
+        busy(f"b{column}", "n1", column, queue="blue", expected_runtime_s=700, cpu_milli=1_000) for column in (0, 1)
+    ]
+    rival, other = (make_job(name, queue=queue, cpu_milli=64_000, at=1, priority=number)
+                    for name, queue, number in (("rival", "red", 1), ("other", "blue", 0)))  # fmt: skip
+    new = make_job("new", gpus=2, cpu_milli=1_000, at=2, max_runtime_s=7_200)
+    queues = (make_queue("red", guaranteed=1), make_queue("blue", guaranteed=3))
+    found = advice([make_node("n1", gpus=4, cpu_milli=64_000)], [*running, rival, other, new], queues=queues)
+    assert found == "it were sure to end within 10m (maxRuntime)"
 
 
 def test_of_two_reserved_places_the_later_one_is_advised() -> None:

@@ -124,7 +124,7 @@ def _minimal_set(occupancy: Occupancy, request: Request, released: _ReleasedPref
     if result is None:
         return None
     occupancy.allocate(result.allocation)
-    victims = _fill_back(occupancy, released, result.allocation)
+    victims = _fill_back(occupancy, request, released, result.allocation)
     if not _reclaim_allowed(occupancy, request, result.allocation, victims):
         return None
     return VictimSet(tuple(victims), result)
@@ -180,11 +180,13 @@ class _ReleasedPrefix:
         return self._occupancy
 
 
-def _fill_back(occupancy: Occupancy, released: _ReleasedPrefix, place: Allocation) -> list[EvictionCandidate]:
+def _fill_back(
+    occupancy: Occupancy, request: Request, released: _ReleasedPrefix, place: Allocation
+) -> list[EvictionCandidate]:
     """Victims that must leave; the others are allocated again.
 
     Surplus workers never stay if their job's minimum leaves. A victim does not stay if the new job would then need more
-    than other queues lend.
+    than other queues lend, or would lie outside a guarantee although it is not preemptible.
     """
     victims: list[EvictionCandidate] = []
     evicted: set[JobKey] = set()
@@ -193,7 +195,7 @@ def _fill_back(occupancy: Occupancy, released: _ReleasedPrefix, place: Allocatio
         stays = not blocked[index] and candidate.job.key not in evicted
         if stays and occupancy.fits(candidate.allocation, whole=not candidate.job.gpu.is_share):
             occupancy.allocate(candidate.allocation)
-            if _is_still_lent(occupancy, place):
+            if _is_still_lent(occupancy, place) and _is_still_guaranteed(occupancy, request, place):
                 continue
             occupancy.release(candidate.allocation)
         victims.append(candidate)
@@ -208,6 +210,12 @@ def _is_still_lent(occupancy: Occupancy, place: Allocation) -> bool:
     with occupancy.trial():
         occupancy.release(place)
         return occupancy.within_lending_limits(place)
+
+
+def _is_still_guaranteed(occupancy: Occupancy, request: Request, place: Allocation) -> bool:
+    """`place` is allocated."""
+    path = occupancy.tree.paths[request.queue]
+    return request.job.preemptible or all(held_within_guarantee(occupancy.usage, one, place.charge) for one in path)
 
 
 def _reclaim_allowed(

@@ -24,6 +24,7 @@ from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import Evict, EvictionKind, Reason, Refusal
 from cotenant.core.policy import Policy
+from cotenant.core.queueing.fair_share import charge_within_guarantee
 from cotenant.core.snapshot.snapshot import Snapshot
 
 
@@ -111,9 +112,14 @@ def _as_nominated(
 
 
 def is_free(occupancy: Occupancy, job: Job, result: PlacementResult) -> bool:
-    """True if the job can be placed there now, under all limits."""
+    """True if the job can be placed there now, under all limits; inside guarantees if it is not preemptible."""
     allocation = result.allocation
-    return occupancy.fits(allocation, whole=not job.gpu.is_share) and occupancy.within_lending_limits(allocation)
+    path = () if job.preemptible else occupancy.tree.paths[allocation.charge.queue]
+    return (
+        occupancy.fits(allocation, whole=not job.gpu.is_share)
+        and occupancy.within_lending_limits(allocation)
+        and all(charge_within_guarantee(occupancy.usage, queue, allocation.charge) for queue in path)
+    )
 
 
 def _lost_slots(inventory: Inventory, moment: Moment, grace_s: float) -> dict[tuple[int, int], str]:

@@ -19,18 +19,13 @@ class Deadline:
 
     @classmethod
     def told(cls, at: float, moment: Moment) -> Deadline:
-        """The deadline as worded at this moment. The moment notes until when the words stay the same."""
-        return cls(at, time_left(at, moment))
+        """The deadline as worded at this moment. The moment notes until when the words stay the same.
 
-
-def time_left(until: float, moment: Moment) -> int:
-    """Seconds until then, rounded down so that the advice does not change every second.
-
-    Below a minute in steps of 1 s, below ten minutes of 10 s, then of a minute, doubled while a step is at most an
-    eighth of the time that is left.
-    """
-    left = max(0, int(until - moment.at))
-    unit = 60 << max(0, (left // 480).bit_length() - 1) if left >= 600 else 10 if left >= 60 else 1
-    rounded = left - left % unit
-    moment.is_past(until - rounded)
-    return rounded
+        The time that is left is rounded down, so that the advice does not change every second: below a minute in steps
+        of 1 s, below ten minutes of 10 s, then of a minute, doubled while a step is at most an eighth of the time.
+        """
+        left = max(0, int(at - moment.at))
+        unit = 60 << max(0, (left // 480).bit_length() - 1) if left >= 600 else 10 if left >= 60 else 1
+        rounded = left - left % unit
+        moment.is_past(at - rounded)
+        return cls(at, rounded)

@@ -6,8 +6,9 @@ start" means: see `smallest_change`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from cotenant.core.explain.deadline import Deadline
 from cotenant.core.explain.smaller_amounts import (
@@ -23,101 +24,64 @@ from cotenant.core.model.objects import Job, Sharing, TopologyMode
 
 def changes(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChange]:
     """Changes with which the job would start, those that cost it least first."""
-    yield from _softer_topology(job, starts)
-    yield from _softer_spread(job, starts)
-    yield from _other_class(job, around, starts)
-    yield from _other_zone(job, around, starts)
-    yield from _wider_sharing(job, starts)
-    yield from _declared_runtime(job, around, starts)
+
+    def first(candidates: Iterable[SpecChange]) -> Iterator[SpecChange]:
+        return islice((one for one in candidates if one.job is not None and starts(one.job, one.ends_by)), 1)
+
+    sure_ends = (bounded_runtime(job, deadline) for deadline in around.deadlines)
+    is_declared = bool(job.max_runtime_s or job.expected_runtime_s)
+    yield from first(_softer_topology(job))
+    yield from first(_softer_spread(job))
+    yield from first(_more_names(job, "classes", "class", around.classes, takes_any=around.any_class))
+    yield from first(_more_names(job, "zones", "zone", around.zones, takes_any=True))
+    yield from first(_wider_sharing(job))
+    if not is_declared:  # with a run time it may use GPUs that are kept for a job which starts later
+        yield from first(sure_ends)
     yield from less_on_host(job, starts)
-    yield from _ranks_together(job, starts)
+    yield from first(_ranks_together(job))
     yield from fewer_workers(job, around, starts)
     yield from fewer_gpus(job, starts)
     yield from smaller_share(job, starts)
-    yield from _higher_priority(job, around, starts)
-    yield from _shorter_runtime(job, around, starts)
+    yield from first(_other_priorities(job, around))
+    if is_declared:
+        yield from first(sure_ends)
 
 
-def _softer_topology(job: Job, starts: Starts) -> Iterator[SpecChange]:
+def _softer_topology(job: Job) -> Iterator[SpecChange]:
     topology = job.topology
-    if topology is None or topology.mode is not TopologyMode.REQUIRED:
-        return
-    softer = replace(job, topology=replace(topology, mode=TopologyMode.PREFERRED))
-    if starts(softer):
+    if topology is not None and topology.mode is TopologyMode.REQUIRED:
+        softer = replace(job, topology=replace(topology, mode=TopologyMode.PREFERRED))
         words = f"its topology {topology.level} were Preferred instead of Required"
-        yield SpecChange(words, (("spec.topology.mode", '"Preferred"'),), softer)
+        yield SpecChange.of(words, softer, ("spec.topology.mode", "Preferred"))
 
 
-def _softer_spread(job: Job, starts: Starts) -> Iterator[SpecChange]:
+def _softer_spread(job: Job) -> Iterator[SpecChange]:
     spread = job.spread
-    if spread is None or spread.mode is not TopologyMode.REQUIRED:
-        return
-    softer = replace(job, spread=replace(spread, mode=TopologyMode.PREFERRED, most=1))
-    if starts(softer):
+    if spread is not None and spread.mode is TopologyMode.REQUIRED:
+        softer = replace(job, spread=replace(spread, mode=TopologyMode.PREFERRED, most=1))
         words = f"its spread over {spread.level}s were Preferred instead of Required"
-        fields: tuple[tuple[str, str], ...] = (("spec.spread.mode", '"Preferred"'),)
-        if spread.most > 1:
-            fields = (*fields, ("spec.spread.maxWorkers", "null"))
-        yield SpecChange(words, fields, softer)
+        bound = [("spec.spread.maxWorkers", None)] if spread.most > 1 else []
+        yield SpecChange.of(words, softer, ("spec.spread.mode", "Preferred"), *bound)
 
 
-def _other_class(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChange]:
-    if not job.gpu.classes:
+def _more_names(job: Job, field: str, what: str, names: Iterable[str], *, takes_any: bool) -> Iterator[SpecChange]:
+    """One more class or zone, then any. `field`: of the `GpuRequest`, and of `spec.gpu`."""
+    own, path = getattr(job.gpu, field), f"spec.gpu.{field}"
+    if not own:
         return
-    for name in (one for one in around.classes if one not in job.gpu.classes):
-        wider = with_gpu(job, replace(job.gpu, classes=(*job.gpu.classes, name)))
-        if starts(wider):
-            yield SpecChange(f"it also allowed class {name}", (("spec.gpu.classes", _list(wider.gpu.classes)),), wider)
-            return
-    anywhere = with_gpu(job, replace(job.gpu, classes=()))
-    if around.any_class and starts(anywhere):
-        yield SpecChange("it allowed GPUs of any class", (("spec.gpu.classes", "null"),), anywhere)
+    for name in (one for one in names if one not in own):
+        wider = with_gpu(job, **{field: (*own, name)})
+        yield SpecChange.of(f"it also allowed {what} {name}", wider, (path, [*own, name]))
+    if takes_any:
+        yield SpecChange.of(f"it allowed GPUs of any {what}", with_gpu(job, **{field: ()}), (path, None))
 
 
-def _other_zone(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChange]:
-    if not job.gpu.zones:
-        return
-    for name in (one for one in around.zones if one not in job.gpu.zones):
-        wider = with_gpu(job, replace(job.gpu, zones=(*job.gpu.zones, name)))
-        if starts(wider):
-            yield SpecChange(f"it also allowed zone {name}", (("spec.gpu.zones", _list(wider.gpu.zones)),), wider)
-            return
-    anywhere = with_gpu(job, replace(job.gpu, zones=()))
-    if starts(anywhere):
-        yield SpecChange("it allowed GPUs of any zone", (("spec.gpu.zones", "null"),), anywhere)
-
-
-def _wider_sharing(job: Job, starts: Starts) -> Iterator[SpecChange]:
+def _wider_sharing(job: Job) -> Iterator[SpecChange]:
     order = (Sharing.NEVER, Sharing.QUEUE, Sharing.ANY)
-    if not job.gpu.is_share:
-        return
-    for wider in order[order.index(job.gpu.sharing) + 1 :]:
-        shared = with_gpu(job, replace(job.gpu, sharing=wider))
-        if starts(shared):
-            whom = "jobs of its queue" if wider is Sharing.QUEUE else "jobs of all queues"
-            words = f"it shared its GPUs with {whom} (sharing: {wider.value})"
-            yield SpecChange(words, (("spec.gpu.sharing", f'"{wider.value}"'),), shared)
-            return
-
-
-def _declared_runtime(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChange]:
-    """A job that says how long it runs at most may use GPUs that are kept for a job which starts later."""
-    if job.max_runtime_s is None and job.expected_runtime_s is None:
-        yield from _bounded_runtime(job, around.deadlines, starts)
-
-
-def _shorter_runtime(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChange]:
-    said = job.max_runtime_s or job.expected_runtime_s
-    if said is not None:
-        yield from _bounded_runtime(job, [one for one in around.deadlines if one.seconds < said], starts)
-
-
-def _bounded_runtime(job: Job, deadlines: Sequence[Deadline], starts: Starts) -> Iterator[SpecChange]:
-    for deadline in deadlines:
-        change = bounded_runtime(job, deadline)
-        if change.job is not None and starts(change.job, deadline.at):
-            yield change
-            return
+    for wider in order[order.index(job.gpu.sharing) + 1 :] if job.gpu.is_share else ():
+        whom = "jobs of its queue" if wider is Sharing.QUEUE else "jobs of all queues"
+        words = f"it shared its GPUs with {whom} (sharing: {wider.value})"
+        yield SpecChange.of(words, with_gpu(job, sharing=wider), ("spec.gpu.sharing", wider.value))
 
 
 def bounded_runtime(job: Job, deadline: Deadline) -> SpecChange:
@@ -128,28 +92,17 @@ def bounded_runtime(job: Job, deadline: Deadline) -> SpecChange:
     names = ("spec.expectedRuntime", "spec.maxRuntime") if too_long else ("spec.maxRuntime",)
     duration = format_duration(seconds)
     words = f"it were sure to end within {duration} (maxRuntime)"
-    return SpecChange(words, tuple((name, f'"{duration}"') for name in names), bounded, deadline.at)
+    return SpecChange.of(words, bounded, *((name, duration) for name in names), ends_by=deadline.at)
 
 
-def _ranks_together(job: Job, starts: Starts) -> Iterator[SpecChange]:
-    if job.workers_min == 1 or not job.distinct_gpus or not job.gpu.is_share:
-        return
-    together = replace(job, distinct_gpus=False)
-    if starts(together):
+def _ranks_together(job: Job) -> Iterator[SpecChange]:
+    if job.workers_min > 1 and job.distinct_gpus and job.gpu.is_share:
         words = "its ranks may share a GPU (collective: gloo)"
-        yield SpecChange(words, (("spec.runtime.collective", '"gloo"'),), together)
+        yield SpecChange.of(words, replace(job, distinct_gpus=False), ("spec.runtime.collective", "gloo"))
 
 
-def _higher_priority(job: Job, around: Surroundings, starts: Starts) -> Iterator[SpecChange]:
+def _other_priorities(job: Job, around: Surroundings) -> Iterator[SpecChange]:
+    no_class = [("spec.priorityClassName", None)] if job.priority_class else []
     for priority in around.priorities:
         first = replace(job, priority=priority, priority_class="")
-        if starts(first):
-            fields: tuple[tuple[str, str], ...] = (("spec.priority", str(priority)),)
-            if job.priority_class:
-                fields = (*fields, ("spec.priorityClassName", "null"))
-            yield SpecChange(f"its priority were {priority}", fields, first)
-            return
-
-
-def _list(names: Sequence[str]) -> str:
-    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
+        yield SpecChange.of(f"its priority were {priority}", first, ("spec.priority", priority), *no_class)

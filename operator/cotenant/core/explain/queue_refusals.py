@@ -18,16 +18,18 @@ def no_queue(job: Job, tree: QueueTree) -> Refusal | None:
         )
     if job.queue in tree.index and not tree.queues[tree.index[job.queue]].deleted:
         return None
-    serving = [queue.name for queue in tree.queues if job.namespace in queue.namespaces]
-    hint = f"namespace {job.namespace} is served by {join_or(serving)}" if serving else _unserved(job.namespace, tree)
     return Refusal(
         reason=Reason.QUEUE_NOT_FOUND,
-        message=f"There is no queue {job.queue or '(none named)'}; {hint}.",
+        message=f"There is no queue {job.queue or '(none named)'}; {_served(f'namespace {job.namespace}', job, tree)}.",
         evidence=(("queue", job.queue),),
     )
 
 
-def _unserved(namespace: str, tree: QueueTree) -> str:
+def _served(what: str, job: Job, tree: QueueTree) -> str:
+    """Clause: which queues serve the job's namespace, which is called `what`, or who can help."""
+    namespace = job.namespace
+    if serving := [queue.name for queue in tree.queues if namespace in queue.namespaces]:
+        return f"{what} is served by {join_or(serving)}"
     if any(namespace in queue.unlabelled for queue in tree.queues):
         return f"namespace {namespace} is not labelled cotenant.dev/tenant=true, ask an administrator to label it"
     return f"no queue serves namespace {namespace}, ask an administrator to add it to one"
@@ -36,11 +38,9 @@ def _unserved(namespace: str, tree: QueueTree) -> str:
 def not_served(job: Job, tree: QueueTree) -> Refusal | None:
     if job.namespace in tree.queues[tree.index[job.queue]].namespaces:
         return None
-    serving = [queue.name for queue in tree.queues if job.namespace in queue.namespaces]
-    hint = f"it is served by {join_or(serving)}" if serving else _unserved(job.namespace, tree)
     return Refusal(
         reason=Reason.NAMESPACE_NOT_SERVED,
-        message=f"Queue {job.queue} does not serve namespace {job.namespace}; {hint}.",
+        message=f"Queue {job.queue} does not serve namespace {job.namespace}; {_served('it', job, tree)}.",
         evidence=(("queue", job.queue), ("namespace", job.namespace)),
     )
 

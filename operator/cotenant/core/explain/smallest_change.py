@@ -12,8 +12,9 @@ this holds: docs/design/0006-scheduling-core.md#proofs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
@@ -24,52 +25,66 @@ from cotenant.core.explain.job_changes import changes
 from cotenant.core.explain.spec_change import SpecChange, Surroundings
 from cotenant.core.model.formatting import format_amount
 from cotenant.core.model.moment import Moment
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.queueing.service import Turn
 from cotenant.core.quota.headroom import raised_limit
 
 _NO_CHANGE_HELPS = frozenset(
     {Reason.QUEUE_NOT_FOUND, Reason.NAMESPACE_NOT_SERVED, Reason.BUDGET_SPENT, Reason.TOO_MANY_PENDING}
 )
+OverdueTurn: TypeAlias = tuple[bool, float, JobKey]
+"""Order of the turns of overdue jobs: those that have to borrow last; then by the beginning of the wait, and by key."""
 SHORTEST_S = 60
 """Shorter run times are not advised: hardly any program starts and does something in less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptFor:
-    """A place that is reserved for a job until it starts there."""
+    """A place that is reserved until a job, or a booking, starts there."""
 
-    job: Job
     starts_at: float
+    """Minus infinity: quota alone is reserved, and no run time is short enough to use it."""
     allocation: Allocation
-    is_collected: bool = False
-    """Reserved for an overdue job: priority does not help against it, and `expectedRuntime` is not enough to use it."""
+    job: Job | None = None
+    """None: it is reserved for an overdue job or a booking. Priority does not help against it, and `expectedRuntime` is
+    not enough to use it."""
+    turn: OverdueTurn | None = None
+    """Of the overdue job."""
+    claimed: frozenset[str] = frozenset()
+    """Classes of GPUs in which places may have been reserved before that turn."""
 
 
 class ChangeSearch:
     """Changes of waiting jobs, tried on the occupancy that the turns of one cycle have left. `close` leaves it as it
     was."""
 
-    __slots__ = ("_ahead", "_by_fit", "_current", "_found", "_in_line", "_moment", "_resolve", "_trials_left")
+    __slots__ = (
+        "_ahead", "_by_fit", "_current", "_found", "_in_line", "_moment", "_overtaken", "_resolve", "_trials_left",
+        "_turn",
+    )  # fmt: skip
 
     def __init__(
         self,
         current: Occupancy,
         resolve: Callable[[Job], Request | Refusal],
         in_line: Callable[[Job], bool],
+        overtaken: Callable[[Job, Request, Sequence[KeptFor]], Collection[KeptFor]],
         *,
+        turn: Callable[[Job], Turn],
         moment: Moment,
         trials: int,
     ) -> None:
-        """`in_line`: whether the bounds of the queue would let the changed job take a turn. `trials`: places that are
-        searched in all; after that no change is advised."""
-        self._current, self._resolve, self._in_line = current, resolve, in_line
+        """`in_line`: whether the bounds of the queue would let the changed job take a turn. `overtaken`: those of the
+        places for overdue jobs before whose turn the changed job, which makes this request, has its own. `turn`: of
+        jobs of one queue, lower first. `trials`: places that are searched in all; after that no change is advised."""
+        self._current, self._resolve, self._in_line, self._overtaken = current, resolve, in_line, overtaken
         self._by_fit = Occupancy(current.ledger, current.usage, BestFit())
         """The same occupancy with a cheap scorer: only whether a place exists matters."""
-        self._moment, self._trials_left = moment, trials
+        self._turn, self._moment, self._trials_left = turn, moment, trials
         self._found: dict[tuple[Request, tuple[int, ...]], bool] = {}
         """(request, places that stay reserved) → whether it finds a place."""
         self._ahead: list[tuple[KeptFor, int]] = []
@@ -111,7 +126,8 @@ class ChangeSearch:
         asked = {kind.resource for kind in kinds_of(job.gpu, inventory)}
         resources: set[str | None] = {*asked} or {inventory.default_resource}
         bounds = tree.priority_bounds(tree.index[job.queue], of_class=False)
-        above = {kept.job.priority + 1 for kept in ahead if kept.job.queue == job.queue}
+        rivals = (kept.job for kept in ahead if kept.job is not None and kept.job.queue == job.queue)
+        above = {rival.priority + 1 for rival in rivals}
         priorities = sorted({bounds.nearest(job.priority), *above} - {job.priority})
         return Surroundings(
             classes=tuple(sorted({kind.gpu_class for kind in inventory.kinds if kind.resource in resources})),
@@ -123,16 +139,14 @@ class ChangeSearch:
         )
 
     def _deadlines(self, job: Job, ahead: Sequence[KeptFor]) -> tuple[Deadline, ...]:
-        """Starts of reserved places, latest first. If the job declares a run time, only those before its declared
-        end."""
-        said = job.max_runtime_s or job.expected_runtime_s
-        instants = sorted({kept.starts_at for kept in ahead}, reverse=True)
-        told_at = Moment(self._moment.at)
-        return tuple(
-            Deadline.told(at, told_at)
-            for at in instants
-            if not self._moment.is_past(at - SHORTEST_S) and (said is None or self._moment.is_past(at - said))
-        )
+        """Starts of reserved places, latest first. Only those before which the job is not sure to have ended."""
+        found, told_at = set[float](), Moment(self._moment.at)
+        for kept in ahead:
+            said = job.max_runtime_s or (None if kept.job is None else job.expected_runtime_s)
+            is_open = said is not None and not self._moment.is_past(kept.starts_at - said)
+            if not is_open and not self._moment.is_past(kept.starts_at - SHORTEST_S):
+                found.add(kept.starts_at)
+        return tuple(Deadline.told(at, told_at) for at in sorted(found, reverse=True))
 
     def _largest_gang(self, job: Job, ahead: Sequence[KeptFor]) -> int:
         """Workers that fit if neither quotas nor reserved places counted: an upper bound for the search for fewer
@@ -147,13 +161,17 @@ class ChangeSearch:
 
     def _starts(self, job: Job, changed: Job, ahead: Sequence[KeptFor], ends_by: float | None) -> bool:
         request = self._resolve(changed)
-        if isinstance(request, Refusal) or not self._keeps_its_turn(job, request):
+        if isinstance(request, Refusal) or not self._keeps_turn_of(job, request):
             return False
-        open_to_it = [kept for kept in ahead if self._may_go_before(changed, kept, ends_by)]
-        finds_place = self._finds_place_behind(request, ahead, ()) or (
-            bool(open_to_it) and self._finds_place_behind(request, ahead, open_to_it)
-        )
-        return finds_place and self._in_line(changed)
+        overtaken = self._overtaken(changed, request, ahead)
+        # Less service and a shorter rest only bring its turn forward.
+        turn = (-changed.priority, *self._turn(job)[1:])
+        open_to_it = [
+            kept
+            for kept in ahead
+            if kept in overtaken or self._ends_before(changed, kept, ends_by) or self._passes(turn, request, kept)
+        ]
+        return self._finds_place_behind(request, ahead, open_to_it) and self._in_line(changed)
 
     def _finds_place_behind(self, request: Request, ahead: Sequence[KeptFor], open_to_it: Sequence[KeptFor]) -> bool:
         """True if it finds a place without the reserved places that are not open to it. Equal questions share one
@@ -170,19 +188,22 @@ class ChangeSearch:
                 found = self._found[question] = self._finds_place(request)
         return found
 
-    def _may_go_before(self, changed: Job, kept: KeptFor, ends_by: float | None) -> bool:
-        """True if the changed job will have ended when the place is taken, or has its turn before the other job.
-
-        `ends_by`: when it will have ended for sure.
-        """
-        runtime_s = changed.max_runtime_s or (None if kept.is_collected else changed.expected_runtime_s)
+    def _ends_before(self, changed: Job, kept: KeptFor, ends_by: float | None) -> bool:
+        """True if the changed job will have ended when the place is taken. `ends_by`: when it will for sure."""
         if ends_by is not None:
-            in_time = ends_by <= kept.starts_at
-        else:
-            in_time = runtime_s is not None and not self._moment.is_past(kept.starts_at - runtime_s)
-        if in_time:
-            return True
-        return not kept.is_collected and kept.job.queue == changed.queue and kept.job.priority < changed.priority
+            return ends_by <= kept.starts_at
+        runtime_s = changed.max_runtime_s or (None if kept.job is None else changed.expected_runtime_s)
+        return runtime_s is not None and not self._moment.is_past(kept.starts_at - runtime_s)
+
+    def _passes(self, turn: Turn, changed: Request, kept: KeptFor) -> bool:
+        """True if the place is reserved for a job of the same queue, before which the changed one has its turn."""
+        other = kept.job
+        return (
+            other is not None
+            and other.queue == changed.job.queue
+            and turn < self._turn(other)
+            and self._keeps_turn_of(other, changed)
+        )
 
     def _finds_place(self, request: Request) -> bool:
         """`fits` alone is exact, except for jobs that are not preemptible: their place must also lie in a guarantee."""
@@ -190,9 +211,9 @@ class ChangeSearch:
             request.job.preemptible or find(self._by_fit, request, request.workers) is not None
         )
 
-    def _keeps_its_turn(self, job: Job, changed: Request) -> bool:
-        """True if the changed job stays inside each guarantee on its path that it was inside: so its turn comes no
-        later."""
+    def _keeps_turn_of(self, job: Job, changed: Request) -> bool:
+        """True if the changed job stays inside each guarantee on its path that this job is inside: so its queue's turn
+        comes no later than with this job."""
         before = self._resolve(job)
         if isinstance(before, Refusal):
             return True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from cotenant.core.explain.deadline import Deadline
-from cotenant.core.model.objects import GpuRequest, Job
+from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Verdict
 
 
@@ -27,6 +28,13 @@ class SpecChange:
     """The job with this change."""
     ends_by: float | None = field(default=None, compare=False)
     """The instant that the change words as the time that is left until then; None: the change names no time."""
+
+    @classmethod
+    def of(
+        cls, words: str, job: Job, *fields: tuple[str, str | int | list[str] | None], ends_by: float | None = None
+    ) -> SpecChange:
+        """The change that makes this job. `fields`: (path, value)."""
+        return cls(words, tuple((path, json.dumps(value)) for path, value in fields), job, ends_by)
 
     def added_to(self, verdict: Verdict) -> Verdict:
         return replace(verdict, would_start_if=self.words, change=self.fields)
@@ -49,5 +57,6 @@ class Surroundings:
     """True if a request that names no class gets devices that run the same programs."""
 
 
-def with_gpu(job: Job, gpu: GpuRequest) -> Job:
-    return replace(job, gpu=gpu)
+def with_gpu(job: Job, **changes: Any) -> Job:
+    """The job with these fields of its `GpuRequest` changed."""
+    return replace(job, gpu=replace(job.gpu, **changes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
 from cotenant.core.allocation.request import Request, kinds_of, options_of
 from cotenant.core.gpus.inventory import Inventory
@@ -97,7 +97,7 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
 
     `empty`: the nodes as they would be if no job held anything.
     """
-    if _fits(empty, request):
+    if any(max_workers(empty, option.placement_request) >= request.workers for option in request.options):
         return None
     fits = _largest_gang(empty, request)
     job = request.job
@@ -225,25 +225,23 @@ def _of_one_class(nodes: FitCache, request: Request) -> str:
     return " on GPUs of one class, and a gang does not mix classes" if together >= request.workers else ""
 
 
+_AMOUNTS: Final = {
+    "cpu": ("cpu_milli", "chief_cpu_milli"),
+    "memory": ("memory_mib", "chief_memory_mib"),
+    "scratch": ("scratch_mib", "chief_scratch_mib"),
+}
+"""What a worker asks for of its node → its names in `Job`."""
+
+
 def _without(request: Request, lacking: Collection[str]) -> Request:
     """The request of workers that ask for none of these: `cpu`, `memory`, `scratch`."""
-    job, options = request.job, []
-    if "cpu" in lacking:
-        job = replace(job, cpu_milli=0, chief_cpu_milli=0)
-    if "memory" in lacking:
-        job = replace(job, memory_mib=0, chief_memory_mib=0)
-    if "scratch" in lacking:
-        job = replace(job, scratch_mib=0, chief_scratch_mib=0)
+    nothing: dict[str, Any] = {name: 0 for one in lacking for name in _AMOUNTS[one]}
+    job, options = replace(request.job, **nothing), []
     for option in request.options:
         wanted = option.placement_request
         shape = replace(wanted.shape, cpu_milli=job.cpu_milli, host_mib=job.memory_mib, scratch_mib=job.scratch_mib)
         options.append(replace(option, placement_request=replace(wanted, shape=shape, chief=chief_of(job, shape))))
     return replace(request, options=tuple(options))
-
-
-def _fits(nodes: FitCache, request: Request) -> bool:
-    """Some way to run takes the whole gang. `nodes`: as in `_largest_gang`."""
-    return any(max_workers(nodes, option.placement_request) >= request.workers for option in request.options)
 
 
 def _largest_gang(nodes: FitCache, request: Request) -> int:

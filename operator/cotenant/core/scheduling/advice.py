@@ -9,23 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import TypeAlias
 
 from cotenant.core.actions.backfill import Reservation
-from cotenant.core.allocation.request import RequestKey, request_key
+from cotenant.core.actions.start_bounds import waiting_order
+from cotenant.core.actions.tenure import Tenures
+from cotenant.core.allocation.request import Request, RequestKey, request_key
 from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.explain.smallest_change import ChangeSearch, KeptFor
+from cotenant.core.explain.smallest_change import ChangeSearch, KeptFor, OverdueTurn
 from cotenant.core.explain.spec_change import SpecChange
-from cotenant.core.model.objects import GpuRequest, Job, JobKey
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import NO_BOUND, Plan, Refusal, StartBound, Verdict
 from cotenant.core.queueing.fair_share import DominantShares
 from cotenant.core.queueing.line import Line
-from cotenant.core.queueing.order import order_in_queue
-from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.scheduling.admission import Admission
 from cotenant.core.scheduling.decision import Standings
 from cotenant.core.scheduling.overdue import bounds_of
@@ -33,8 +34,9 @@ from cotenant.core.scheduling.overdue import bounds_of
 _NODES = 1_000_000
 """Bound on the work of one cycle: trials times nodes."""
 
-_Kind: TypeAlias = tuple[RequestKey, int, int | None, int | None, Refusal, int]
-"""What advice depends on: request, workers, run times, reason, and the number of places that are reserved ahead."""
+_Kind: TypeAlias = tuple[RequestKey, int, int | None, int | None, Refusal, int, tuple[int, int]]
+"""What advice depends on: request, workers, run times, reason, the number of places that are reserved ahead, and how
+many of those are for jobs that come after this one: see `_before`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +106,8 @@ def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
         cycle.accounts.current,
         turns.requests.resolve,
         lambda changed: changed.queue not in lines or lines[changed.queue].takes(changed),
+        partial(_overtaken, turns.admission.tenures),
+        turn=cycle.service.turn,
         moment=cycle.moment,
         trials=min(cycle.policy.advice, _NODES // max(1, len(cycle.inventory.nodes))),
     )
@@ -115,6 +119,7 @@ def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
             continue
         kind = (
             request_key(job), job.workers_max, job.expected_runtime_s, job.max_runtime_s, reason, len(ahead),
+            _before(turns, job, ahead),
         )  # fmt: skip
         if kind not in known:
             known[kind] = search.smallest_change(job, reason, ahead)
@@ -126,42 +131,56 @@ def _changes(turns: TurnsTaken) -> dict[JobKey, SpecChange]:
 
 def _behind_kept_places(turns: TurnsTaken) -> Iterator[tuple[Entry, Sequence[KeptFor]]]:
     """Waiting entries, each with the places that were reserved when its turn came. Then entries that can never start as
-    written: they took no turn, and get all reserved places that may come before them."""
-    kept = {reservation.job: reservation for reservation in turns.reservations}
-    ahead: tuple[KeptFor, ...] = tuple(_kept_for_bookings(turns.booked))
+    written: they took no turn, and get all reserved places."""
+    kept = {one.job: one for one in turns.reservations}
+    ahead: tuple[KeptFor, ...] = tuple(
+        KeptFor(place.booking.starts_at, place.allocation) for place in turns.booked.places if place.allocation.nodes
+    )
+    claimed: set[str] = set()
     for entry in turns.waiting:
         yield entry, ahead
-        if (reservation := kept.get(entry.job.key)) is not None:
-            ahead = (
-                *ahead,
-                KeptFor(entry.job, reservation.starts_at, reservation.allocation, reservation.is_collected),
-            )
-    for entry in turns.cycle.entries:
-        if entry.outcome is EntryOutcome.INADMISSIBLE:
-            yield entry, [kept for kept in ahead if kept.is_collected or not _comes_before(entry.job, kept.job)]
+        if (collection := turns.admission.collections.get(entry.job.key)) is not None and entry.request is not None:
+            starts_at = -inf if collection.of_quota else collection.reservation.starts_at
+            overdue = _overdue_turn(turns.admission.tenures, entry.job, entry.request)
+            place = KeptFor(starts_at, collection.reservation.allocation, None, overdue, frozenset(claimed))
+            ahead = (*ahead, place)
+        elif (reservation := kept.get(entry.job.key)) is not None:
+            ahead = (*ahead, KeptFor(reservation.starts_at, reservation.allocation, entry.job))
+        if entry.request is not None and entry.reason is not None and entry.reason.waits_for_space:
+            claimed.update(entry.request.classes)
+    yield from ((entry, ahead) for entry in turns.cycle.entries if entry.outcome is EntryOutcome.INADMISSIBLE)
 
 
-def _kept_for_bookings(booked: BookedPlaces) -> Iterator[KeptFor]:
-    """Places kept for bookings, each as if for a job of the booking's queue that starts when the booking does."""
-    for place in booked.places:
-        if place.allocation.nodes:
-            job = _stand_in(place.booking)
-            yield KeptFor(job, place.booking.starts_at, place.allocation, is_collected=True)
+def _overdue_turn(tenures: Tenures, job: Job, request: Request) -> OverdueTurn | None:
+    """None if the job is not overdue."""
+    return (not tenures.is_entitled(request), *waiting_order(job)) if tenures.is_overdue(job) else None
 
 
-def _stand_in(booking: BookingTerms) -> Job:
-    return Job(
-        key=booking.name,
-        uid="",
-        namespace="",
-        queue=booking.queue,
-        workers_min=1,
-        workers_max=1,
-        gpu=GpuRequest(classes=(booking.gpu_class,)),
-        submitted_at=booking.since,
-    )
+def _overtaken(tenures: Tenures, job: Job, request: Request, ahead: Sequence[KeptFor]) -> list[KeptFor]:
+    """Places of overdue jobs whose turns come after the turn of this job, if it is overdue and makes this request.
+
+    None if something may have been reserved in its classes before: then it has no early turn (`Admission.collect_for`).
+    """
+    overdue = [(kept.turn, kept) for kept in ahead if kept.turn is not None]
+    turn = _overdue_turn(tenures, job, request) if overdue else None
+    after = [kept for theirs, kept in overdue if turn is not None and turn < theirs]
+    if not after:
+        return []
+    if tenures.is_entitled(request):
+        claimed = {name for kept in ahead if kept.turn is not None and kept not in after for name in _classes_of(kept)}
+    else:
+        claimed = set(after[0].claimed)
+    return after if claimed.isdisjoint(request.classes) else []
 
 
-def _comes_before(job: Job, other: Job) -> bool:
-    """True if the other job is of the same queue and before it. Between queues nothing is sure: shares decide."""
-    return job.queue == other.queue and order_in_queue(job) < order_in_queue(other)
+def _classes_of(kept: KeptFor) -> list[str]:
+    return [gpu_class for (gpu_class, _), _ in kept.allocation.charge.amounts] if kept.allocation.nodes else []
+
+
+def _before(turns: TurnsTaken, job: Job, ahead: Sequence[KeptFor]) -> tuple[int, int]:
+    """Jobs with places in `ahead` that come after this one: in its queue; in the order of waits, if it is overdue."""
+    tenures, turn = turns.admission.tenures, turns.cycle.service.turn
+    rivals = [kept.job for kept in ahead if kept.job is not None and kept.job.queue == job.queue]
+    overdue = [kept.turn[1:] for kept in ahead if kept.turn is not None]
+    waits = sum(waiting_order(job) < wait for wait in overdue) if overdue and tenures.is_overdue(job) else -1
+    return sum(turn(job) < turn(rival) for rival in rivals), waits
