@@ -50,7 +50,7 @@ def grow(job: Job, placement: Placement, request: Request, current: Occupancy) -
         return None
     more = placement_of(assignments, wanted.shape, current.inventory, first_rank=placement.workers)
     allocation = allocation_of(job, more, current.inventory, current.tree)
-    if not job.preemptible and not within_guarantees(current, request, allocation):
+    if not job.preemptible and not within_guarantees(current, allocation.charge):
         return None
     return Growth(with_more(placement, more), allocation)
 

@@ -28,7 +28,7 @@ from cotenant.core.allocation.placements import without_ranks
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.gallop import gallop
 from cotenant.core.cycle.outcome import CycleOutcome, Departures
-from cotenant.core.cycle.search import PlacementResult, find, fits
+from cotenant.core.cycle.search import PlacementResult, find, fits, within_guarantees
 from cotenant.core.model.formatting import counted, format_gpus
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import WHOLE, Job, JobKey
@@ -195,7 +195,8 @@ def _fill_back(
         stays = not blocked[index] and candidate.job.key not in evicted
         if stays and occupancy.fits(candidate.allocation, whole=not candidate.job.gpu.is_share):
             occupancy.allocate(candidate.allocation)
-            if _is_still_lent(occupancy, place) and _is_still_guaranteed(occupancy, request, place):
+            guaranteed = request.job.preemptible or within_guarantees(occupancy, place.charge, is_counted=True)
+            if guaranteed and _is_still_lent(occupancy, place):
                 continue
             occupancy.release(candidate.allocation)
         victims.append(candidate)
@@ -210,12 +211,6 @@ def _is_still_lent(occupancy: Occupancy, place: Allocation) -> bool:
     with occupancy.trial():
         occupancy.release(place)
         return occupancy.within_lending_limits(place)
-
-
-def _is_still_guaranteed(occupancy: Occupancy, request: Request, place: Allocation) -> bool:
-    """`place` is allocated."""
-    path = occupancy.tree.paths[request.queue]
-    return request.job.preemptible or all(held_within_guarantee(occupancy.usage, one, place.charge) for one in path)
 
 
 def _reclaim_allowed(

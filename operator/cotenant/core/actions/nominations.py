@@ -18,13 +18,12 @@ from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.accounts import Accounts
 from cotenant.core.cycle.running_jobs import RunningJobs
-from cotenant.core.cycle.search import PlacementResult, find
+from cotenant.core.cycle.search import PlacementResult, find, within_guarantees
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import Evict, EvictionKind, Reason, Refusal
 from cotenant.core.policy import Policy
-from cotenant.core.queueing.fair_share import charge_within_guarantee
 from cotenant.core.snapshot.snapshot import Snapshot
 
 
@@ -114,11 +113,10 @@ def _as_nominated(
 def is_free(occupancy: Occupancy, job: Job, result: PlacementResult) -> bool:
     """True if the job can be placed there now, under all limits; inside guarantees if it is not preemptible."""
     allocation = result.allocation
-    path = () if job.preemptible else occupancy.tree.paths[allocation.charge.queue]
     return (
         occupancy.fits(allocation, whole=not job.gpu.is_share)
         and occupancy.within_lending_limits(allocation)
-        and all(charge_within_guarantee(occupancy.usage, queue, allocation.charge) for queue in path)
+        and (job.preemptible or within_guarantees(occupancy, allocation.charge))
     )
 
 

@@ -23,7 +23,7 @@ from cotenant.core.queueing.fair_share import charge_within_guarantee
 from cotenant.core.quota.guarantee_limits import limit_to_guarantees
 from cotenant.core.quota.headroom import Headroom, headroom_of
 from cotenant.core.quota.tree import Bucket
-from cotenant.core.quota.usage import Usage
+from cotenant.core.quota.usage import Charge, Usage
 
 _Way: TypeAlias = tuple[tuple[int, ...], Option, tuple[NodeAssignment, ...]]
 """(rank: how close the workers of a gang that is to be spread, nodes, −linkage, −score, place among the options; the
@@ -75,11 +75,11 @@ def _best(occupancy: Occupancy, request: Request, ways: list[_Way]) -> Placement
     return None
 
 
-def within_guarantees(occupancy: Occupancy, request: Request, allocation: Allocation) -> bool:
-    """True if the allocation lies inside every guarantee on the path. Jobs that cannot be evicted must not borrow."""
-    path = occupancy.tree.paths[request.queue]
-    usage, charge = occupancy.usage, allocation.charge
-    return all(charge_within_guarantee(usage, ancestor, charge, is_counted=False) for ancestor in path)
+def within_guarantees(occupancy: Occupancy, charge: Charge, *, is_counted: bool = False) -> bool:
+    """True if the charge lies inside every guarantee on the path of its queue. Jobs that cannot be evicted must not
+    borrow. `is_counted`: it is used already."""
+    path = occupancy.tree.paths[charge.queue]
+    return all(charge_within_guarantee(occupancy.usage, queue, charge, is_counted=is_counted) for queue in path)
 
 
 def headroom(usage: Usage, request: Request, option: Option, idle: Mapping[Bucket, int] | None) -> Headroom:
@@ -112,7 +112,7 @@ def _result(
     first_row = chief_row_of(occupancy.fit_cache, wanted, assignments)
     placement = placement_of(assignments, wanted.shape, occupancy.inventory, first_row=first_row)
     allocation = allocation_of(request.job, placement, occupancy.inventory, occupancy.tree)
-    if not request.job.preemptible and not within_guarantees(occupancy, request, allocation):
+    if not request.job.preemptible and not within_guarantees(occupancy, allocation.charge):
         return None
     return PlacementResult(placement, allocation)
 
