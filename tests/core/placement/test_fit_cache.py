@@ -220,19 +220,20 @@ def test_nothing_is_reused_for_a_ledger_of_other_nodes() -> None:
 
 
 def test_the_log_of_changes_is_restarted_after_many_cycles() -> None:
-    """What was asked for lately stays; what was not is judged from the beginning."""
+    """What is asked for in each cycle, and what is asked for at last, is right throughout."""
     fit_cache, scorer = cache()
     fit_cache.shape_fit(Shape(), US)
-    for _ in range(7):
+    longest = 0
+    for _ in range(40):
         fit_cache.ledger.allocate(SHARE)
-        fit_cache.shape_fit(HALF, US)
+        assert fit_cache.shape_fit(HALF, US).capacity.tolist() == [2, 2, 2, 2]
         ledger = fit_cache.ledger.copy()
         ledger.release(SHARE)
         fit_cache = fit_cache.follow(ledger, scorer)
-        assert len(fit_cache.ledger.changed_rows) <= 8
-        assert fit_cache.shape_fit(HALF, US).capacity.tolist() == [2, 2, 2, 2]
+        longest = max(longest, len(fit_cache.ledger.changed_rows))
 
     assert fit_cache.shape_fit(Shape(), US).capacity.tolist() == [2, 2, 2, 2]
+    assert longest <= 8 * 4 + 2
 
 
 @settings(deadline=None, max_examples=100)
@@ -270,28 +271,6 @@ def test_fits_are_reused_for_the_next_ledger_except_for_changed_rows(
     after = before.follow(before.ledger.with_inventory(inventory), BestFit())
 
     assert list(after.ledger.changed_rows) == rows
-
-
-def test_after_many_changes_only_recently_asked_fits_are_reused() -> None:
-    before, scorer = cache()
-    for tenancy in (US, THEM):
-        before.shape_fit(HALF, tenancy)
-        before.shape_fit(Shape(), tenancy)
-    before.ledger.allocate(GPU)
-    for _ in range(3):
-        before.ledger.allocate(replace(SHARE, row=2))
-        before.ledger.release(replace(SHARE, row=2))
-    before.shape_fit(HALF, US)
-    assert len(before.ledger.changed_rows) == 7
-    ledger = before.ledger.copy()
-    for row in (0, 3):
-        ledger.allocate(replace(SHARE, row=row))
-    after, fresh = before.follow(ledger, scorer), FitCache(ledger.copy(), BestFit())
-
-    assert list(after.ledger.changed_rows) == [0, 3]
-    for shape in (HALF, Shape()):
-        for tenancy in (THEM, US):
-            assert answers(after.shape_fit(shape, tenancy)) == answers(fresh.shape_fit(shape, tenancy))
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,14 @@ from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, 
 from tests.support.clusters import make_node
 
 
-def test_equal_nodes_are_scored_once() -> None:
+def test_each_node_is_scored_once() -> None:
     fit_cache, scorer = cache()
     first = fit_cache.shape_fit(HALF, US)
 
     assert fit_cache.shape_fit(HALF, US) is first
     assert first.capacity.tolist() == [2, 2, 2, 2]
     assert len(set(first.node_scores.tolist())) == 1
-    assert scorer.scored == [[0]]
+    assert scorer.scored == [[0, 1, 2, 3]]
 
 
 def test_scoring_is_lazy_and_leaves_out_rows_that_take_no_worker() -> None:
@@ -38,7 +38,7 @@ def test_scoring_is_lazy_and_leaves_out_rows_that_take_no_worker() -> None:
     assert (*before, scorer.scored) == ([2, 0], [], [[0]])
 
 
-def test_after_a_change_only_the_new_state_is_scored_and_a_roll_back_scores_nothing() -> None:
+def test_after_a_change_only_that_node_is_scored_and_states_that_come_back_are_not() -> None:
     fit_cache, scorer = cache()
     _ = fit_cache.shape_fit(HALF, US).node_scores
     fit_cache.ledger.allocate(SHARE)
@@ -48,16 +48,16 @@ def test_after_a_change_only_the_new_state_is_scored_and_a_roll_back_scores_noth
     fit_cache.ledger.allocate(replace(SHARE, row=3))
     _ = fit_cache.shape_fit(HALF, US).node_scores
 
-    assert scorer.scored == [[0], [1]]
+    assert scorer.scored == [[0, 1, 2, 3], [1], [1]]
 
 
-def test_a_state_is_scored_once_for_all_tenants() -> None:
+def test_nodes_are_scored_once_for_all_tenants() -> None:
     """The second tenant may not share the first GPU of the second row."""
     fit_cache, scorer = cache()
     fit_cache.ledger.allocate(SHARE)
     ours, theirs = (fit_cache.shape_fit(HALF, tenancy).node_scores.tolist() for tenancy in (US, THEM))
 
-    assert scorer.scored == [[0, 1]]
+    assert scorer.scored == [[0, 1, 2, 3]]
     assert ours[1] > theirs[1] > theirs[0] == ours[0]
 
 
@@ -108,12 +108,11 @@ def test_scores_by_prices_after_changes_equal_those_of_a_new_cache(shape: Shape)
             assert answers(kept.shape_fit(shape, tenancy)) == answers(afresh)
 
 
-def test_answers_stay_right_when_states_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More states than are known at once: what was found of a number is of another state afterwards."""
-    monkeypatch.setattr("cotenant.core.placement.score_book._STATES", 0)
+def test_answers_stay_right_when_more_states_come_up_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cotenant.core.placement.shape_scores._STATES", 2)
     fit_cache, _ = cache()
-    fit_cache.shape_fit(HALF, US)
-    for milli in range(100, 500):
+    _ = fit_cache.shape_fit(HALF, US).node_scores
+    for milli in range(100, 200):
         fit_cache.ledger.allocate(replace(SHARE, row=milli % 4, compute_milli=(milli % 7,), memory_mib=(milli % 5,)))
         afresh = FitCache(fit_cache.ledger.copy(), BestFit()).shape_fit(HALF, US)
         assert answers(fit_cache.shape_fit(HALF, US)) == answers(afresh)
@@ -126,7 +125,6 @@ def test_a_cache_of_a_written_ledger_starts_from_its_present_content() -> None:
 
     assert fit.capacity.tolist() == [2, 1]
     assert fit.all_fits().tolist() == [[True, True], [False, True]]
-    assert fit.seen == 1
 
 
 def test_no_nodes_make_empty_answers() -> None:

@@ -15,7 +15,6 @@ from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.placement import Scorer
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import fits_exactly
-from cotenant.core.placement.score_book import ScoreBook
 from cotenant.core.quota.headroom import within_lending_limits
 from cotenant.core.quota.tree import Bucket
 from cotenant.core.quota.usage import Usage
@@ -27,20 +26,17 @@ _Change: TypeAlias = tuple[Allocation | tuple[AllocationBatch, int, int], int]
 class Occupancy:
     __slots__ = ("_log", "fit_cache", "inventory", "ledger", "tree", "usage")
 
-    def __init__(
-        self, ledger: Ledger, usage: Usage, scorer: Scorer, book: ScoreBook | None = None, kept: FitCache | None = None
-    ) -> None:
-        """`book`: scores of another ledger of the same inventory, under the same scorer. `kept`: fits of an earlier
-        ledger, which is not asked any more."""
+    def __init__(self, ledger: Ledger, usage: Usage, scorer: Scorer, kept: FitCache | None = None) -> None:
+        """`kept`: fits of an earlier ledger, which is not asked any more."""
         self.ledger = ledger
         self.usage = usage
         self.inventory = ledger.inventory
         self.tree = usage.tree
-        self.fit_cache = FitCache(ledger, scorer, book) if kept is None else kept.follow(ledger, scorer)
+        self.fit_cache = FitCache(ledger, scorer) if kept is None else kept.follow(ledger, scorer)
         self._log: list[_Change] = []
 
     def copy(self) -> Occupancy:
-        return Occupancy(self.ledger.copy(), self.usage.copy(), self.fit_cache.scorer, self.fit_cache.book)
+        return Occupancy(self.ledger.copy(), self.usage.copy(), self.fit_cache.scorer)
 
     def allocate(self, allocation: Allocation) -> None:
         self._apply((allocation, 1))

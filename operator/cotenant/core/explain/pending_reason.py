@@ -206,7 +206,7 @@ def _gpus_in_question(current: Occupancy, wanted: PlacementRequest) -> str:
     _, _, allowed = wanted.shape.per_kind(inventory)
     kind = inventory.kind[rows]
     serve = inventory.usable[rows] & allowed[kind] & (kind >= 0)
-    enough = current.fit_cache.roomy(wanted.shape)[rows]
+    enough = current.fit_cache.room(wanted.shape)[rows]
     total = int(np.count_nonzero(serve))
     if wanted.shape.whole:
         free = serve & enough

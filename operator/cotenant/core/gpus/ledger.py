@@ -183,6 +183,12 @@ class Ledger:
         cells[node + 4] -= sign * allocation.scratch_mib
         self.changed_rows.append(row)
 
+    def written_since(self, seen: int) -> IntArray:
+        """Rows that were written after the first `seen` changes, each once, in ascending order."""
+        written = np.zeros(len(self.packed), dtype=np.bool_)
+        written[np.frombuffer(self.changed_rows, dtype=np.int64)[seen:]] = True
+        return written.nonzero()[0]
+
     def free_amounts(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """([R] milli-CPU, [R] MiB of the host, [R, G] MiB, [R, G] milli) that are free there, as copies."""
         width = self.inventory.kind.shape[1]

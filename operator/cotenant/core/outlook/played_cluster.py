@@ -144,7 +144,7 @@ class PlayedCluster:
         usage = Usage(self.tree)
         for allocation in self._allocations.values():
             usage.add(allocation.charge)
-        self.occupancy = Occupancy(before.ledger, usage, before.fit_cache.scorer, before.fit_cache.book)
+        self.occupancy = Occupancy(before.ledger, usage, before.fit_cache.scorer)
         self.resolve, self._last = RequestResolver(self.inventory, self.tree).resolve, None
         self._snapshot = replace(self._snapshot, bookings=standings)
         self.booked = PlayedBookings(self._cycle_now(), self.booked)

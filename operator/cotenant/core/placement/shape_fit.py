@@ -1,26 +1,35 @@
 """One shape, for one tenant, over all rows: where it fits, how often, and how good each place is.
 
-Brought up to date for the rows that were written since (`Ledger.changed_rows`). Few rows are looked up by their states,
-because a decision and its roll-back bring rows back to states that were judged before; many are judged together.
-Capacity is worked out where workers are counted, and scores where something is to be chosen.
+Brought up to date for the rows that were written since. Capacity is worked out where workers are counted, and scores
+where something is to be chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
-from cotenant.core.placement.changed_rows import distinct_rows, few_rows
-from cotenant.core.placement.fitting import Rows, Tenancy, capacity
-from cotenant.core.placement.score_book import ScoredLedger
-from cotenant.core.placement.scoring import LOWEST, ScoreScope
+from cotenant.core.gpus.ledger import Ledger
+from cotenant.core.placement.fitting import Tenancy, capacity, may_share
+from cotenant.core.placement.scoring import LOWEST, Scorer, ScoreScope
 from cotenant.core.placement.shapes import Shape
 
-_JUDGED = 512
-"""States that are known to one shape and tenant."""
+
+class ScoredLedger(Protocol):
+    """A ledger with its scorer and its cached fits and scores."""
+
+    ledger: Ledger
+    scorer: Scorer
+
+    def room(self, shape: Shape) -> BoolArray:
+        """[N, G] GPUs that have what one of the shape's GPUs takes, whoever holds the rest."""
+        ...
+
+    def scores(self, shape: Shape, rows: IntArray, fits: BoolArray) -> tuple[IntArray, IntArray | None]:
+        """See `ShapeScores.of`."""
+        ...
 
 
 class ShapeFit:
@@ -30,15 +39,13 @@ class ShapeFit:
         "_capacity",
         "_distinct",
         "_fits",
-        "_generation",
-        "_judged",
         "_node_scores",
         "_scope",
         "_scored",
+        "_seen",
         "_shape",
         "_source",
         "_tenancy",
-        "seen",
     )
 
     def __init__(self, source: ScoredLedger, shape: Shape, tenancy: Tenancy, *, distinct: bool) -> None:
@@ -46,7 +53,7 @@ class ShapeFit:
         height, width = source.ledger.inventory.kind.shape
         self._capacity: IntArray = np.zeros(height, dtype=np.int64)
         self._fits: BoolArray = np.zeros((height, width), dtype=np.bool_)
-        self.seen = -1
+        self._seen = -1
         """Changes of the ledger that fits and capacity follow."""
         self.score_anew()
 
@@ -56,10 +63,6 @@ class ShapeFit:
         self._node_scores: IntArray | None = None
         self._scored = 0
         """Changes of the ledger that the scores follow."""
-        self._judged: dict[int, _Judgement] = {}
-        """State of a row → what was found of it, for the last states that came one by one."""
-        self._generation = -1
-        """Of the states."""
 
     @property
     def capacity(self) -> IntArray:
@@ -94,19 +97,13 @@ class ShapeFit:
     @property
     def node_scores(self) -> IntArray:
         """[N] score of each row that takes at least one, else LOWEST."""
-        changes = self._source.ledger.changed_rows
+        ledger = self._source.ledger
         if self._node_scores is None:
             self._node_scores = np.full(len(self._capacity), LOWEST, dtype=np.int64)
             self._score(self._node_scores, np.arange(len(self._capacity)))
-        elif self._scored < len(changes):
-            recent = changes[self._scored :]
-            few = few_rows(recent)
-            if few is None:
-                self._score(self._node_scores, distinct_rows(recent, len(self._capacity)))
-            elif unknown := self._recall_scores(self._node_scores, few):
-                self._score(self._node_scores, np.array(unknown))
-                self._note_scores(self._node_scores, unknown)
-        self._scored = len(changes)
+        elif self._scored < len(ledger.changed_rows):
+            self._score(self._node_scores, ledger.written_since(self._scored))
+        self._scored = len(ledger.changed_rows)
         return self._node_scores
 
     def node_score(self, row: int) -> int:
@@ -114,71 +111,19 @@ class ShapeFit:
 
     def refresh(self) -> None:
         """Bring fits and capacity up to date."""
-        changes = self._source.ledger.changed_rows
-        if self.seen == len(changes):
+        ledger = self._source.ledger
+        if self._seen == len(ledger.changed_rows):
             return
-        if self.seen < 0:
-            self._judge(slice(None))
-        else:
-            recent = changes[self.seen :]
-            few = few_rows(recent)
-            if few is None:
-                self._judge(distinct_rows(recent, len(self._capacity)))
-            elif unknown := self._recall(few):
-                self._judge(np.array(unknown))
-                self._note(unknown)
-        self.seen = len(changes)
-
-    def _judge(self, rows: Rows) -> None:
-        fits = self._source.fits(self._shape, self._tenancy, rows)
+        rows = slice(None) if self._seen < 0 else ledger.written_since(self._seen)
+        self._seen = len(ledger.changed_rows)
+        fits = self._source.room(self._shape)[rows]
+        if not self._shape.whole:
+            fits = fits & may_share(ledger, rows, self._tenancy)
         self._fits[rows] = fits
-        self._capacity[rows] = capacity(self._source.ledger, self._shape, rows, fits, distinct=self._distinct)
-
-    def _states(self) -> IntArray:
-        """[N] states of the rows; what is known of states is of these numbers."""
-        states = self._source.states()
-        if self._generation != self._source.book.generation:
-            self._judged.clear()
-            self._generation = self._source.book.generation
-        return states
-
-    def _recall(self, rows: Iterable[int]) -> list[int]:
-        """Fits and capacity of rows whose states are known; returns the other rows."""
-        unknown, states = [], self._states()
-        for row in rows:
-            if (known := self._judged.get(int(states[row]))) is None:
-                unknown.append(row)
-            else:
-                self._fits[row], self._capacity[row] = known.fits, known.capacity
-        return unknown
-
-    def _recall_scores(self, scores: IntArray, rows: Iterable[int]) -> list[int]:
-        """The same for scores, of rows that are up to date."""
-        unknown, states = [], self._states()
-        for row in rows:
-            known = self._judged.get(int(states[row]))
-            if known is None or known.score is None:
-                unknown.append(row)
-            else:
-                scores[row] = known.score
-        return unknown
-
-    def _note(self, rows: Iterable[int]) -> None:
-        """Remember what was just found of the rows."""
-        states = self._states()
-        for row in rows:
-            while len(self._judged) >= _JUDGED:
-                del self._judged[next(iter(self._judged))]
-            self._judged[int(states[row])] = _Judgement(self._fits[row].copy(), int(self._capacity[row]))
-
-    def _note_scores(self, scores: IntArray, rows: Iterable[int]) -> None:
-        states = self._states()
-        for row in rows:
-            if (known := self._judged.get(int(states[row]))) is not None:
-                known.score = int(scores[row])
+        self._capacity[rows] = capacity(ledger, self._shape, rows, fits, distinct=self._distinct)
 
     def _answers(self, rows: IntArray) -> tuple[IntArray, IntArray | None]:
-        return self._source.book.answers(self._shape).of(self._source, rows, self._fits.take(rows, axis=0))
+        return self._source.scores(self._shape, rows, self._fits.take(rows, axis=0))
 
     def _score(self, scores: IntArray, rows: IntArray) -> None:
         takes = self.capacity.take(rows) > 0
@@ -188,14 +133,3 @@ class ShapeFit:
             if not len(rows):
                 return
         scores[rows], _ = self._answers(rows)
-
-
-@dataclass(slots=True)
-class _Judgement:
-    """One state, for one shape and tenant."""
-
-    fits: BoolArray
-    """[G]."""
-    capacity: int
-    score: int | None = None
-    """None: was not asked for."""

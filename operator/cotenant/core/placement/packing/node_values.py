@@ -62,7 +62,7 @@ class NodeValues:
         """Bring these rows up to date."""
         changes = self.ledger.changed_rows
         if self._seen < len(changes):
-            self._known[np.array(changes[self._seen :], dtype=np.int64)] = False
+            self._known[self.ledger.written_since(self._seen)] = False
             self._seen = len(changes)
         unknown = rows[~self._known.take(rows)]
         for start in range(0, len(unknown), CHUNK):
