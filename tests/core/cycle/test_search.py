@@ -151,7 +151,7 @@ def test_a_job_that_may_not_be_evicted_stays_inside_every_guarantee_on_its_path(
     def inside(wanted: Request) -> bool:
         result = find(at, wanted, 1)
         assert result is not None
-        return within_guarantees(at, wanted, result.allocation)
+        return within_guarantees(at, result.allocation.charge)
 
     assert (inside(one), inside(two)) == (True, False)
 
