@@ -4,7 +4,8 @@
 
 Prints one row per scenario with the goal beside it, and writes JSON. A scenario times `schedule` alone, or
 `ClusterState.snapshot` plus `schedule` where the row says "cycle". The core is one thread without I/O, so "measured"
-uses CPU seconds, which other work on the machine does not distort; wall-clock stands beside it.
+uses CPU seconds, which other work on the machine does not distort; wall-clock stands beside it. The garbage collector
+runs as rarely as in the operator.
 Nothing here is a test: machines differ.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from bench.parts.throughput import cycles, single_decisions
 from bench.parts.throughput.rows import Row
+from cotenant.cli.operator import collect_garbage_rarely
 
 SCENARIOS: dict[str, Callable[[random.Random, float], Row]] = {
     "jobs": single_decisions.one_gpu_jobs,
@@ -46,6 +48,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="size of cluster and load; goals hold for 1.0")
     parser.add_argument("--json", type=Path, default=Path("bench/results/throughput.json"))
     args = parser.parse_args()
+    collect_garbage_rarely()
     rows = []
     print(
         f"{'scenario':42} {'measured':>12} {'unit':12} {'goal':>8}  {'':4}"

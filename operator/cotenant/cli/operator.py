@@ -41,7 +41,6 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     import asyncio
-    import gc
 
     from cotenant.cli.errors import UserError
     from cotenant.controller.settings import Settings, SettingsError
@@ -55,10 +54,17 @@ def run(args: argparse.Namespace) -> int:
     from cotenant.controller.client.credentials import NoClusterError
     from cotenant.controller.main import run as run_operator
 
-    gc.collect()
-    gc.freeze()  # modules and classes stay
-    gc.set_threshold(GC_THRESHOLD, 20, 20)
+    collect_garbage_rarely()
     try:
         return asyncio.run(run_operator(settings))
     except NoClusterError as error:
         raise UserError(str(error), 2) from error
+
+
+def collect_garbage_rarely() -> None:
+    """Set Python's garbage collector as the operator needs it, once its modules are loaded."""
+    import gc
+
+    gc.collect()
+    gc.freeze()  # modules and classes stay
+    gc.set_threshold(GC_THRESHOLD, 20, 20)

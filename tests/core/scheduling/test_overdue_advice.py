@@ -23,6 +23,13 @@ def busy(column: int) -> Job:
     return replace(make_job(f"busy{column}", placement=make_placement(("n1", [[column]]))), admitted_at=900.0)
 
 
+OTHERS = replace(
+    make_job("others", queue="lent", workers=2, preemptible=False, placement=make_placement(("n1", [[4], [5]]))),
+    admitted_at=900.0,
+)
+"""With them a job that borrows four GPUs has room beside the guarantee that is in use."""
+
+
 @pytest.mark.parametrize(
     ("new", "kept", "change"),
     [
@@ -44,11 +51,11 @@ def busy(column: int) -> Job:
 def test_a_gang_that_is_too_large_may_take_a_place_reserved_for_a_job_that_comes_after_it(
     new: dict[str, Any], kept: dict[str, Any], change: str
 ) -> None:
-    """Two of four H100 are free, and are reserved for a gang of four. The gang of nine fits nowhere."""
+    """Two of six H100 are free, and are reserved for a gang of four. The gang of nine fits nowhere."""
     gang = make_job("new", workers=9, **new)
-    nodes = [make_node("n1", gpus=4), make_node("n2", gpus=1, gpu_class="A100", ready=False)]
+    nodes = [make_node("n1", gpus=6), make_node("n2", gpus=1, gpu_class="A100", ready=False)]
     queues = [make_queue("red", guaranteed=16), make_queue("lent", guaranteed=0)]
-    jobs = [busy(0), busy(1), make_job("kept", workers=4, **kept), gang]
+    jobs = [busy(0), busy(1), OTHERS, make_job("kept", workers=4, **kept), gang]
     snapshot = make_snapshot(nodes=nodes, queues=queues, jobs=jobs)
 
     check(snapshot, gang, change)
@@ -57,10 +64,10 @@ def test_a_gang_that_is_too_large_may_take_a_place_reserved_for_a_job_that_comes
 def test_a_job_that_has_to_borrow_waits_behind_places_that_are_kept_in_one_of_its_classes() -> None:
     """A guaranteed job has its turn before overdue jobs that borrow, and waits for A100."""
     gang = make_job("new", queue="lent", workers=9, at=5)
-    nodes = [make_node("n1", gpus=4), make_node("n2", gpus=2, gpu_class="A100")]
+    nodes = [make_node("n1", gpus=6), make_node("n2", gpus=2, gpu_class="A100")]
     held = replace(make_job("held", workers=2, placement=make_placement(("n2", [[0], [1]]))), admitted_at=900.0)
     jobs = [
-        *(busy(0), busy(1), held, gang),
+        *(busy(0), busy(1), OTHERS, held, gang),
         make_job("kept", queue="lent", workers=4, at=10, classes=("H100",)),
         make_job("first", workers=2, at=950, classes=("A100",)),
     ]
