@@ -1,9 +1,9 @@
 """Weeks that look like Philly (Jeon et al., ATC 2019) and Helios (Hu et al., SC 2021), drawn from declared parameters.
 
 Each size of a job has its share of all jobs and a log-normal run time. A run is cut at three days, because a longer one
-would still run at the end of the week. `PHILLY` has the sizes and run times of 82,247 jobs of that log. `HELIOS` has
-parameters whose means, without the cut, are near the published ones: 3.7 GPUs and 1.8 h for each job, with a median of
-3.4 min. Arrivals are spread evenly, without days and nights.
+would still run at the end of the week. `PHILLY` has the sizes and run times of 82,247 jobs of that log. `HELIOS` is
+a guess at the other one, with more and shorter jobs of many GPUs: without the cut, a job has 3.7 GPUs and runs for
+1.8 h on average, the median for 3.4 min. Arrivals are spread evenly, without days and nights.
 """
 
 from __future__ import annotations
