@@ -296,3 +296,17 @@ def test_the_number_of_cached_questions_is_bounded_and_the_oldest_is_dropped(
     for cpu in range(most):
         kept.shape_fit(replace(HALF, host_mib=1_000 + cpu), US)
     assert kept.shape_fit(replace(HALF, cpu_milli=2 * most - 1), US) is not second
+
+
+def test_the_number_of_cached_scores_is_bounded_and_the_oldest_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cotenant.core.placement.fit_cache._SCORED_ROWS", 0)
+    kept, scorer = cache(1)
+
+    def ask(cpu_milli: int) -> int:
+        """How often shapes have been scored so far."""
+        kept.scores(replace(HALF, cpu_milli=cpu_milli), np.array([0]), np.ones((1, 2), dtype=np.bool_))
+        return len(scorer.scored)
+
+    assert [ask(cpu) for cpu in range(64)][-1] == 64
+    assert ask(0) == 64  # now the second is the oldest
+    assert [ask(64), ask(0), ask(1)] == [65, 65, 66]

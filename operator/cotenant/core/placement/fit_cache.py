@@ -5,7 +5,7 @@ it has room for the amounts and if the tenant may share it; the first answer is 
 it. If no node has GPUs of several kinds, all classes share the fits of the shape without classes, and a request looks
 only at rows of its classes. A cache can follow the ledger of the next cycle (`follow`): only rows that differ are
 judged again.
-Bounded: beyond `_ROWS` rows over all entries of a sort, the one that was asked for least recently is dropped.
+Bounded: beyond so many rows over all entries of a sort, the one that was asked for least recently is dropped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ held."""
 _Key: TypeAlias = tuple[Shape, Tenancy, bool]
 """(shape, tenant, never two workers on one GPU)."""
 _ROWS = 4 << 20
-"""Rows that are kept over all entries of a sort, each of some 24 bytes."""
+"""Rows that are kept over all fits, each of some 24 bytes. Likewise of rooms."""
+_SCORED_ROWS = 1 << 20
+"""Rows that are kept over all scores, each of 64 bytes if nodes have 8 GPUs."""
 _CHANGES = 8
 """Changes of each row, on average, after which a cache begins anew."""
 _AnyKey = TypeVar("_AnyKey")
@@ -53,7 +55,6 @@ class FitCache:
         self._is_empty = is_empty
         self.ledger = ledger
         self.scorer = scorer
-        self._most = max(64, _ROWS // max(1, len(ledger.packed)))
         self._shape_fits: dict[_Key, ShapeFit] = {}
         """In each of these the most recently asked for stands last."""
         self._rooms: dict[Shape, _Room] = {}
@@ -71,13 +72,14 @@ class FitCache:
             self._shape_fits,
             (shape, tenancy, distinct),
             lambda: ShapeFit(self, shape, tenancy, distinct=distinct),
+            rows=_ROWS,
         )
 
     def room(self, shape: Shape) -> BoolArray:
         """[N, G] GPUs that have what one of the shape's GPUs takes, whoever holds the rest. Read-only."""
         one, ledger = one_gpu_of(shape), self.ledger
         known = self._recent(
-            self._rooms, one, lambda: _Room(room(ledger, one, slice(None)), len(ledger.changed_rows))
+            self._rooms, one, lambda: _Room(room(ledger, one, slice(None)), len(ledger.changed_rows)), rows=_ROWS
         )  # fmt: skip
         if known.seen < len(ledger.changed_rows):
             rows = ledger.written_since(known.seen)
@@ -88,7 +90,9 @@ class FitCache:
     def scores(self, shape: Shape, rows: IntArray, fits: BoolArray) -> tuple[IntArray, IntArray | None]:
         """See `ShapeScores.of`."""
         bare = without_classes(shape)
-        known = self._recent(self._scores, bare, lambda: ShapeScores(self.scorer, bare, self.ledger))
+        known = self._recent(
+            self._scores, bare, lambda: ShapeScores(self.scorer, bare, self.ledger), rows=_SCORED_ROWS
+        )  # fmt: skip
         return known.of(rows, fits, self.room(bare))
 
     def follow(self, ledger: Ledger, scorer: Scorer) -> FitCache:
@@ -103,11 +107,11 @@ class FitCache:
             fit.score_anew()
         return self
 
-    def _recent(self, entries: dict[_AnyKey, _Entry], key: _AnyKey, new: Callable[[], _Entry]) -> _Entry:
-        """The entry, which becomes the most recent one."""
+    def _recent(self, entries: dict[_AnyKey, _Entry], key: _AnyKey, new: Callable[[], _Entry], *, rows: int) -> _Entry:
+        """The entry, which becomes the most recent one. `rows`: that all of them may have."""
         entry = entries.pop(key, None)
         if entry is None:
-            while len(entries) >= self._most:
+            while len(entries) >= max(64, rows // max(1, len(self.ledger.packed))):
                 del entries[next(iter(entries))]
             entry = new()
         entries[key] = entry
