@@ -156,7 +156,10 @@ def test_memory_that_cannot_be_attributed_is_a_line_in_the_log(
     source: Any = SimpleNamespace(inventory=lambda: inventory, can_read_limits=lambda: True)
     observer = main.make_observer(args, cluster, source)
     lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    text = f"{tmp_path / 'proc'} is not the host's /proc: memory cannot be attributed to pods"
+    text = (
+        "memory cannot be attributed to pods: the agent's pod lacks the host's /proc or hostPID (agent.host.proc of the"
+        " chart)"
+    )
     assert lines == ([text] if warned else [])
     assert (observer.capabilities.runtime_class, observer.capabilities.limits_readable) == (True, True)
 

@@ -292,10 +292,11 @@ def rate_limited(seconds: float, read: Callable[[], T]) -> Callable[[], T]:
 def make_observer(args: argparse.Namespace, cluster: GPUNodeClient, source: GpuSource) -> NodeObserver:
     """Detect what the node can do, once, at start."""
     processes = HostProcesses(args.host / "proc")
-    attributing = processes.readable()
+    readable = processes.readable()
+    attributing = readable and processes.are_ours()
     inventory = source.inventory()
     if not (inventory.simulated or inventory.resource or attributing):
-        log.warning("%s is not the host's /proc: memory cannot be attributed to pods", args.host / "proc")
+        log.warning("memory cannot be attributed to pods: %s", capabilities.NOT_ATTRIBUTING)
     found = capabilities.detect(
         args.host,
         runtime_class=cluster.runtime_class_exists(args.runtime_class),
@@ -303,5 +304,5 @@ def make_observer(args: argparse.Namespace, cluster: GPUNodeClient, source: GpuS
         toolkit=args.toolkit_version,
     )
     log.info("node=%s gpus=%d %s", args.node, len(inventory.gpus), found)
-    running = processes.running_pods if attributing else KubeletContainers(cluster.node).running_pods
+    running = processes.running_pods if readable else KubeletContainers(cluster.node).running_pods
     return NodeObserver(inventory, found, owner=processes.owner, attributing=attributing, running=running)

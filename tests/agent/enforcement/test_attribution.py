@@ -1,5 +1,6 @@
 """Ways in which nodes write a pod into a cgroup path, and PIDs that are used again."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,17 @@ def test_only_a_proc_with_process_1_is_the_hosts(tmp_path: Path) -> None:
     assert not HostProcesses(tmp_path).readable()
     write_process(tmp_path, 1, 1, "0::/init.scope")
     assert HostProcesses(tmp_path).readable()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "ours"),
+    [("ours", True), ("another namespace's", False), ("none", False)],
+)
+def test_a_proc_is_ours_if_it_counts_as_our_pid_namespace_does(tmp_path: Path, numbers: str, ours: bool) -> None:
+    if numbers != "none":
+        (tmp_path / "self").symlink_to(str(os.getpid() + (numbers != "ours")))
+    assert HostProcesses(tmp_path).are_ours() is ours
+    assert HostProcesses(Path("/proc")).are_ours()
 
 
 def test_the_pods_that_run_are_those_with_a_living_process(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_agent.gpus.capabilities import Capabilities
+from cotenant_agent.gpus.capabilities import NOT_ATTRIBUTING, Capabilities
 from cotenant_agent.reports import isolation_conditions, node_status
 from cotenant_agent.reports.node_view import NodeObserver
 from tests.agent.reports.observed import NOW, PODS, busy, make_observer
@@ -64,7 +64,7 @@ def without_runtime() -> NodeObserver:
         pytest.param(able_node(), "Watched", "no limit has been read back since", id="a reboot"),
         pytest.param(
             make_observer(attributing=False), "Cooperative",
-            "the host's /proc is not mounted in the agent's pod", id="no /proc",
+            NOT_ATTRIBUTING, id="no /proc",
         ),
         pytest.param(
             without_runtime(), "None", "there is no RuntimeClass for NVIDIA's container runtime", id="no runtime"
@@ -83,19 +83,18 @@ def test_a_level_that_never_fell_has_no_condition() -> None:
 
 def test_the_condition_lasts_from_the_fall_until_as_much_is_held_again() -> None:
     """It may fall further or rise in part meanwhile: the level from which it fell first counts."""
-    no_proc = "the host's /proc is not mounted in the agent's pod"
     fallen = conditions([], "Watched", make_observer(attributing=False))
-    assert fallen == [lowered("Watched", "Cooperative", no_proc)]
+    assert fallen == [lowered("Watched", "Cooperative", NOT_ATTRIBUTING)]
     further = conditions(fallen, "Cooperative", without_runtime(), NOW + 60)
     why = "there is no RuntimeClass for NVIDIA's container runtime"
     assert further == [lowered("Watched", "None", why)]
     in_part = conditions(further, "None", make_observer(attributing=False), NOW + 60)
-    assert in_part == [lowered("Watched", "Cooperative", no_proc)]
+    assert in_part == [lowered("Watched", "Cooperative", NOT_ATTRIBUTING)]
     restored = conditions(in_part, "Cooperative", make_observer(), NOW + 60)
     assert restored == [held("Watched", LATER)]
     assert conditions(restored, "Watched", make_observer(), NOW + 120) == restored
     again = conditions(restored, "Watched", make_observer(attributing=False), NOW + 60)
-    assert again == [lowered("Watched", "Cooperative", no_proc, LATER)]
+    assert again == [lowered("Watched", "Cooperative", NOT_ATTRIBUTING, LATER)]
 
 
 @pytest.mark.parametrize("reason", ["", "WasBest", "AsBefore"])

@@ -30,11 +30,29 @@ def test_every_pod_keeps_the_restricted_profile_but_for_the_hosts_paths(render: 
             "capabilities": {"drop": ["ALL"]},
             "seccompProfile": {"type": "RuntimeDefault"},  # there too, where policies of Kyverno look
         }
-        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+        assert not {"hostNetwork", "hostIPC"} & pod.keys()
         # A Service named cotenant in the namespace would set COTENANT_PORT.
         assert pod["enableServiceLinks"] is False
         assert {"httpGet": {"path": "/healthz", "port": "http"}}.items() <= container["livenessProbe"].items()
         assert {"httpGet": {"path": "/readyz", "port": "http"}}.items() <= container["readinessProbe"].items()
+
+
+@pytest.mark.parametrize(
+    ("agent", "user"),
+    [({}, 65533), ({"host": {"proc": False}}, None), ({"simulate": True}, None)],
+    ids=["real GPUs", "without the host's processes", "simulated GPUs"],
+)
+def test_an_agent_that_watches_processes_is_among_them_as_a_user_of_its_own(
+    render: Render, agent: dict[str, Any], user: int | None
+) -> None:
+    """The driver shows only processes of the caller's PID namespace. Jobs run as 65532."""
+    objects = render({"agent": agent, "openshift": {"enabled": True}})
+    pod = pod_of(objects["DaemonSet", "cotenant-agent"])
+    seen = [pod.get("hostPID", False), any(volume["name"] == "proc" for volume in pod["volumes"])]
+    seen += [objects["SecurityContextConstraints", "cotenant-agent"]["allowHostPID"]]
+    assert seen == [user is not None] * 3
+    assert pod["securityContext"].get("runAsUser") == (None if agent.get("simulate") else 65533)
+    assert "hostPID" not in pod_of(objects["Deployment", "cotenant-operator"])
 
 
 def test_the_dashboard_has_no_account_to_speak_of(render: Render) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
+from tests.live.agent.conftest import in_this_namespace
 from tests.live.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class World:
         arguments = ["--node", NODE, "--host", str(self.driver), "--toolkit-version", "1.20.1", "--poll", "0.2"]
         arguments += ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
         with log.open("w") as out:
-            command = [sys.executable, "-m", "cotenant_agent", *arguments]
+            command = in_this_namespace(self.driver, sys.executable, "-m", "cotenant_agent", *arguments)
             self.agent = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
 
     def status(self) -> dict[str, Any]:

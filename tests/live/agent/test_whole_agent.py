@@ -13,6 +13,7 @@ import pytest
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 from cotenant_agent.reports.node_status import parse_time
+from tests.live.agent.conftest import in_this_namespace
 from tests.live.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class World:
         arguments = ["--node", NODE, "--host", str(folder / "host"), "--listen", "127.0.0.1:0", "--poll", "0.2"]
         arguments += ["--metrics-listen", "127.0.0.1:0"]
         self.log = (folder / "log").open("w")
-        command = [sys.executable, "-m", "cotenant_agent", *arguments]
+        command = in_this_namespace(folder / "host", sys.executable, "-m", "cotenant_agent", *arguments)
         self.agent = subprocess.Popen(command, env=environment, stdout=self.log, stderr=subprocess.STDOUT)
 
     def show(self, *lines: str, recovery: int | None = None) -> None:

@@ -1,6 +1,8 @@
 """Attributes a process on a GPU to its pod: host PID → cgroup path → pod UID and container ID.
 
-The driver names host PIDs and does not know containers, so the agent reads the host's /proc, mounted read-only. The
+The driver does not know containers, so the agent reads the host's /proc, mounted read-only. Drivers since about R530
+name only processes of the caller's PID namespace, by their PIDs there (_gpuConvertPid of NVIDIA's open kernel
+modules), so the agent's namespace must be the host's (`hostPID`). Older drivers name host PIDs to everybody. The
 pattern may match anywhere in the path: an agent in a private cgroup namespace sees `/../../kubepods-…`. A PID is only
 believed together with its start time, because PIDs are reused. (psutil reads no cgroups and only one /proc for each
 process; it would only replace field 22 of one line.)
@@ -8,6 +10,7 @@ process; it would only replace field 22 of one line.)
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -85,6 +88,13 @@ class HostProcesses:
         """True if this is the host's /proc: PID 1 must have a cgroup."""
         try:
             return bool(read_text(self._root / "1" / "cgroup"))
+        except OSError:
+            return False
+
+    def are_ours(self) -> bool:
+        """True if this /proc counts PIDs as this process's namespace does, and therefore as the driver does."""
+        try:
+            return os.readlink(self._root / "self") == str(os.getpid())
         except OSError:
             return False
 

@@ -43,6 +43,10 @@ TOOLKIT_MIN: Final = (1, 20, 1)
 """First versions that limit GPU memory of a container. MPS v3 comes with the same driver."""
 
 
+NOT_ATTRIBUTING: Final = "the agent's pod lacks the host's /proc or hostPID (agent.host.proc of the chart)"
+"""Why the agent does not see whose processes are on a GPU."""
+
+
 def detect(host: Path, *, runtime_class: bool, limits_readable: bool = False, toolkit: str = "") -> Capabilities:
     """Capabilities of this node. `host` contains the mounted parts of the host; a part that is not mounted counts as
     missing.
@@ -63,7 +67,8 @@ def detect(host: Path, *, runtime_class: bool, limits_readable: bool = False, to
 
 
 def isolation(found: Capabilities, *, simulated: bool, attributing: bool) -> str:
-    """The level of memory isolation without any limit of the driver. `Watched` needs the host's /proc."""
+    """The level of memory isolation without any limit of the driver. `Watched` needs to see whose processes are on a
+    GPU."""
     if simulated or runtime_class_missing(found):
         return "None"
     return "Watched" if attributing else "Cooperative"

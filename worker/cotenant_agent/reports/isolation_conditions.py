@@ -74,7 +74,7 @@ def why(view: NodeView, dimension: str) -> str:
     if missing := capabilities.runtime_class_missing(view.capabilities):
         return "; ".join(missing)
     if not view.attributing:
-        return "the host's /proc is not mounted in the agent's pod"
+        return capabilities.NOT_ATTRIBUTING
     if view.limits.disagreement:
         return view.limits.disagreement
     missing = capabilities.memory_limit_missing(view.capabilities, view.inventory)
