@@ -50,8 +50,8 @@ def test_choices_other_than_the_jobs_are_warnings(
 
 
 LIMITS = {
-    0: {"XLA_CLIENT_MEM_FRACTION": "0.5", "COTENANT_LIMITS": "of grant 0"},
-    1: {"XLA_CLIENT_MEM_FRACTION": "0.25", "COTENANT_LIMITS": "of grant 1"},
+    0: {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.5", "COTENANT_LIMITS": "of grant 0"},
+    1: {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.25", "COTENANT_LIMITS": "of grant 1"},
 }
 
 

@@ -56,7 +56,6 @@ def test_every_framework_is_told_in_its_own_words() -> None:
         [memory_limits.memory_budget(share(32768), 80 * GIB, context_mib=512, nccl_mib=0)]
     )
     assert {name: env[name] for name in env if name != "COTENANT_LIMITS"} == {
-        "XLA_CLIENT_MEM_FRACTION": "0.393750",
         "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.393750",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "XLA_PYTHON_CLIENT_ALLOCATOR": "default",
@@ -68,15 +67,26 @@ def test_every_framework_is_told_in_its_own_words() -> None:
     }
 
 
+OF_AN_IMAGE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "XLA_CLIENT_MEM_FRACTION": "0.9"}
+
+
 @pytest.mark.parametrize(
     ("found", "want"),
     [
-        pytest.param({}, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "A": "1"}, id="nothing limited: as it was"),
+        pytest.param({}, OF_AN_IMAGE | {"A": "1"}, id="nothing limited: as it was"),
         pytest.param({"LIMIT": "2"}, {"A": "1", "LIMIT": "2"}, id="limited: gone, not empty"),
     ],
 )
-def test_an_allocator_that_knows_no_limit_cannot_be_chosen(found: dict[str, str], want: dict[str, str]) -> None:
-    assert memory_limits.with_limits({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "A": "1"}, found) == want
+def test_an_image_can_neither_lift_the_limits_nor_contradict_them(found: dict[str, str], want: dict[str, str]) -> None:
+    assert memory_limits.with_limits(OF_AN_IMAGE | {"A": "1"}, found) == want
+
+
+def test_jax_gets_its_limit_by_one_name() -> None:
+    """With both names JAX ends its plugin of CUDA by a ValueError, and goes on with the CPU."""
+    (budget,) = [memory_limits.MemoryBudget("GPU-a", 4, 8, 2, 1)]
+    assert [name for name in memory_limits.limit_variables([budget]) if name.endswith("_MEM_FRACTION")] == [
+        "XLA_PYTHON_CLIENT_MEM_FRACTION"
+    ]
 
 
 def test_simulated_gpus_are_not_limited_and_that_is_said() -> None:

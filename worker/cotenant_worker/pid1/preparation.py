@@ -15,7 +15,7 @@ from cotenant.contract import Contract
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import log_line
 from cotenant_worker.ranks.environment import choose_collective, code_path
-from cotenant_worker.ranks.memory_limits import GpusUnusableError, memory_limits_of
+from cotenant_worker.ranks.memory_limits import JAX_FRACTION, GpusUnusableError, memory_limits_of
 from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.ray_cluster.processes import RayProcesses
 from cotenant_worker.supervision.commands import Finish
@@ -89,5 +89,5 @@ async def apply_memory_limits(
         return Finish(names.EXIT_QUOTA, "Quota", limits)
     ranks.limits = limits
     if contract.mode == "rayTrain":
-        ray.limits = min(limits.values(), key=lambda env: env.get("XLA_CLIENT_MEM_FRACTION", "1"), default={})
+        ray.limits = min(limits.values(), key=lambda env: env.get(JAX_FRACTION, "1"), default={})
     return None

@@ -29,9 +29,11 @@ _LARGE_MIB = 40 << 10
 """GPUs with this much memory have twice the multiprocessors of smaller ones, and so a larger context."""
 NCCL_MIB = 640
 """Buffers of one communicator, outside every framework's pool."""
-_UNLIMITED_ALLOCATORS = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "TF_GPU_ALLOCATOR")
-"""Variables of an image that switch to allocators without limits. They are removed: some versions of torch take even an
-empty one for a yes.
+JAX_FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+"""The name that all versions of JAX read. If `XLA_CLIENT_MEM_FRACTION` is there too, JAX computes on the CPU."""
+_OF_THE_IMAGE = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "TF_GPU_ALLOCATOR", "XLA_CLIENT_MEM_FRACTION")
+"""Variables of an image that are removed: the first two switch to allocators without limits, and some versions of torch
+take even an empty one for a yes.
 """
 _PROBE_S = 60
 _OF_THE_JOB = re.compile(
@@ -95,8 +97,7 @@ def limit_variables(budgets: list[MemoryBudget]) -> dict[str, str]:
     }
     return {
         layout.ENV_LIMITS: json.dumps(document, sort_keys=True),
-        "XLA_CLIENT_MEM_FRACTION": f"{least:.6f}",
-        "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{least:.6f}",
+        JAX_FRACTION: f"{least:.6f}",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "XLA_PYTHON_CLIENT_ALLOCATOR": "default",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
@@ -106,7 +107,7 @@ def limit_variables(budgets: list[MemoryBudget]) -> dict[str, str]:
 
 def with_limits(env: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
     """A process's environment with `limit_variables`; unchanged without limits."""
-    return {name: value for name, value in env.items() if not found or name not in _UNLIMITED_ALLOCATORS} | dict(found)
+    return {name: value for name, value in env.items() if not found or name not in _OF_THE_IMAGE} | dict(found)
 
 
 Limits = dict[int, Mapping[str, str]]
