@@ -105,7 +105,7 @@ def _reduce(torch: Any, target: Any, op: Op) -> Any:
         group.all_reduce(moved, _OPS[op])
         size = group.size
     else:
-        moved = moved.cuda() if distributed.get_backend() == "nccl" and moved.device.type == "cpu" else moved
+        moved = moved.cuda() if moved.device.type == "cpu" and _is_on_gpus(torch, distributed) else moved
         distributed.all_reduce(moved, op=getattr(distributed.ReduceOp, _OPS[op]))
         size = distributed.get_world_size()
     reduced = moved.to(target.device)
@@ -120,6 +120,12 @@ def _default_group() -> Any:
     """torch.distributed, if its default process group exists. torch is never imported for this."""
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     return distributed if distributed and distributed.is_available() and distributed.is_initialized() else None
+
+
+def _is_on_gpus(torch: Any, distributed: Any) -> bool:
+    """True if the default group may not take tensors of the CPU. A backend that torch chose itself is "undefined"."""
+    backend = distributed.get_backend()
+    return bool(backend == "nccl" or (backend == "undefined" and torch.cuda.is_available()))
 
 
 def _torch() -> Any:

@@ -16,6 +16,8 @@ def to_tensor(torch: Any, value: Any, *, in_place: bool) -> Any:
         return torch.tensor(int(value), dtype=torch.int64)
     if isinstance(value, float):
         return torch.tensor(value, dtype=torch.float64)
+    if type(value).__module__.split(".")[0] == "cupy":
+        return torch.from_dlpack(value)  # it stays on its GPU, from where numpy would not take it
     import numpy as np
 
     array = np.asarray(value)
@@ -33,6 +35,10 @@ def from_tensor(value: Any, tensor: Any) -> Any:
         return tensor
     if not hasattr(value, "shape"):
         return tensor.item() if isinstance(value, int | float) else tensor.tolist()
+    if kind == "cupy":
+        import cupy
+
+        return cupy.from_dlpack(tensor)
     if str(tensor.dtype) == "torch.bfloat16":
         import ml_dtypes
         import torch
@@ -48,10 +54,6 @@ def from_tensor(value: Any, tensor: Any) -> Any:
         import tensorflow as tf
 
         return tf.convert_to_tensor(array)
-    if kind == "cupy":
-        import cupy
-
-        return cupy.asarray(array)
     return array
 
 
