@@ -40,6 +40,22 @@ JAX_WAITED = (
 )
 
 
+NO_GPU_MEMORY = {
+    "torch without room for a context": (
+        "torch.AcceleratorError: CUDA error: out of memory",
+        "CUDA kernel errors might be asynchronously reported at some other API call.",
+        "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
+    ),
+    "NCCL": (
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:93, unhandled cuda error",
+        "ncclUnhandledCudaError: Call to CUDA function failed.",
+        "Last error:",
+        "Failed to CUDA calloc async 4 bytes",
+    ),
+    "CuPy": ("cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,589,934,592 bytes",),
+    "Numba": ("CudaAPIError: [2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY",),
+    "JAX": ("jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1.02GiB",),
+}
 MINE = ("ValueError: the learning rate is negative",)
 
 
@@ -168,6 +184,10 @@ def test_a_rank_that_waited_in_vain_at_its_end_is_told_with_where_another_was() 
             [ended(0, 1, tail=("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",))],
             ("OutOfGPUMemory", 0, 1),
             id="its share of GPU memory",
+        ),
+        *(
+            pytest.param([ended(0, 1, tail=tail)], ("OutOfGPUMemory", 0, 1), id=f"GPU memory, said by {who}")
+            for who, tail in NO_GPU_MEMORY.items()
         ),
         pytest.param(
             [ended(0, 83, tail=("cotenant: the GPU memory limit could not be set: x",))], ("Quota", 0, 83), id="limit"

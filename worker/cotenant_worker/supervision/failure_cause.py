@@ -31,7 +31,14 @@ _TENSORFLOW_INFO = re.compile(r"^I\d{4} ")
 """TensorFlow's information lines. One of them says that it has met its coordination service."""
 _JAX_SHUTDOWN = re.compile(r'jax/_src/distributed\.py", line \d+ in shutdown')
 """JAX ends a rank by SIGABRT if it has waited too long for the end of the others. This is the place of that crash."""
-_GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|ResourceExhausted")
+_GPU_MEMORY = re.compile(
+    r"CUDA out of memory|CUDA error: out of memory|Cuda failure .*out of memory|OutOfMemoryError"
+    r"|CUDA_ERROR_OUT_OF_MEMORY|Failed to CUDA [mc]alloc|RESOURCE_EXHAUSTED|ResourceExhausted"
+    r"|CUBLAS_STATUS_ALLOC_FAILED"
+)
+"""How torch's allocator, torch without room for a context, NCCL, CuPy, the driver (Numba, JAX at its start), XLA,
+TensorFlow and cuBLAS say so.
+"""
 
 
 _CHILD_KILLED = re.compile(
