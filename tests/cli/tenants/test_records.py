@@ -133,6 +133,11 @@ def test_what_a_run_used_is_beside_what_it_held_with_advice() -> None:
     ]
 
 
+@pytest.mark.parametrize(("samples", "last"), [(7, "That is too few"), (8, "It used what it asked for")])
+def test_nothing_is_concluded_from_few_samples(samples: int, last: str) -> None:
+    assert list(eff.sentences(run(use=USE | {"samples": samples})))[-1].startswith(last)
+
+
 def test_a_run_that_used_what_it_held_and_one_that_nobody_saw_are_told_apart() -> None:
     assert list(eff.sentences(run(use=USE | {"shared": True})))[-1] == "It used what it asked for: nothing to change."
     assert "beside other jobs" in list(eff.sentences(run(use=USE | {"shared": True})))[2]

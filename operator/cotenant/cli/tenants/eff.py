@@ -12,6 +12,7 @@ from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, percent,
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.output import Colour, painted
 from cotenant.cli.terminal.watch import show_found
+from cotenant.decision_log.efficiency import ENOUGH_SAMPLES
 
 GIB = 1024
 
@@ -47,7 +48,8 @@ def sentences(run: Run) -> Iterator[str]:
     for one in status.get("advice") or []:
         yield painted(f"- {one}", Colour.GREEN)
     if use and not use.get("simulated") and not status.get("advice"):
-        yield "It used what it asked for: nothing to change."
+        few = use["samples"] < ENOUGH_SAMPLES
+        yield "That is too few samples to judge its use." if few else "It used what it asked for: nothing to change."
 
 
 def _measured(use: Mapping[str, Any]) -> Iterator[str]:
