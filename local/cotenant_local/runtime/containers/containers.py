@@ -68,11 +68,12 @@ class Containers:
         name = disk_records.new_id()
         folder = self.folder / name
         resources = config.linux.resources
-        cgroup = self.cgroups.make(sandbox.id, name, resources) if self.cgroups else None
+        cgroup = self.cgroups.make(sandbox.cgroup, name, resources) if self.cgroups else None
         try:
             return self._record(config, sandbox, image, self._environment(config, sandbox, folder, cgroup))
         except BaseException:
-            self.cgroups.remove(sandbox.id, name)
+            if cgroup is not None:
+                cgroup.remove()
             raise
 
     def _record(self, config: Any, sandbox: Sandbox, image: Image, environment: ContainerEnvironment) -> Container:
@@ -189,7 +190,8 @@ class Containers:
     async def remove(self, container: Container) -> None:
         await self.stop(container, 0)
         self.all.pop(container.id, None)
-        self.cgroups.remove(container.sandbox_id, container.id)
+        if container.cgroup is not None:
+            container.cgroup.remove()
         if self.memory_limits is not None:
             self.memory_limits.post_stop(container.id)
         disk_records.remove(container.folder)

@@ -15,7 +15,8 @@ from typing import Any
 
 
 def new_id() -> str:
-    return secrets.token_hex(12)
+    """As long as containerd's: who attributes processes to containers knows an ID in a cgroup's path by its length."""
+    return secrets.token_hex(32)
 
 
 def create(folder: Path, config: Any, meta: dict[str, Any]) -> None:

@@ -39,6 +39,11 @@ class Sandbox:
     address: str = ""
 
     @property
+    def cgroup(self) -> str:
+        """Name of the pod's cgroup. It ends as the kubelet's do, by which agents know whose a process is."""
+        return f"{self.id}-pod{self.config.metadata.uid}"
+
+    @property
     def ready(self) -> bool:
         return self.pid != 0 and procfs.start_time(self.pid) == self.pid_started
 

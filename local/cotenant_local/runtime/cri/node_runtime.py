@@ -98,7 +98,7 @@ class NodeRuntime:
         await self.stop_sandbox(sandbox)
         for container in self.containers.of(sandbox):
             await self.containers.remove(container)
-        self.containers.cgroups.remove(sandbox.id)
+        self.containers.cgroups.remove(sandbox.cgroup)
         self.sandboxes.remove(sandbox)
 
     def storage(self) -> Path:

@@ -6,6 +6,7 @@ One group per container below one per pod: `<parent>/<pod>/<container>`. Version
 import contextlib
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,9 @@ class ContainerCgroup:
     @property
     def oom_file(self) -> str:
         return str(self.folders["memory"] / ("memory.events" if self.unified else "memory.oom_control"))
+
+    def remove(self) -> None:
+        _remove(self.folders.values())
 
     def shown(self) -> list[dict[str, Any]]:
         """Binds that let programs read their own limits, at the usual place."""
@@ -73,17 +77,10 @@ class NodeCgroups:
         apply(group, resources)
         return group
 
-    def remove(self, pod: str, container: str = "") -> None:
-        """A container's group, or with no container the pod's. Its last process may still be on its way out."""
-        if self.parent is None:
-            return
-        for folder in dict.fromkeys(top / pod / container for top in self._tops().values()):
-            deadline = time.monotonic() + REMOVE_DEADLINE_S
-            while folder.is_dir() and time.monotonic() < deadline:
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-                    break
-                time.sleep(0.005)
+    def remove(self, pod: str) -> None:
+        """The pod's group, if its containers' are gone."""
+        if self.parent is not None:
+            _remove(top / pod for top in self._tops().values())
 
     def _tops(self) -> dict[str, Path]:
         """The node's folder by controller: in version 2 one for all, which may have controllers of a later kernel."""
@@ -93,6 +90,17 @@ class NodeCgroups:
             return dict.fromkeys((*CONTROLLERS, *available), Path(self.parent))
         there = (name for name in CONTROLLERS if (self.root / name).is_dir())
         return {name: self.root / name / self.parent.strip("/") for name in there}
+
+
+def _remove(folders: Iterable[Path]) -> None:
+    """Removes cgroups. The last process in one may still be on its way out."""
+    for folder in dict.fromkeys(folders):
+        deadline = time.monotonic() + REMOVE_DEADLINE_S
+        while folder.is_dir() and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+                break
+            time.sleep(0.005)
 
 
 def _delegate(folder: Path) -> None:

@@ -88,6 +88,6 @@ def test_version_two_of_the_kernel_takes_the_groups_the_limits_and_the_processes
             Path(file).write_text(str(program.pid))
         assert Path(f"/proc/{program.pid}/cgroup").read_text().rstrip().endswith("/node-1/pod/container")
         program.kill()
-    groups.remove("pod", "container")
+    ours.remove()
     groups.remove("pod")
     assert [entry for entry in parent.iterdir() if entry.is_dir()] == []
