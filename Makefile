@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help demo explore fuzz simulate-faults test test-plain test-live test-all test-for test-changed test-oldest test-platforms test-frameworks test-images check docs format crds map package lock clean setup bench
+.PHONY: help demo explore fuzz simulate-faults test test-plain test-live test-all test-for test-changed test-oldest test-platforms test-gpu test-frameworks test-images check docs format crds map package lock clean setup bench
 
 help: ## list the ways in
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -71,6 +71,11 @@ simulate-faults: setup ## ten thousand simulated worlds with faults, each from i
 test-platforms: BOOTSTRAP = $(if $(PROGRAMS),,--with-programs)
 test-platforms: setup ## an ordinary job on each platform that the local cluster can play: a mesh, quotas, closed networks and ports
 	@$(PY) -m pytest $(OPTIONS) tests/live/platforms
+
+test-gpu: BOOTSTRAP = $(if $(PROGRAMS),,--with-programs)
+test-gpu: setup ## jobs on this machine's own GPU, which nothing else may use (root, one GPU of NVIDIA)
+	$(programs)
+	@$(PY) -m pytest $(OPTIONS) -m gpu tests/live/gpu
 
 test-frameworks: setup ## the examples of the heavy frameworks, each in an environment of its own
 	@$(PY) -m pytest -m frameworks tests/live

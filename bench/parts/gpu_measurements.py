@@ -54,7 +54,7 @@ def uuids(bench: GpuBench) -> None:
     child = Child("sees", env=bench.rank(None))
     found = child.answer()
     child.end()
-    bench.add("a rank sees exactly its UUID", found["uuids"] == [bench.uuid], f"{found['uuids']}", **found)
+    bench.add("a rank sees exactly its UUID", found["uuids"] == [bench.uuid], "its own GPU alone", **found)
     bench.add("… and so does its child", found["child"] == "1", f"{found['child']} GPU(s)")
     text = f"{found['unset']} GPU(s) visible: the boundary is the container's devices"
     bench.add("CUDA_VISIBLE_DEVICES unset (known bypass)", None, text)

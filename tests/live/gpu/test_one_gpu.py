@@ -1,0 +1,232 @@
+"""Jobs on a real GPU: what its node shows, shares that hold, programs that bypass them, processes of others.
+
+Needs root and a GPU that nothing else uses; `make test-gpu` runs it. Frameworks are tried if they are installed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.live.e2e.tenancy import Document, Tenancy, training_job
+
+HAS_GPU: Final = Path("/dev/nvidiactl").exists()
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.gpu,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not HAS_GPU, reason="this machine has no GPU of NVIDIA"),
+]
+
+SHARE: Final = {"memoryFraction": "0.4", "sharing": "Any"}
+RESOURCES: Final = {"cpu": "1", "memory": "8Gi"}
+FILL: Final = """
+import torch
+held = []
+try:
+    while True:
+        held.append(torch.empty(256 << 20, dtype=torch.uint8, device="cuda"))
+except torch.OutOfMemoryError:
+    pass
+"""
+JAX: Final = """
+import jax
+limit = jax.devices()[0].memory_stats()["bytes_limit"]
+jax.numpy.ones(8).sum().block_until_ready()
+held = range(limit >> 28)
+"""
+CUPY: Final = """
+import cupy
+held = []
+try:
+    while True:
+        held.append(cupy.empty(256 << 20, dtype=cupy.uint8))
+except cupy.cuda.memory.OutOfMemoryError:
+    pass
+"""
+SAYS: Final = """
+import json, os, time
+print("SAYS " + json.dumps({"mib": 256 * len(held), "gpus": os.environ["CUDA_VISIBLE_DEVICES"]}), flush=True)
+"""
+STAYS: Final = "while True: time.sleep(1)\n"
+LARGE: Final = """
+import torch
+torch.empty(int(torch.cuda.get_device_properties(0).total_memory * 0.6), dtype=torch.uint8, device="cuda")
+"""
+BYPASS: Final = """
+import ctypes, time
+cuda = ctypes.CDLL("libcuda.so.1")
+device, context, held, total = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_size_t()
+assert cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
+assert cuda.cuDeviceTotalMem_v2(ctypes.byref(total), device) == 0
+assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(held), ctypes.c_size_t(total.value // 100 * 55)) == 0
+print("took more than its share", flush=True)
+time.sleep(600)
+"""
+NCCL: Final = """
+import json, time, torch, torch.distributed as dist
+from cotenant_worker import all_reduce
+dist.init_process_group()
+value = torch.ones(1 << 20, device="cuda")
+dist.all_reduce(value)
+print("SAYS " + json.dumps({"sum": float(value[0]), "ours": all_reduce(2.0)}), flush=True)
+"""
+COMPILED: Final = """
+import torch
+from cotenant_worker import report
+step = torch.compile(lambda x: torch.sin(x @ x) * 2)
+value, number = torch.rand(4096, 4096, device="cuda"), 0
+while True:
+    value = step(value)
+    torch.cuda.synchronize()
+    report(step=(number := number + 1))
+"""
+STRANGER: Final = """
+import time, torch
+held = torch.empty(2 << 30, dtype=torch.uint8, device="cuda")
+time.sleep(600)
+"""
+STRANGERS_NAME: Final = {"name": "stranger", "namespace": "default"}
+
+
+def driver_shows(field: str) -> list[str]:
+    query = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits"]
+    return subprocess.run(query, check=True, capture_output=True, text=True).stdout.split()
+
+
+def status(tenancy: Tenancy) -> Document:
+    (node,) = tenancy.get("gpunodes")["items"]
+    found: Document = node["status"]
+    return found
+
+
+@pytest.fixture
+def node(tenancy: Tenancy) -> Document:
+    return status(tenancy)
+
+
+def python(name: str, program: str, namespace: str = "team-a", **spec: Any) -> Document:
+    spec = {"gpu": SHARE, "resources": RESOURCES} | spec
+    return training_job(name, namespace, command=["python", "-c", program], **spec)
+
+
+def said(tenancy: Tenancy, job: str, namespace: str = "team-a") -> Document:
+    """What the job's program has printed; waits for it."""
+    tenancy.wait_phase(job, "Running", namespace=namespace)
+
+    def line() -> str:
+        log = tenancy.logs(f"{job}-1-0", namespace)
+        return next((line for line in log.splitlines() if "SAYS " in line), "")
+
+    found: Document = json.loads(tenancy.wait(line, what=f"{job} says what it holds").split("SAYS ", 1)[1])
+    return found
+
+
+def test_the_node_shows_what_the_driver_shows(node: Document) -> None:
+    assert [gpu["uuid"] for gpu in node["gpus"]] == driver_shows("uuid")
+    assert node["driverVersion"] == driver_shows("driver_version")[0]
+    assert not node.get("simulated")
+    (gpu,), (total,) = node["gpus"], map(int, driver_shows("memory.total"))
+    assert 0.98 * total <= gpu["memoryMiB"] <= total
+    assert gpu["healthy"], gpu
+    assert node["isolationLevels"]["memory"] == "Watched", node["capabilities"]
+
+
+def test_two_jobs_share_the_gpu_and_each_stops_at_its_share(tenancy: Tenancy, node: Document) -> None:
+    (gpu,) = node["gpus"]
+    share = int(gpu["memoryMiB"] * 0.4)
+    for name, namespace in (("one", "team-a"), ("two", "team-b")):
+        tenancy.apply(python(name, FILL + SAYS + STAYS, namespace))
+    for name, namespace in (("one", "team-a"), ("two", "team-b")):
+        found = said(tenancy, name, namespace)
+        assert found["gpus"] == gpu["uuid"]
+        assert share - 1536 <= found["mib"] < share, found
+        job = tenancy.job(name, namespace)["status"]
+        assert (job["phase"], job["isolationLevels"]["memory"]) == ("Running", "Watched")
+
+    def attributed() -> Document | None:
+        (now,) = status(tenancy)["gpus"]
+        uids = {pod["metadata"]["uid"] for team in "ab" for pod in tenancy.get("pods", "-n", f"team-{team}")["items"]}
+        full = [one for one in now.get("processes", ()) if one["memoryMiB"] >= share - 1536]
+        return now if {process["podUID"] for process in full} == uids else None
+
+    now = tenancy.wait(attributed, what="the node shows both pods on its GPU, and all that they hold")
+    assert all(process["memoryMiB"] <= share for process in now["processes"]), now
+    assert not status(tenancy).get("violations")
+    assert not status(tenancy).get("strangers")
+
+
+@pytest.mark.parametrize(("module", "program"), [("jax", JAX), ("cupy", CUPY)], ids=["jax", "cupy"])
+def test_a_framework_stops_at_the_share(tenancy: Tenancy, node: Document, module: str, program: str) -> None:
+    pytest.importorskip(module)
+    share = int(node["gpus"][0]["memoryMiB"] * 0.4)
+    tenancy.apply(python(module, program + SAYS + STAYS))
+    found = said(tenancy, module)
+    assert share * 0.85 <= found["mib"] < share, found
+
+
+def test_who_bypasses_the_limit_is_ended_and_the_neighbour_goes_on(tenancy: Tenancy) -> None:
+    tenancy.apply(python("neighbour", "held = []" + SAYS + "import torch; x = torch.ones(9, device='cuda')\n" + STAYS))
+    tenancy.wait_phase("neighbour", "Running")
+    tenancy.apply(python("greedy", BYPASS, "team-b", retries=0))
+    ended = tenancy.wait_phase("greedy", "Failed", namespace="team-b")["status"]
+    assert ended["lastExit"]["reason"] == "GPUMemoryQuotaExceeded", ended
+    neighbour = tenancy.job("neighbour")["status"]
+    assert (neighbour["phase"], neighbour["attempts"]) == ("Running", 1)
+
+
+def test_a_job_that_runs_out_of_gpu_memory_says_so(tenancy: Tenancy) -> None:
+    tenancy.apply(python("large", LARGE, retries=0))
+    ended = tenancy.wait_phase("large", "Failed")["status"]["lastExit"]
+    assert (ended["reason"], "CUDA out of memory" in ended["message"]) == ("OutOfGPUMemory", True), ended
+
+
+def test_a_whole_gpu_is_used_by_nccl(tenancy: Tenancy) -> None:
+    """The group has the backend that torch chooses, which takes no tensors of the CPU."""
+    tenancy.apply(python("whole", NCCL + STAYS, gpu={"count": 1}))
+    assert said(tenancy, "whole") == {"sum": 1.0, "ours": 2.0}
+    tenancy.wait(lambda: tenancy.job("whole")["status"]["progress"]["collective"] == "nccl", what="NCCL is named")
+
+
+def test_a_program_is_compiled_for_the_gpu_and_what_it_uses_is_shown(tenancy: Tenancy) -> None:
+    pytest.importorskip("triton")
+    tenancy.apply(python("compiled", COMPILED))
+
+    def busy() -> bool:
+        (gpu,) = status(tenancy)["gpus"]
+        return bool((gpu["used"].get("utilizationPercent") or 0) > 50 and gpu["used"].get("powerWatts"))
+
+    tenancy.wait_phase("compiled", "Running")
+    tenancy.wait(busy, what="the node shows that its GPU computes")
+
+
+@pytest.fixture
+def stranger(tenancy: Tenancy) -> Iterator[str]:
+    """Uid of a pod that an administrator gave all GPUs, and that no job has."""
+    container = {
+        "name": "stranger",
+        "image": "ghcr.io/cotenant/worker",
+        "command": ["python", "-c", STRANGER],
+        "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
+    }
+    spec = {"runtimeClassName": "nvidia", "terminationGracePeriodSeconds": 0, "containers": [container]}
+    tenancy.apply({"apiVersion": "v1", "kind": "Pod", "metadata": STRANGERS_NAME, "spec": spec})
+    yield tenancy.get("pod", "stranger", "-n", "default")["metadata"]["uid"]
+    tenancy.cluster.kubectl("delete", "pod", "stranger", "-n", "default", "--ignore-not-found")
+
+
+def test_a_gpu_that_a_stranger_uses_is_given_to_nobody(tenancy: Tenancy, node: Document, stranger: str) -> None:
+    found = tenancy.wait(lambda: status(tenancy).get("strangers"), what="the node shows the stranger")
+    assert [one["podUID"] for one in found] == [stranger]
+    tenancy.apply(python("waits", "print()"))
+    pending = tenancy.wait(lambda: tenancy.job("waits")["status"].get("pending"), what="the job has a verdict")
+    assert f"not handed out: {node['gpus'][0]['uuid']}" in pending["message"], pending
+    assert status(tenancy)["gpus"][0]["health"].startswith("Stranger"), status(tenancy)
+    tenancy.cluster.kubectl("delete", "pod", "stranger", "-n", "default")
+    tenancy.wait_phase("waits", "Succeeded")
