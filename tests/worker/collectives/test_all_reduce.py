@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -187,3 +188,13 @@ def test_over_torch_arrays_and_numbers_keep_their_kind() -> None:
     assert all_reduce.all_reduce(array, "mean", in_place=True) is array
     assert [all_reduce.all_reduce(value, "sum") for value in (2, 2.5)] == [2, 2.5]
     assert all_reduce.all_reduce(np.ones(2), "sum").tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("backend", "gpus", "on_gpus"),
+    [("nccl", True, True), ("gloo", True, False), ("undefined", True, True), ("undefined", False, False)],
+    ids=["NCCL", "gloo on a machine with GPUs", "what torch chose there", "what torch chose without GPUs"],
+)
+def test_a_group_that_takes_no_tensors_of_the_cpu_is_known(backend: str, gpus: bool, on_gpus: bool) -> None:
+    torch = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: gpus))
+    assert all_reduce._is_on_gpus(torch, SimpleNamespace(get_backend=lambda: backend)) is on_gpus

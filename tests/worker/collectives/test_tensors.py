@@ -1,5 +1,7 @@
 """Values of all kinds as tensors, and back."""
 
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -49,3 +51,32 @@ def test_complex_numbers_travel_as_their_parts_if_that_is_right() -> None:
         tensors.carried(torch, torch.ones(2, dtype=torch.complex64), "prod")
     with pytest.raises(ValueError, match="uint64 cannot be reduced; pass int64 or float64"):
         tensors.carried(torch, torch.ones(2, dtype=torch.uint64), "sum")
+
+
+class OnGpu:
+    """Such as a CuPy array: it goes to another library by DLPack, and refuses to become an array of numpy's."""
+
+    __module__ = "cupy"
+
+    def __init__(self, values: Any) -> None:
+        self.held = np.asarray(values)
+        self.shape = self.held.shape
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self.held.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> Any:
+        return self.held.__dlpack_device__()
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed")
+
+
+def test_a_cupy_array_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(from_dlpack=np.from_dlpack))
+    value = OnGpu([1.0, 2.0])
+    tensor = tensors.to_tensor(torch, value, in_place=False)
+    assert tensor.tolist() == [1.0, 2.0]
+    assert tensors.from_tensor(value, tensor * 2).tolist() == [2.0, 4.0]
