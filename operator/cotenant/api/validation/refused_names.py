@@ -45,5 +45,8 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     "EnvSource": _given(object="fieldRef resourceFieldRef"),
     "QueueSpec": _given(text="cohort namespace", objects="resourceGroups", amount="gpus limit"),
     "QuotaSpec": _given(amount="nominalQuota borrowingLimit gpus", text="class"),
+    "SweepSpec": _given(amount="maxTrialCount parallelTrialCount", object="trialTemplate", text="method"),
+    "Parameter": _given(object="feasibleSpace", text="parameterType", amount="min max"),
+    "Objective": _given(text="type objectiveMetricName direction"),
 }
 """Name of the model → refused name → the usual type of its value."""
