@@ -68,7 +68,9 @@ class PodWriter:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _node(self, name: str) -> None:
-        await self.kube.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+        labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}  # as a kubelet labels its node
+        metadata = {"name": name, "labels": labels}
+        await self.kube.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
         room = {"cpu": "4096", "memory": "64Ti", "pods": "100000"}
         ready = {"type": "Ready", "status": "True", "reason": "Played", "lastHeartbeatTime": stamp()}
         status = {"capacity": room, "allocatable": room, "conditions": [ready]}
