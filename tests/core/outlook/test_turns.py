@@ -379,6 +379,18 @@ def test_a_job_nominated_for_a_place_starts_when_the_leaving_job_has_left() -> N
     assert (starts(cluster)[0], cluster.starts) == (["red/next"], {"red/next": 1_030.0})
 
 
+def test_an_arriving_job_starts_beside_a_job_that_was_nominated_before_it() -> None:
+    cluster = played(running("leaves", 0, 1, evicting=True), make_job("next", gpus=2, at=1), gpus=3)
+    turns = Turns(cluster)
+    list(turns.of_all())
+    new = make_job("new", at=1_000)
+    cluster.unstarted.add(new.key)
+    request = cluster.wait(new)
+    assert request is not None
+    assert turns.of_one(new, request) is True
+    assert (cluster.starts, cluster.waiting) == ({"red/next": 1_030.0, "red/new": 1_000.0}, {})
+
+
 def test_a_job_evicted_in_a_cycle_is_no_victim_again() -> None:
     """It is the only one that may leave, and both ask for its place."""
     queues = (make_queue("red", guaranteed=2), make_queue("blue", guaranteed=0))

@@ -29,8 +29,8 @@ class Turns:
         self._cycle = cluster.open_cycle()
         self._admission = Admission(self._cycle, cluster.booked, explain_briefly)
         self._entries: dict[JobKey, Entry] = {}
-        self._carried_out = 0
-        """Starts of the cycle."""
+        self._started = self._nominated = 0
+        """Jobs of the cycle that were started or nominated, and carried out."""
         self._too_long: dict[Request, float] = {}
         """Request → shortest declared run time with which a job of it could not be backfilled."""
 
@@ -80,11 +80,12 @@ class Turns:
         for resize in cycle.outcome.resizes.values():
             cluster.shrink(resize)
         later = LEAVING_S if cycle.running.leaving else 0.0
-        starts = [(one, 0.0) for one in cycle.started] + [(one, later) for one in cycle.nominated]
-        for (job, allocation), delay_s in starts[self._carried_out :]:
+        starts = [(one, 0.0) for one in cycle.started[self._started :]]
+        starts += [(one, later) for one in cycle.nominated[self._nominated :]]
+        for (job, allocation), delay_s in starts:
             cluster.start(self._entries[job.key], allocation, cluster.now + delay_s)
             yield True
-        self._carried_out = len(starts)
+        self._started, self._nominated = len(cycle.started), len(cycle.nominated)
 
     def _first(self, jobs: Iterable[Job]) -> Job:
         """The one of equal jobs that is next."""
