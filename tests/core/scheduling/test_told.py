@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.core import Policy, schedule
-from cotenant.core.explain.spec_change import SpecChange
+from cotenant.core.explain.spec_changes import SpecChange
 from cotenant.core.model.objects import Job, Node, TenantQueue
 from cotenant.core.model.plan import NO_BOUND, Plan, Reason, StartBound, Verdict
 from cotenant.core.scheduling.advice import Told, tell
@@ -82,18 +82,19 @@ def test_advice_changes_no_account_and_is_the_same_when_asked_again() -> None:
             id="why there is none",
         ),
         pytest.param(
-            Told(changes={"red/a": SpecChange("less", (("spec.workers", "1"),))}),
+            Told(changes={"red/a": SpecChange("less", JOBS[0], (("spec.workers", "1"),))}),
             replace(WAITS, would_start_if="less", change=(("spec.workers", "1"),)),
             id="a change",
         ),
     ],
 )
 def test_a_verdict_has_the_latest_start_and_the_advice_of_its_job(told: Told, want: Verdict) -> None:
-    assert told.added_to(WAITS) == want
+    assert told.added_to(Plan(verdicts={"red/a": WAITS})) == Plan(verdicts={"red/a": want})
 
 
 def test_only_advice_that_names_the_remaining_time_has_an_end() -> None:
     cycle, _ = open_cycle(make_snapshot(nodes=[make_node("n1")], queues=[RED], jobs=JOBS), Policy(), None)
-    told = Told(changes={"red/a": SpecChange("less"), "red/b": SpecChange("it ended in time", ends_by=60.0)})
+    in_time = SpecChange("it ended in time", JOBS[1], ends_by=60.0)
+    told = Told(changes={"red/a": SpecChange("less", JOBS[0]), "red/b": in_time})
 
     assert [(job.key, at) for job, at in told.ends(cycle.entries)] == [("red/b", 60.0)]

@@ -31,7 +31,7 @@ from cotenant.core.cycle.holders import HolderTable
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.gpus.inventory import BoolArray, FloatArray
 from cotenant.core.model.moment import Moment
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import EvictionKind
 from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.quota.tree import QueueTree
@@ -210,6 +210,11 @@ class Tenures:
 
 def waits_since(job: Job) -> float:
     return job.submitted_at if job.requeued_at is None else job.requeued_at
+
+
+def waiting_order(job: Job) -> tuple[float, JobKey]:
+    """Order by wait, the longest first."""
+    return waits_since(job), job.key
 
 
 def guarantees_beside(tree: QueueTree, queue: int) -> bool:

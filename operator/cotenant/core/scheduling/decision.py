@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TypeAlias
 
 from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.explain.deadline import Deadline
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.explain.job_changes import bounded_runtime
+from cotenant.core.explain.spec_changes import bounded_runtime, told_seconds
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Plan
@@ -56,30 +56,6 @@ class Standings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AdvisedEnds:
-    """Jobs that are advised to limit their run time so that they end by some instant, each with the instant."""
-
-    jobs: Sequence[tuple[Job, float]]
-    until: float
-    """Before then the time that is left is worded the same."""
-
-    @classmethod
-    def of(cls, jobs: Sequence[tuple[Job, float]], now: float) -> AdvisedEnds:
-        """The instants, worded as the time that is left now."""
-        moment = Moment(now)
-        for at in {at for _, at in jobs}:
-            Deadline.told(at, moment)
-        return cls(jobs, moment.until)
-
-    def tell(self, plan: Plan, now: float) -> Plan:
-        """The same plan, with the time that is left worded as of now."""
-        verdicts, moment = dict(plan.verdicts), Moment(now)
-        for job, at in self.jobs:
-            verdicts[job.key] = bounded_runtime(job, Deadline.told(at, moment)).added_to(verdicts[job.key])
-        return replace(plan, verdicts=verdicts)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     plan: Plan
     snapshot: Snapshot
@@ -89,7 +65,10 @@ class Decision:
     known: Known
     standings: Standings | None
     """None: the decision cannot be reused."""
-    advised_ends: AdvisedEnds
+    advised_ends: Sequence[tuple[Job, float]]
+    """Jobs that are advised to limit their run time so that they end by some instant, each with the instant."""
+    worded_until: float
+    """Before then the time that is left until these instants is worded the same."""
 
     @classmethod
     def of(
@@ -100,7 +79,8 @@ class Decision:
         standings: Standings | None = None,
         ends: Sequence[tuple[Job, float]] = (),
     ) -> Decision:
-        """The plan that was made in the cycle. `ends`: see `AdvisedEnds`."""
+        """The plan that was made in the cycle. `ends`: see `advised_ends`."""
+        plan, worded_until = _worded(plan, ends, cycle.moment.at)
         return cls(
             plan=plan,
             snapshot=cycle.snapshot,
@@ -108,15 +88,16 @@ class Decision:
             until=cycle.moment.until,
             known=Known.of(cycle, requests),
             standings=standings,
-            advised_ends=AdvisedEnds.of(ends, cycle.moment.at),
+            advised_ends=ends,
+            worded_until=worded_until,
         )
 
     def at(self, now: float) -> Decision:
         """This decision, which still holds, with the time that is left worded as of now."""
-        if now < self.advised_ends.until:
+        if now < self.worded_until:
             return self
-        advised_ends = AdvisedEnds.of(self.advised_ends.jobs, now)
-        return replace(self, plan=advised_ends.tell(self.plan, now), advised_ends=advised_ends)
+        plan, worded_until = _worded(self.plan, self.advised_ends, now)
+        return replace(self, plan=plan, worded_until=worded_until)
 
     def holds_for(self, snapshot: Snapshot, policy: Policy) -> bool:
         """True if `schedule` would make the same plan, except for the wording of the time that is left: see `at`."""
@@ -127,6 +108,16 @@ class Decision:
             and self.policy == policy
             and self.standings.are_the_same(snapshot, policy)
         )
+
+
+def _worded(plan: Plan, ends: Sequence[tuple[Job, float]], now: float) -> tuple[Plan, float]:
+    """The plan with the time that is left until the advised ends worded as of now, and until when it stays so."""
+    if not ends:
+        return plan, inf
+    verdicts, moment = dict(plan.verdicts), Moment(now)
+    for job, at in ends:
+        verdicts[job.key] = bounded_runtime(job, at, told_seconds(at, moment)).added_to(verdicts[job.key])
+    return replace(plan, verdicts=verdicts), moment.until
 
 
 def _is_same_cluster(before: Snapshot, now: Snapshot) -> bool:

@@ -37,11 +37,12 @@ from cotenant.core.queueing.line import Line, form_lines, outside_lines
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
 from cotenant.core.quota.usage import Usage
 from cotenant.core.scheduling.admission import Admission
-from cotenant.core.scheduling.advice import Told, TurnsTaken, tell
+from cotenant.core.scheduling.advice import Told, tell
 from cotenant.core.scheduling.decision import Decision
 from cotenant.core.scheduling.known import open_cycle
 from cotenant.core.scheduling.overdue import give_turns, split_overdue
 from cotenant.core.scheduling.requested_moves import move_as_asked
+from cotenant.core.scheduling.turns_taken import TurnsTaken
 from cotenant.core.snapshot.snapshot import Snapshot
 
 Following: TypeAlias = Callable[[Entry, Request], Entry | None]
@@ -71,7 +72,7 @@ def decide(
     turns = take_turns(cycle, requests)
     # 3. Tell waiting jobs their latest start, and what would start them now.
     told = tell(turns) if tells else Told()
-    plan = turns.plan(told)
+    plan = told.added_to(turns.plan())
     # 4. Note what the decision follows from, so that it can be reused.
     return Decision.of(cycle, requests, plan, turns.standings(plan), told.ends(cycle.entries))
 

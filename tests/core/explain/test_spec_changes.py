@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cotenant.core.explain.deadline import Deadline
-from cotenant.core.explain.job_changes import changes
-from cotenant.core.explain.spec_change import SpecChange, Surroundings
+from cotenant.core.explain.spec_changes import SpecChange, Surroundings, catalogue, told_seconds
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import GpuRequest, Job, Sharing, Spread, Topology, TopologyMode
+from cotenant.core.scheduling.smallest_change import mildest
 from tests.support.clusters import make_job
 
-NOWHERE = Surroundings(classes=(), zones=(), priorities=(), workers=10_000, deadlines=())
+NOWHERE = Surroundings(classes=(), zones=(), priorities=(), workers=10_000, ends=())
 CLASSES = replace(NOWHERE, classes=("A100", "H100", "L4"))
 ZONES = replace(NOWHERE, zones=("east", "west", "north"))
-TIMES = replace(NOWHERE, deadlines=tuple(Deadline(float(seconds), seconds) for seconds in (7200, 600, 60)))
+TIMES = replace(NOWHERE, ends=tuple((float(seconds), seconds) for seconds in (7200, 600, 60)))
 RANKS = replace(NOWHERE, priorities=(3, 7, 9))
 SHARE = GpuRequest(memory_mib=10_000, compute_milli=500)
 FRACTION = GpuRequest(memory_milli=405, compute_milli=500)
@@ -26,12 +29,14 @@ Found = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def tried(job: Job, around: Surroundings, starts: Starts) -> list[SpecChange]:
-    """The changes that start the job, by a rule that looks at the changed job alone."""
-    return list(changes(job, around, lambda changed, ends_by=None: starts(changed)))
+    """The mildest change of each kind that starts the job, by a rule that looks at the changed job alone."""
+    found = (mildest(kind, lambda change: starts(change.job)) for kind in catalogue(job, around))
+    return [change for change in found if change is not None]
 
 
-def found(job: Job, around: Surroundings, starts: Starts) -> list[Found]:
-    return [(change.words, change.fields) for change in tried(job, around, starts)]
+def told(job: Job, around: Surroundings, starts: Starts) -> list[Found]:
+    """The first of them; none if there is none."""
+    return [(change.words, change.fields) for change in tried(job, around, starts)[:1]]
 
 
 def racks(mode: TopologyMode) -> Job:
@@ -138,7 +143,7 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
     ),
     "a job that says a time says a shorter one": (
         make_job("a", max_runtime_s=600),
-        replace(TIMES, deadlines=TIMES.deadlines[2:]),
+        replace(TIMES, ends=TIMES.ends[2:]),
         lambda job: job.max_runtime_s != 600,
         [("it were sure to end within 1m (maxRuntime)", (("spec.maxRuntime", '"1m"'),))],
     ),
@@ -479,25 +484,27 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
 def test_the_mildest_change_of_a_kind_is_named(
     job: Job, around: Surroundings, starts: Starts, named: list[Found]
 ) -> None:
-    assert found(job, around, starts) == named
+    assert told(job, around, starts) == named
 
 
 def test_every_kind_of_change_is_named_once_those_first_that_cost_the_job_nothing() -> None:
-    everywhere = Surroundings(("A100",), ("west",), (5,), 10, (Deadline(600.0, 600),))
+    everywhere = Surroundings(("A100",), ("west",), (5,), 10, ((600.0, 600),))
     whole = replace(
         make_job("a", gpus=2, workers=2, classes=("H100",), zones=("east",)),
         topology=Topology("rack", TopologyMode.REQUIRED),
         cpu_milli=4000,
         memory_mib=1000,
     )
-    assert [words for words, _ in found(whole, everywhere, lambda _: True)] == [
+    assert [change.words for change in tried(whole, everywhere, lambda _: True)] == [
         "its topology rack were Preferred instead of Required",
         "it also allowed class A100",
         "it also allowed zone west",
         "it were sure to end within 10m (maxRuntime)",
         "a worker asked for at most 3.9 CPU",
+        "a worker asked for at most 960 MiB of memory",
         "it asked for 1 worker",
         "a worker asked for 1 GPU",
+        "a worker asked for a share of at most 0.99 GPU",
         "its priority were 5",
     ]
 
@@ -507,9 +514,31 @@ def test_a_change_contains_the_changed_job_and_that_job_starts(
     job: Job, around: Surroundings, starts: Starts, named: list[Found]
 ) -> None:
     jobs = [change.job for change in tried(job, around, starts)]
-    assert all(changed is not None and changed != job and starts(changed) for changed in jobs)
-    assert len(jobs) == len(named)
+    assert all(changed != job and starts(changed) for changed in jobs)
+    assert bool(jobs) == bool(named)
 
 
 def test_two_changes_are_equal_if_their_words_and_fields_are() -> None:
-    assert SpecChange("its priority were 3", job=make_job("a")) == SpecChange("its priority were 3", job=make_job("b"))
+    assert SpecChange("its priority were 3", make_job("a")) == SpecChange("its priority were 3", make_job("b"))
+
+
+@pytest.mark.parametrize(
+    ("left", "rounded"),
+    [(-5, 0), (-1, 0), (0, 0), (59, 59),
+     (60, 60), (69, 60), (599, 590), (600, 600), (959, 900), (960, 960), (1_079, 960), (7_287, 7_200),
+     (90_000, 84_480)],
+)  # fmt: skip
+def test_the_remaining_time_is_worded_in_units_that_grow_with_it(left: int, rounded: int) -> None:
+    moment = Moment(1_000.0)
+
+    assert told_seconds(1_000.0 + left, moment) == rounded
+    assert moment.until == (1_000.0 + left - rounded if left >= 0 else inf)
+
+
+@given(st.integers(0, 100_000), st.integers(0, 50_000))
+def test_a_rounded_instant_stays_the_same_until_the_time_that_the_moment_noted(left: int, later: int) -> None:
+    moment = Moment(0.0)
+    rounded = told_seconds(left, moment)
+
+    if later <= moment.until:
+        assert told_seconds(left, Moment(later)) == rounded

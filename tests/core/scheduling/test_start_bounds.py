@@ -11,7 +11,6 @@ import pytest
 from cotenant.core.actions.backfill import Reservation
 from cotenant.core.actions.collect import Collection
 from cotenant.core.actions.eviction_rules import EvictionRules
-from cotenant.core.actions.start_bounds import UNKNOWN, Waiting, start_bounds
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.gpus.inventory import Inventory
@@ -20,6 +19,7 @@ from cotenant.core.model.plan import StartBound
 from cotenant.core.policy import Policy
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge
+from cotenant.core.scheduling.start_bounds import UNKNOWN, Waiting, bounds_in_turn
 from tests.support.clusters import make_job
 
 A, B, AB = ("A100",), ("H100",), ("A100", "H100")
@@ -39,7 +39,7 @@ def bounds(*waiting: Waiting) -> dict[str, StartBound]:
     """Who waits since 900 or before is overdue."""
     tree = QueueTree.of([], Inventory.of([]))
     rules = EvictionRules(tree, Policy(collect_after_s=PATIENCE), Moment(900.0 + PATIENCE), frozenset())
-    found = start_bounds(waiting, Tenures(rules))
+    found = bounds_in_turn(waiting, Tenures(rules))
     return {key.removeprefix("red/"): bound for key, bound in found.items()}
 
 
