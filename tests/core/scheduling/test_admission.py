@@ -219,3 +219,17 @@ def test_a_place_where_a_share_is_charged_less_is_taken_at_once_and_nobody_leave
     plan = schedule(make_snapshot(nodes=nodes, queues=[red], jobs=[elastic, waits], now=NOW), UNPROTECTED)
 
     assert [(type(action), action.job) for action in plan.actions] == [(Admit, "red/waits")]
+
+
+def test_nobody_leaves_for_a_place_that_is_free_already_also_from_a_node_with_too_little_cpu() -> None:
+    """The node of the elastic job has lost CPU, so that what is released there could not be held again."""
+    nodes = [make_node("n1", cpu_milli=1_000), make_node("n2", gpus=1, memory_mib=24_000), make_node("n3", gpus=1)]
+    red = make_queue("red", guaranteed=1, limit=1)
+    share = GpuRequest(memory_mib=20_000, compute_milli=300)
+    placement = make_placement(("n1", [[0], [1]]), milli=150)
+    elastic = make_job("elastic", workers=(1, 2), milli=150, cpu_milli=1_000, placement=placement, admitted_at=900.0)
+    waits = make_job("waits", gpu=share, cpu_milli=1_000, priority=1, at=10.0)
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[red], jobs=[elastic, waits], now=NOW), UNPROTECTED)
+
+    assert [(type(action), action.job) for action in plan.actions] == [(Admit, "red/waits")]

@@ -214,9 +214,10 @@ class Admission:
         found = find_victims(after, request, candidates, outcome, self._cycle.moment)
         if found is None:
             return None
-        for victim in found.victims:
-            self._cycle.accounts.depart(victim.job.key, victim.allocation)
-        outcome.add(departures(found, job, outcome.shrunk))
+        if not is_free(self._cycle.accounts.current, job, found.result):
+            for victim in found.victims:
+                self._cycle.accounts.depart(victim.job.key, victim.allocation)
+            outcome.add(departures(found, job, outcome.shrunk))
         return found.result
 
     def _collect(self, entry: Entry, request: Request) -> bool:
