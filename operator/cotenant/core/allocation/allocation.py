@@ -11,7 +11,6 @@ from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import WHOLE, Job, Placement, Sharing
-from cotenant.core.model.share_cost import share_amounts
 from cotenant.core.quota.tree import Bucket, QueueTree
 from cotenant.core.quota.usage import Charge
 
@@ -56,7 +55,7 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
                 compute.append(grant.compute_milli)
                 kind = inventory.kinds[inventory.kind[slot]]
                 bucket = (kind.gpu_class, inventory.nodes[row].zone)
-                cost = share_amounts(grant.memory_mib, grant.compute_milli, kind.memory_mib)
+                cost = Amounts.of_share(grant.memory_mib, grant.compute_milli, kind.memory_mib)
                 amounts[bucket] = amounts[bucket].plus(cost) if bucket in amounts else cost
         cpu_milli, host_mib, scratch_mib = job.host_amounts(part.ranks)
         nodes.append(
@@ -72,11 +71,8 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
                 scratch_mib=scratch_mib,
             )
         )
-    return Allocation(tuple(nodes), _charge(job, amounts, tree), missing)
-
-
-def _charge(job: Job, amounts: dict[Bucket, Amounts], tree: QueueTree) -> Charge:
-    return Charge(tree.index.get(job.queue, _NO_QUEUE), job.user, tuple(sorted(amounts.items())))
+    charge = Charge(tree.index.get(job.queue, _NO_QUEUE), job.user, tuple(sorted(amounts.items())))
+    return Allocation(tuple(nodes), charge, missing)
 
 
 def tenant_of(queue: str, tree: QueueTree) -> int:

@@ -11,6 +11,8 @@ from enum import StrEnum
 from operator import add
 from typing import Final, NamedTuple
 
+from cotenant.core.model.objects import WHOLE
+
 
 class Measure(StrEnum):
     """What a quota counts. Amounts are MiB for memory, else milli-GPU; `formatting.format_amount` writes them."""
@@ -34,9 +36,17 @@ class Amounts(NamedTuple):
     """What one worker or one placement costs in quotas, in each dimension."""
 
     milli: int = 0
-    """Milli-GPU; a share costs its larger part (`share_cost`)."""
+    """Milli-GPU."""
     mib: int = 0
     """MiB of GPU memory."""
+
+    @classmethod
+    def of_share(cls, memory_mib: int, compute_milli: int, gpu_memory_mib: int) -> Amounts:
+        """The price of a share of a GPU that has `gpu_memory_mib`: the larger part, rounded up.
+
+        Example: 30 GiB and 100 milli of a GPU with 80 GiB → 375.
+        """
+        return cls(max(compute_milli, -(-memory_mib * WHOLE // max(1, gpu_memory_mib))), memory_mib)
 
     def plus(self, other: Amounts) -> Amounts:
         return Amounts(*map(add, self, other))

@@ -16,7 +16,6 @@ import numpy as np
 from cotenant.core.gpus.inventory import BoolArray, GpuKind, IntArray, Inventory
 from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import WHOLE, Job
-from cotenant.core.model.share_cost import share_amounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -78,7 +77,7 @@ class Shape:
         """What quotas count over all `count` GPUs. A part of a GPU's memory costs that part, although its MiB are
         rounded down."""
         memory, compute = self.per_gpu(kind)
-        return share_amounts(memory, max(compute, min(WHOLE, self.memory_milli)), kind.memory_mib).times(self.count)
+        return Amounts.of_share(memory, max(compute, min(WHOLE, self.memory_milli)), kind.memory_mib).times(self.count)
 
     def allows(self, kind: GpuKind) -> bool:
         if self.classes and kind.gpu_class not in self.classes:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cotenant.core.model.measure import BindingLimit, Measure
-from cotenant.core.quota.headroom import Headroom, line_text
+from cotenant.core.quota.headroom import Headroom
 from cotenant.core.quota.tree import Bucket
 from cotenant.core.quota.usage import Usage
 
@@ -19,7 +19,7 @@ def limit_to_guarantees(headroom: Headroom, usage: Usage, queue: int, buckets: S
     for ancestor in usage.tree.paths[queue]:
         lines = [line for line in usage.tree.quotas_of[ancestor] if line.quota.guaranteed]
         for line in (line for line in lines if any(map(line.matches, buckets))):
-            used, scope = usage.quota_milli[line.index], f"{GUARANTEE_OF}{line_text(usage.tree, line)}"
+            used, scope = usage.quota_milli[line.index], f"{GUARANTEE_OF}{line.text}"
             limit = BindingLimit(Measure.GPU, scope, line.guaranteed, used)
             headroom.tighten((line.guaranteed - used) // max(1, milli), limit, line.quota.zone)
         covered = {bucket[1] for bucket in buckets if any(line.matches(bucket) for line in lines)}

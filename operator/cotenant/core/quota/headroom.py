@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from cotenant.core.model.measure import OF_QUEUE, OF_USER, Amounts, BindingLimit, Measure
 from cotenant.core.quota.scopes import Scope, covers, scope_text
-from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
+from cotenant.core.quota.tree import Bucket, QuotaLine
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.core.quota.user_lines import UserLine
 
@@ -24,11 +24,8 @@ class Headroom:
     binding: BindingLimit | None = None
     zone_binding: dict[str, BindingLimit] = field(default_factory=dict)
 
-    def is_above(self, workers: int, zone: str | None) -> bool:
-        """True if so few workers would tighten it; only then the caller has to make a `BindingLimit`."""
-        return max(0, workers) < (self.workers if zone is None else self.zone_workers.get(zone, UNLIMITED))
-
     def tighten(self, workers: int, limit: BindingLimit, zone: str | None = None) -> None:
+        """No more workers than so many, in all or in this zone, because of the limit."""
         workers = max(0, workers)
         if zone is not None:
             if workers < self.zone_workers.get(zone, UNLIMITED):
@@ -96,13 +93,10 @@ def headroom_of(
 
 def _limit_by_quota(usage: Usage, headroom: Headroom, line: QuotaLine, cost: Amounts) -> None:
     for measure, limit, held, amount in zip(OF_QUEUE, line.quota.limits, usage.of_lines, cost, strict=True):
-        if limit is None:
-            continue
-        used = held[line.index]
-        workers = (limit - used) // max(1, amount)
-        if headroom.is_above(workers, line.quota.zone):
-            binding = BindingLimit(measure, line_text(usage.tree, line), limit, used, line.index)
-            headroom.tighten(workers, binding, line.quota.zone)
+        if limit is not None:
+            used = held[line.index]
+            binding = BindingLimit(measure, line.text, limit, used, line.index)
+            headroom.tighten((limit - used) // max(1, amount), binding, line.quota.zone)
 
 
 def _limit_by_user(usage: Usage, headroom: Headroom, line: UserLine, user: str, cost: Amounts) -> None:
@@ -161,7 +155,3 @@ def _withheld(usage: Usage, queue: int, path: tuple[int, ...], scope: Scope) -> 
         elif covers(scope, line.scope):
             narrower += withheld
     return max(equal, narrower, below)
-
-
-def line_text(tree: QueueTree, line: QuotaLine) -> str:
-    return f"queue {tree.queues[line.queue].name}, {scope_text(line.scope)}"

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import WHOLE, Job, Quota, TenantQueue, TimeOrder
 from cotenant.core.quota.priority_bounds import CLASSES, NUMBERS, PriorityBounds
-from cotenant.core.quota.scopes import covers
+from cotenant.core.quota.scopes import covers, scope_text
 from cotenant.core.quota.user_lines import UserLine, counting, lines_by_queue
 
 Bucket = tuple[str, str]
@@ -39,6 +39,8 @@ class QuotaLine:
     quota: Quota
     guaranteed: int
     """Scaled to what exists."""
+    text: str
+    """As messages name it: the queue, and for which GPUs."""
 
     def matches(self, bucket: Bucket) -> bool:
         return self.quota.gpu_class in (None, bucket[0]) and self.quota.zone in (None, bucket[1])
@@ -91,12 +93,12 @@ class QueueTree:
         quotas: list[QuotaLine] = []
         quotas_of: list[tuple[QuotaLine, ...]] = []
         for index, queue in enumerate(ordered):
-            own = tuple(
-                QuotaLine(len(quotas) + place, index, quota, guaranteed.get((index, place), 0))
-                for place, quota in enumerate(queue.quotas)
-            )
+            own = []
+            for place, quota in enumerate(queue.quotas):
+                text = f"queue {queue.name}, {scope_text(quota.scope)}"
+                own.append(QuotaLine(len(quotas) + place, index, quota, guaranteed.get((index, place), 0), text))
             quotas.extend(own)
-            quotas_of.append(own)
+            quotas_of.append(tuple(own))
         return cls(
             queues=ordered,
             index=index_of,

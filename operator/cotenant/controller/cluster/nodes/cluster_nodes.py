@@ -25,8 +25,8 @@ from cotenant.controller.isolation.choice import evidence_of, isolation_on, node
 from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Verification
 from cotenant.controller.manifests.attempt import GpuFacts
 from cotenant.controller.settings import Settings
+from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Node, Placement
-from cotenant.core.model.share_cost import share_cost
 from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import NodeGone, NodeObserved
 
@@ -235,7 +235,7 @@ class ClusterNodes:
 
     def _grant_milli(self, uuid: str, memory_mib: int, compute_milli: int) -> int:
         facts = self.gpus.get(uuid)
-        return compute_milli if facts is None else share_cost(memory_mib, compute_milli, facts.memory_mib)
+        return compute_milli if facts is None else Amounts.of_share(memory_mib, compute_milli, facts.memory_mib).milli
 
     def violations(self, pods: Mapping[str, PodRecord]) -> dict[str, Violation]:
         """GPU memory used beyond a share, by uid of the pod."""

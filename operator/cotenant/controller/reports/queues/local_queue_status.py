@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from cotenant.api.resources.queue_status import LocalQueueStatus, LocalQuota
 from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import WHOLE, JobKey
-from cotenant.core.model.share_cost import share_amounts
 from cotenant.core.queueing.fair_share import borrowed
 from cotenant.core.quota.headroom import headroom_of
 from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
@@ -51,7 +50,7 @@ class LocalAccounts:
         pending = Counter((_namespace(job.key), job.queue) for job in counted.pending)
         whole: dict[str, Amounts] = {}
         for kind in counted.inventory.kinds:
-            cost = share_amounts(kind.memory_mib, WHOLE, kind.memory_mib)
+            cost = Amounts.of_share(kind.memory_mib, WHOLE, kind.memory_mib)
             whole[kind.gpu_class] = Amounts.largest((cost, whole.get(kind.gpu_class, cost)))
         return cls(
             tree=counted.tree,
