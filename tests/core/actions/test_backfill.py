@@ -9,12 +9,12 @@ import pytest
 
 from cotenant.core import Policy, schedule
 from cotenant.core.actions.backfill import Reservation, Reservations
-from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.allocation.allocation import Allocation, AllocationBatch
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.search import find
-from cotenant.core.explain.forecast import EndingList, Forecast
+from cotenant.core.explain.forecast import Forecast
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, Quota, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Reason, Refusal
@@ -230,8 +230,8 @@ def test_places_of_two_classes_in_one_zone_are_reserved_together() -> None:
     cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[RED], jobs=waits), Policy())
     resolver = RequestResolver(cycle.inventory, cycle.tree)
     reservations = Reservations(cycle.moment, 3_600, BookedPlaces(cycle))
-    endings = EndingList.of([(cycle.moment.at + 60.0, "red/x", Allocation((), Charge(-1, "", ())))])
-    forecast = Forecast(cycle.accounts.current, endings, 0.0)
+    nothing = AllocationBatch([Allocation((), Charge(-1, "", ()))])
+    forecast = Forecast(cycle.accounts.current, [cycle.moment.at + 60.0], nothing, 0.0)
 
     for job in waits:
         request = resolver.resolve(job)

@@ -11,8 +11,7 @@ import pytest
 
 from cotenant.core import Policy, schedule
 from cotenant.core.actions.backfill import Reservation
-from cotenant.core.actions.collect import Collection, collect
-from cotenant.core.actions.counted_ends import holders_of
+from cotenant.core.actions.collect import Collection, collect, holders_of
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation

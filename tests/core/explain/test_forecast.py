@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import Policy
-from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.allocation.allocation import Allocation, AllocationBatch
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
-from cotenant.core.explain.forecast import EndingList, Forecast, endings_of, ends_at
+from cotenant.core.explain.forecast import Forecast, endings_of, ends_at
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
@@ -32,8 +32,9 @@ def starts(jobs: list[Job], *, gpus: int = 2) -> dict[str, float | None]:
     """Starts of the jobs that wait, in the order in which they are given."""
     queues = [make_queue("red", guaranteed=2)]
     cycle = Cycle.open(make_snapshot(nodes=[make_node("n1", gpus=gpus)], queues=queues, jobs=jobs), Policy())
-    endings = EndingList.of(endings_of(cycle.running, cycle.outcome, (), cycle.moment))
-    forecast = Forecast(cycle.accounts.open_after_evictions(), endings, cycle.moment.at)
+    endings = endings_of(cycle.running, cycle.outcome, (), cycle.moment)
+    ends, batch = [at for at, _, _ in endings], AllocationBatch([held for _, _, held in endings])
+    forecast = Forecast(cycle.accounts.open_after_evictions(), ends, batch, cycle.moment.at)
     requests, found = RequestResolver(cycle.inventory, cycle.tree), dict[str, float | None]()
     for entry in cycle.entries:
         request = requests.resolve(entry.job)

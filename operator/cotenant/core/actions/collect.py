@@ -17,6 +17,7 @@ then. A holder is likely to end when its `expectedRuntime` is over, else after a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
@@ -24,16 +25,15 @@ from typing import Final
 import numpy as np
 
 from cotenant.core.actions.backfill import Reservation
-from cotenant.core.actions.counted_ends import STEP_S, Holders
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.gallop import first_true
 from cotenant.core.cycle.holders import HolderTable
-from cotenant.core.explain.forecast import EndingList, Forecast, Start
+from cotenant.core.explain.forecast import Forecast, Start
 from cotenant.core.gpus.inventory import FloatArray, IntArray
-from cotenant.core.model.objects import JobKey
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Refusal
 
 _UNKNOWN: Final = 4
@@ -44,6 +44,43 @@ _FEW: Final = 1_024
 """Endings that are looked at before all others."""
 _LEAST_S: Final = 600
 """A job without a declared run time is likely to run on at least so long."""
+_STEP_S: Final = 60
+"""A job that runs past its assumed end is assumed to stay for at least so many seconds more; longer, if that end is
+long ago."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holders:
+    """Jobs that hold GPUs, or will when others have left, as a job for which GPUs are reserved sees them; by key."""
+
+    table: HolderTable
+    rows: IntArray
+    """Rows of the table that count; the other jobs leave anyway."""
+    begun: FloatArray
+    """[J] for all rows of the table, like `ends`."""
+    ends: FloatArray
+    """Infinity: unknown."""
+
+
+def holders_of(
+    request: Request,
+    tenures: Tenures,
+    table: HolderTable,
+    rows: IntArray,
+    starting: Sequence[tuple[Job, Allocation]] = (),
+) -> Holders:
+    """Jobs in these rows and `starting`: jobs that start now, or when others have left."""
+    if starting:
+        table = table.with_starting(rows, starting)
+        rows = np.arange(len(table.keys))
+    moment = tenures.moment
+    if np.isnan(table.begun).any():
+        moment.pin()
+    begun = np.where(np.isnan(table.begun), moment.at, table.begun)
+    ends = begun + tenures.holds_s(request, table)
+    over = rows[moment.have_come(ends[rows])]
+    ends[over] = moment.rounded_up_by_age(ends[over], _STEP_S)
+    return Holders(table, rows, np.minimum(begun, moment.at), ends)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,21 +120,20 @@ def collect(
     """
     table, rows, moment = holders.table, holders.rows, tenures.moment
     endless = rows[holders.ends[rows] == inf]
-    known = rows[holders.ends[rows] < inf]
-    start = _first_start(occupancy, request, (table, known, holders.ends), moment.at)
+    start = _first_start(occupancy, request, replace(holders, rows=rows[holders.ends[rows] < inf]), moment.at)
     starts_by = None if start is None else start.at
     if start is None:
-        taken = holders.ends.copy()
-        taken[endless] = _assumed_ends(holders.begun[endless], tenures)
-        start = _first_start(occupancy, request, (table, rows, taken), moment.at)
+        ends = holders.ends.copy()
+        ends[endless] = _assumed_ends(holders.begun[endless], tenures)
+        start = _first_start(occupancy, request, replace(holders, ends=ends), moment.at)
         if start is None:
             return None
     place = start.result.allocation
     counted = np.zeros(len(table.keys), dtype=np.bool_)
     counted[rows] = True
     on_it = [row for row in table.batch.on_rows({node.row for node in place.nodes}) if counted[row]]
-    leaving = [(_likely_end(holders, row, tenures), row) for row in on_it]
-    free_at = _likely_free(occupancy, request, place, (table, leaving), start.at)
+    leaving = sorted((_likely_end(holders, row, tenures), row) for row in on_it)
+    free_at = _likely_free(occupancy, request, place, [(end, table.allocations[row]) for end, row in leaving], start.at)
     kept = Allocation((), place.charge) if of_quota else place
     return Collection(
         Reservation(request.job.key, free_at, kept, is_collected=True),
@@ -107,21 +143,19 @@ def collect(
     )
 
 
-def _first_start(
-    occupancy: Occupancy, request: Request, holders: tuple[HolderTable, IntArray, FloatArray], now: float
-) -> Start | None:
-    """When and where the request starts if jobs of these rows end at `ends`, soonest first; ties by key.
+def _first_start(occupancy: Occupancy, request: Request, holders: Holders, now: float) -> Start | None:
+    """When and where the request starts if the holders end at `ends`, soonest first; ties by key.
 
     The first `_FEW` endings are tried before the others.
     """
-    table, rows, ends = holders
+    table, rows, ends = holders.table, holders.rows, holders.ends
     order = rows[np.argsort(ends[rows], kind="stable")]
     start = None
     with occupancy.trial():
         for some in (order[:_FEW], order[_FEW:]):
             if start is None and len(some):
                 batch = table.batch.take(some)
-                start = Forecast(occupancy, EndingList(ends[some].tolist(), batch), now).start_of(request)
+                start = Forecast(occupancy, ends[some].tolist(), batch, now).start_of(request)
                 if start is None:
                     occupancy.release_batch(batch, 0, len(batch))
     return start
@@ -131,22 +165,21 @@ def _likely_free(
     occupancy: Occupancy,
     request: Request,
     place: Allocation,
-    leaving: tuple[HolderTable, list[tuple[float, int]]],
+    leaving: Sequence[tuple[float, Allocation]],
     latest: float,
 ) -> float:
-    """When the place is likely to be free. `leaving`: (likely end, row) of each job that holds GPUs there."""
+    """When the place is likely to be free. `leaving`: (likely end, what it gives back) of each job there, in order."""
     whole = not request.job.gpu.is_share
-    table, ordered = leaving[0], sorted(leaving[1])
 
     def is_free(count: int) -> bool:
         with occupancy.trial():
-            for _, row in ordered[:count]:
-                occupancy.release(table.allocations[row])
+            for _, allocation in leaving[:count]:
+                occupancy.release(allocation)
             return occupancy.fits(place, whole=whole)
 
-    if not ordered or not is_free(len(ordered)):
+    if not leaving or not is_free(len(leaving)):
         return latest  # quota is missing as well
-    return min(latest, ordered[first_true(0, len(ordered), is_free) - 1][0])
+    return min(latest, leaving[first_true(0, len(leaving), is_free) - 1][0])
 
 
 def _likely_end(holders: Holders, row: int, tenures: Tenures) -> float:
@@ -155,13 +188,13 @@ def _likely_end(holders: Holders, row: int, tenures: Tenures) -> float:
     begun, ends = float(holders.begun[row]), float(holders.ends[row])
     if job.expected_runtime_s is not None and not moment.has_come(begun + job.expected_runtime_s):
         return min(ends, begun + job.expected_runtime_s)
-    now = float(moment.rounded_up_by_age(np.array([begun]), STEP_S)[0])
+    now = float(moment.rounded_up_by_age(np.array([begun]), _STEP_S)[0])
     return min(ends, now + max(_LEAST_S, now - begun))
 
 
 def _assumed_ends(begun: FloatArray, tenures: Tenures) -> FloatArray:
     """Assumed ends: for each job the first multiple of the assumed run time after its start that is still to come."""
     assumed_s = _UNKNOWN * tenures.patience_s
-    now = tenures.moment.rounded_up(max(STEP_S, tenures.patience_s // _LOOKS))
+    now = tenures.moment.rounded_up(max(_STEP_S, tenures.patience_s // _LOOKS))
     ends: FloatArray = begun + assumed_s * ((now - begun) // assumed_s + 1)
     return ends

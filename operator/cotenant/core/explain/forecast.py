@@ -34,19 +34,6 @@ Ending: TypeAlias = tuple[float, JobKey, Allocation]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EndingList:
-    """Endings, soonest first."""
-
-    at: Sequence[float]
-    batch: AllocationBatch
-    """What each gives back."""
-
-    @classmethod
-    def of(cls, endings: Sequence[Ending]) -> EndingList:
-        return cls([at for at, _, _ in endings], AllocationBatch([allocation for _, _, allocation in endings]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Start:
     """Expected moment and place of a start."""
 
@@ -60,24 +47,23 @@ class Forecast:
     """Starts of waiting jobs, by the endings that are known. Requests that were asked about before keep their
     places."""
 
-    __slots__ = ("_ahead", "_endings", "_now", "_occupancy")
+    __slots__ = ("_ahead", "_batch", "_ends", "_now", "_occupancy")
 
-    def __init__(self, occupancy: Occupancy, endings: EndingList, now: float) -> None:
-        """`occupancy`: after the evictions that are under way; it is left as it was."""
-        self._occupancy = occupancy
-        self._endings = endings
-        self._now = now
+    def __init__(self, occupancy: Occupancy, ends: Sequence[float], batch: AllocationBatch, now: float) -> None:
+        """`occupancy`: after the evictions that are under way; it is left as it was. `ends`: soonest first; `batch`:
+        what is given back at each of them."""
+        self._occupancy, self._ends, self._batch, self._now = occupancy, ends, batch, now
         self._ahead: list[Start] = []
 
     def start_of(self, request: Request) -> Start | None:
         """The first moment at which the whole gang fits. Its place is taken for the requests that follow."""
-        most, after = len(self._endings.at), _After(self._occupancy, self._endings.batch, self._ahead)
+        most, after = len(self._ends), _After(self._occupancy, self._batch, self._ahead)
         with self._occupancy.trial():
             count = gallop(lambda count: min(count, most), lambda count: fits(after.endings(count), request))
             result = None if count is None else find(after.endings(count), request, request.workers)
         if count is None or result is None:
             return None
-        start = Start(max(self._now, self._endings.at[count - 1]), count, result)
+        start = Start(max(self._now, self._ends[count - 1]), count, result)
         self._ahead.append(start)
         return start
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from cotenant.core.actions.backfill import Backfill, Reservation, Reservations
-from cotenant.core.actions.collect import Collection, collect
-from cotenant.core.actions.counted_ends import Holders, holders_of
+from cotenant.core.actions.backfill import Reservation, Reservations
+from cotenant.core.actions.collect import Collection, Holders, collect, holders_of
 from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.nominations import is_free
 from cotenant.core.actions.protection import ProtectionSearch
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.actions.victims import CandidateFinder
+from cotenant.core.allocation.allocation import AllocationBatch
 from cotenant.core.allocation.eviction_candidate import CandidateList
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
@@ -27,7 +27,7 @@ from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.explain.behind_bookings import behind_bookings, starts_with_booking
-from cotenant.core.explain.forecast import EndingList, Forecast, endings_of
+from cotenant.core.explain.forecast import Forecast, endings_of
 from cotenant.core.explain.pending_reason import protected, waiting_for_eviction
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Reason, Refusal
@@ -79,45 +79,42 @@ class Admission:
 
     def try_admit(self, entry: Entry, request: Request) -> None:
         """One turn. Changes the cycle: the entry takes its place, and the jobs that leave for it are evicted."""
+        job, current, is_refused = entry.job, self._cycle.accounts.current, self.is_refused(request)
         with self.booked.opened_to(request.queue):
-            self._try_admit(entry, request)
-
-    def _try_admit(self, entry: Entry, request: Request) -> None:
-        if (result := self._fit_now(request)) is not None:
-            self._cycle.admit(entry, result)
-        elif (backfill := self._backfill(entry.job, request)) is not None:
-            self._cycle.admit(entry, backfill.result, backfill.ends_at)
-        elif (result := self._fit_after_evictions(entry.job, request)) is not None:
-            self._take(entry, result)
-        else:
-            self._refuse(entry, request)
-            return
-        self.gave = True
+            if not is_refused and (result := find(current, request, request.workers)) is not None:
+                self._cycle.admit(entry, result)
+            # Asked for each job: jobs with equal requests may declare different run times.
+            elif (backfill := self.reservations.backfill(job, request, current)) is not None:
+                self._cycle.admit(entry, backfill.result, backfill.ends_at)
+            elif not is_refused and (result := self._fit_after_evictions(job, request)) is not None:
+                self._take(entry, result)
+            else:
+                self._refuse(entry, request)
+                return
+            self.gave = True
 
     def collect_for(self, entry: Entry, request: Request) -> bool:
         """The turn of an overdue job; True if it got a place or one is now reserved for it.
 
         False if GPUs of its class are reserved for another job already: then it takes its turn in the usual order.
         """
+        job, cycle = entry.job, self._cycle
         with self.booked.opened_to(request.queue):
-            return self._collect_for(entry, request)
-
-    def _collect_for(self, entry: Entry, request: Request) -> bool:
-        if self.is_spoken_for(request):
-            return False
-        if (result := self._fit_now(request)) is not None:
-            self._cycle.admit(entry, result)
-            self.gave = True
-            return True
-        result = self._fit_after_evictions(entry.job, request)
-        if result is None:
-            running, parts = self._cycle.running, self._candidates.parts
-            result = self._evict(entry.job, request, self.tenures.candidates(entry.job, request, running, parts))
-        if result is not None:
+            if self.is_spoken_for(request):
+                return False
+            if (result := find(cycle.accounts.current, request, request.workers)) is not None:
+                cycle.admit(entry, result)
+                self.gave = True
+                return True
+            result = self._fit_after_evictions(job, request)
+            if result is None:
+                parts = self._candidates.parts
+                result = self._evict(job, request, self.tenures.candidates(job, request, cycle.running, parts))
+            if result is None:
+                return self._collect(entry, request)
             self._take(entry, result)
             self.gave = True
             return True
-        return self._collect(entry, request)
 
     def _take(self, entry: Entry, result: PlacementResult) -> None:
         """Admit the entry if its place is free already, else nominate it for the place.
@@ -184,28 +181,15 @@ class Admission:
         wanted = [request for request, refusal in self._refusals.items() if refusal.reason in WAITING_FOR_ENDINGS]
         return wanted[: self._cycle.policy.forecasts]
 
-    def _fit_now(self, request: Request) -> PlacementResult | None:
-        """A place that is free."""
-        return None if request in self._refusals else find(self._cycle.accounts.current, request, request.workers)
-
-    def _backfill(self, job: Job, request: Request) -> Backfill | None:
-        """A place that is reserved for another job, but free until this one has ended. Asked for each job: jobs with
-        equal requests may declare different run times."""
-        return self.reservations.backfill(job, request, self._cycle.accounts.current)
-
     def _fit_after_evictions(self, job: Job, request: Request) -> PlacementResult | None:
         """A place given back by jobs that are leaving already, or that are now asked to leave."""
-        if request in self._refusals:
-            return None
-        after = self._cycle.accounts.after_evictions
-        result = None if after is None else find(after, request, request.workers)
-        return result or self._evict_for(job, request)
-
-    def _evict_for(self, job: Job, request: Request) -> PlacementResult | None:
-        outcome, after = self._cycle.outcome, self._cycle.accounts.open_after_evictions()
-        above = self._cycle.service.evicts_above(job)
+        accounts = self._cycle.accounts
+        after = accounts.after_evictions
+        if after is not None and (result := find(after, request, request.workers)) is not None:
+            return result
+        usage, above = accounts.open_after_evictions().usage, self._cycle.service.evicts_above(job)
         candidates = self._candidates.candidates(
-            request, after.usage, outcome, guarantee_waits=self._guarantee_waits, above=above
+            request, usage, self._cycle.outcome, guarantee_waits=self._guarantee_waits, above=above
         )
         return self._evict(job, request, candidates)
 
@@ -260,18 +244,15 @@ class Admission:
             refusal = self._explain(current, request, reserved_for)
             refusal = self._refusals[request] = behind_bookings(refusal, self.booked, current, request)
             if self.reservations.claims_classes(request, refusal):
-                self._reserve(entry.job, request)
+                kept = self.reservations.reserve(entry.job, request, self._new_forecast())
+                if kept is not None:
+                    self._cycle.accounts.allocate(kept.allocation)
         entry.wait(self._refusals[request])
         self._waiting.append(entry)
-
-    def _reserve(self, job: Job, request: Request) -> None:
-        reservation = self.reservations.reserve(job, request, self._new_forecast())
-        if reservation is not None:
-            self._cycle.accounts.allocate(reservation.allocation)
 
     def _new_forecast(self) -> Forecast:
         cycle = self._cycle
         endings = endings_of(cycle.running, cycle.outcome, cycle.started, cycle.moment)
         endings = sorted((*endings, *self.booked.endings()), key=lambda ending: ending[:2])
-        occupancy = cycle.accounts.open_after_evictions()
-        return Forecast(occupancy, EndingList.of(endings), cycle.moment.at)  # all endings are later
+        ends, batch = [at for at, _, _ in endings], AllocationBatch([held for _, _, held in endings])
+        return Forecast(cycle.accounts.open_after_evictions(), ends, batch, cycle.moment.at)  # all endings are later

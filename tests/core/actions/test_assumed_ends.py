@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.core import Policy
-from cotenant.core.actions.counted_ends import Holders, holders_of
+from cotenant.core.actions.collect import Holders, holders_of
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.request import Request
