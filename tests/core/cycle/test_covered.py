@@ -123,7 +123,7 @@ def test_the_shortcut_covers_the_same_jobs_as_the_walk(
     counted = Accounting.of([make_node("n1", gpus=24)], queues, jobs)
     of_all = RunningJobs(counted.running, counted.allocations, counted.tree)
     for index in range(3):
-        one_by_one = OneByOne(of_all.tree, of_all.allocations, of_all.in_queue, of_all.held_in_queue)
+        one_by_one = OneByOne(of_all.tree, of_all.allocations, of_all.of_queue)
         assert of_all.covered.of(index) == one_by_one.of(index)
 
 

@@ -30,7 +30,7 @@ def test_jobs_are_found_by_their_own_queue_and_elastic_ones_by_their_surplus() -
 
     def names(queue: str) -> tuple[list[str], list[str]]:
         index = counted.tree.index[queue]
-        found = running.in_queue(index), running.elastic_in_queue(index)
+        found = running.of_queue(index).jobs, running.of_queue(index).enlarged
         return [job.key.partition("/")[2] for job in found[0]], [job.key.partition("/")[2] for job in found[1]]
 
     assert names("red") == (["surplus", "minimum", "fixed", "overfull"], ["surplus"])

@@ -100,7 +100,14 @@ class Reservations:
 
     def backfill(self, job: Job, request: Request, current: Occupancy) -> Backfill | None:
         """A place on reserved GPUs for a job that will have ended in time."""
-        usable = [*(kept for kept in self.all() if self._is_open_to(job, kept)), *self._of_bookings(job, request)]
+        usable = [
+            *(
+                kept
+                for kept in self.all()
+                if declares_to_end_by(job, kept.starts_at, self._moment, for_sure=kept.is_collected)
+            ),
+            *self._of_bookings(job, request),
+        ]
         attempt = request, frozenset(kept.job for kept in usable)
         if not usable or attempt in self._tried:
             return None
@@ -111,12 +118,6 @@ class Reservations:
         runtime_s = job.max_runtime_s or job.expected_runtime_s
         promised = any(kept.booked is None for kept in usable)
         return Backfill(result, self._moment.read() + runtime_s if runtime_s is not None and promised else None)
-
-    def _is_open_to(self, job: Job, kept: Reservation) -> bool:
-        runtime_s = job.max_runtime_s or job.expected_runtime_s
-        if runtime_s is None or (kept.is_collected and job.max_runtime_s is None):
-            return False
-        return not self._moment.is_past(kept.starts_at - runtime_s)
 
     def _of_bookings(self, job: Job, request: Request) -> list[Reservation]:
         """Kept places of bookings that the job may use until the booking starts."""
@@ -129,6 +130,12 @@ class Reservations:
 
     def clear(self) -> None:
         self._by_class.clear()
+
+
+def declares_to_end_by(job: Job, at: float, moment: Moment, *, for_sure: bool) -> bool:
+    """True if the job, started now, declares to have ended by then. `for_sure`: `expectedRuntime` is not enough."""
+    runtime_s = job.max_runtime_s or (None if for_sure else job.expected_runtime_s)
+    return runtime_s is not None and not moment.is_past(at - runtime_s)
 
 
 def _find_on(usable: Sequence[Reservation], request: Request, current: Occupancy) -> PlacementResult | None:

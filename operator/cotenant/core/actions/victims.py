@@ -98,9 +98,11 @@ class CandidateFinder:
 
     def _from_own_queue(self, request: Request, *, preempts: bool, above: int | None) -> Iterator[EvictionCandidate]:
         """Surplus of any job; whole jobs of lower priority."""
-        if above is None and not self._may_lose_to_its_own(request):
+        own = self._running.of_queue(request.queue)
+        has_lower = own.lowest_priority is not None and own.lowest_priority < request.job.priority
+        if not (has_lower or own.enlarged or above is not None or any(map(self._rules.has_overrun, own.backfilled))):
             return
-        for job in map(self._rules.with_allowed_priority, self._running.in_queue(request.queue)):
+        for job in map(self._rules.with_allowed_priority, own.jobs):
             if job.resizing_from is None:
                 yield from self.parts.surplus(job, EvictionKind.PREEMPTED)
                 lower = job.priority < request.job.priority
@@ -113,16 +115,6 @@ class CandidateFinder:
                     yield self.parts.minimum(job, EvictionKind.OVERRAN)
                 elif job.priority == request.job.priority and (level := self._yields_from(job, above)):
                     yield replace(self.parts.minimum(job, EvictionKind.PREEMPTED), level=level)
-
-    def _may_lose_to_its_own(self, request: Request) -> bool:
-        """Some job of its queue has surplus, is of lower priority, or was to have ended by now."""
-        running, queue = self._running, request.queue
-        lowest = running.lowest_priority(queue)
-        return (
-            (lowest is not None and lowest < request.job.priority)
-            or bool(running.elastic_in_queue(queue))
-            or any(self._rules.has_overrun(job) for job in running.backfilled_in_queue(queue))
-        )
 
     def _yields_from(self, job: Job, above: int | None) -> int:
         """The level of attained service from which the job yields; 0: it does not."""
@@ -147,7 +139,7 @@ class CandidateFinder:
             return
         some = () if reclaims else self._in_question(queue)
         covered = self._covered.of(other) if reclaims or some else frozenset()
-        for job in self._running.in_queue(queue) if reclaims else some:
+        for job in self._running.of_queue(queue).jobs if reclaims else some:
             if job.resizing_from is not None:
                 continue
             overran = self._rules.has_overrun(job)
@@ -159,10 +151,10 @@ class CandidateFinder:
 
     def _in_question(self, queue: int) -> Sequence[Job]:
         """Jobs of a queue that may give something to a request outside its guarantee."""
-        elastic = self._running.elastic_in_queue(queue)
-        known = {job.key for job in elastic}
-        late = self._running.backfilled_in_queue(queue)
-        return [*elastic, *(job for job in late if job.key not in known and self._rules.has_overrun(job))]
+        there = self._running.of_queue(queue)
+        known = {job.key for job in there.enlarged}
+        late = (job for job in there.backfilled if job.key not in known and self._rules.has_overrun(job))
+        return [*there.enlarged, *late]
 
 
 class JobParts:

@@ -11,10 +11,11 @@ evictions end builds on this (docs/design/0006-scheduling-core.md#proofs).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.cycle.queue_jobs import QueueJobs
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
 
@@ -25,18 +26,16 @@ Covered: TypeAlias = frozenset[tuple[JobKey, bool]]
 class CoveredJobs:
     """Covered jobs of each queue, worked out once."""
 
-    __slots__ = ("_all", "_allocations", "_held", "_in_queue", "_known", "_place", "_tree")
+    __slots__ = ("_all", "_allocations", "_known", "_of_queue", "_place", "_tree")
 
     def __init__(
         self,
         tree: QueueTree,
         allocations: Mapping[JobKey, Allocation],
-        in_queue: Callable[[int], Sequence[Job]],
-        held_in_queue: Callable[[int], Mapping[Bucket, int]],
+        of_queue: Callable[[int], QueueJobs],
     ) -> None:
         """The arguments are those of `RunningJobs`."""
-        self._tree, self._allocations = tree, allocations
-        self._in_queue, self._held = in_queue, held_in_queue
+        self._tree, self._allocations, self._of_queue = tree, allocations, of_queue
         self._known: dict[int, Covered] = {}
         self._all: dict[int, bool] = {}
         self._place: dict[JobKey, tuple[int, float, JobKey]] = {}
@@ -57,26 +56,26 @@ class CoveredJobs:
         return known
 
     def _holds_no_more(self, queue: int) -> bool:
-        tree, below = self._tree, self._tree.subtree(queue)
+        below = [self._of_queue(one) for one in self._tree.subtree(queue)]
         held: dict[Bucket, int] = {}
         for one in below:
-            for bucket, milli in self._held(one).items():
+            for bucket, milli in one.held.items():
                 held[bucket] = held.get(bucket, 0) + milli
-        left = {quota: quota.guaranteed for quota in tree.quotas_of[queue] if quota.guaranteed}
+        left = {quota: quota.guaranteed for quota in self._tree.quotas_of[queue] if quota.guaranteed}
         return _claim(left, held) and all(
             job.placement is not None and 0 < job.placement.workers <= job.workers_min
             for one in below
-            for job in self._in_queue(one)
+            for job in one.jobs
         )
 
     def _covered(self, queue: int) -> Covered:
-        tree, in_queue = self._tree, self._in_queue
+        tree = self._tree
+        inside = [job for below in tree.subtree(queue) for job in self._of_queue(below).jobs]
         if self.covers_all(queue):
-            return frozenset((job.key, False) for below in tree.subtree(queue) for job in in_queue(below))
+            return frozenset((job.key, False) for job in inside)
         quotas = [quota for quota in tree.quotas_of[queue] if quota.guaranteed]
         if not quotas:
             return frozenset()
-        inside = [job for below in tree.subtree(queue) for job in in_queue(below)]
         inside.sort(key=self._place_of)
         first = frozenset[tuple[JobKey, bool]]().union(*(self.of(child) for child in tree.children[queue]))
         return covered_by_guarantee(quotas, inside, self._allocations, first)

@@ -15,9 +15,10 @@ import numpy as np
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.cycle.covered import CoveredJobs
 from cotenant.core.cycle.holders import HolderTable
+from cotenant.core.cycle.queue_jobs import NO_JOBS, QueueJobs
 from cotenant.core.gpus.inventory import IntArray
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.quota.tree import Bucket, QueueTree
+from cotenant.core.quota.tree import QueueTree
 from cotenant.core.snapshot.accounting import Accounting
 
 
@@ -35,8 +36,7 @@ class RunningJobs:
         """Key → everything the job holds, workers that are still leaving after a resize included."""
         self.tree = tree
         self._earlier = None if before is None else before._last_holders()
-        self._held: dict[int, dict[Bucket, int]] = {}
-        self._lowest: dict[int, int | None] = {}
+        self._of_queue: dict[int, QueueJobs] = {}
         self._uncovered: dict[tuple[int, int], IntArray] = {}
 
     def are_of(self, counted: Accounting) -> bool:
@@ -53,7 +53,7 @@ class RunningJobs:
     @cached_property
     def covered(self) -> CoveredJobs:
         """Jobs that lie inside the guarantee of each queue."""
-        return CoveredJobs(self.tree, self.allocations, self.in_queue, self.held_in_queue)
+        return CoveredJobs(self.tree, self.allocations, self.of_queue)
 
     def uncovered(self, kind: int, queue: int) -> IntArray:
         """Rows of `holders` of this kind that lie outside the guarantee of the queue."""
@@ -65,9 +65,14 @@ class RunningJobs:
             self._uncovered[kind, queue] = known
         return known
 
-    def in_queue(self, queue: int) -> Sequence[Job]:
-        """Jobs of this very queue, without those whose eviction was under way before this cycle."""
-        return self._by_queue.get(queue, ())
+    def of_queue(self, queue: int) -> QueueJobs:
+        """Jobs of this very queue."""
+        known = self._of_queue.get(queue)
+        if known is None:
+            jobs = self._by_queue.get(queue)
+            known = QueueJobs.of(jobs, self.allocations, self.tree) if jobs else NO_JOBS
+            self._of_queue[queue] = known
+        return known
 
     @cached_property
     def _by_queue(self) -> Mapping[int, Sequence[Job]]:
@@ -123,46 +128,3 @@ class RunningJobs:
                     longest.sort(key=lambda one: -one[0])
                     del longest[2:]
         return found
-
-    def held_in_queue(self, queue: int) -> Mapping[Bucket, int]:
-        """Milli-GPU that the jobs of this very queue hold (see `in_queue`)."""
-        held = self._held.get(queue)
-        if held is None:
-            held = self._held[queue] = {}
-            for job in self.in_queue(queue):
-                for bucket, amounts in self.allocations[job.key].charge.amounts:
-                    held[bucket] = held.get(bucket, 0) + amounts.milli
-        return held
-
-    def lowest_priority(self, queue: int) -> int | None:
-        """Lowest priority in this very queue, as far as it is allowed; None: there are none."""
-        if queue not in self._lowest:
-            kinds = {(job.priority, bool(job.priority_class)) for job in self.in_queue(queue)}
-            allowed = (self.tree.priority_bounds(queue, of_class=of_class).nearest(one) for one, of_class in kinds)
-            self._lowest[queue] = min(allowed, default=None)
-        return self._lowest[queue]
-
-    def backfilled_in_queue(self, queue: int) -> Sequence[Job]:
-        """Jobs of `in_queue` that started on GPUs which were reserved for another job."""
-        return self._backfilled.get(queue, ())
-
-    @cached_property
-    def _backfilled(self) -> Mapping[int, Sequence[Job]]:
-        return {
-            queue: [job for job in jobs if job.backfilled_until is not None] for queue, jobs in self._by_queue.items()
-        }
-
-    def elastic_in_queue(self, queue: int) -> Sequence[Job]:
-        """Jobs of `in_queue` that run with more workers than their minimum."""
-        return self._enlarged.get(queue, ())
-
-    @cached_property
-    def _enlarged(self) -> Mapping[int, Sequence[Job]]:
-        return {
-            queue: [
-                job
-                for job in jobs
-                if job.workers_max > job.workers_min and job.placement and job.placement.workers > job.workers_min
-            ]
-            for queue, jobs in self._by_queue.items()
-        }

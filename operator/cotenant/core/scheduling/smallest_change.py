@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from cotenant.core.actions.backfill import declares_to_end_by
 from cotenant.core.actions.tenure import waiting_order
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request, RequestKey, kinds_of, request_key
@@ -234,8 +235,7 @@ class ChangeSearch:
         """True if the job will have ended when the place is taken. `ends_by`: when it will for sure."""
         if ends_by is not None:
             return ends_by <= place.starts_at
-        runtime_s = job.max_runtime_s or (None if place.rival is None else job.expected_runtime_s)
-        return runtime_s is not None and not self._moment.is_past(place.starts_at - runtime_s)
+        return declares_to_end_by(job, place.starts_at, self._moment, for_sure=place.rival is None)
 
     def _passes(self, turn: Turn, changed: Request, place: PlaceAhead) -> bool:
         """True if the place is reserved for a job of the same queue, before which the changed one has its turn."""
