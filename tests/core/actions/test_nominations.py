@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.actions.nominations import kept_place
+from cotenant.core.actions.nominations import is_free, kept_place
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.cycle.accounts import Accounts
 from cotenant.core.cycle.running_jobs import RunningJobs
@@ -202,7 +202,9 @@ def test_a_nominated_place_becomes(held: tuple[Job, ...], job: Job, place: Place
     books = accounts(make_node("n2", gpus=1), running=held)
     resolved = RequestResolver(books.current.inventory, books.current.tree).resolve(job)
     kept = kept_place(books, job, resolved, place)
-    assert (None if kept is None else (kept.result.placement, kept.free)) == (None if free is None else (place, free))
+    assert (None if kept is None else (kept.placement, is_free(books.current, job, kept))) == (
+        None if free is None else (place, free)
+    )
 
 
 def test_of_several_missing_nodes_the_first_by_name_is_named() -> None:

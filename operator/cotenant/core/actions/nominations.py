@@ -9,7 +9,6 @@ searches places for those jobs again before other jobs can take what was evicted
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,21 +16,17 @@ from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.accounts import Accounts
+from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.running_jobs import RunningJobs
-from cotenant.core.cycle.search import PlacementResult, find, within_guarantees
+from cotenant.core.cycle.search import PlacementResult, within_guarantees
+from cotenant.core.explain.pending_reason import waiting_for_eviction
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import Evict, EvictionKind, Reason, Refusal
 from cotenant.core.policy import Policy
 from cotenant.core.snapshot.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptPlace:
-    result: PlacementResult
-    free: bool
-    """Free currently; else after the evictions that are under way."""
 
 
 def inventory_incomplete(snapshot: Snapshot, policy: Policy, running: RunningJobs, moment: Moment) -> Refusal | None:
@@ -70,17 +65,22 @@ def lost_jobs(running: RunningJobs, inventory: Inventory, moment: Moment, grace_
     return evictions
 
 
-def kept_place(accounts: Accounts, job: Job, request: Request | Refusal, placement: Placement) -> KeptPlace | None:
+def take(cycle: Cycle, entry: Entry, result: PlacementResult) -> None:
+    """Admit the entry if its place is free already, else nominate it for the place."""
+    if is_free(cycle.accounts.current, entry.job, result):
+        cycle.admit(entry, result)
+    else:
+        cycle.nominate(entry, result, waiting_for_eviction(result.placement))
+
+
+def kept_place(
+    accounts: Accounts, job: Job, request: Request | Refusal, placement: Placement
+) -> PlacementResult | None:
     """The nominated place of a pending job, if it is free or can still become free."""
     result = _as_nominated(accounts.current, job, request, placement)
-    if result is None:
-        return None
-    if is_free(accounts.current, job, result):
-        return KeptPlace(result, free=True)
-    after = accounts.after_evictions
-    if after is not None and is_free(after, job, result):
-        return KeptPlace(result, free=False)
-    return None
+    books = (accounts.current, accounts.after_evictions)
+    may_have = result is not None and any(one is not None and is_free(one, job, result) for one in books)
+    return result if may_have else None
 
 
 def kept_move(accounts: Accounts, job: Job, request: Request | Refusal, placement: Placement) -> PlacementResult | None:
@@ -89,16 +89,6 @@ def kept_move(accounts: Accounts, job: Job, request: Request | Refusal, placemen
     if result is None or not is_free(accounts.open_after_evictions(), job, result):
         return None
     return result
-
-
-def new_place(accounts: Accounts, request: Request) -> KeptPlace | None:
-    """A place for a job that an earlier leader had nominated; its old place is unknown."""
-    result = find(accounts.current, request, request.workers)
-    if result is not None:
-        return KeptPlace(result, free=True)
-    after = accounts.after_evictions
-    result = None if after is None else find(after, request, request.workers)
-    return None if result is None else KeptPlace(result, free=False)
 
 
 def _as_nominated(

@@ -14,7 +14,7 @@ from cotenant.core.actions.backfill import Reservation, Reservations
 from cotenant.core.actions.collect import Collection, Holders, collect, holders_of
 from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
-from cotenant.core.actions.nominations import is_free
+from cotenant.core.actions.nominations import is_free, take
 from cotenant.core.actions.protection import ProtectionSearch
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.actions.victims import CandidateFinder
@@ -28,7 +28,7 @@ from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.explain.behind_bookings import behind_bookings, starts_with_booking
 from cotenant.core.explain.forecast import Forecast, endings_of
-from cotenant.core.explain.pending_reason import protected, waiting_for_eviction
+from cotenant.core.explain.pending_reason import protected
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Reason, Refusal
 from cotenant.core.queueing.fair_share import within_guarantee
@@ -87,7 +87,7 @@ class Admission:
             elif (backfill := self.reservations.backfill(job, request, current)) is not None:
                 self._cycle.admit(entry, backfill.result, backfill.ends_at)
             elif not is_refused and (result := self._fit_after_evictions(job, request)) is not None:
-                self._take(entry, result)
+                take(self._cycle, entry, result)
             else:
                 self._refuse(entry, request)
                 return
@@ -112,20 +112,9 @@ class Admission:
                 result = self._evict(job, request, self.tenures.candidates(job, request, cycle.running, parts))
             if result is None:
                 return self._collect(entry, request)
-            self._take(entry, result)
+            take(self._cycle, entry, result)
             self.gave = True
             return True
-
-    def _take(self, entry: Entry, result: PlacementResult) -> None:
-        """Admit the entry if its place is free already, else nominate it for the place.
-
-        A place may be free though no free place was found: quotas are searched with the largest charge of a class, and
-        on a GPU with more memory a share is charged less.
-        """
-        if is_free(self._cycle.accounts.current, entry.job, result):
-            self._cycle.admit(entry, result)
-        else:
-            self._cycle.nominate(entry, result, waiting_for_eviction(result.placement))
 
     def is_refused(self, request: Request) -> bool:
         """The request found no place in this cycle; only a backfill may still start a job that makes it."""
@@ -198,6 +187,8 @@ class Admission:
         found = find_victims(after, request, candidates, outcome, self._cycle.moment)
         if found is None:
             return None
+        # A place may be free although none was found: quotas are searched with the largest charge of a class, and on a
+        # GPU with more memory a share is charged less.
         if not is_free(self._cycle.accounts.current, job, found.result):
             for victim in found.victims:
                 self._cycle.accounts.depart(victim.job.key, victim.allocation)

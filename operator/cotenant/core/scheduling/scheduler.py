@@ -14,19 +14,13 @@ from typing import TypeAlias
 from cotenant.core.actions import elastic
 from cotenant.core.actions.consolidate import Consolidation, beneficiaries, evictions_of
 from cotenant.core.actions.eviction_rules import EvictionRules
-from cotenant.core.actions.nominations import (
-    KeptPlace,
-    inventory_incomplete,
-    kept_move,
-    kept_place,
-    lost_jobs,
-    new_place,
-)
+from cotenant.core.actions.nominations import inventory_incomplete, kept_move, kept_place, lost_jobs, take
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.outcome import Departures
+from cotenant.core.cycle.search import find
 from cotenant.core.explain.inadmissible import RequestResolver, as_used_now
 from cotenant.core.explain.pending_reason import explain, waiting_for_eviction
 from cotenant.core.model.objects import Job, Placement
@@ -132,7 +126,10 @@ def keep_nominations(cycle: Cycle, requests: RequestResolver) -> list[Entry]:
             return False
         request = requests.resolve(job)
         entry.request = None if isinstance(request, Refusal) else request
-        return settle(cycle, entry, kept_place(cycle.accounts, job, request, placement))
+        place = kept_place(cycle.accounts, job, request, placement)
+        if place is not None:
+            take(cycle, entry, place)
+        return place is not None
 
     return [entry for entry in sorted(cycle.entries, key=lambda entry: entry.job.key) if not keeps(entry)]
 
@@ -145,21 +142,15 @@ def renominate(cycle: Cycle, requests: RequestResolver, entries: list[Entry]) ->
         request = requests.resolve(entry.job)
         if isinstance(request, Refusal):
             continue
-        entry.request = request
-        if settle(cycle, entry, new_place(cycle.accounts, request)):
-            settled.add(entry.job.key)
+        entry.request, after = request, cycle.accounts.after_evictions
+        if (place := find(cycle.accounts.current, request, request.workers)) is not None:
+            cycle.admit(entry, place)
+        elif after is not None and (place := find(after, request, request.workers)) is not None:
+            cycle.nominate(entry, place, waiting_for_eviction(place.placement))
+        else:
+            continue
+        settled.add(entry.job.key)
     return [entry for entry in entries if entry.job.key not in settled]
-
-
-def settle(cycle: Cycle, entry: Entry, place: KeptPlace | None) -> bool:
-    """Give the entry the place, if there is one."""
-    if place is None:
-        return False
-    if place.free:
-        cycle.admit(entry, place.result)
-    else:
-        cycle.nominate(entry, place.result, waiting_for_eviction(place.result.placement))
-    return True
 
 
 def in_line(lines: Mapping[str, Line], entries: Iterable[Entry]) -> list[Entry]:
