@@ -173,13 +173,13 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
     "less CPU of a chief, down to what every worker has": (
         make_job("a", cpu_milli=4000, chief_cpu_milli=9000),
         NOWHERE,
-        lambda job: job.chief_cpu <= 4000,
+        lambda job: job.chief_amounts[0] <= 4000,
         [("its chief asked for at most 4 CPU", (("spec.chief.resources.cpu", '"4000m"'),))],
     ),
     "less memory of a chief": (
         make_job("a", chief_memory_mib=9000),
         NOWHERE,
-        lambda job: job.chief_memory < 5000,
+        lambda job: job.chief_amounts[1] < 5000,
         [("its chief asked for at most 4992 MiB of memory", (("spec.chief.resources.memory", '"4992Mi"'),))],
     ),
     "no document asks for no CPU and no memory at all": (
@@ -209,7 +209,7 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
     "less CPU of a chief, where every worker has no whole tenth": (
         make_job("a", cpu_milli=4050, chief_cpu_milli=9000),
         NOWHERE,
-        lambda job: job.chief_cpu <= 4060,
+        lambda job: job.chief_amounts[0] <= 4060,
         [("its chief asked for at most 4.06 CPU", (("spec.chief.resources.cpu", '"4060m"'),))],
     ),
     "the most memory in steps of 64 MiB": (
@@ -227,7 +227,7 @@ TABLE: dict[str, tuple[Job, Surroundings, Starts, list[Found]]] = {
     "nor does its chief": (
         make_job("a", memory_mib=1768, chief_memory_mib=9768, added_memory_mib=768),
         NOWHERE,
-        lambda job: job.chief_memory <= 5768,
+        lambda job: job.chief_amounts[1] <= 5768,
         [("its chief asked for at most 4992 MiB of memory", (("spec.chief.resources.memory", '"4992Mi"'),))],
     ),
     "memory that the operator adds alone is no reason to ask for less": (

@@ -62,7 +62,7 @@ def test_the_largest_gang_that_fits_is_placed_and_no_larger_one(
                 head = chief_row_of(room, ask, picks)
                 assert (head is None) == (ask.chief is None)
                 for row, columns in picks:
-                    cpu = job.cpu_milli * len(columns) + (job.chief_cpu - job.cpu_milli if row == head else 0)
+                    cpu = job.cpu_milli * len(columns) + (job.chief_amounts[0] - job.cpu_milli if row == head else 0)
                     assert cpu <= ledger.inventory.nodes[row].cpu_milli
                 assert all(per_zone[zone] <= room_there for zone, room_there in zone_room.items())
                 if ask.spread is not None and ask.spread.mode is TopologyMode.REQUIRED:

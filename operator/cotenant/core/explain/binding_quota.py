@@ -21,6 +21,8 @@ _WHY_A_GUARANTEE = "It is not preemptible, and such a job runs only inside a gua
 class BindingQuota:
     """What keeps a request from one way to run."""
 
+    option: Option
+    """The way to run."""
     workers: int
     """Workers that it still allows. The more, the nearer is the job to a start."""
     limit: BindingLimit
@@ -30,20 +32,33 @@ class BindingQuota:
     """A sentence, if the numbers alone do not explain it."""
 
 
+def nearest_quota(current: Occupancy, request: Request) -> Option | BindingQuota:
+    """The first way to run that quotas allow, or else the quota that is nearest to allowing one."""
+    blocked: list[BindingQuota] = []
+    for option in request.options:
+        binding = binding_quota(current, request, option)
+        if binding is None:
+            return option
+        blocked.append(binding)
+    return max(blocked, key=lambda one: one.workers)
+
+
 def binding_quota(current: Occupancy, request: Request, option: Option) -> BindingQuota | None:
     """None: quotas leave enough, and what is missing is room."""
     allowed = headroom(current.usage, request, option, current.lendable_idle())
     if allowed.workers < request.workers and allowed.binding is not None:
-        return _binding(allowed.workers, allowed.binding)
+        return _binding(option, allowed.workers, allowed.binding)
     limited = sorted({zone for _, zone in option.buckets} & allowed.zone_workers.keys())
     if not limited or _room(current, option, allowed.zone_workers) >= request.workers:
         return None
     return _of_a_zone(current, request, option, allowed, limited)
 
 
-def _binding(workers: int, limit: BindingLimit, why: str = "", *, or_space: bool = False) -> BindingQuota:
+def _binding(
+    option: Option, workers: int, limit: BindingLimit, why: str = "", *, or_space: bool = False
+) -> BindingQuota:
     is_guarantee = limit.scope.startswith(GUARANTEE_OF)
-    return BindingQuota(workers, limit, or_space, f"{_WHY_A_GUARANTEE} {why}".rstrip() if is_guarantee else why)
+    return BindingQuota(option, workers, limit, or_space, f"{_WHY_A_GUARANTEE} {why}".rstrip() if is_guarantee else why)
 
 
 def _of_a_zone(
@@ -57,11 +72,11 @@ def _of_a_zone(
     room, _, zone = max(rooms, key=lambda each: each[:2])
     limit = allowed.zone_binding[zone]
     if sum(left.get(zone, UNLIMITED) for zone in {zone for _, zone in option.buckets}) < request.workers:
-        return _binding(0, limit)
+        return _binding(option, 0, limit)
     if _room(current, option, {}) < request.workers:
         return None
     why = _WHY_A_ZONE if room == request.workers else ""
-    return _binding(request.workers, limit, why, or_space=True)
+    return _binding(option, request.workers, limit, why, or_space=True)
 
 
 def _room(current: Occupancy, option: Option, zone_workers: dict[str, int]) -> int:

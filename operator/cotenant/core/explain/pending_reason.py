@@ -14,7 +14,7 @@ import numpy as np
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.search import headroom
-from cotenant.core.explain.binding_quota import BindingQuota, binding_quota
+from cotenant.core.explain.binding_quota import nearest_quota
 from cotenant.core.explain.inadmissible import exceeded
 from cotenant.core.explain.unsatisfiable import added_memory, amounts_of_chief, one_node, where_pods_can_run
 from cotenant.core.gpus.ledger import Ledger
@@ -49,35 +49,21 @@ def explain(current: Occupancy, request: Request, reserved_for: Collection[JobKe
 
     `reserved_for`: jobs ahead for which places are kept.
     """
-    nearest = _nearest_quota(current, request)
+    nearest = nearest_quota(current, request)
     if isinstance(nearest, Option):
         return _no_space(current, request, nearest, reserved_for)
-    binding, option = nearest
-    refusal = exceeded(Reason.WAITING_FOR_QUOTA, request, option, binding.limit)
-    return replace(refusal, message=f"{refusal.message} {binding.why}".rstrip(), or_space=binding.or_space)
+    refusal = exceeded(Reason.WAITING_FOR_QUOTA, request, nearest.option, nearest.limit)
+    return replace(refusal, message=f"{refusal.message} {nearest.why}".rstrip(), or_space=nearest.or_space)
 
 
 def explain_briefly(current: Occupancy, request: Request, _: Collection[JobKey]) -> Refusal:
     """Like `explain`, without message: only what decides if a place is reserved for the request."""
-    nearest = _nearest_quota(current, request)
-    if isinstance(nearest, Option):
-        return _NO_SPACE
-    return replace(_NO_QUOTA, or_space=nearest[0].or_space)
+    nearest = nearest_quota(current, request)
+    return _NO_SPACE if isinstance(nearest, Option) else replace(_NO_QUOTA, or_space=nearest.or_space)
 
 
 _NO_SPACE: Final = Refusal(reason=Reason.WAITING_FOR_GPUS, message="")
 _NO_QUOTA: Final = Refusal(reason=Reason.WAITING_FOR_QUOTA, message="")
-
-
-def _nearest_quota(current: Occupancy, request: Request) -> Option | tuple[BindingQuota, Option]:
-    """The first way to run that quotas allow, or else the quota that is nearest to allowing one, with that way."""
-    blocked: list[tuple[BindingQuota, Option]] = []
-    for option in request.options:
-        binding = binding_quota(current, request, option)
-        if binding is None:
-            return option
-        blocked.append((binding, option))
-    return max(blocked, key=lambda one: one[0].workers)
 
 
 def waiting_for_eviction(placement: Placement) -> Refusal:
@@ -130,7 +116,7 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
         return refusal
     if max_workers(nodes, gpus_alone) >= request.workers:
         asked_mib = job.memory_mib - job.added_memory_mib
-        lacking = "CPU, memory or scratch space" if job.scratch_mib or job.chief_scratch else "CPU or memory"
+        lacking = "CPU, memory or scratch space" if job.scratch_mib or job.chief_scratch_mib else "CPU or memory"
         scratch = (("scratch_mib", job.scratch_mib),) if job.scratch_mib else ()
         return Refusal(
             reason=Reason.WAITING_FOR_CPU_OR_MEMORY,

@@ -208,9 +208,8 @@ def _less_of_its_node(job: Job) -> Iterator[AmountRange]:
     """
     added = (0, job.added_memory_mib, 0)
     every = (job.cpu_milli, job.memory_mib, job.scratch_mib)
-    chief = (job.chief_cpu, job.chief_memory, job.chief_scratch)
     for whose, asked, least in (
-        (("its chief", "spec.chief.resources", "chief_"), chief, every),
+        (("its chief", "spec.chief.resources", "chief_"), job.chief_amounts, every),
         (("a worker", "spec.resources", ""), every, added),
     ):
         for one, amount, floor, more in zip(_OF_NODE, asked, least, added, strict=True):

@@ -138,10 +138,9 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
 
 def amounts_of_chief(job: Job) -> str:
     """Clause with what rank 0 asks for of its node; empty if every worker asks for the same."""
-    chief = job.chief_cpu, job.chief_memory, job.chief_scratch
-    if chief == (job.cpu_milli, job.memory_mib, job.scratch_mib):
+    cpu, memory, scratch = job.chief_amounts
+    if (cpu, memory, scratch) == (job.cpu_milli, job.memory_mib, job.scratch_mib):
         return ""
-    cpu, memory, scratch = chief
     return f", and {describe_host_amounts(cpu, memory - job.added_memory_mib, scratch)} for the chief"
 
 
@@ -205,7 +204,7 @@ def _binding_resource(nodes: FitCache, request: Request) -> str:
     """
     job = request.job
     amounts = {"cpu": format_cpu(job.cpu_milli), "memory": format_host_memory(job.memory_mib - job.added_memory_mib)}
-    if job.scratch_mib or job.chief_scratch:
+    if job.scratch_mib or job.chief_scratch_mib:
         amounts["scratch"] = format_scratch(job.scratch_mib)
     for number in range(1, len(amounts) + 1):
         for lacking in combinations(amounts, number):
@@ -255,15 +254,15 @@ def _bottleneck(inventory: Inventory, job: Job) -> str:
     if all(node.pods < 1 for node in nodes):
         return ": the nodes take no more pods, because pods of others fill them"
     cpu, memory = max(node.cpu_milli for node in nodes), max(node.memory_mib for node in nodes)
-    scratch, added = max(node.scratch_mib for node in nodes), job.added_memory_mib
+    scratch, added, of_chief = max(node.scratch_mib for node in nodes), job.added_memory_mib, job.chief_amounts
     needs: tuple[tuple[str, int, int, int, Callable[[int], str]], ...] = (
         ("a worker", job.gpu.count, 0, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
         ("a worker", job.cpu_milli, 0, cpu, format_cpu),
         ("a worker", job.memory_mib - added, added, memory, format_host_memory),
-        ("the chief", job.chief_cpu, 0, cpu, format_cpu),
-        ("the chief", job.chief_memory - added, added, memory, format_host_memory),
+        ("the chief", of_chief[0], 0, cpu, format_cpu),
+        ("the chief", of_chief[1] - added, added, memory, format_host_memory),
         ("a worker", job.scratch_mib, 0, scratch, format_scratch),
-        ("the chief", job.chief_scratch, 0, scratch, format_scratch),
+        ("the chief", of_chief[2], 0, scratch, format_scratch),
     )
     for who, asked, more, largest, amount in needs:
         if asked + more > largest:

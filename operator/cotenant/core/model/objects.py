@@ -256,27 +256,22 @@ class Job:
     def host_amounts(self, ranks: Sequence[RankPlacement]) -> tuple[int, int, int]:
         """(milli-CPU, MiB of host memory, MiB of scratch space) of these ranks together."""
         chiefs = 1 if ranks and ranks[0].rank == 0 else 0
-        equal = len(ranks) - chiefs
+        equal, (cpu, memory, scratch) = len(ranks) - chiefs, self.chief_amounts
         return (
-            equal * self.cpu_milli + chiefs * self.chief_cpu,
-            equal * self.memory_mib + chiefs * self.chief_memory,
-            equal * self.scratch_mib + chiefs * self.chief_scratch,
+            equal * self.cpu_milli + chiefs * cpu,
+            equal * self.memory_mib + chiefs * memory,
+            equal * self.scratch_mib + chiefs * scratch,
         )
 
     @property
-    def chief_cpu(self) -> int:
-        """Milli-CPU of rank 0."""
-        return self.cpu_milli if self.chief_cpu_milli is None else self.chief_cpu_milli
-
-    @property
-    def chief_memory(self) -> int:
-        """Host memory of rank 0 in MiB."""
-        return self.memory_mib if self.chief_memory_mib is None else self.chief_memory_mib
-
-    @property
-    def chief_scratch(self) -> int:
-        """Scratch space of rank 0 in MiB."""
-        return self.scratch_mib if self.chief_scratch_mib is None else self.chief_scratch_mib
+    def chief_amounts(self) -> tuple[int, int, int]:
+        """(milli-CPU, MiB of host memory, MiB of scratch space) of rank 0."""
+        cpu, memory, scratch = self.chief_cpu_milli, self.chief_memory_mib, self.chief_scratch_mib
+        return (
+            self.cpu_milli if cpu is None else cpu,
+            self.memory_mib if memory is None else memory,
+            self.scratch_mib if scratch is None else scratch,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

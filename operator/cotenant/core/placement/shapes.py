@@ -139,8 +139,8 @@ def worker_shape(job: Job) -> Shape:
 
 def chief_of(job: Job, shape: Shape) -> Shape | None:
     """Shape of rank 0, if it asks for more than `shape`, that of every worker; else None."""
-    cpu, host = max(job.chief_cpu, shape.cpu_milli), max(job.chief_memory, shape.host_mib)
-    scratch = max(job.chief_scratch, shape.scratch_mib)
-    if (cpu, host, scratch) == (shape.cpu_milli, shape.host_mib, shape.scratch_mib):
+    every = shape.cpu_milli, shape.host_mib, shape.scratch_mib
+    cpu, host, scratch = map(max, job.chief_amounts, every)
+    if (cpu, host, scratch) == every:
         return None
     return replace(shape, cpu_milli=cpu, host_mib=host, scratch_mib=scratch)
