@@ -2,6 +2,10 @@
 
 A second function, of the state in which the turns of a cycle have left it. It decides nothing, and changes nothing
 except in trials that are rolled back. Questions that only ask who starts do without it (`scheduler.place`).
+
+The walk of one waiting job: `turns_taken` has its reason and the places that were reserved before its turn.
+`smallest_change` tries the changes of `explain/spec_changes` on what is left, in their order. `Told` adds the first one
+that starts the job to its verdict, with the latest start from `start_bounds`.
 """
 
 from __future__ import annotations
