@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
@@ -36,7 +37,8 @@ def tried(job: Job, around: Surroundings, starts: Starts) -> list[SpecChange]:
 
 def told(job: Job, around: Surroundings, starts: Starts) -> list[Found]:
     """The first of them; none if there is none."""
-    return [(change.words, change.fields) for change in tried(job, around, starts)[:1]]
+    first = tried(job, around, starts)[:1]
+    return [(one.words, tuple((path, json.dumps(value)) for path, value in one.fields)) for one in first]
 
 
 def racks(mode: TopologyMode) -> Job:

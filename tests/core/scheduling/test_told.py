@@ -82,7 +82,7 @@ def test_advice_changes_no_account_and_is_the_same_when_asked_again() -> None:
             id="why there is none",
         ),
         pytest.param(
-            Told(changes={"red/a": SpecChange("less", JOBS[0], (("spec.workers", "1"),))}),
+            Told(changes={"red/a": SpecChange("less", JOBS[0], (("spec.workers", 1),))}),
             replace(WAITS, would_start_if="less", change=(("spec.workers", "1"),)),
             id="a change",
         ),

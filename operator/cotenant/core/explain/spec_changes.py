@@ -25,6 +25,8 @@ from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import WHOLE, Job, Sharing, TopologyMode
 from cotenant.core.model.plan import Verdict
 
+Value: TypeAlias = str | int | tuple[str, ...] | None
+
 
 @dataclass(frozen=True, slots=True)
 class SpecChange:
@@ -33,20 +35,14 @@ class SpecChange:
     words: str
     job: Job = field(compare=False)
     """The job with this change."""
-    fields: tuple[tuple[str, str], ...] = ()
-    """(path, value as JSON, null: left out); empty for a change that is not the tenant's."""
+    fields: tuple[tuple[str, Value], ...] = ()
+    """(path, value, None: left out); empty for a change that is not the tenant's."""
     ends_by: float | None = field(default=None, compare=False)
     """When the job will have ended for sure, if the change limits its run time. The words name the time until then."""
 
-    @classmethod
-    def of(
-        cls, words: str, job: Job, *fields: tuple[str, str | int | list[str] | None], ends_by: float | None = None
-    ) -> SpecChange:
-        """The change that makes this job. `fields`: (path, value)."""
-        return cls(words, job, tuple((path, json.dumps(value)) for path, value in fields), ends_by)
-
     def added_to(self, verdict: Verdict) -> Verdict:
-        return replace(verdict, would_start_if=self.words, change=self.fields)
+        fields = tuple((path, json.dumps(value)) for path, value in self.fields)
+        return replace(verdict, would_start_if=self.words, change=fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +101,7 @@ def _softer_topology(job: Job) -> Iterator[SpecChange]:
     if topology is not None and topology.mode is TopologyMode.REQUIRED:
         softer = replace(job, topology=replace(topology, mode=TopologyMode.PREFERRED))
         words = f"its topology {topology.level} were Preferred instead of Required"
-        yield SpecChange.of(words, softer, ("spec.topology.mode", "Preferred"))
+        yield SpecChange(words, softer, (("spec.topology.mode", "Preferred"),))
 
 
 def _softer_spread(job: Job) -> Iterator[SpecChange]:
@@ -114,7 +110,7 @@ def _softer_spread(job: Job) -> Iterator[SpecChange]:
         softer = replace(job, spread=replace(spread, mode=TopologyMode.PREFERRED, most=1))
         words = f"its spread over {spread.level}s were Preferred instead of Required"
         bound = [("spec.spread.maxWorkers", None)] if spread.most > 1 else []
-        yield SpecChange.of(words, softer, ("spec.spread.mode", "Preferred"), *bound)
+        yield SpecChange(words, softer, (("spec.spread.mode", "Preferred"), *bound))
 
 
 def _more_names(job: Job, name: str, what: str, others: Iterable[str], *, takes_any: bool) -> Iterator[SpecChange]:
@@ -124,9 +120,9 @@ def _more_names(job: Job, name: str, what: str, others: Iterable[str], *, takes_
         return
     for other in (one for one in others if one not in own):
         wider = _with_gpu(job, **{name: (*own, other)})
-        yield SpecChange.of(f"it also allowed {what} {other}", wider, (path, [*own, other]))
+        yield SpecChange(f"it also allowed {what} {other}", wider, ((path, (*own, other)),))
     if takes_any:
-        yield SpecChange.of(f"it allowed GPUs of any {what}", _with_gpu(job, **{name: ()}), (path, None))
+        yield SpecChange(f"it allowed GPUs of any {what}", _with_gpu(job, **{name: ()}), ((path, None),))
 
 
 def _wider_sharing(job: Job) -> Iterator[SpecChange]:
@@ -134,7 +130,7 @@ def _wider_sharing(job: Job) -> Iterator[SpecChange]:
     for wider in order[order.index(job.gpu.sharing) + 1 :] if job.gpu.is_share else ():
         whom = "jobs of its queue" if wider is Sharing.QUEUE else "jobs of all queues"
         words = f"it shared its GPUs with {whom} (sharing: {wider.value})"
-        yield SpecChange.of(words, _with_gpu(job, sharing=wider), ("spec.gpu.sharing", wider.value))
+        yield SpecChange(words, _with_gpu(job, sharing=wider), (("spec.gpu.sharing", wider.value),))
 
 
 def bounded_runtime(job: Job, ends_by: float, seconds: int) -> SpecChange:
@@ -145,7 +141,7 @@ def bounded_runtime(job: Job, ends_by: float, seconds: int) -> SpecChange:
     names = ("spec.expectedRuntime", "spec.maxRuntime") if too_long else ("spec.maxRuntime",)
     duration = format_duration(seconds)
     words = f"it were sure to end within {duration} (maxRuntime)"
-    return SpecChange.of(words, bounded, *((name, duration) for name in names), ends_by=ends_by)
+    return SpecChange(words, bounded, tuple((name, duration) for name in names), ends_by)
 
 
 def told_seconds(at: float, moment: Moment) -> int:
@@ -164,14 +160,14 @@ def told_seconds(at: float, moment: Moment) -> int:
 def _ranks_together(job: Job) -> Iterator[SpecChange]:
     if job.workers_min > 1 and job.distinct_gpus and job.gpu.is_share:
         words = "its ranks may share a GPU (collective: gloo)"
-        yield SpecChange.of(words, replace(job, distinct_gpus=False), ("spec.runtime.collective", "gloo"))
+        yield SpecChange(words, replace(job, distinct_gpus=False), (("spec.runtime.collective", "gloo"),))
 
 
 def _other_priorities(job: Job, around: Surroundings) -> Iterator[SpecChange]:
     no_class = [("spec.priorityClassName", None)] if job.priority_class else []
     for priority in around.priorities:
         first = replace(job, priority=priority, priority_class="")
-        yield SpecChange.of(f"its priority were {priority}", first, ("spec.priority", priority), *no_class)
+        yield SpecChange(f"its priority were {priority}", first, (("spec.priority", priority), *no_class))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +218,7 @@ def _with_node_amount(job: Job, whose: tuple[str, str, str], one: _Amount, added
     who, path, prefix = whose
     amounts: dict[str, Any] = {prefix + one.name: amount + added}
     words = f"{who} asked for at most {one.shown(amount)}"
-    return SpecChange.of(words, replace(job, **amounts), (f"{path}.{one.field}", one.written(amount)))
+    return SpecChange(words, replace(job, **amounts), ((f"{path}.{one.field}", one.written(amount)),))
 
 
 def _fewer_workers(job: Job, around: Surroundings) -> AmountRange:
@@ -231,7 +227,7 @@ def _fewer_workers(job: Job, around: Surroundings) -> AmountRange:
     def change(number: int) -> SpecChange:
         fewer = replace(job, workers_min=number, workers_max=job.workers_max if elastic else number)
         words = f"it asked for {'at least ' if elastic else ''}{counted(number, 'worker')}"
-        return SpecChange.of(words, fewer, ("spec.minWorkers" if elastic else "spec.workers", number))
+        return SpecChange(words, fewer, (("spec.minWorkers" if elastic else "spec.workers", number),))
 
     return AmountRange(change, min(job.workers_min - 1, around.workers))
 
@@ -242,12 +238,12 @@ def _fewer_gpus(job: Job) -> Iterator[AmountRange]:
     def of_count(number: int) -> SpecChange:
         gpus = counted(number, "GPU")
         words = f"a worker asked for its share of {gpus}" if job.gpu.is_share else f"a worker asked for {gpus}"
-        return SpecChange.of(words, _with_gpu(job, count=number), ("spec.gpu.count", number))
+        return SpecChange(words, _with_gpu(job, count=number), (("spec.gpu.count", number),))
 
     def of_part(milli: int) -> SpecChange:
         words = f"a worker asked for a share of at most {_FRACTION.shown(milli)}"
         part = _with_gpu(job, count=1, memory_milli=milli)
-        return SpecChange.of(words, part, ("spec.gpu.count", None), _share_field(_FRACTION, milli))
+        return SpecChange(words, part, (("spec.gpu.count", None), _share_field(_FRACTION, milli)))
 
     yield AmountRange(of_count, job.gpu.count - 1)
     if not job.gpu.is_share:
@@ -265,14 +261,14 @@ def _smaller_share(job: Job) -> Iterator[AmountRange]:
 
 def _with_share(job: Job, one: _Amount, amount: int) -> SpecChange:
     words = f"its share{' of the compute' if one is _COMPUTE else ''} were at most {one.shown(amount)}"
-    return SpecChange.of(words, _with_gpu(job, **{one.name: amount}), _share_field(one, amount))
+    return SpecChange(words, _with_gpu(job, **{one.name: amount}), (_share_field(one, amount),))
 
 
 def _with_both(job: Job, asked: Mapping[_Amount, int], percent: int) -> SpecChange:
     (memory, size), (_, compute) = ((one, max(1, amount * percent // 100)) for one, amount in asked.items())
     words = f"its share were at most {memory.shown(size)} with {format_gpus(compute)} of the compute"
     smaller = _with_gpu(job, **{memory.name: size, _COMPUTE.name: compute})
-    return SpecChange.of(words, smaller, _share_field(memory, size), _share_field(_COMPUTE, compute))
+    return SpecChange(words, smaller, (_share_field(memory, size), _share_field(_COMPUTE, compute)))
 
 
 def _share_field(one: _Amount, amount: int) -> tuple[str, str]:
