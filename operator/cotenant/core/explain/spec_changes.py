@@ -79,7 +79,7 @@ class Surroundings:
 
 def catalogue(job: Job, around: Surroundings) -> Iterator[Kind]:
     """All changes of the job, kind by kind."""
-    sure_ends = [bounded_runtime(job, at, seconds) for at, seconds in around.ends]
+    sure_ends = (bounded_runtime(job, at, seconds) for at, seconds in around.ends)
     is_declared = bool(job.max_runtime_s or job.expected_runtime_s)
     yield _softer_topology(job)
     yield _softer_spread(job)

@@ -270,13 +270,17 @@ def mildest(kind: Kind, starts: Callable[[SpecChange], bool]) -> SpecChange | No
     if not isinstance(kind, AmountRange):
         return next((change for change in kind if starts(change)), None)
     change, most, least, step = kind.change, kind.most, kind.least, kind.step
-    if most < least or not starts(change(least)):
-        return None
-    first = -(-least // step)
-    amount = _largest(lambda number: starts(change(number * step)), first, most // step)
-    if amount is not None:
-        return change(amount * step)
-    amount = _largest(lambda number: starts(change(number)), least, min(most, first * step - 1))
+
+    def helps(number: int) -> bool:
+        return starts(change(number))
+
+    amount = None
+    if step == 1:
+        amount = _largest(helps, least, most)
+    elif least <= most and helps(least):
+        first = -(-least // step)
+        steps = _largest(lambda number: helps(number * step), first, most // step)
+        amount = _largest(helps, least, min(most, first * step - 1)) if steps is None else steps * step
     return None if amount is None else change(amount)
 
 
