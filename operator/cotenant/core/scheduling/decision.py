@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import TypeAlias
 
 from cotenant.core.cycle.cycle import Cycle
@@ -80,7 +79,6 @@ class Decision:
         ends: Sequence[tuple[Job, float]] = (),
     ) -> Decision:
         """The plan that was made in the cycle. `ends`: see `advised_ends`."""
-        plan, worded_until = _worded(plan, ends, cycle.moment.at)
         return cls(
             plan=plan,
             snapshot=cycle.snapshot,
@@ -89,15 +87,15 @@ class Decision:
             known=Known.of(cycle, requests),
             standings=standings,
             advised_ends=ends,
-            worded_until=worded_until,
+            worded_until=_worded_until(ends, cycle.moment.at),
         )
 
     def at(self, now: float) -> Decision:
         """This decision, which still holds, with the time that is left worded as of now."""
         if now < self.worded_until:
             return self
-        plan, worded_until = _worded(self.plan, self.advised_ends, now)
-        return replace(self, plan=plan, worded_until=worded_until)
+        plan = _worded(self.plan, self.advised_ends, now)
+        return replace(self, plan=plan, worded_until=_worded_until(self.advised_ends, now))
 
     def holds_for(self, snapshot: Snapshot, policy: Policy) -> bool:
         """True if `schedule` would make the same plan, except for the wording of the time that is left: see `at`."""
@@ -110,14 +108,20 @@ class Decision:
         )
 
 
-def _worded(plan: Plan, ends: Sequence[tuple[Job, float]], now: float) -> tuple[Plan, float]:
-    """The plan with the time that is left until the advised ends worded as of now, and until when it stays so."""
-    if not ends:
-        return plan, inf
+def _worded(plan: Plan, ends: Sequence[tuple[Job, float]], now: float) -> Plan:
+    """The plan with the time that is left until the advised ends worded as of now."""
     verdicts, moment = dict(plan.verdicts), Moment(now)
     for job, at in ends:
         verdicts[job.key] = bounded_runtime(job, at, told_seconds(at, moment)).added_to(verdicts[job.key])
-    return replace(plan, verdicts=verdicts), moment.until
+    return replace(plan, verdicts=verdicts)
+
+
+def _worded_until(ends: Sequence[tuple[Job, float]], now: float) -> float:
+    """Until when the time that is left is worded as now."""
+    moment = Moment(now)
+    for at in {at for _, at in ends}:
+        told_seconds(at, moment)
+    return moment.until
 
 
 def _is_same_cluster(before: Snapshot, now: Snapshot) -> bool:
