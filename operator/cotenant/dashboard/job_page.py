@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from cotenant.dashboard.reading.sources import Source
 from cotenant.dashboard.views.job import event_lines, job_view
 from cotenant.dashboard.views.run import recorded_figures, run_view
 from cotenant.dashboard.views.wish import Wish
+from cotenant.sdk.job_paths import ranks_of
 
 EXPLANATIONS: Final = Resource(names.QUERY_GROUP, names.QUERY_VERSION, "explanations")
 LOG_S: Final = 2.0
@@ -100,12 +100,7 @@ def _pod_of_rank(pods: Iterable[Document], rank: int) -> str | None:
     """The pod of a rank in the newest attempt. The operator's annotations of pods are used for display alone."""
     found: list[tuple[int, str]] = []
     for pod in pods:
-        metadata = pod["metadata"]
-        try:
-            noted = json.loads((metadata.get("annotations") or {}).get(names.ANNOTATION_PLACEMENT) or "{}")
-            attempt = int((metadata.get("labels") or {}).get(names.LABEL_ATTEMPT) or 0)
-            if str(rank) in noted.get("ranks", {}):
-                found.append((attempt, str(metadata["name"])))
-        except (ValueError, AttributeError):
-            continue
+        attempt = str((pod["metadata"].get("labels") or {}).get(names.LABEL_ATTEMPT) or 0)
+        if attempt.isdecimal() and rank in ranks_of(pod):
+            found.append((int(attempt), str(pod["metadata"]["name"])))
     return max(found)[1] if found else None

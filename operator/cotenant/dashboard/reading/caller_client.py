@@ -29,7 +29,7 @@ from cotenant.controller.client.kube import (
 from cotenant.controller.client.replies import read_reply
 from cotenant.controller.client.watch_stream import GONE, WatchStream
 from cotenant.dashboard.reading.pod_streams import PIECE_BYTES, PROTOCOL, PodStream, output
-from cotenant.sdk.api_session import connector, way_to
+from cotenant.sdk.api_session import Server, connector, way_to
 from cotenant.sdk.proxies import proxy_of
 
 SELF_SUBJECT_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
@@ -77,19 +77,11 @@ class Scope:
         return {key: one for key, one in (("labelSelector", self.labels), ("fieldSelector", fields)) if one}
 
 
-class CallerCredentials(Protocol):
+class CallerCredentials(Server, Protocol):
     """The address of the API server and the proof of who the caller is."""
 
     @property
     def url(self) -> str: ...
-
-    @property
-    def proxy(self) -> str:
-        """Address of the proxy on the way; empty if there is none."""
-
-    @property
-    def tls_server_name(self) -> str | None:
-        """Name in the server's certificate, if it differs from the address."""
 
     def authorization(self) -> dict[str, str]:
         """The header of one request. It may read files and run programs."""
