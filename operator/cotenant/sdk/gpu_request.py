@@ -39,11 +39,12 @@ def _split(asked: GpuText) -> tuple[list[str], dict[str, Any]]:
         raise ValueError(f'gpu: {text!r}: give CLASS:AMOUNT, such as "H100:8"')
     if not colon and re.fullmatch(r"[A-Za-z][-A-Za-z0-9_.]*", text):
         named, amount = text, "1"
-    return ([named] if named else []), _amount(amount, text)
+    return ([named] if named else []), gpu_amount(amount, text)
 
 
-def _amount(amount: str, text: str) -> dict[str, Any]:
-    if amount.isascii() and amount.isdigit():
+def gpu_amount(amount: str, text: str) -> dict[str, Any]:
+    """The amount without a class, from `text`. Raises ValueError."""
+    if amount.isascii() and amount.isdigit() and int(amount):
         return {"count": int(amount)}
     if _MEMORY.fullmatch(amount):
         return {"memory": amount.removesuffix("B")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ class JobRequest:
         if self.labels:
             metadata["labels"] = dict(self.labels)
         job = {"apiVersion": names.API_VERSION, "kind": "TrainingJob", "metadata": metadata, "spec": spec}
-        _check(job)
+        check(job, parse_job)
         return job, config
 
     def _program(self, code: Folder) -> list[str]:
@@ -152,13 +152,14 @@ def of_manifest(manifest: Mapping[str, Any], namespace: str) -> Document:
     if own.setdefault("namespace", namespace) != namespace:
         raise InvalidJobError([f"metadata.namespace: {own['namespace']!r}; this client is of namespace {namespace!r}"])
     document = {key: value for key, value in manifest.items() if key != "status"} | {"metadata": own}
-    _check(document)
+    check(document, parse_job)
     return document | {"apiVersion": names.API_VERSION}  # the version of the path that it is sent to
 
 
-def _check(document: Document) -> None:
+def check(document: Document, parse: Callable[[Document], object]) -> None:
+    """Raises InvalidJobError with the problems that `parse` finds."""
     try:
-        parse_job(document)
+        parse(document)
     except DocumentError as error:
         raise InvalidJobError([str(problem) for problem in error.problems]) from error
 

@@ -14,9 +14,9 @@ API: Final = f"/apis/{names.GROUP}/{names.VERSION}"
 QUESTIONS: Final = f"/apis/{names.QUERY_GROUP}/{names.QUERY_VERSION}"
 
 
-def object_path(plural: str, namespace: str, name: str = "") -> str:
+def object_path(plural: str, namespace: str = "", name: str = "") -> str:
     """Path of one object of our own kinds, or of all objects of a kind."""
-    return _below(API, namespace, plural, name)
+    return below(API, namespace, plural, name)
 
 
 def jobs_path(namespace: str, name: str = "") -> str:
@@ -24,12 +24,17 @@ def jobs_path(namespace: str, name: str = "") -> str:
 
 
 def question_path(namespace: str, resource: str, name: str = "") -> str:
-    return _below(QUESTIONS, namespace, resource, name)
+    return below(QUESTIONS, namespace, resource, name)
 
 
-def core_path(namespace: str, resource: str, name: str = "", subresource: str = "") -> str:
-    path = _below("/api/v1", namespace, resource, name)
-    return f"{path}/{subresource}" if subresource else path
+def core_path(namespace: str, resource: str, name: str = "") -> str:
+    return below("/api/v1", namespace, resource, name)
+
+
+def below(root: str, namespace: str, resource: str, name: str = "") -> str:
+    """Path of an object below `root`, or of all objects of a resource; of all namespaces if `namespace` is empty."""
+    path = f"{root}/namespaces/{quote(namespace, safe='')}/{resource}" if namespace else f"{root}/{resource}"
+    return f"{path}/{quote(name, safe='')}" if name else path
 
 
 def what_if(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,8 +90,3 @@ def ranks_of(pod: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple(sorted(int(rank) for rank in noted.get("ranks", {})))
     except (ValueError, AttributeError, TypeError):
         return ()
-
-
-def _below(root: str, namespace: str, resource: str, name: str) -> str:
-    path = f"{root}/namespaces/{quote(namespace, safe='')}/{resource}" if namespace else f"{root}/{resource}"
-    return f"{path}/{quote(name, safe='')}" if name else path

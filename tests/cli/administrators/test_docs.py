@@ -18,7 +18,9 @@ from tests.cli.queries.test_verbs import QUEUE
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = "".join((DOCS / f"{page}.md").read_text() for page in ("administrators", "gpu-nodes", "queues", "fairness"))
 VERBS = {"audit", "drain", "gpus", "hold", "move", "nodes", "ps", "queues", "release", "whatif"}
-CONNECTED = [f"administrators.{verb}" for verb in ("audit", "drain", "gpus", "hold", "move", "nodes")]
+CONNECTED = [f"administrators.{verb}" for verb in ("audit", "drain", "gpus", "hold", "nodes")] + [
+    "terminal.object_names"
+]
 CONNECTED += [f"queries.{verb}" for verb in ("ps", "queues", "cluster_whatif")]
 GPU = {"uuid": "GPU", "index": 0, "class": "H100", "memoryMiB": 81920}
 RESET = {"state": "Done", "message": "the driver has reset it", "at": "2026-01-02T00:00:00Z"}

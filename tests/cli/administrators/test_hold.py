@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from cotenant.cli import main
-from cotenant.cli.administrators import hold
 
 OURS = "/apis/cotenant.dev/v1beta1"
 
@@ -44,7 +43,8 @@ def test_a_hold_is_one_write(
     printed: str,
 ) -> None:
     recorded = Recorded()
-    monkeypatch.setattr(hold, "connect", lambda _: recorded)
+    for place in ("administrators.hold", "terminal.object_names"):
+        monkeypatch.setattr(f"cotenant.cli.{place}.connect", lambda _: recorded)
     assert main.main(words.split()) == 0
     assert recorded.patches == [write]
     assert printed in capsys.readouterr().out
@@ -55,7 +55,8 @@ def test_the_job_of_a_session_is_held_by_its_session(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str, instead: str
 ) -> None:
     recorded = Recorded()
-    monkeypatch.setattr(hold, "connect", lambda _: recorded)
+    for place in ("administrators.hold", "terminal.object_names"):
+        monkeypatch.setattr(f"cotenant.cli.{place}.connect", lambda _: recorded)
     assert main.main([verb, "job", "nb-session"]) == 1
     assert f"kubectl cotenant session {instead} red/nb" in capsys.readouterr().err
     assert recorded.patches == []

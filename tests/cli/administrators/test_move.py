@@ -11,6 +11,7 @@ import pytest
 from cotenant.cli.administrators import move
 from cotenant.cli.errors import UserError
 from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.object_names import ObjectName
 
 PATH = "/apis/cotenant.dev/v1beta1/namespaces/red/trainingjobs/train"
 PLAN: dict[str, Any] = {
@@ -47,7 +48,7 @@ class Cluster:
 
 
 def moved(cluster: Cluster, timeout_s: float = 20.0) -> int:
-    return move.move(cast("Connection", cluster), "red/train", {"off": ["n1"]}, timeout_s)
+    return move.move(cast("Connection", cluster), ObjectName("red", "train"), {"off": ["n1"]}, timeout_s)
 
 
 def test_a_move_is_of_the_running_attempt_and_waited_for(capsys: pytest.CaptureFixture[str]) -> None:

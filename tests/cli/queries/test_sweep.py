@@ -54,7 +54,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
         played.namespace = args.namespace or "red"
         return played
 
-    monkeypatch.setattr("cotenant.cli.queries.sweep.connect", connect)
+    for module in ("queries.sweep", "terminal.object_names"):
+        monkeypatch.setattr(f"cotenant.cli.{module}.connect", connect)
     return played
 
 

@@ -11,6 +11,7 @@ import pytest
 from cotenant.cli.errors import UserError
 from cotenant.cli.queries import why
 from cotenant.cli.queries.why import sentences
+from cotenant.cli.terminal.object_names import ObjectName
 from tests.cli.tenants.cluster import PlayedCluster
 
 AHEAD: list[dict[str, Any]] = [
@@ -120,13 +121,13 @@ def test_an_operator_that_has_not_seen_a_new_job_is_asked_again(monkeypatch: pyt
     cluster.job("train")
     path = "/namespaces/red/explanations/train"
     with pytest.raises(UserError, match="has not seen red/train yet: ask again") as late:
-        why.explanation(cluster, "red", "train")
+        why.explanation(cluster, ObjectName("red", "train"))
     assert (late.value.exit_code, len(cluster.asked)) == (5, why.ASKED_MAX)
     with pytest.raises(UserError) as gone:
-        why.explanation(cluster, "red", "nobody")
+        why.explanation(cluster, ObjectName("red", "nobody"))
     assert (gone.value.exit_code, len(cluster.asked)) == (3, why.ASKED_MAX + 1)
     cluster.answers[path] = {"metadata": {}, "status": WAITS}
-    assert why.explanation(cluster, "red", "train")["status"] == WAITS
+    assert why.explanation(cluster, ObjectName("red", "train"))["status"] == WAITS
 
 
 ROOT = Path(__file__).parents[3]

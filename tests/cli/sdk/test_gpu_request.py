@@ -43,6 +43,7 @@ def test_an_amount_is_read_as_it_is_meant(asked: Any, spec: dict[str, Any]) -> N
         (1.5, "more than one GPU is a whole number"),
         ("3/2", "at most one GPU"),
         ("0/2", "more than nothing"),
+        (0, "a share lies between 0 and 1"),
         (0.0001, "the smallest share is 0.001"),
         ("half a GPU", "give a number of GPUs (2), a share"),
         (":2", "CLASS:AMOUNT"),

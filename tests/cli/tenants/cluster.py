@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, UserError
-from cotenant.cli.terminal.connection import API
 from cotenant.controller.client.kube import CONFIG_MAPS, LOCAL_QUEUES, PODS, SWEEPS, TRAINING_JOBS, Reply
+from cotenant.sdk.job_paths import QUESTIONS
 from tests.support.fake_kube import FakeKube
 
 KINDS = {one.path("NS").replace("NS", "{}"): one for one in (CONFIG_MAPS, LOCAL_QUEUES, PODS, SWEEPS, TRAINING_JOBS)}
@@ -28,10 +28,10 @@ class PlayedCluster:
         self.on_sleep: Callable[[], object] = lambda: None
 
     def get(self, path: str) -> dict[str, Any]:
-        return self.call("GET", API + path)
+        return self.call("GET", QUESTIONS + path)
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return self.call("POST", API + path, body)
+        return self.call("POST", QUESTIONS + path, body)
 
     def read(self, path: str) -> dict[str, Any]:
         return self.call("GET", path)
@@ -45,9 +45,9 @@ class PlayedCluster:
         path: str,
         body: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        if path.startswith(API):
-            self.asked.append((path.removeprefix(API), body))
-            found = self.answers.get(path.removeprefix(API).partition("?")[0])
+        if path.startswith(QUESTIONS):
+            self.asked.append((path.removeprefix(QUESTIONS), body))
+            found = self.answers.get(path.removeprefix(QUESTIONS).partition("?")[0])
             if found is None:
                 raise UserError(f"{path} not found", EXIT_NOT_FOUND)
             return copy.deepcopy(found(body) if callable(found) else found)

@@ -19,7 +19,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
         played.namespace = args.namespace or "red"
         return played
 
-    for module in ("jobs", "stop", "advise", "history", "cost", "submit"):
-        monkeypatch.setattr(f"cotenant.cli.tenants.{module}.connect", connect)
+    for module in ("tenants.advise", "tenants.history", "tenants.cost", "tenants.submit", "terminal.object_names"):
+        monkeypatch.setattr(f"cotenant.cli.{module}.connect", connect)
     monkeypatch.setattr("time.sleep", lambda _: played.on_sleep())
     return played

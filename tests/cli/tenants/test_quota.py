@@ -50,7 +50,8 @@ class Recorded:
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     made = Recorded()
-    monkeypatch.setattr(quota, "connect", lambda _: made)
+    for place in ("tenants.quota", "terminal.object_names"):
+        monkeypatch.setattr(f"cotenant.cli.{place}.connect", lambda _: made)
     return made
 
 

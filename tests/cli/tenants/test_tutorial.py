@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cotenant.cli import main
+from cotenant.cli.terminal.object_names import ObjectName
 from tests.cli.tenants.cluster import PlayedCluster
 from tests.cli.tenants.test_logs import JOB, Pods
 from tests.cli.tenants.test_records import USE, run
@@ -37,7 +38,7 @@ def demo(cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """The cluster of the first step, in the folder of the third: what is asked to leave, leaves; what waits, starts."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(PROGRAM)
-    for verb in ("offer", "ps", "why", "whatif"):
+    for verb in ("offer", "ps", "whatif"):
         monkeypatch.setattr(f"cotenant.cli.queries.{verb}.connect", lambda *_: cluster)
     second = explained("second", standing="Waiting", reason="WaitingForGPUs", message="2 of 2 GPUs are in use.")
     over = run("second", use=USE)
@@ -59,7 +60,7 @@ def demo(cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         read=lambda path: of_kind["trainingjobs" if "/trainingjobs/" in path else "pods"](path),
         stream=printing.stream,
     )
-    monkeypatch.setattr("cotenant.cli.tenants.logs.connect", lambda _: connection)
+    monkeypatch.setattr("cotenant.cli.tenants.logs.named", lambda _, text: (connection, ObjectName("red", text)))
     return cluster
 
 

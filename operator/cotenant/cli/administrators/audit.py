@@ -10,7 +10,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from cotenant import names
 from cotenant.cli.administrators.audit_findings import (
     AuditFinding,
     excess_guarantees,
@@ -21,13 +20,15 @@ from cotenant.cli.administrators.audit_findings import (
 from cotenant.cli.administrators.gpu_shares import counted_gpus, gpu_views
 from cotenant.cli.administrators.gpus import GPU_NODES
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
-from cotenant.cli.tenants.jobs import JobName, made_by
+from cotenant.cli.tenants.jobs import made_by
+from cotenant.cli.tenants.records import run_of
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.object_names import ObjectName
 from cotenant.cli.terminal.output import Colour, painted, printed
 from cotenant.cli.terminal.watch import show
+from cotenant.sdk.job_paths import object_path
 
-QUEUES: Final = f"/apis/{names.GROUP}/{names.VERSION}/queues"
 TITLES: Final = {
     "IdleHolder": "Hold GPUs and compute nothing",
     "UnusedGuarantee": "Guaranteed and not used",
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[list[AuditFinding], list[str]]:
     """The findings, and the checks that could not be made with the reason of each."""
     missing: list[str] = []
-    queues = {one["metadata"]["name"]: one for one in connection.read(QUEUES)["items"]}
+    queues = {one["metadata"]["name"]: one for one in connection.read(object_path("queues"))["items"]}
     tree = connection.get("/queuetrees")["items"]
     waiting = connection.get("/explanations")["items"]
     gpus = list(gpu_views(connection.read(GPU_NODES)["items"]))
@@ -82,15 +83,14 @@ def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[l
         missing.append(f"runs that are over: {error}")
 
     def use_of(job: str) -> dict[str, Any] | None:
-        namespace, _, name = job.partition("/")
         try:
-            return dict(connection.get(f"/namespaces/{namespace}/runs/{name}")["status"].get("use") or {})
+            return dict(run_of(connection, ObjectName(*job.split("/", 1)))["status"].get("use") or {})
         except UserError:
             return None
 
     def session_queue_of(job: str) -> str:
         try:
-            found = connection.read(JobName(*job.split("/", 1)).path)
+            found = connection.read(ObjectName(*job.split("/", 1)).path)
         except UserError:
             return ""
         return str(found["spec"]["queue"]) if made_by(found, "Session") else ""

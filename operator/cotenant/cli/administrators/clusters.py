@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from cotenant import names
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.output import Colour, painted, table
 from cotenant.cli.terminal.watch import show_found
+from cotenant.sdk.job_paths import object_path
 
-PATH: Final = f"/apis/{names.API_VERSION}/remoteclusters"
 HEADER: Final = ("CLUSTER", "REACHABLE", "JOBS", "RUNNING", "SEEN", "SERVER")
 
 
@@ -25,7 +24,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    read = partial(connect(args).read, PATH)
+    read = partial(connect(args).read, object_path("remoteclusters"))
     return show_found(args, read, lambda found, _: lines(found["items"], datetime.now(UTC)), "remotecluster")
 
 

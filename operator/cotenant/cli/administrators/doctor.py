@@ -20,7 +20,9 @@ from cotenant.cli.administrators.health.platforms import platforms
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
-from cotenant.cli.terminal.output import Colour, painted, printed
+from cotenant.cli.terminal.output import Colour, counted, painted, printed
+from cotenant.cli.terminal.watch import show
+from cotenant.sdk.job_paths import object_path
 
 INSTALLED: Final = "labelSelector=app.kubernetes.io/name=cotenant"
 PATHS: Final = {
@@ -38,7 +40,7 @@ PATHS: Final = {
     "roleBindings": f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?{INSTALLED}",
     "leases": "/apis/coordination.k8s.io/v1/leases",
     "gpuNodes": GPU_NODES,
-    "queues": f"/apis/{names.GROUP}/{names.VERSION}/queues",
+    "queues": object_path("queues"),
 }
 """Name of what is read → its path in the API."""
 MARKS: Final = {Severity.ERROR: Colour.RED, Severity.WARNING: Colour.YELLOW, Severity.NOTE: Colour.BOLD}
@@ -63,10 +65,8 @@ def run(args: argparse.Namespace) -> int:
         "findings": [asdict(one) for one in found],
         "notLookedAt": cluster.refused,
     }
-    text = printed(
-        document, args.output, lambda: [one.subject for one in found], lambda _: "\n".join(lines(found, cluster))
-    )
-    print(text.rstrip("\n"))
+    subjects = [one.subject for one in found]
+    show(args, lambda: printed(document, args.output, lambda: subjects, lambda _: "\n".join(lines(found, cluster))))
     return EXIT_REFUSED if any(one.severity is Severity.ERROR for one in found) else 0
 
 
@@ -109,9 +109,4 @@ def lines(found: Sequence[Diagnosis], cluster: SeenCluster) -> Iterator[str]:
     elif not found:
         yield painted(f"{state}; nothing is wrong.", Colour.GREEN)
     else:
-        yield f"{state}; " + ", ".join(counted(number, severity) for severity, number in counts.items())
-
-
-def counted(number: int, severity: Severity) -> str:
-    """A count with its noun: `1 error`, `2 warnings`."""
-    return f"{number} {severity.value.lower()}" + ("" if number == 1 else "s")
+        yield f"{state}; " + ", ".join(counted(number, severity.value.lower()) for severity, number in counts.items())

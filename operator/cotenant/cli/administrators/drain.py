@@ -16,7 +16,7 @@ from cotenant.cli.administrators import drain_gpu
 from cotenant.cli.administrators.gpus import GPU_NODES
 from cotenant.cli.errors import EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.queries.cluster_whatif import sentences
-from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.cluster_verb import add_timeout, cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.watch import looks
@@ -34,13 +34,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--undo", action="store_true", help="put the node or GPU back into service")
     parser.add_argument("--dry-run", action="store_true", help="show what would happen, and change nothing")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=900.0,
-        metavar="SECONDS",
-        help="how long to wait for jobs to leave (default: 900; 0: do not wait)",
-    )
+    add_timeout(parser, 900.0, "how long to wait for jobs to leave (default: 900; 0: do not wait)")
 
 
 def run(args: argparse.Namespace) -> int:

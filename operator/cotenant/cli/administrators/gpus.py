@@ -14,13 +14,14 @@ from typing import Any, Final
 
 from cotenant.cli.administrators.gpu_shares import WHOLE, GpuView, counted_gpus, gpu_views, with_silent
 from cotenant.cli.errors import UserError
-from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.cluster_verb import add_timeout, cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.output import Colour, painted, printed, table
 from cotenant.cli.terminal.watch import looks, show
-from cotenant.names import ANNOTATION_RESET, GROUP, VERSION
+from cotenant.names import ANNOTATION_RESET
+from cotenant.sdk.job_paths import object_path
 
-GPU_NODES: Final = f"/apis/{GROUP}/{VERSION}/gpunodes"
+GPU_NODES: Final = object_path("gpunodes")
 CORDONED: Final = "/api/v1/nodes?fieldSelector=spec.unschedulable%3Dtrue"
 HEADER: Final = ("NODE", "GPU", "CLASS", "STATE", "USE", "MEMORY", "HELD", "BY")
 Document = Mapping[str, Any]
@@ -40,13 +41,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     reset = cluster_verb(acts, "reset", run_reset, "have the driver reset a GPU that no job holds")
     reset.add_argument("node", metavar="NODE")
     reset.add_argument("gpu", metavar="GPU", help="UUID of the GPU, or its index on the node")
-    reset.add_argument(
-        "--timeout",
-        type=float,
-        default=300.0,
-        metavar="SECONDS",
-        help="how long to wait for the answer (default: 300; 0: do not wait)",
-    )
+    add_timeout(reset, 300.0, "how long to wait for the answer (default: 300; 0: do not wait)")
 
 
 def as_cordoned(connection: Connection, nodes: Sequence[Document]) -> list[Document]:

@@ -11,9 +11,11 @@ import argparse
 from typing import Final
 
 from cotenant import names
-from cotenant.cli.tenants.jobs import JobName, refuse_session, suspend
+from cotenant.cli.tenants.jobs import refuse_session, suspend
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import Connection, connect, job_named
+from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.object_names import ObjectName, named
+from cotenant.sdk.job_paths import object_path
 
 OURS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
 
@@ -43,19 +45,17 @@ def run_queue(args: argparse.Namespace) -> int:
 
 
 def run_job(args: argparse.Namespace) -> int:
-    connection = connect(args)
-    namespace, name = job_named(args.job)
-    suspend_job(connection, JobName(namespace or connection.namespace, name), suspended=args.holds)
+    suspend_job(*named(args, args.job), suspended=args.holds)
     return 0
 
 
 def hold_queue(connection: Connection, queue: str, reason: str | None) -> None:
     """Hold the queue with this reason. None releases it."""
-    connection.patch(f"{OURS}/queues/{queue}", {"spec": {"hold": reason}})
+    connection.patch(object_path("queues", name=queue), {"spec": {"hold": reason}})
     print(f"queue {queue}: " + (f"no job of it starts: {reason}" if reason else "its jobs start again"))
 
 
-def suspend_job(connection: Connection, name: JobName, *, suspended: bool) -> None:
+def suspend_job(connection: Connection, name: ObjectName, *, suspended: bool) -> None:
     job = connection.read(name.path)
     refuse_session(job, name, "stop" if suspended else "resume")
     suspend(connection, name.path, job, suspended)

@@ -13,18 +13,19 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from cotenant import names
 from cotenant.cli.errors import EXIT_REFUSED, EXIT_USAGE, UserError
 from cotenant.cli.queries.cluster_whatif import touched
-from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.tenants.jobs import FINISHED
+from cotenant.cli.terminal.cluster_verb import add_timeout, cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
-from cotenant.cli.terminal.connection import Connection, connect, job_named
+from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.object_names import ObjectName, named
 from cotenant.cli.terminal.output import Colour, painted
 from cotenant.cli.terminal.watch import looks
 
-OVER: Final = frozenset({"Succeeded", "Failed"})
 Document = Mapping[str, Any]
 
 
@@ -42,29 +43,21 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--class", dest="gpu_class", default="", metavar="CLASS", help="move to GPUs of this class")
     parser.add_argument("--dry-run", action="store_true", help="show the plan, and change nothing")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=900.0,
-        metavar="SECONDS",
-        help="give up if the job is not elsewhere after this time (default: 900)",
-    )
+    add_timeout(parser, 900.0, "give up if the job is not elsewhere after this time (default: 900)")
 
 
 def run(args: argparse.Namespace) -> int:
     wish = wish_of(args)
-    connection = connect(args)
-    namespace, name = job_named(args.job)
-    key = f"{namespace or connection.namespace}/{name}"
-    answer = connection.post("/clusterwhatifs", {"kind": "ClusterWhatIf", "spec": {"job": key} | wish})
+    connection, name = named(args, args.job)
+    answer = connection.post("/clusterwhatifs", {"kind": "ClusterWhatIf", "spec": {"job": str(name)} | wish})
     print("\n".join(sentences(answer)))
     plan = answer["status"]["move"]
     if args.dry_run or plan["there"]:
         return 0 if plan["fits"] else EXIT_REFUSED
-    question = f"Move {key}?" if plan["fits"] else f"Move {key} as soon as there is a place?"
+    question = f"Move {name}?" if plan["fits"] else f"Move {name} as soon as there is a place?"
     if not args.yes and not agreed(question):
         return EXIT_REFUSED
-    return move(connection, key, wish, args.timeout)
+    return move(connection, name, wish, args.timeout)
 
 
 def wish_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -97,31 +90,29 @@ def _nodes(nodes: Mapping[str, int]) -> str:
     return ", ".join(f"{node} ({workers})" for node, workers in nodes.items())
 
 
-def move(connection: Connection, key: str, wish: dict[str, Any], timeout_s: float) -> int:
+def move(connection: Connection, name: ObjectName, wish: dict[str, Any], timeout_s: float) -> int:
     """Ask for the move. Returns 0 when the job runs or starts elsewhere, 1 if it does not in time. The request is
     removed in both cases.
     """
-    namespace, _, name = key.partition("/")
-    path = f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{namespace}/trainingjobs/{name}"
-    attempt = _status(connection.read(path)).get("attempts", 0)
+    attempt = _status(connection.read(name.path)).get("attempts", 0)
     until = (datetime.now(UTC) + timedelta(seconds=timeout_s)).isoformat(timespec="seconds")
-    _annotate(connection, path, json.dumps({"attempt": attempt, "until": until} | wish))
-    print(f"{key}: the operator moves it, for {timeout_s:.0f} s from now; Ctrl-C leaves it at that", flush=True)
+    _annotate(connection, name.path, json.dumps({"attempt": attempt, "until": until} | wish))
+    print(f"{name}: the operator moves it, for {timeout_s:.0f} s from now; Ctrl-C leaves it at that", flush=True)
     left = False
-    for status in map(_status, looks(connection, path, timeout_s)):
-        if status.get("phase") in OVER:
-            print(f"{key}: it is over: {status['phase']}")
+    for status in map(_status, looks(connection, name.path, timeout_s)):
+        if status.get("phase") in FINISHED:
+            print(f"{name}: it is over: {status['phase']}")
             return 0
         if status.get("attempts", 0) > attempt:
             nodes = {one["node"]: len(one["ranks"]) for one in (status.get("placement") or {}).get("nodes", ())}
-            _annotate(connection, path, None)
-            print(f"{key}: it is on {_nodes(nodes)}")
+            _annotate(connection, name.path, None)
+            print(f"{name}: it is on {_nodes(nodes)}")
             return 0
         if not left and status.get("phase") == "Evicting":
             left = True
-            print(f"{key}: {status.get('message', 'asked to save and leave')}", flush=True)
-    _annotate(connection, path, None)
-    print(f"{key}: not moved within {timeout_s:.0f} s; the wish is dropped", file=sys.stderr)
+            print(f"{name}: {status.get('message', 'asked to save and leave')}", flush=True)
+    _annotate(connection, name.path, None)
+    print(f"{name}: not moved within {timeout_s:.0f} s; the wish is dropped", file=sys.stderr)
     return EXIT_REFUSED
 
 

@@ -11,6 +11,7 @@ from cotenant import names
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.output import Colour, about_when, counted, painted, printed
+from cotenant.cli.terminal.watch import show
 
 SHOWN: Final = 10
 EXAMPLES: Final = """\
@@ -42,15 +43,14 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("a change of the cluster is given in words, without -f and --set", EXIT_USAGE)
     spec = proposal(args.about)
     body = {"apiVersion": f"{names.QUERY_GROUP}/{names.QUERY_VERSION}", "kind": "ClusterWhatIf", "spec": spec}
-    answer = connect(args).post("/clusterwhatifs", body)
-    text = printed(
-        answer,
-        args.output,
-        lambda: [one["job"] for one in answer["status"].get("starts") or ()],
-        lambda wide: "\n".join(sentences(answer, " ".join(args.about), wide=wide)),
-    )
-    print(text.rstrip("\n"))
-    return 0
+    found = connect(args).post("/clusterwhatifs", body)
+
+    def answer() -> str:
+        started = [one["job"] for one in found["status"].get("starts") or ()]
+        about = " ".join(args.about)
+        return printed(found, args.output, lambda: started, lambda wide: "\n".join(sentences(found, about, wide=wide)))
+
+    return show(args, answer)
 
 
 def proposal(words: Sequence[str]) -> dict[str, Any]:

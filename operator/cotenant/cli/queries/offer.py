@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.output import table
 from cotenant.cli.terminal.watch import show_found
+from cotenant.sdk.job_paths import below
 
 HEADER = ("QUEUE", "CLASS", "GUARANTEED", "BORROWABLE", "LARGEST GANG", "ON ONE NODE", "LARGEST SHARE")
 
@@ -23,7 +23,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     connection = connect(args)
-    path = f"/namespaces/{quote(connection.namespace, safe='')}/offers"
+    path = below("", connection.namespace, "offers")
     return show_found(args, lambda: connection.get(path), lambda found, _: lines(found, connection.namespace), "queue")
 
 

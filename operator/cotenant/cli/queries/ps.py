@@ -8,12 +8,12 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import quote
 
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.output import about_when, printed, table
 from cotenant.cli.terminal.watch import show
+from cotenant.sdk.job_paths import below
 
 HEADER = ("NAME", "STANDING", "QUEUE", "ASKS", "PLACE", "STARTS ABOUT", "REASON", "AGE")
 WIDE: Final = (
@@ -59,10 +59,10 @@ def chosen(status: Mapping[str, Any], args: argparse.Namespace) -> bool:
 
 def run(args: argparse.Namespace) -> int:
     connection = connect(args)
-    within = "" if args.all_namespaces else f"/namespaces/{quote(connection.namespace, safe='')}"
+    path = below("", "" if args.all_namespaces else connection.namespace, "explanations")
 
     def answer() -> str:
-        found = connection.get(f"{within}/explanations")
+        found = connection.get(path)
         found["items"] = [one for one in found["items"] if chosen(one["status"], args)]
         jobs = sorted(found["items"], key=order)
         return printed(

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import connect, job_named
+from cotenant.cli.terminal.connection import connect
+from cotenant.cli.terminal.object_names import named
 from cotenant.cli.terminal.output import Colour, painted, table
 from cotenant.cli.terminal.watch import show_found
 from cotenant.sdk.job_paths import object_path
@@ -34,11 +35,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    namespace, name = job_named(args.sweep, "sweep") if args.sweep else ("", "")
+    if args.sweep:
+        connection, name = named(args, args.sweep, "sweep")
+        return show_found(args, partial(connection.read, name.path), lambda found, _: sentences(found))
     connection = connect(args)
-    if name:
-        read = partial(connection.read, object_path("sweeps", namespace or connection.namespace, name))
-        return show_found(args, read, lambda found, _: sentences(found))
     everywhere: bool = args.all_namespaces
     read = partial(connection.read, object_path("sweeps", "" if everywhere else connection.namespace))
     return show_found(args, read, lambda found, _: [as_table(found["items"], namespaces=everywhere)])

@@ -14,9 +14,11 @@ from cotenant import names
 from cotenant.cli.documents import documents_of
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.queries import cluster_whatif
+from cotenant.cli.terminal import object_names
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import Connection, connect, job_named
-from cotenant.cli.terminal.output import Colour, about_when, painted, printed
+from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.output import Colour, about_when, painted
+from cotenant.cli.terminal.watch import show_found
 from cotenant.sdk import plan
 from cotenant.sdk.job_paths import question_path, what_if
 from cotenant.sdk.plan import Tone
@@ -68,18 +70,15 @@ def run(args: argparse.Namespace) -> int:
     connection = connect(args)
     answers = [ask(connection, namespace, spec) for namespace, spec in questions]
     whole = answers[0] if len(answers) == 1 else {"kind": "List", "apiVersion": "v1", "items": answers}
-    text = printed(
-        whole,
-        args.output,
-        lambda: [f"trainingjob.cotenant.dev/{one['metadata']['name']}" for one in answers],
-        lambda wide: "\n\n".join("\n".join(sentences(one, wide=wide)) for one in answers),
-    )
-    print(text.rstrip("\n"))
-    return 0
+
+    def text(_: object, wide: bool) -> list[str]:
+        return ["\n\n".join("\n".join(sentences(one, wide=wide)) for one in answers)]
+
+    return show_found(args, lambda: whole, text, "trainingjob")
 
 
 def _of_job(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-    namespace, name = job_named(args.about[0])
+    namespace, name = object_names.split(args.about[0])
     yield namespace, {"job": name, "change": dict(change_of(one) for one in args.changes)}
 
 

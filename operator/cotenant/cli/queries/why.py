@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
-from urllib.parse import quote
 
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import Connection, connect, job_named
+from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.object_names import ObjectName, named
 from cotenant.cli.terminal.output import Colour, about_when, painted
 from cotenant.cli.terminal.watch import show_found
-from cotenant.sdk.job_paths import jobs_path
+from cotenant.sdk.job_paths import below
 
 SHOWN = 5
 """At most this many jobs ahead are listed. `-o wide` lists all of the answer."""
@@ -34,24 +34,22 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    namespace, name = job_named(args.job)
-    connection = connect(args)
-    explained = partial(explanation, connection, namespace or connection.namespace, name)
+    explained = partial(explanation, *named(args, args.job))
     return show_found(args, explained, lambda found, wide: sentences(found, wide=wide), "trainingjob")
 
 
-def explanation(connection: Connection, namespace: str, name: str) -> dict[str, Any]:
+def explanation(connection: Connection, name: ObjectName) -> dict[str, Any]:
     """The operator's answer. If the operator has not seen the job yet, it is asked again. Raises UserError."""
-    path = f"/namespaces/{quote(namespace, safe='')}/explanations/{quote(name, safe='')}"
+    path = below("", name.namespace, "explanations", name.name)
     for _ in range(ASKED_MAX):
         try:
             return connection.get(path)
         except UserError as error:
             if error.exit_code != EXIT_NOT_FOUND:
                 raise
-            connection.read(jobs_path(namespace, name))
+            connection.read(name.path)
         time.sleep(ASKED_S)
-    raise UserError(f"the operator has not seen {namespace}/{name} yet: ask again", EXIT_UNAVAILABLE)
+    raise UserError(f"the operator has not seen {name} yet: ask again", EXIT_UNAVAILABLE)
 
 
 def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
-from urllib.parse import quote
 
-from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.records import gpu_hours, length
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
-from cotenant.cli.terminal.output import Colour, painted, printed, table
+from cotenant.cli.terminal.object_names import named
+from cotenant.cli.terminal.output import Colour, counted, painted, table
+from cotenant.cli.terminal.watch import show_found
+from cotenant.sdk.job_paths import below
 
 SHOWN_MAX: Final = 16
 _Candidate = Mapping[str, Any]
@@ -30,16 +32,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def run(args: argparse.Namespace) -> int:
     if args.job:
         connection, job = named(args, args.job)
-        path = f"/namespaces/{quote(job.namespace, safe='')}/advices/{quote(job.name, safe='')}"
-        found = connection.get(path)
-        text = printed(found, args.output, lambda: [job.name], lambda _: "\n".join(lines(found)))
-    else:
-        connection = connect(args)
-        found = connection.get(f"/namespaces/{quote(connection.namespace, safe='')}/advices")
-        names = [one["metadata"]["name"] for one in found["items"]]
-        text = printed(found, args.output, lambda: names, lambda _: overview(found, connection.namespace))
-    print(text.rstrip("\n"))
-    return 0
+        read = partial(connection.get, below("", job.namespace, "advices", job.name))
+        return show_found(args, read, lambda found, _: lines(found))
+    connection = connect(args)
+    read = partial(connection.get, below("", connection.namespace, "advices"))
+    return show_found(args, read, lambda found, _: [overview(found, connection.namespace)])
 
 
 def lines(advice: Mapping[str, Any]) -> Iterator[str]:
@@ -47,8 +44,9 @@ def lines(advice: Mapping[str, Any]) -> Iterator[str]:
     metadata, status = advice["metadata"], advice["status"]
     name = painted(f"{metadata['namespace']}/{metadata['name']}", Colour.BOLD)
     runs, left_out = status["runs"], status["leftOut"]
-    said = f"{runs} run{'' if runs == 1 else 's'} of {status['template']} measured"
-    yield f"{name}: {said}" + (f", {left_out} left out" if left_out else "")
+    yield f"{name}: {counted(runs, 'run')} of {status['template']} measured" + (
+        f", {left_out} left out" if left_out else ""
+    )
     money = status.get("currency", "")
     candidates = status.get("candidates") or []
     if candidates:
@@ -112,7 +110,7 @@ def _shape(one: _Candidate) -> str:
 
 def _basis(one: _Candidate) -> str:
     basis, runs = _BASIS.get(one["basis"], str(one["basis"])), one.get("runs", 0)
-    return f"{basis} ({runs} run{'' if runs == 1 else 's'})" if runs else basis
+    return f"{basis} ({counted(runs, 'run')})" if runs else basis
 
 
 def _range(low: str, high: str) -> str:

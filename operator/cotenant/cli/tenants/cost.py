@@ -11,10 +11,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from cotenant.cli.errors import EXIT_USAGE, UserError
-from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.records import HOUR, LISTED_MAX, Run, gpu_hours, run_of, runs_of
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.object_names import named
 from cotenant.cli.terminal.output import printed, table
 from cotenant.cli.terminal.watch import show
 from cotenant.sdk.job_paths import object_path

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from time import monotonic
 
 from cotenant.cli.errors import EXIT_REFUSED, UserError
-from cotenant.cli.tenants.jobs import FINISHED, WAIT_S, Document, named, phase_of, suspend, wait_for
-from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.tenants.jobs import FINISHED, WAIT_S, Document, phase_of, suspend, wait_for
+from cotenant.cli.terminal.cluster_verb import add_timeout, cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
+from cotenant.cli.terminal.object_names import named
 from cotenant.cli.terminal.output import Colour, painted
 
 
@@ -24,13 +25,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = cluster_verb(verbs, "drill", run, "rehearse a preemption of a job: does it save in time and continue?")
     parser.add_argument("job", metavar="JOB", help="a running job with a checkpoint: NAME, or NAMESPACE/NAME")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=WAIT_S,
-        metavar="SECONDS",
-        help=f"give up after this time (default: {WAIT_S:.0f})",
-    )
+    add_timeout(parser, WAIT_S, f"give up after this time (default: {WAIT_S:.0f})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Iterator
 from functools import partial
 
-from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, local_time, run_of, runs_of
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
-from cotenant.cli.terminal.output import Colour, painted, table
+from cotenant.cli.terminal.object_names import named
+from cotenant.cli.terminal.output import Colour, counted, painted, table
 from cotenant.cli.terminal.watch import show_found
 
 HEADER = ("NAME", "OUTCOME", "QUEUE", "ASKED", "RAN", "GPU-HOURS", "ATTEMPTS", "FINISHED")
@@ -73,9 +73,8 @@ def sentences(run: Run) -> Iterator[str]:
     yield f"{name} {_outcome(status['outcome'])} in queue {status['queue']}: {asked(status)}"
     if status.get("message"):
         yield str(status["message"])
-    attempts = status["attempts"]
     yield (
-        f"Ran {length(status['runSeconds'])} in {attempts} attempt{'' if attempts == 1 else 's'}"
+        f"Ran {length(status['runSeconds'])} in {counted(status['attempts'], 'attempt')}"
         f" ({status['failures']} failed), held {gpu_hours(status['gpuSeconds'])} GPU-hours."
     )
     if status["steps"]:

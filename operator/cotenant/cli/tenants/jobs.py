@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, UserError
-from cotenant.cli.terminal.connection import Connection, connect, job_named
+from cotenant.cli.terminal.cluster_verb import add_timeout
+from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.object_names import ObjectName
 from cotenant.cli.terminal.watch import looks
-from cotenant.sdk.job_paths import jobs_path
 
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 EVERY_S: Final = 1.0
@@ -18,35 +18,9 @@ WAIT_S: Final = 900.0
 Document = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class JobName:
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-    @property
-    def path(self) -> str:
-        return jobs_path(self.namespace, self.name)
-
-
 def add_wait(parser: argparse.ArgumentParser, until: str) -> None:
     parser.add_argument("--wait", action="store_true", help=f"wait until {until}")
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=WAIT_S,
-        metavar="SECONDS",
-        help=f"give up --wait after this time (default: {WAIT_S:.0f})",
-    )
-
-
-def named(args: argparse.Namespace, text: str) -> tuple[Connection, JobName]:
-    """The connection and the named job. Raises UserError."""
-    namespace, name = job_named(text)
-    connection = connect(args)
-    return connection, JobName(namespace or connection.namespace, name)
+    add_timeout(parser, WAIT_S, f"give up --wait after this time (default: {WAIT_S:.0f})")
 
 
 def phase_of(job: Document) -> str:
@@ -59,7 +33,7 @@ def made_by(job: Document, kind: str) -> str:
     return next((str(one["name"]) for one in owners if one.get("kind") == kind and one.get("controller")), "")
 
 
-def refuse_session(job: Document, name: JobName, verb: str) -> None:
+def refuse_session(job: Document, name: ObjectName, verb: str) -> None:
     """Raises UserError if a Session controls the job, because the operator makes the job as the session wants it."""
     if session := made_by(job, "Session"):
         instead = f"kubectl cotenant session {verb} {name.namespace}/{session}"
@@ -73,7 +47,7 @@ def suspend(connection: Connection, path: str, found: Document, wanted: bool) ->
 
 def wait_for(
     connection: Connection,
-    name: JobName,
+    name: ObjectName,
     phases: Collection[str],
     timeout_s: float,
     on_change: Callable[[Document], object] = lambda _: None,
@@ -93,7 +67,7 @@ def wait_for(
     raise UserError(f"{name} is {phase_of(job)} after {timeout_s:.0f} s: {_message(job)}".rstrip(": "))
 
 
-def exists(connection: Connection, name: JobName) -> bool:
+def exists(connection: Connection, name: ObjectName) -> bool:
     try:
         connection.read(name.path)
     except UserError as error:

@@ -17,13 +17,14 @@ from urllib.parse import urlencode
 
 from cotenant import names
 from cotenant.cli.errors import UserError
+from cotenant.cli.tenants.jobs import FINISHED
 from cotenant.cli.terminal import followed_log
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import Connection, connect, job_named
+from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.object_names import named
 from cotenant.cli.terminal.plain_stream import byte_output
-from cotenant.sdk.job_paths import PodPaths, jobs_path, ranks_of
+from cotenant.sdk.job_paths import PodPaths, ranks_of
 
-FINISHED: Final = frozenset({"Succeeded", "Failed"})
 STREAMS_MAX: Final = 64
 """At most this many pods are read at once."""
 PAUSE_S: Final = 1.0
@@ -92,9 +93,8 @@ class Printer:
 
 
 def run(args: argparse.Namespace) -> int:
-    namespace, name = job_named(args.job)
-    connection = connect(args)
-    return show(connection, connection.read(jobs_path(namespace or connection.namespace, name)), args)
+    connection, name = named(args, args.job)
+    return show(connection, connection.read(name.path), args)
 
 
 def show(connection: Connection, job: Mapping[str, Any], args: argparse.Namespace) -> int:

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, UserError
-from cotenant.cli.tenants.jobs import JobName, phase_of
+from cotenant.cli.tenants.jobs import phase_of
 from cotenant.cli.tenants.logs import WorkerPod, pod_of
 from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.object_names import ObjectName
 from cotenant.sdk.job_paths import core_path, pods_query
 
 
-def pod_of_rank(connection: Connection, name: JobName, rank: int) -> WorkerPod:
+def pod_of_rank(connection: Connection, name: ObjectName, rank: int) -> WorkerPod:
     """Pod of the rank in the running attempt. Raises UserError."""
     job = connection.read(name.path)
     status = job.get("status") or {}

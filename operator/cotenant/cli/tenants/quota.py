@@ -16,11 +16,12 @@ from typing import Any, Final
 from cotenant import names
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import Connection, connect, job_named
+from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.object_names import ObjectName, named
 from cotenant.cli.terminal.output import printed, table
 from cotenant.cli.terminal.watch import show
+from cotenant.sdk.job_paths import object_path
 
-OURS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
 WHO_AM_I: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _AMOUNTS: Final = {
     "gpus": "gpus",
@@ -75,7 +76,7 @@ def run_request(args: argparse.Namespace) -> int:
         "metadata": metadata,
         "spec": {**queue, "quotas": [more_of(one) for one in args.more], "until": until, "reason": args.reason},
     }
-    made = connection.call("POST", f"{OURS}/namespaces/{connection.namespace}/quotarequests", body)
+    made = connection.call("POST", object_path("quotarequests", connection.namespace), body)
     name = f"{connection.namespace}/{made['metadata']['name']}"
     print(f"{name} asks until {until}; an administrator answers: kubectl cotenant quota approve {name}")
     return 0
@@ -83,10 +84,10 @@ def run_request(args: argparse.Namespace) -> int:
 
 def run_list(args: argparse.Namespace) -> int:
     connection = connect(args)
-    where = "" if args.all_namespaces else f"/namespaces/{connection.namespace}"
+    path = object_path("quotarequests", "" if args.all_namespaces else connection.namespace)
 
     def answer() -> str:
-        found = connection.read(f"{OURS}{where}/quotarequests")
+        found = connection.read(path)
         items = sorted(found["items"], key=lambda one: (one["metadata"]["namespace"], one["metadata"]["name"]))
         return printed(
             found,
@@ -132,9 +133,7 @@ def _row(document: Mapping[str, Any], *, wide: bool) -> tuple[str, ...]:
 
 
 def run_answer(args: argparse.Namespace) -> int:
-    namespace, name = job_named(args.request, "request")
-    connection = connect(args)
-    answer(connection, f"{namespace or connection.namespace}/{name}", args.decision, args.message, _earlier(args))
+    answer(*named(args, args.request, "request"), args.decision, args.message, _earlier(args))
     return 0
 
 
@@ -143,11 +142,9 @@ def _earlier(args: argparse.Namespace) -> str:
     return _moment(until) if until else ""
 
 
-def answer(connection: Connection, request: str, decision: str, message: str, until: str) -> None:
+def answer(connection: Connection, request: ObjectName, decision: str, message: str, until: str) -> None:
     """Show what is against the request, then answer it in the caller's name."""
-    namespace, _, name = request.partition("/")
-    path = f"{OURS}/namespaces/{namespace}/quotarequests/{name}"
-    seen = connection.read(path)
+    seen = connection.read(request.path)
     status, metadata = seen.get("status") or {}, seen["metadata"]
     if (phase := status.get("phase")) in OVER:
         raise UserError(f"{request} is {phase} and not answered any more: the tenant has to make another request")
@@ -160,7 +157,7 @@ def answer(connection: Connection, request: str, decision: str, message: str, un
     given = {"decision": decision, "by": me}
     given |= ({"message": message} if message else {}) | ({"until": until} if until else {})
     guard = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    connection.patch(f"{path}/status", {"metadata": guard, "status": {"approval": given}})
+    connection.patch(f"{request.path}/status", {"metadata": guard, "status": {"approval": given}})
     asked = f": {status['asked']}" if status.get("asked") else ""
     became = "taken back" if phase == "Granted" else decision.lower()
     print(f"{request} is {became}{asked}" + (f", until {until}" if until else ""))

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import quote
 
-from cotenant.cli.tenants.jobs import JobName
 from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.object_names import ObjectName
+from cotenant.sdk.job_paths import below
 
 Run = Mapping[str, Any]
 LISTED_MAX: Final = 5_000
 HOUR: Final = 3_600
 
 
-def run_of(connection: Connection, name: JobName) -> dict[str, Any]:
+def run_of(connection: Connection, name: ObjectName) -> dict[str, Any]:
     """The newest run of the job with this name, finished or not. Raises UserError."""
-    return connection.get(f"/namespaces/{quote(name.namespace, safe='')}/runs/{quote(name.name, safe='')}")
+    return connection.get(below("", name.namespace, "runs", name.name))
 
 
 def runs_of(connection: Connection, *, everywhere: bool, most: int) -> dict[str, Any]:
     """Runs of the namespace, or of all namespaces. The newest come first."""
-    within = "" if everywhere else f"/namespaces/{quote(connection.namespace, safe='')}"
-    return connection.get(f"{within}/runs?limit={most}")
+    path = below("", "" if everywhere else connection.namespace, "runs")
+    return connection.get(f"{path}?limit={most}")
 
 
 def asked(status: Run) -> str:

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from cotenant.cli.errors import EXIT_REFUSED, UserError
 from cotenant.cli.queries.whatif import change_of
-from cotenant.cli.tenants.jobs import FINISHED, Document, JobName, exists, made_by, named, phase_of, refuse_session
+from cotenant.cli.tenants.jobs import FINISHED, Document, exists, made_by, phase_of, refuse_session
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.object_names import ObjectName, named
 from cotenant.names import GROUP
 from cotenant.sdk.job_paths import jobs_path
 
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_taken(connection: Connection, namespace: str, name: str) -> bool:
-    return exists(connection, JobName(namespace, name))
+    return exists(connection, ObjectName(namespace, name))
 
 
 def next_name(name: str, taken: Callable[[str], bool], *, is_trial: bool = False) -> str:

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.tenants.records import gpu_hours
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.output import as_document, table
+from cotenant.sdk.job_paths import below
 
 if TYPE_CHECKING:
     from cotenant.decision_log.showback.report import PricedCharge, ShowbackLine
@@ -67,9 +67,9 @@ def asked(connection: Connection, *, everywhere: bool, since: int | None, until:
     """The operator's records. Raises UserError."""
     from cotenant.decision_log.showback.showback_documents import priced_charge
 
-    within = "" if everywhere else f"/namespaces/{quote(connection.namespace, safe='')}"
+    path = below("", "" if everywhere else connection.namespace, "showbacks")
     query = "" if since is None else f"?since={since}&until={until}"
-    found = connection.get(f"{within}/showbacks{query}")
+    found = connection.get(path + query)
     metadata = found["metadata"]
     parts = [priced_charge(one) for one in found["items"]]
     return ShowbackAnswer(parts, metadata["currency"], metadata["truncated"])

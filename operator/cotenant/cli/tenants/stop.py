@@ -7,20 +7,10 @@ import time
 from collections.abc import Iterator
 
 from cotenant.cli.errors import EXIT_REFUSED, UserError
-from cotenant.cli.tenants.jobs import (
-    FINISHED,
-    Document,
-    JobName,
-    add_wait,
-    named,
-    phase_of,
-    refuse_session,
-    suspend,
-    wait_for,
-)
+from cotenant.cli.tenants.jobs import FINISHED, Document, add_wait, phase_of, refuse_session, suspend, wait_for
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import Connection, connect, is_of, job_named
-from cotenant.sdk.job_paths import object_path
+from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.object_names import ObjectName, is_of, named
 
 HOLDING = ("Starting", "Running", "Evicting")
 
@@ -60,18 +50,15 @@ def run(args: argparse.Namespace) -> int:
 def _sweep(args: argparse.Namespace, text: str) -> None:
     if args.wait:
         raise UserError(f"--wait is for jobs: watch the trials with `kubectl cotenant sweep {text} -w`", EXIT_REFUSED)
-    given, name = job_named(text, "sweep")
-    connection = connect(args)
-    namespace = given or connection.namespace
-    path, shown = object_path("sweeps", namespace, name), f"sweep {namespace}/{name}"
-    sweep = connection.read(path)
+    connection, name = named(args, text, "sweep")
+    sweep, shown = connection.read(name.path), f"sweep {name}"
     if phase_of(sweep) in FINISHED:
         more = "more trials by a larger spec.maxTrials"
         raise UserError(f"{shown} has finished ({phase_of(sweep)}): {more}", EXIT_REFUSED)
     if bool(sweep["spec"].get("suspend")) == args.stops:
         print(_nothing_to_do(shown, sweep, stops=args.stops))
         return
-    suspend(connection, path, sweep, args.stops)
+    suspend(connection, name.path, sweep, args.stops)
     stopped, resumed = "its trials save and end, and it begins no other.", "its trials wait for their places again."
     print(f"{shown}: {stopped if args.stops else resumed}")
 
@@ -80,14 +67,14 @@ def _nothing_to_do(shown: object, found: Document, *, stops: bool) -> str:
     return f"{shown} was stopped before." if stops else f"{shown} was not stopped: it is {phase_of(found)}."
 
 
-def _runs(connection: Connection, name: JobName, timeout_s: float) -> str:
+def _runs(connection: Connection, name: ObjectName, timeout_s: float) -> str:
     there = wait_for(connection, name, ("Running", "Succeeded", "Failed"), timeout_s)
     if phase_of(there) == "Failed":
         raise UserError(f"{name} has failed: {(there.get('status') or {}).get('message', '')}", EXIT_REFUSED)
     return f"{name} is {phase_of(there)}."
 
 
-def _stopped(connection: Connection, name: JobName, timeout_s: float) -> str:
+def _stopped(connection: Connection, name: ObjectName, timeout_s: float) -> str:
     began = time.monotonic()
     stopped = wait_for(connection, name, ("Suspended", "Succeeded", "Failed"), timeout_s)
     return f"{name} " + "; ".join(ended(stopped, time.monotonic() - began))

@@ -13,18 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from cotenant import names
 from cotenant.cli.documents import documents_of
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.queries import whatif
-from cotenant.cli.tenants.jobs import FINISHED, Document, JobName, exists, phase_of, wait_for
+from cotenant.cli.tenants.jobs import FINISHED, Document, exists, phase_of, wait_for
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
 from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.object_names import ObjectName
 from cotenant.cli.terminal.output import as_document
-from cotenant.sdk.job_paths import core_path, jobs_path
+from cotenant.sdk.gpu_request import gpu_amount
+from cotenant.sdk.job_paths import below, core_path, jobs_path, object_path
 from cotenant.sdk.working_folder import Folder, FolderError, owned, read_folder
 
 NAME_MAX: Final = 50
@@ -129,16 +130,16 @@ def run(args: argparse.Namespace) -> int:
 def refuse_taken(connection: Connection, wanted: Submission) -> None:
     """Raises UserError if a job with this name exists."""
     metadata = wanted.job["metadata"]
-    if metadata.get("name") and exists(connection, there := JobName(metadata["namespace"], metadata["name"])):
+    if metadata.get("name") and exists(connection, there := ObjectName(metadata["namespace"], metadata["name"])):
         again = f"give another --name, or `kubectl cotenant retry {there}` once it is over"
         raise UserError(f"{there} is there already: {again}", EXIT_REFUSED)
 
 
-def made(connection: Connection, wanted: Submission) -> JobName:
+def made(connection: Connection, wanted: Submission) -> ObjectName:
     """Create the job, and the objects that it owns: they are deleted with it. Raises UserError."""
     metadata = wanted.job["metadata"]
     job = connection.call("POST", jobs_path(metadata["namespace"]), wanted.job)
-    name = JobName(metadata["namespace"], job["metadata"]["name"])
+    name = ObjectName(metadata["namespace"], job["metadata"]["name"])
     if wanted.code is not None:
         try:
             code = owned(wanted.code, name.name, job["metadata"]["uid"])
@@ -162,7 +163,7 @@ def plan_of(connection: Connection, job: Document, *, wide: bool = False) -> Ite
     yield from whatif.sentences(answer, wide=wide)
 
 
-def _attended(args: argparse.Namespace, connection: Connection, name: JobName) -> int:
+def _attended(args: argparse.Namespace, connection: Connection, name: ObjectName) -> int:
     """Follow the job until it has finished."""
     if args.follow:
         from cotenant.cli import main
@@ -270,29 +271,22 @@ def gpu_of(text: str) -> dict[str, Any]:
     """The GPU request of a text: `2` → whole GPUs; `1/2`, `0.4` → part of one; `16Gi` → a share by memory. Raises
     UserError.
     """
-    if re.fullmatch(r"[1-9]\d{0,3}", text):
-        return {"count": int(text)}
-    if found := re.fullmatch(r"([1-9]\d{0,2})/([1-9]\d{0,2})", text):
-        milli = 1000 * int(found[1]) // int(found[2])
-        if 0 < milli < 1000:
-            return {"memoryFraction": f"0.{milli:03d}".rstrip("0")}
-    elif re.fullmatch(r"0?\.\d{1,3}", text):
-        return {"memoryFraction": f"0{text}" if text.startswith(".") else text}
-    elif re.fullmatch(r"\d{1,6}(\.\d{1,3})?[KMGT]i?", text):
-        return {"memory": text}
-    raise UserError(f"--gpu {text}: give a number of GPUs, a part of one (1/2, 0.4), or memory (16Gi)", EXIT_USAGE)
+    try:
+        return gpu_amount(text, text)
+    except ValueError:
+        known = "a number of GPUs, a part of one (1/2, 0.4), or memory (16Gi)"
+        raise UserError(f"--gpu {text}: give {known}", EXIT_USAGE) from None
 
 
 def queue_of(connection: Connection) -> str:
     """The queue that serves the namespace. Raises UserError if there is none or more than one."""
-    place = f"/namespaces/{quote(connection.namespace, safe='')}"
     try:
-        found = connection.get(f"{place}/offers")["items"]
+        found = connection.get(below("", connection.namespace, "offers"))["items"]
     except UserError as error:
         if error.exit_code != EXIT_UNAVAILABLE:
             raise
         # The operator does not answer now; what it wrote into the namespace says it too.
-        found = connection.read(f"/apis/{names.API_VERSION}{place}/localqueues")["items"]
+        found = connection.read(object_path("localqueues", connection.namespace))["items"]
     queues = [one["metadata"]["name"] for one in found]
     if len(queues) != 1:
         there = f"these do: {', '.join(queues)}" if queues else "none does; ask your administrator"

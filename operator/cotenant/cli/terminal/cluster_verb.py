@@ -35,3 +35,7 @@ def cluster_verb(
         add_watch(shared)
     parser.set_defaults(run=run)
     return parser
+
+
+def add_timeout(parser: argparse.ArgumentParser, default_s: float, text: str) -> None:
+    parser.add_argument("--timeout", type=float, default=default_s, metavar="SECONDS", help=text)

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from cotenant import names
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.terminal import api_connection
 from cotenant.sdk import kubeconfig
 from cotenant.sdk.errors import CredentialsError
+from cotenant.sdk.job_paths import QUESTIONS
 from cotenant.sdk.kubeconfig import ApiServer
 
-API: Final = f"/apis/{names.QUERY_GROUP}/{names.QUERY_VERSION}"
 TIMEOUT_S: Final = 30.0
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -52,10 +51,10 @@ class Connection:
 
     def get(self, path: str) -> dict[str, Any]:
         """The document at this path of the operator's query API. Raises UserError."""
-        return self.call("GET", API + path)
+        return self.call("GET", QUESTIONS + path)
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return self.call("POST", API + path, body)
+        return self.call("POST", QUESTIONS + path, body)
 
     def read(self, path: str) -> dict[str, Any]:
         """The document at this path of the API server: `/apis/…`. Raises UserError."""
@@ -85,7 +84,7 @@ class Connection:
                 break
         if code < 300:
             return _document(answer)
-        raise _refusal(code, answer, is_question=path.startswith(API))
+        raise _refusal(code, answer, is_question=path.startswith(QUESTIONS))
 
     def stream(self, path: str, *, endless: bool) -> Iterator[bytes]:
         """What the API server sends from this path, as it arrives. `endless`: silence does not end it. Raises
@@ -123,31 +122,6 @@ class Connection:
         finally:
             if connection is not None:
                 connection.close()
-
-
-_KINDS: Final = {
-    "job": ("trainingjob", "tj"),
-    "request": ("quotarequest", "qr"),
-    "session": ("session", "ses"),
-    "sweep": ("sweep", "sw"),
-}
-"""Noun → its kind and the short name, as people write them before a `/`."""
-
-
-def is_of(kind: str, text: str) -> bool:
-    """True if the text says that it names one of this kind: `sw/NAME`, or as `-o name` prints it."""
-    before, slash, _ = text.partition("/")
-    return bool(slash) and before.removesuffix(f".{names.GROUP}") in _KINDS[kind]
-
-
-def job_named(text: str, kind: str = "job") -> tuple[str, str]:
-    """(namespace or "", name) from NAME or NAMESPACE/NAME, with or without `tj/` in front, and from what `-o name`
-    prints. `kind`: of what; see `_KINDS`. Raises UserError.
-    """
-    namespace, _, name = (text.partition("/")[2] if is_of(kind, text) else text).rpartition("/")
-    if not name or "/" in namespace:
-        raise UserError(f"{text!r} is not the name of a {kind}: give NAME, or NAMESPACE/NAME", EXIT_USAGE)
-    return namespace, name
 
 
 def connect(args: argparse.Namespace, timeout_s: float = TIMEOUT_S) -> Connection:

@@ -46,7 +46,7 @@ def show(args: argparse.Namespace, answer: Callable[[], str]) -> int:
 
     If the operator does not answer for a while, the watch goes on.
     """
-    if not args.watch:
+    if not getattr(args, "watch", False):
         _print(answer())
         return 0
     in_place = sys.stdout.isatty() and args.output in {"text", "wide"}

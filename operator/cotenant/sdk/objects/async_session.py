@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from cotenant.sdk.errors import MissingObjectError, failure
 from cotenant.sdk.job_paths import object_path
 from cotenant.sdk.objects.async_object import AsyncObject
+from cotenant.sdk.objects.async_run import AsyncRun
 
 Document = dict[str, Any]
 
@@ -47,11 +48,9 @@ class AsyncSession(AsyncObject):
 
     async def _drop_ended(self, job: str) -> None:
         """Delete the job that records the end, so that the operator makes the next one."""
-        path = object_path("trainingjobs", self.namespace, job)
         try:
-            there = await self.server.request("GET", path)
-            if (there.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
-                body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": there["metadata"]["uid"]}}
-                await self.server.request("DELETE", path, body)
+            there = await self.server.request("GET", object_path(AsyncRun.PLURAL, self.namespace, job))
         except MissingObjectError:
             return
+        if (there.get("status") or {}).get("phase") in AsyncRun.AWAITED:
+            await AsyncRun(self.server, self.namespace, job, there["metadata"]["uid"]).delete()

@@ -8,10 +8,9 @@ from typing import Any, TypeAlias
 
 from cotenant import names
 from cotenant.api.conversion.to_core import parse_session, parse_sweep
-from cotenant.api.validation.problems import DocumentError
 from cotenant.sdk.errors import InvalidJobError
 from cotenant.sdk.gpu_request import GpuText, gpu_spec
-from cotenant.sdk.job import JobRequest
+from cotenant.sdk.job import JobRequest, check
 
 Document = dict[str, Any]
 
@@ -80,10 +79,7 @@ def sweep_documents(
             **spec,
         },
     }
-    try:
-        parse_sweep(document)
-    except DocumentError as error:
-        raise InvalidJobError([str(problem) for problem in error.problems]) from error
+    check(document, parse_sweep)
     return document, code
 
 
@@ -119,8 +115,5 @@ def session_document(
         "metadata": {"name": name, "namespace": namespace},
         "spec": found | {key: value for key, value in given.items() if value} | dict(spec),
     }
-    try:
-        parse_session(document)
-    except DocumentError as error:
-        raise InvalidJobError([str(problem) for problem in error.problems]) from error
+    check(document, parse_session)
     return document

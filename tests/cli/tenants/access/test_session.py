@@ -44,7 +44,8 @@ class Recorded:
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, there: Recorded, *words: str) -> list[tuple[str, str, Any]]:
-    monkeypatch.setattr(session, "connect", lambda _: there)
+    for place in ("tenants.access.session", "terminal.object_names"):
+        monkeypatch.setattr(f"cotenant.cli.{place}.connect", lambda _: there)
     monkeypatch.setattr(session, "exists", lambda *_: there.job_phase is not None)
     assert main.main(["session", *words]) == 0
     return there.writes
@@ -100,7 +101,7 @@ def test_one_that_will_not_run_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], phase: str
 ) -> None:
     there = Recorded(phase, suspend=phase == "Suspended", job_phase="Failed")
-    monkeypatch.setattr(session, "connect", lambda _: there)
+    monkeypatch.setattr("cotenant.cli.terminal.object_names.connect", lambda _: there)
     assert main.main(["session", "open", "nb"]) == EXIT_REFUSED
     assert capsys.readouterr().err == f"cotenant: red/nb is {phase}: it says why\n"
 
@@ -109,7 +110,7 @@ def test_one_that_will_not_run_is_not_waited_for(
 def test_one_that_was_resumed_a_moment_ago_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], phase: str
 ) -> None:
-    monkeypatch.setattr(session, "connect", lambda _: Recorded(phase))
+    monkeypatch.setattr("cotenant.cli.terminal.object_names.connect", lambda _: Recorded(phase))
     monkeypatch.setattr(session, "exists", lambda *_: False)
     assert main.main(["session", "open", "nb", "--timeout", "0"]) == EXIT_REFUSED
     assert f"red/nb is {phase} after 0 s: it says why" in capsys.readouterr().err

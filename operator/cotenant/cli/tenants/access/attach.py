@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from cotenant import names
-from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.pods import kubectl, pod_of_rank
 from cotenant.cli.terminal.connection import add_arguments
+from cotenant.cli.terminal.object_names import named
 
 SHELL = ("sh", "-c", "exec bash 2>/dev/null || exec sh")
 

@@ -9,9 +9,9 @@ import re
 import sys
 
 from cotenant.cli.errors import EXIT_USAGE, UserError
-from cotenant.cli.tenants.jobs import named
 from cotenant.cli.tenants.pods import kubectl, pod_of_rank
 from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.object_names import named
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

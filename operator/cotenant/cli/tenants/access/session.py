@@ -20,10 +20,11 @@ from typing import Any, Final
 from cotenant import names
 from cotenant.cli.errors import EXIT_REFUSED, UserError
 from cotenant.cli.tenants.access.attach import SHELL
-from cotenant.cli.tenants.jobs import EVERY_S, WAIT_S, JobName, exists, suspend
+from cotenant.cli.tenants.jobs import EVERY_S, WAIT_S, exists, suspend
 from cotenant.cli.tenants.pods import kubectl, kubectl_words, pod_of_rank
-from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import Connection, connect, job_named
+from cotenant.cli.terminal.cluster_verb import add_timeout, cluster_verb
+from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.cli.terminal.object_names import ObjectName, named
 from cotenant.cli.terminal.output import table
 from cotenant.cli.terminal.watch import looks, show_found
 from cotenant.sdk.job_paths import object_path
@@ -42,9 +43,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     opened = cluster_verb(actions, "open", open_session, "forward a session to this machine, and print its address")
     opened.add_argument("session", metavar="SESSION", help="NAME, or NAMESPACE/NAME")
     opened.add_argument("--port", type=int, default=0, help="port on this machine (default: any free one)")
-    opened.add_argument(
-        "--timeout", type=float, default=WAIT_S, metavar="SECONDS", help="how long to wait until the session runs"
-    )
+    add_timeout(opened, WAIT_S, "how long to wait until the session runs")
     cluster_verb(actions, "list", list_sessions, "list the sessions of a namespace", all_namespaces=True, watched=True)
     for name, act, text in (
         ("stop", stop, "stop a session: its GPUs become free, its volume stays"),
@@ -55,9 +54,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def open_session(args: argparse.Namespace) -> int:
-    connection, name = _named(args)
+    connection, name = named(args, args.session, "session")
     session = _running(connection, name, args.timeout)
-    job = JobName(name.namespace, session["status"]["job"])
+    job = ObjectName(name.namespace, session["status"]["job"])
     pod = pod_of_rank(connection, job, 0).name
     if session["spec"]["application"] == "Shell":
         terminal = ["-t"] if sys.stdin.isatty() else []
@@ -104,22 +103,22 @@ def listing(sessions: Iterable[Session], *, wide: bool) -> str:
 
 
 def stop(args: argparse.Namespace) -> int:
-    connection, name = _named(args)
-    session = connection.read(_path(name))
+    connection, name = named(args, args.session, "session")
+    session = connection.read(name.path)
     if session["spec"].get("suspend"):
         print(f"{name} was stopped before.")
         return 0
-    suspend(connection, _path(name), session, True)
+    suspend(connection, name.path, session, True)
     kept = "its volume is kept" if session["spec"].get("volume") else "it has no volume, so its files go"
     print(f"{name} gives its GPUs back; {kept}.")
     return 0
 
 
 def resume(args: argparse.Namespace) -> int:
-    connection, name = _named(args)
-    session = connection.read(_path(name))
+    connection, name = named(args, args.session, "session")
+    session = connection.read(name.path)
     status = session.get("status") or {}
-    job = JobName(name.namespace, str(status.get("job") or ""))
+    job = ObjectName(name.namespace, str(status.get("job") or ""))
     if not session["spec"].get("suspend") and status.get("phase") not in ENDED:
         print(f"{name} was not stopped: it is {status.get('phase') or 'Pending'}.")
         return 0
@@ -128,25 +127,15 @@ def resume(args: argparse.Namespace) -> int:
         if (there.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             connection.call("DELETE", job.path, {"preconditions": {"uid": there["metadata"]["uid"]}})
     if session["spec"].get("suspend"):
-        suspend(connection, _path(name), session, False)
+        suspend(connection, name.path, session, False)
     print(f"{name} waits for its place again.")
     return 0
 
 
-def _named(args: argparse.Namespace) -> tuple[Connection, JobName]:
-    namespace, name = job_named(args.session, "session")
-    connection = connect(args)
-    return connection, JobName(namespace or connection.namespace, name)
-
-
-def _path(name: JobName) -> str:
-    return object_path("sessions", name.namespace, name.name)
-
-
-def _running(connection: Connection, name: JobName, timeout_s: float) -> Session:
+def _running(connection: Connection, name: ObjectName, timeout_s: float) -> Session:
     """Wait until the session runs. Raises UserError if it cannot, or not in time."""
     last = ""
-    for session in looks(connection, _path(name), timeout_s, EVERY_S):
+    for session in looks(connection, name.path, timeout_s, EVERY_S):
         status = session.get("status") or {}
         phase, message = str(status.get("phase") or "Pending"), str(status.get("message") or "")
         if phase == "Running":
@@ -159,17 +148,17 @@ def _running(connection: Connection, name: JobName, timeout_s: float) -> Session
     raise UserError(f"{name} is {phase} after {timeout_s:.0f} s: {message}", EXIT_REFUSED)
 
 
-def _stays_so(connection: Connection, name: JobName, session: Session) -> bool:
+def _stays_so(connection: Connection, name: ObjectName, session: Session) -> bool:
     """True if the session will not run before somebody resumes it. Just after a `resume` the status is the old one: the
     job that recorded the end is gone, or the spec does not suspend it any more.
     """
     status = session.get("status") or {}
     if status.get("phase") in ENDED:
-        return exists(connection, JobName(name.namespace, str(status.get("job") or name.name)))
+        return exists(connection, ObjectName(name.namespace, str(status.get("job") or name.name)))
     return status.get("phase") in ("Suspending", "Suspended") and bool(session["spec"].get("suspend"))
 
 
-def _served(args: argparse.Namespace, name: JobName, pod: str) -> dict[str, Any]:
+def _served(args: argparse.Namespace, name: ObjectName, pod: str) -> dict[str, Any]:
     """Port, path and token of the application, read in its pod."""
     words = ["exec", pod, "-c", names.CONTAINER, "--", "cat", names.SESSION_FILE]
     for attempt in range(TRIES):
