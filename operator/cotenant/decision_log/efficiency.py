@@ -28,12 +28,12 @@ def _of_memory(run: RunRecord) -> Iterator[str]:
     percent = use.memory_percent
     if percent is None or not use.memory_peak_mib or use.samples < ENOUGH_SAMPLES or percent > 60:
         return
-    needed = -(-use.memory_peak_mib * HEADROOM_PERCENT // 100 // GIB)
-    if needed * GIB >= use.held_mib:
+    needed = needed_mib(use.memory_peak_mib)
+    if needed >= use.held_mib:
         return
     yield (
-        f"Its processes used at most {_gib(use.memory_peak_mib)} of {_gib(use.held_mib)} of a GPU ({percent} %):"
-        f" ask for `gpu.memory: {needed}Gi`; the rest is for others, and a smaller job starts sooner."
+        f"Its processes used at most {gib(use.memory_peak_mib)} of {gib(use.held_mib)} of a GPU ({percent} %):"
+        f" ask for `gpu.memory: {needed // GIB}Gi`; the rest is for others, and a smaller job starts sooner."
     )
 
 
@@ -70,5 +70,10 @@ def _of_restarts(run: RunRecord) -> Iterator[str]:
         yield f"It was started again {times}, from the beginning: name a `checkpoint`, and it goes on where it was."
 
 
-def _gib(mib: int) -> str:
+def needed_mib(peak_mib: int) -> int:
+    """Memory to ask for: the peak and a quarter more, in whole GiB."""
+    return -(-peak_mib * HEADROOM_PERCENT // 100 // GIB) * GIB
+
+
+def gib(mib: int) -> str:
     return f"{mib / GIB:.1f} GiB"

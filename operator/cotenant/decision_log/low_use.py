@@ -12,8 +12,9 @@ from enum import StrEnum
 from typing import Final
 
 from cotenant.api.resources import trainingjob_status
+from cotenant.api.scalars.quantities import show_cpu
 from cotenant.core.model.formatting import counted
-from cotenant.decision_log.efficiency import ENOUGH_SAMPLES, GIB, HEADROOM_PERCENT
+from cotenant.decision_log.efficiency import ENOUGH_SAMPLES, GIB, gib, needed_mib
 from cotenant.decision_log.measured_use import MeasuredUse
 
 
@@ -113,11 +114,6 @@ def _compute(use: MeasuredUse) -> tuple[int | None, int | None]:
     return use.busy_percent, use.idle_percent
 
 
-def needed_mib(peak_mib: int) -> int:
-    """Memory to ask for: the peak and a quarter more, in whole GiB."""
-    return -(-peak_mib * HEADROOM_PERCENT // 100 // GIB) * GIB
-
-
 def sentences(kind: LowUse, use: MeasuredUse, holding: Holding, minutes: int) -> str:
     """What was seen, one thing to try, and what it brings."""
     busy, idle = use.busy_percent or 0, use.idle_percent or 0
@@ -132,20 +128,20 @@ def sentences(kind: LowUse, use: MeasuredUse, holding: Holding, minutes: int) ->
         return (
             f"In {minutes} minutes a kernel ran in {busy} % of the time and none in {idle} % of the samples while steps"
             f" were made: its GPUs wait for data. Try: more loader processes, with `resources.cpu:"
-            f" {_cores(2 * holding.cpu_milli)}` instead of {_cores(holding.cpu_milli)}."
+            f" {show_cpu(2 * holding.cpu_milli)}` instead of {show_cpu(holding.cpu_milli)}."
             f" Gain: at most {_times(busy)} as many steps."
         )
     if kind is LowUse.SMALL_BATCH:
         return (
             f"In {minutes} minutes a kernel ran in {busy} % of the time, without longer pauses: its kernels are short."
-            f" Try: a batch twice as large; of {_gib(use.held_mib)} of GPU memory {_gib(use.memory_peak_mib)} were used"
+            f" Try: a batch twice as large; of {gib(use.held_mib)} of GPU memory {gib(use.memory_peak_mib)} were used"
             f" at most. Gain: at most {_times(busy)} as many samples a second."
         )
     needed = needed_mib(use.memory_peak_mib)
     return (
-        f"Its processes used at most {_gib(use.memory_peak_mib)} of {_gib(use.held_mib)} of a GPU."
+        f"Its processes used at most {gib(use.memory_peak_mib)} of {gib(use.held_mib)} of a GPU."
         f" Try: `gpu.memory: {needed // GIB}Gi` next time."
-        f" Gain: {_gib(use.held_mib - needed)} of each GPU for others, and a smaller job starts sooner."
+        f" Gain: {gib(use.held_mib - needed)} of each GPU for others, and a smaller job starts sooner."
     )
 
 
@@ -153,11 +149,3 @@ def _times(busy_percent: int) -> str:
     """`3.3 times`: the speed-up if all pauses vanished."""
     tenths = min(100, 1000 // max(1, busy_percent))
     return f"{tenths // 10}.{tenths % 10} times"
-
-
-def _cores(milli: int) -> str:
-    return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
-
-
-def _gib(mib: int) -> str:
-    return f"{mib / GIB:.1f} GiB"

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cotenant import names
-from cotenant.api.conversion.decode import PARSERS
+from cotenant.api.conversion.decode import KINDS
 
 if TYPE_CHECKING:
     from tests.live.api.conftest import Server
 
 from tests.api.test_corpus import BAD, GOOD, PAGE, Entry, forms, names_field
 
-PATHS = set(PARSERS)
+PATHS = set(KINDS)
 
 
 def kind_of(text: str) -> str:

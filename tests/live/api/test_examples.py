@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cotenant.api.conversion.decode import PARSERS
+from cotenant.api.conversion.decode import KINDS
 
 if TYPE_CHECKING:
     from tests.live.api.conftest import Server
@@ -31,7 +31,7 @@ def test_what_we_show_is_taken_by_the_api_server(body: dict[str, Any], server: S
     # The example before this one makes its namespace, but a dry run makes nothing.
     metadata = {key: value for key, value in body["metadata"].items() if key != "namespace"}
     document = json.loads(json.dumps({**body, "metadata": metadata}))
-    if body["kind"] in PARSERS:
+    if body["kind"] in KINDS:
         answer = server.dry_run(document, body["kind"])
     else:
         path = CORE.get(body["kind"])

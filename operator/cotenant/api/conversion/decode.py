@@ -4,38 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from cotenant import names
 from cotenant.api.advice.corrections import written
 from cotenant.api.advice.near_names import nearest
-from cotenant.api.conversion.to_core import (
-    parse_booking,
-    parse_cluster_profile,
-    parse_gpunode,
-    parse_job,
-    parse_profile,
-    parse_queue,
-    parse_quota_request,
-    parse_remote_cluster,
-    parse_session,
-    parse_sweep,
-)
+from cotenant.api.conversion.to_core import parse
+from cotenant.api.resources.queue_status import LocalQueue
+from cotenant.api.schema.kinds import RESOURCES
 from cotenant.api.validation.problems import DocumentError, Problem
 from cotenant.api.validation.rules import Model, given
 
-PARSERS = {
-    "TrainingJob": parse_job,
-    "Queue": parse_queue,
-    "GPUNode": parse_gpunode,
-    "QuotaRequest": parse_quota_request,
-    "Booking": parse_booking,
-    "RemoteCluster": parse_remote_cluster,
-    "Sweep": parse_sweep,
-    "Session": parse_session,
-    "TrainingProfile": parse_profile,
-    "ClusterTrainingProfile": parse_cluster_profile,
-}
+KINDS: Final = {one.kind: one.model for one in RESOURCES if one.model is not LocalQueue}
+"""The kinds that people write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +46,7 @@ def check(body: Any) -> CheckedDocument:
     if meant is None:
         return CheckedDocument(name, problems=wrong)
     try:
-        parsed = PARSERS[meant]({**body, "kind": meant, "apiVersion": names.API_VERSION} if wrong else body)
+        parsed = parse(KINDS[meant], {**body, "kind": meant, "apiVersion": names.API_VERSION} if wrong else body)
         return CheckedDocument(name, problems=wrong) if wrong else CheckedDocument(name, parsed)
     except DocumentError as error:
         return CheckedDocument(name, problems=(*wrong, *error.problems))
@@ -73,7 +54,7 @@ def check(body: Any) -> CheckedDocument:
 
 def _is_of_another_group(kind: Any, version: Any) -> bool:
     """True if the document belongs to another API group and was not meant for ours."""
-    if not isinstance(version, str) or kind in PARSERS:
+    if not isinstance(version, str) or kind in KINDS:
         return False
     group = version.split("/", 1)[0]
     return group != names.GROUP and not (nearest(group, [names.GROUP]) and _meant(kind))
@@ -83,7 +64,7 @@ def _meant(kind: Any) -> str | None:
     """The kind, or one that is spelled similarly, or the one that other systems call so (PyTorchJob, ClusterQueue)."""
     if not isinstance(kind, str):
         return None
-    return nearest(kind, PARSERS) or next((one for end, one in _ENDS.items() if kind.lower().endswith(end)), None)
+    return nearest(kind, KINDS) or next((one for end, one in _ENDS.items() if kind.lower().endswith(end)), None)
 
 
 _ENDS = {"notebook": "Session", "job": "TrainingJob", "queue": "Queue", "cohort": "Queue"}
@@ -92,9 +73,9 @@ _ENDS = {"notebook": "Session", "job": "TrainingJob", "queue": "Queue", "cohort"
 def _kind_problems(kind: Any, version: Any, meant: str | None) -> Iterator[Problem]:
     if version not in names.API_VERSIONS:
         yield Problem("apiVersion", f"must be {names.API_VERSION}, not {given(version)}")
-    if kind not in PARSERS:
+    if kind not in KINDS:
         instead = f"; {written({'kind': meant})}" if meant else ""
-        yield Problem("kind", f"must be one of {', '.join(PARSERS)}, not {given(kind)}{instead}")
+        yield Problem("kind", f"must be one of {', '.join(KINDS)}, not {given(kind)}{instead}")
 
 
 def _name(body: Mapping[str, Any]) -> str:

@@ -9,7 +9,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -43,47 +44,7 @@ MAX_USER = 128
 _Parsed = TypeVar("_Parsed", bound=Model)
 
 
-def parse_job(document: Document) -> TrainingJob:
-    return _parse(TrainingJob, document)
-
-
-def parse_queue(document: Document) -> Queue:
-    return _parse(Queue, document)
-
-
-def parse_quota_request(document: Document) -> QuotaRequest:
-    return _parse(QuotaRequest, document)
-
-
-def parse_booking(document: Document) -> Booking:
-    return _parse(Booking, document)
-
-
-def parse_remote_cluster(document: Document) -> RemoteCluster:
-    return _parse(RemoteCluster, document)
-
-
-def parse_sweep(document: Document) -> Sweep:
-    return _parse(Sweep, document)
-
-
-def parse_profile(document: Document) -> TrainingProfile:
-    return _parse(TrainingProfile, document)
-
-
-def parse_cluster_profile(document: Document) -> ClusterTrainingProfile:
-    return _parse(ClusterTrainingProfile, document)
-
-
-def parse_gpunode(document: Document) -> GPUNode:
-    return _parse(GPUNode, document)
-
-
-def parse_session(document: Document) -> Session:
-    return _parse(Session, document)
-
-
-def _parse(kind: type[_Parsed], document: Document) -> _Parsed:
+def parse(kind: type[_Parsed], document: Document) -> _Parsed:
     try:
         return kind.model_validate(document)
     except ValidationError as error:
@@ -94,6 +55,18 @@ def _parse(kind: type[_Parsed], document: Document) -> _Parsed:
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     raise DocumentError(problems, f"{kind.__name__} {name or '(without a name)'}")
+
+
+parse_job: Final = partial(parse, TrainingJob)
+parse_queue: Final = partial(parse, Queue)
+parse_quota_request: Final = partial(parse, QuotaRequest)
+parse_booking: Final = partial(parse, Booking)
+parse_remote_cluster: Final = partial(parse, RemoteCluster)
+parse_sweep: Final = partial(parse, Sweep)
+parse_profile: Final = partial(parse, TrainingProfile)
+parse_cluster_profile: Final = partial(parse, ClusterTrainingProfile)
+parse_gpunode: Final = partial(parse, GPUNode)
+parse_session: Final = partial(parse, Session)
 
 
 def to_job(

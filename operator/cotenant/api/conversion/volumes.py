@@ -175,13 +175,13 @@ def _refuse_several(job: core.Job, document: TrainingJob, single: Mapping[str, C
             f"is {job.workers_max}, and one pod alone can mount claim {of_one_pod[0]}, which is {_ONE_POD}: write 1, or"
             f" use a {_MANY} claim"
         )
-        raise DocumentError([Problem("spec.workers", text)], f"TrainingJob {document.metadata.name}")
+        raise _refusal(document, "spec.workers", text)
     if job.spread is not None and job.spread.mode is core.TopologyMode.REQUIRED:
         text = (
             f"asks for several domains, and one node alone can mount claim {next(iter(single))}, which is {_ONE_NODE}:"
             f" leave spec.spread out, or use a {_MANY} claim"
         )
-        raise DocumentError([Problem("spec.spread", text)], f"TrainingJob {document.metadata.name}")
+        raise _refusal(document, "spec.spread", text)
 
 
 def _refuse_evaluator(document: TrainingJob, of_one_pod: list[str]) -> None:
@@ -191,7 +191,11 @@ def _refuse_evaluator(document: TrainingJob, of_one_pod: list[str]) -> None:
             f"is a second pod, and one pod alone can mount claim {of_one_pod[0]}, which is {_ONE_POD}: leave evaluator"
             f" out, or use a {_MANY} claim"
         )
-        raise DocumentError([Problem("spec.evaluator", text)], f"TrainingJob {document.metadata.name}")
+        raise _refusal(document, "spec.evaluator", text)
+
+
+def _refusal(document: TrainingJob, field: str, text: str) -> DocumentError:
+    return DocumentError([Problem(field, text)], f"TrainingJob {document.metadata.name}")
 
 
 def keeps_on_one_node(claim: Claim, read_only: bool, volume: BoundVolume | None) -> bool:

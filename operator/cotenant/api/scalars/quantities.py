@@ -83,7 +83,7 @@ def parse_memory(value: str | int) -> int:
     match = _DIGITS.fullmatch(_well_formed(value, MEMORY))
     assert match is not None
     whole, decimals, unit = match.groups()
-    return _scaled(whole, decimals or "", _UNITS[unit])
+    return -(-_thousandths(f"{whole}.{decimals or ''}") * _UNITS[unit] // MILLI)
 
 
 def parse_fraction(value: str) -> int:
@@ -196,15 +196,3 @@ def _mistake(text: str, grammar: str) -> str:
     if grammar == DURATION and text.isdigit():
         return "has no unit"
     return "is not well formed"
-
-
-def _scaled(whole: str, decimals: str, unit: int) -> int:
-    return _divided_up(int(whole + decimals) * unit, _ten_to(len(decimals)))
-
-
-def _divided_up(amount: int, by: int) -> int:
-    return -(-amount // by)
-
-
-def _ten_to(power: int) -> int:
-    return int("1" + "0" * power)

@@ -82,7 +82,7 @@ def _root(resource: CustomResource) -> Schema:
     }
     if spec:
         root["required"] = ["spec"]
-    rules = [*made.get("x-kubernetes-validations", ()), *(validation(rule) for rule in resource.transitions)]
+    rules = [*made.get("x-kubernetes-validations", ()), *(validation(rule) for rule in resource.model.TRANSITIONS)]
     if rules:
         root["x-kubernetes-validations"] = rules
     return root

@@ -18,7 +18,7 @@ from cotenant.api.resources.sweeps.sweep_status import SweepStatus
 from cotenant.api.resources.training_profiles import ClusterTrainingProfile, ProfileObjectStatus, TrainingProfile
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob
-from cotenant.api.validation.rules import Model, StatusModel, TransitionRule
+from cotenant.api.validation.rules import Model, StatusModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,17 @@ class Column:
 class CustomResource:
     model: type[Model]
     status: type[StatusModel]
-    plural: str
     short: tuple[str, ...]
     namespaced: bool
     columns: tuple[Column, ...]
-    transitions: tuple[TransitionRule, ...] = ()
 
     @property
     def kind(self) -> str:
         return self.model.__name__
+
+    @property
+    def plural(self) -> str:
+        return f"{self.kind.lower()}s"
 
 
 AGE = Column("Age", ".metadata.creationTimestamp", "date")
@@ -64,10 +66,8 @@ RESOURCES = (
     CustomResource(
         model=TrainingJob,
         status=TrainingJobStatus,
-        plural="trainingjobs",
         short=("tj",),
         namespaced=True,
-        transitions=TrainingJob.TRANSITIONS,
         columns=(
             Column("Phase", ".status.phase"),
             Column("Queue", ".spec.queue"),
@@ -86,7 +86,6 @@ RESOURCES = (
     CustomResource(
         model=Queue,
         status=QueueStatus,
-        plural="queues",
         short=("q",),
         namespaced=False,
         columns=(
@@ -107,7 +106,6 @@ RESOURCES = (
     CustomResource(
         model=LocalQueue,
         status=LocalQueueStatus,
-        plural="localqueues",
         short=("lq",),
         namespaced=True,
         columns=(
@@ -125,12 +123,28 @@ RESOURCES = (
         ),
     ),
     CustomResource(
+        model=GPUNode,
+        status=GPUNodeStatus,
+        short=("gn",),
+        namespaced=False,
+        columns=(
+            Column("GPUs", ".status.summary"),
+            Column("Health", ".status.health"),
+            Column("Node", ".status.node"),
+            Column("Driver", ".status.driverVersion"),
+            Column("Isolation", ".status.isolation"),
+            Column("Compute", ".status.isolationLevels.compute", wide=True),
+            Column("Agent", ".status.writer.version", wide=True),
+            Column("Simulated", ".status.simulated", "boolean"),
+            Column("Heartbeat", ".status.heartbeat", "date"),
+            AGE,
+        ),
+    ),
+    CustomResource(
         model=QuotaRequest,
         status=QuotaRequestStatus,
-        plural="quotarequests",
         short=("qr",),
         namespaced=True,
-        transitions=QuotaRequest.TRANSITIONS,
         columns=(
             Column("Phase", ".status.phase"),
             Column("Queue", ".status.queue"),
@@ -144,25 +158,8 @@ RESOURCES = (
         ),
     ),
     CustomResource(
-        model=RemoteCluster,
-        status=RemoteClusterStatus,
-        plural="remoteclusters",
-        short=("rc",),
-        namespaced=False,
-        columns=(
-            Column("Reachable", ".status.reachable"),
-            Column("Jobs", ".status.jobs", "integer"),
-            Column("Running", ".status.running", "integer"),
-            Column("Last seen", ".status.lastSeen", "date"),
-            AGE,
-            Column("Server", ".status.server", wide=True),
-            Column("Message", ".status.message", wide=True),
-        ),
-    ),
-    CustomResource(
         model=Booking,
         status=BookingStatus,
-        plural="bookings",
         short=("bk",),
         namespaced=False,
         columns=(
@@ -180,12 +177,25 @@ RESOURCES = (
         ),
     ),
     CustomResource(
+        model=RemoteCluster,
+        status=RemoteClusterStatus,
+        short=("rc",),
+        namespaced=False,
+        columns=(
+            Column("Reachable", ".status.reachable"),
+            Column("Jobs", ".status.jobs", "integer"),
+            Column("Running", ".status.running", "integer"),
+            Column("Last seen", ".status.lastSeen", "date"),
+            AGE,
+            Column("Server", ".status.server", wide=True),
+            Column("Message", ".status.message", wide=True),
+        ),
+    ),
+    CustomResource(
         model=Sweep,
         status=SweepStatus,
-        plural="sweeps",
         short=("sw",),
         namespaced=True,
-        transitions=Sweep.TRANSITIONS,
         columns=(
             Column("Phase", ".status.phase"),
             Column("Algorithm", ".spec.algorithm"),
@@ -201,44 +211,8 @@ RESOURCES = (
         ),
     ),
     CustomResource(
-        model=TrainingProfile,
-        status=ProfileObjectStatus,
-        plural="trainingprofiles",
-        short=("tp",),
-        namespaced=True,
-        columns=OF_A_PROFILE,
-    ),
-    CustomResource(
-        model=ClusterTrainingProfile,
-        status=ProfileObjectStatus,
-        plural="clustertrainingprofiles",
-        short=("ctp",),
-        namespaced=False,
-        columns=OF_A_PROFILE,
-    ),
-    CustomResource(
-        model=GPUNode,
-        status=GPUNodeStatus,
-        plural="gpunodes",
-        short=("gn",),
-        namespaced=False,
-        columns=(
-            Column("GPUs", ".status.summary"),
-            Column("Health", ".status.health"),
-            Column("Node", ".status.node"),
-            Column("Driver", ".status.driverVersion"),
-            Column("Isolation", ".status.isolation"),
-            Column("Compute", ".status.isolationLevels.compute", wide=True),
-            Column("Agent", ".status.writer.version", wide=True),
-            Column("Simulated", ".status.simulated", "boolean"),
-            Column("Heartbeat", ".status.heartbeat", "date"),
-            AGE,
-        ),
-    ),
-    CustomResource(
         model=Session,
         status=SessionStatus,
-        plural="sessions",
         short=("ses",),
         namespaced=True,
         columns=(
@@ -252,5 +226,19 @@ RESOURCES = (
             Column("Suspends", ".status.suspendsAt", wide=True),
             Column("Message", ".status.message", wide=True),
         ),
+    ),
+    CustomResource(
+        model=TrainingProfile,
+        status=ProfileObjectStatus,
+        short=("tp",),
+        namespaced=True,
+        columns=OF_A_PROFILE,
+    ),
+    CustomResource(
+        model=ClusterTrainingProfile,
+        status=ProfileObjectStatus,
+        short=("ctp",),
+        namespaced=False,
+        columns=OF_A_PROFILE,
     ),
 )

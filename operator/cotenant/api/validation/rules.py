@@ -90,6 +90,7 @@ class Model(BaseModel):
         use_attribute_docstrings=True,
     )
     RULES: ClassVar[tuple[Rule, ...]] = ()
+    TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = ()
 
     @model_validator(mode="before")
     @classmethod

@@ -24,7 +24,8 @@ from cotenant.controller.lifecycle.policies.idle_timeout import IMPORT_S
 from cotenant.controller.lifecycle.policies.low_use import said_of
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
-from cotenant.decision_log.low_use import Holding, judged, needed_mib, sentences
+from cotenant.decision_log.efficiency import needed_mib
+from cotenant.decision_log.low_use import Holding, judged, sentences
 from cotenant.decision_log.measured_use import NOTHING_MEASURED, MeasuredUse, use_on
 from cotenant.decision_log.use_window import SLOT_S, SLOTS, UseWindow, looked
 

@@ -8,7 +8,7 @@ read back from its lines continues at their end.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cotenant.decision_log.measured_use import NOTHING_MEASURED, MeasuredUse
 from cotenant.decision_log.showback.charges import UsageCharge, split
@@ -99,10 +99,7 @@ class UsageLedger:
     def going_on(self, held: HeldSoFar) -> UsageCharge | None:
         """The charge for a running attempt, for a question. Nothing is noted."""
         known = self._charged.get(held.uid)
-        kept = None if known is None else _Charged(known.total, known.preempted, known.faulted, known.samples,
-                                                   known.idle_samples)  # fmt: skip
-        asked = UsageLedger({held.uid: kept} if kept else {})
-        return asked.charge(held)
+        return UsageLedger({held.uid: replace(known)} if known else {}).charge(held)
 
     def forget(self, uids: Iterable[str]) -> None:
         """Forget jobs that are gone for good."""
