@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
 from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.fields import Timestamp, keyed_by
-from cotenant.api.validation.rules import Model, Rule, StatusModel
+from cotenant.api.validation.rules import Model, StatusModel
 
 
 class IsolationPath(StrEnum):
@@ -269,5 +269,3 @@ class GPUNode(Model):
     kind: Literal["GPUNode"]
     metadata: ObjectMeta
     status: GPUNodeStatus = GPUNodeStatus()
-
-    RULES: ClassVar[tuple[Rule, ...]] = ()

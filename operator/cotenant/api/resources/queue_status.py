@@ -5,7 +5,7 @@ may see.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.amounts import GpuAmount
 from cotenant.api.scalars.fields import Timestamp, keyed_by
 from cotenant.api.scalars.quantities import show_mib
-from cotenant.api.validation.rules import Model, Rule, StatusModel
+from cotenant.api.validation.rules import Model, StatusModel
 
 
 class QuotaUsage(StatusModel):
@@ -189,5 +189,3 @@ class LocalQueue(Model):
     kind: Literal["LocalQueue"]
     metadata: ObjectMeta
     status: LocalQueueStatus = LocalQueueStatus()
-
-    RULES: ClassVar[tuple[Rule, ...]] = ()

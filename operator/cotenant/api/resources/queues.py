@@ -12,7 +12,7 @@ from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.queue_status import QueueStatus
 from cotenant.api.resources.remote_clusters import SpilloverSpec
 from cotenant.api.scalars.amounts import Duration, GpuAmount, GpuHours, Money, PooledMemory
-from cotenant.api.scalars.fields import DNS_LABEL, Label, LabelValue, UserName, name_rule, whole
+from cotenant.api.scalars.fields import DNS_LABEL, Label, LabelValue, Priority, UserName, name_rule, whole
 from cotenant.api.validation.rules import Model, Rule
 from cotenant.core.model.objects import Period, TimeOrder
 
@@ -70,6 +70,19 @@ class QuotaSpec(Model):
     )
 
 
+def lines_differ(message: str) -> Rule:
+    """Rule of an object with lines of quota: each is for another class, zone or user."""
+    return Rule(
+        "quotas",
+        "!has(self.quotas) || self.quotas.all(a, self.quotas.exists_one(b,"
+        " has(a.gpuClass) == has(b.gpuClass) && (!has(a.gpuClass) || a.gpuClass == b.gpuClass)"
+        " && has(a.zone) == has(b.zone) && (!has(a.zone) || a.zone == b.zone)"
+        " && has(a.user) == has(b.user) && (!has(a.user) || a.user == b.user)))",
+        message,
+        lambda it: len({(line.gpu_class, line.zone, line.user) for line in it.quotas}) == len(it.quotas),
+    )
+
+
 class UserLimits(Model):
     limit: GpuAmount
     """The most that one user may hold in this queue."""
@@ -121,7 +134,7 @@ class Budget(Model):
     period: Period
     """When a new period begins, at 00:00 UTC: every day, every Monday, or on the first of the month."""
     carry_over: CarryOver = CarryOver.NONE
-    """True: what is left at the end of a period is added to the next."""
+    """Unused: what is left at the end of a period is added to the next."""
     carry_over_percent: Annotated[int, *whole(1, 1000)] | None = None
     """The most that is added, in percent of the budget of one period. Default: 100."""
 
@@ -166,9 +179,9 @@ class QueueSpec(Model):
     """
     sessions: SessionLimits | None = None
     """Limits for sessions of the queue, and of queues below."""
-    max_priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
+    max_priority: Priority | None = None
     """The highest priority of its jobs, and of those of queues below. Default: 1000; of a PriorityClass, 1000000000."""
-    min_priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
+    min_priority: Priority | None = None
     """The lowest priority. Default: -1000; of a PriorityClass, -1000000000."""
     max_pending: MaxPending = MaxPending()
     """How many of the queue's own jobs are considered while they wait. Its users take turns."""
@@ -195,15 +208,7 @@ class QueueSpec(Model):
             "a namespace appears twice; leave one of the two out",
             lambda it: len(set(it.namespaces)) == len(it.namespaces),
         ),
-        Rule(
-            "quotas",
-            "!has(self.quotas) || self.quotas.all(a, self.quotas.exists_one(b,"
-            " has(a.gpuClass) == has(b.gpuClass) && (!has(a.gpuClass) || a.gpuClass == b.gpuClass)"
-            " && has(a.zone) == has(b.zone) && (!has(a.zone) || a.zone == b.zone)"
-            " && has(a.user) == has(b.user) && (!has(a.user) || a.user == b.user)))",
-            "two quotas are for the same class and zone; make one line of them",
-            lambda it: len({(line.gpu_class, line.zone, line.user) for line in it.quotas}) == len(it.quotas),
-        ),
+        lines_differ("two quotas are for the same class and zone; make one line of them"),
         Rule(
             "users",
             "!has(self.users) || !has(self.quotas)"

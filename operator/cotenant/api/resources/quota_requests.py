@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
+from cotenant.api.resources.queues import lines_differ
 from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.amounts import GpuAmount, PooledMemory
 from cotenant.api.scalars.fields import (
@@ -68,17 +69,6 @@ class MoreQuota(Model):
         return self.gpu_class, self.zone, self.user
 
 
-_ONCE = Rule(
-    "quotas",
-    "self.quotas.all(a, self.quotas.exists_one(b,"
-    " has(a.gpuClass) == has(b.gpuClass) && (!has(a.gpuClass) || a.gpuClass == b.gpuClass)"
-    " && has(a.zone) == has(b.zone) && (!has(a.zone) || a.zone == b.zone)"
-    " && has(a.user) == has(b.user) && (!has(a.user) || a.user == b.user)))",
-    "two lines are for the same class, zone and user; make one line of them",
-    lambda it: len({line.scope for line in it.quotas}) == len(it.quotas),
-)
-
-
 class QuotaRequestSpec(Model):
     queue: Label | None = None
     """The Queue that gets more. It must serve the namespace. Default: the only one that does."""
@@ -91,7 +81,9 @@ class QuotaRequestSpec(Model):
     reason: Annotated[Str, Field(min_length=1, max_length=500)]
     """What it is for, for the person who decides."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = (_ONCE,)
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        lines_differ("two lines are for the same class, zone and user; make one line of them"),
+    )
 
     @property
     def until_at(self) -> float:

@@ -24,7 +24,17 @@ from cotenant.api.resources.job_spec.runtime import Resources, Runtime
 from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.scalars.amounts import Delay, Duration, GracePeriod
-from cotenant.api.scalars.fields import Bool, Label, ObjectName, Str, keyed_by, name_rule, whole
+from cotenant.api.scalars.fields import (
+    PRIORITY_ONCE,
+    Bool,
+    Label,
+    ObjectName,
+    Priority,
+    Str,
+    keyed_by,
+    name_rule,
+    whole,
+)
 from cotenant.api.validation.rules import Model, Rule, TransitionRule
 
 
@@ -44,7 +54,7 @@ NAME = r"^[a-z]([-a-z0-9]{0,48}[a-z0-9])?$"
 class TrainingJobSpec(Model):
     queue: Label
     """The Queue whose quota the job uses. It must serve the job's namespace."""
-    priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
+    priority: Priority | None = None
     """Order inside the queue, higher first. A higher one may preempt a lower. Default: 0."""
     priority_class_name: ObjectName | None = None
     """Take the priority of this PriorityClass instead."""
@@ -98,12 +108,7 @@ class TrainingJobSpec(Model):
     """
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "priorityClassName",
-            "!(has(self.priority) && has(self.priorityClassName))",
-            "priority and priorityClassName exclude each other; leave one of the two out",
-            lambda it: it.priority is None or it.priority_class_name is None,
-        ),
+        PRIORITY_ONCE,
         Rule(
             "minWorkers",
             "!has(self.minWorkers) || has(self.profile) && !has(self.workers)"

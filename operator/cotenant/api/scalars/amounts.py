@@ -71,19 +71,23 @@ def _schema(rule: str, message: str, *, number: bool) -> JsonDict:
     return {**kind, "maxLength": 24, "x-kubernetes-validations": [{"rule": rule, "message": message}]}
 
 
-def _decimal(most: str, *, of: str, show: Callable[[int], str] = quantities.show_decimal) -> Any:
+def _positive(grammar: _Grammar, pattern: str, most: str, message: str, show: Callable[[int], str]) -> Any:
     """Metadata of an amount above 0 and up to `most`, as a whole number or a text."""
-    highest = quantities.parse_decimal(most)
+    highest = grammar.parse(most)
+    rule = (
+        f"string(self).matches({cel_text(pattern)}) && quantity(string(self)).compareTo(quantity('0')) > 0"
+        f" && quantity(string(self)).compareTo(quantity('{most}')) <= 0"
+    )
+    reader = _reader(grammar, message, lambda amount: 0 < amount <= highest, number=True)
+    return reader, PlainSerializer(show, return_type=str), WithJsonSchema(_schema(rule, message, number=True))
+
+
+def _decimal(most: str, *, of: str, show: Callable[[int], str] = quantities.show_decimal) -> Any:
     message = (
         f'must be a number of {of} more than 0 and at most {most}, such as 2, "0.5" or "500m", with at most'
         " three decimals"
     )
-    rule = (
-        f"string(self).matches({cel_text(quantities.DECIMAL)}) && quantity(string(self)).compareTo(quantity('0')) > 0"
-        f" && quantity(string(self)).compareTo(quantity('{most}')) <= 0"
-    )
-    reader = _reader(_DECIMAL, message, lambda amount: 0 < amount <= highest, number=True)
-    return reader, PlainSerializer(show, return_type=str), WithJsonSchema(_schema(rule, message, number=True))
+    return _positive(_DECIMAL, quantities.DECIMAL, most, message, show)
 
 
 def _gpus(most: int) -> Any:
@@ -96,17 +100,10 @@ def _gpus(most: int) -> Any:
 
 
 def _money(most: str) -> Any:
-    """Metadata of an amount of money above 0 and up to `most`, as a whole number or a text."""
-    highest = quantities.parse_money(most)
     message = (
         f'must be an amount of money more than 0 and at most {most}, such as 250 or "2.50", with at most six decimals'
     )
-    rule = (
-        f"string(self).matches({cel_text(quantities.MONEY)}) && quantity(string(self)).compareTo(quantity('0')) > 0"
-        f" && quantity(string(self)).compareTo(quantity('{most}')) <= 0"
-    )
-    reader = _reader(_MONEY, message, lambda micros: 0 < micros <= highest, number=True)
-    return reader, PlainSerializer(format_money, return_type=str), WithJsonSchema(_schema(rule, message, number=True))
+    return _positive(_MONEY, quantities.MONEY, most, message, format_money)
 
 
 def _memory(low: str, high: str, *, listed: bool = False) -> Any:
@@ -123,22 +120,32 @@ def _memory(low: str, high: str, *, listed: bool = False) -> Any:
     return reader, PlainSerializer(quantities.show_memory, return_type=str), WithJsonSchema(schema)
 
 
-def _text_amount(
-    grammar: _Grammar,
-    show: Callable[[int], str],
-    *,
-    rule: str,
-    message: str,
-    fits: Callable[[int], bool],
-) -> Any:
-    """Metadata of an amount that is always a text: a fraction or a duration."""
-    reader = _reader(grammar, message, fits, number=False)
-    return reader, PlainSerializer(show, return_type=str), WithJsonSchema(_schema(rule, message, number=False))
+def _fraction() -> Any:
+    """Metadata of a part of one GPU, always a text."""
+    message = (
+        "must be more than 0 and less than 1 (for whole GPUs use count), in quotes, at most three decimals,"
+        ' such as "0.4"'
+    )
+    reader = _reader(_FRACTION, message, lambda amount: 0 < amount < quantities.MILLI, number=False)
+    schema = _schema(f"self.matches({cel_text(quantities.FRACTION)})", message, number=False)
+    return reader, PlainSerializer(quantities.show_decimal, return_type=str), WithJsonSchema(schema)
 
 
-LONGEST_S = quantities.parse_duration("8760h")
+def _time(bounds: str, most: str, *, least: int = 1) -> Any:
+    """Metadata of a time from `least` seconds, 0 or 1, to `most`, always a text. `bounds`: the same for the message."""
+    longest = quantities.parse_duration(most)
+    message = f'must be a time such as "90s", "15m" or "2h30m", {bounds}'
+    rule = (
+        f"size(self) > 0 && self.matches({cel_text(quantities.DURATION)})"
+        + (" && duration(self) > duration('0s')" if least else "")
+        + f" && duration(self) <= duration('{most}')"
+    )
+    reader = _reader(_TIME, message, lambda seconds: least <= seconds <= longest, number=False)
+    schema = _schema(rule, message, number=False)
+    return reader, PlainSerializer(quantities.show_duration, return_type=str), WithJsonSchema(schema)
+
+
 LONGEST_GRACE_S = quantities.parse_duration("24h")
-_DURATION = 'must be a time such as "90s", "15m" or "2h30m"'
 
 CpuAmount: TypeAlias = Annotated[int, *_decimal("1024", of="CPUs", show=quantities.show_cpu)]
 """Milli-CPU."""
@@ -156,50 +163,13 @@ DeviceMemory: TypeAlias = Annotated[int, *_memory("1Mi", "1Ti")]
 """Bytes of one GPU's memory."""
 PooledMemory: TypeAlias = Annotated[int, *_memory("1Mi", "65536Ti", listed=True)]
 """Bytes of GPU memory, over many GPUs."""
-Fraction: TypeAlias = Annotated[
-    int,
-    *_text_amount(
-        _FRACTION,
-        quantities.show_decimal,
-        rule=f"self.matches({cel_text(quantities.FRACTION)})",
-        message="must be more than 0 and less than 1 (for whole GPUs use count), in quotes, at most three decimals,"
-        ' such as "0.4"',
-        fits=lambda amount: 0 < amount < quantities.MILLI,
-    ),
-]
+Fraction: TypeAlias = Annotated[int, *_fraction()]
 """Thousandths of one GPU, 1 to 999."""
-Duration: TypeAlias = Annotated[
-    int,
-    *_text_amount(
-        _TIME,
-        quantities.show_duration,
-        rule=f"size(self) > 0 && self.matches({cel_text(quantities.DURATION)}) && duration(self) > duration('0s')"
-        " && duration(self) <= duration('8760h')",
-        message=f"{_DURATION}, longer than 0s and at most 8760h (a year)",
-        fits=lambda seconds: 0 < seconds <= LONGEST_S,
-    ),
-]
+Duration: TypeAlias = Annotated[int, *_time("longer than 0s and at most 8760h (a year)", "8760h")]
 """Seconds, at least one."""
 GracePeriod: TypeAlias = Annotated[
-    int,
-    *_text_amount(
-        _TIME,
-        quantities.show_duration,
-        rule=f"size(self) > 0 && self.matches({cel_text(quantities.DURATION)}) && duration(self) > duration('0s')"
-        " && duration(self) <= duration('24h')",
-        message=f"{_DURATION}, longer than 0s and at most 24h (the administrator may allow less)",
-        fits=lambda seconds: 0 < seconds <= LONGEST_GRACE_S,
-    ),
+    int, *_time("longer than 0s and at most 24h (the administrator may allow less)", "24h")
 ]
 """Seconds, at least one: what a job may ask for; the cluster's own limit applies in addition."""
-Delay: TypeAlias = Annotated[
-    int,
-    *_text_amount(
-        _TIME,
-        quantities.show_duration,
-        rule=f"size(self) > 0 && self.matches({cel_text(quantities.DURATION)}) && duration(self) <= duration('8760h')",
-        message=f'{_DURATION}, at most 8760h (a year), where "0s" is at once',
-        fits=lambda seconds: seconds <= LONGEST_S,
-    ),
-]
+Delay: TypeAlias = Annotated[int, *_time('at most 8760h (a year), where "0s" is at once', "8760h", least=0)]
 """Seconds; 0 is allowed."""

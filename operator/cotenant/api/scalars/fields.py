@@ -141,6 +141,25 @@ Instant: TypeAlias = Annotated[
 """A time in a spec, as text. Parser and API server accept the same ones."""
 
 
+Priority: TypeAlias = Annotated[int, *whole(-1_000_000_000, 1_000_000_000)]
+PRIORITY_ONCE = Rule(
+    "priorityClassName",
+    "!(has(self.priority) && has(self.priorityClassName))",
+    "priority and priorityClassName exclude each other; leave one of the two out",
+    lambda it: it.priority is None or it.priority_class_name is None,
+)
+"""Rule of a spec with both fields."""
+
+
+def function_name(example: str) -> Any:
+    """Metadata of the name of a Python function."""
+    return text(
+        r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
+        f"must be module:function, such as {example}",
+        longest=256,
+    )
+
+
 def bounded(longest: int, *, shortest: int = 0) -> Any:
     """Metadata of a string without a grammar, with bounds on its length."""
     return StringConstraints(strict=True, max_length=longest, min_length=shortest)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, TypeAlias
 from pydantic import Field
 
 from cotenant.api.scalars.amounts import CpuAmount, Duration, HostMemory
-from cotenant.api.scalars.fields import NULL_IS_ABSENT, Bool, SelectedValue, Str, label_keys_rule, text
+from cotenant.api.scalars.fields import NULL_IS_ABSENT, Bool, SelectedValue, Str, function_name, label_keys_rule, text
 from cotenant.api.validation.rules import Model, Rule
 
 MAX_WORDS = 12
@@ -55,17 +55,7 @@ class Evaluator(Model):
 
     command: Annotated[tuple[Word, ...], Field(min_length=1, max_length=MAX_WORDS)] | None = None
     """Its program with its arguments. Default: the program of the job, which sees COTENANT_ROLE=evaluator."""
-    entrypoint: (
-        Annotated[
-            Str,
-            *text(
-                r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
-                "must be module:function, such as evaluate:main",
-                longest=256,
-            ),
-        ]
-        | None
-    ) = None
+    entrypoint: Annotated[Str, *function_name("evaluate:main")] | None = None
     """A Python function instead of a command."""
     resources: EvaluatorResources | None = None
     """Of the node. Default: one CPU and 4Gi."""

@@ -16,6 +16,7 @@ from cotenant.api.scalars.fields import (
     Bool,
     ObjectName,
     Str,
+    function_name,
     keyed_by,
     passed_on,
     text,
@@ -98,17 +99,7 @@ class Runtime(Model):
     """A program that reads torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR …), run once per worker, unchanged."""
     args: Annotated[tuple[Annotated[str, *passed_on(65536)], ...], Field(max_length=MAX_ARGUMENTS)] | None = None
     """Arguments of `command`, after its own."""
-    entrypoint: (
-        Annotated[
-            Str,
-            *text(
-                r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
-                "must be module:function, such as train:main",
-                longest=256,
-            ),
-        ]
-        | None
-    ) = None
+    entrypoint: Annotated[Str, *function_name("train:main")] | None = None
     """A Python function, called once per worker in the worker's process."""
     ray_train: Bool = False
     """The command is a Ray Train driver: run once, on the job's own Ray cluster."""

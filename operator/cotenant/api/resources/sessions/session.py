@@ -15,7 +15,18 @@ from cotenant.api.resources.job_spec.volumes import ClaimSource
 from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.sessions.session_status import SessionStatus
 from cotenant.api.scalars.amounts import Duration, GracePeriod
-from cotenant.api.scalars.fields import Bool, Label, ObjectName, Str, keyed_by, name_rule, passed_on, whole
+from cotenant.api.scalars.fields import (
+    PRIORITY_ONCE,
+    Bool,
+    Label,
+    ObjectName,
+    Priority,
+    Str,
+    keyed_by,
+    name_rule,
+    passed_on,
+    whole,
+)
 from cotenant.api.validation.rules import Model, Rule
 
 NAME: Final = r"^[a-z]([-a-z0-9]{0,40}[a-z0-9])?$"
@@ -45,7 +56,7 @@ class SessionSpec(Model):
     """The program, for the application Program."""
     queue: Label
     """The Queue whose quota the session uses. It must serve its namespace."""
-    priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
+    priority: Priority | None = None
     """Order inside the queue, higher first. Default: 0."""
     priority_class_name: ObjectName | None = None
     """Take the priority of this PriorityClass instead."""
@@ -81,12 +92,7 @@ class SessionSpec(Model):
         return gpu_left_to_profile(super().as_written(data))
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "priorityClassName",
-            "!(has(self.priority) && has(self.priorityClassName))",
-            "priority and priorityClassName exclude each other; leave one of the two out",
-            lambda it: it.priority is None or it.priority_class_name is None,
-        ),
+        PRIORITY_ONCE,
         Rule(
             "program",
             "self.application != 'Program' || has(self.program)",
